@@ -1,0 +1,1 @@
+"""Kafka client quotas as code."""

@@ -1,0 +1,135 @@
+"""Every error that quotaform raises, in one tree.
+
+* QuotaformError
+    * UsageError                 the command was used wrongly (exit 64)
+    * InvalidFilesError          files do not say something that can be used (exit 3)
+    * PlanFileError              a plan file is unreadable or of an unknown format (exit 3)
+    * BlockedError               refused before anything was written (exit 4)
+        * RefusedError           the broker's dry run refused entities
+        * NotApprovedError       nobody said yes
+    * StaleError                 plan, plan id or cluster no longer match (exit 5)
+    * PartialError               something was written and not all of it holds (exit 6)
+    * ClusterError               a cluster could not be read or changed (exit 1)
+        * ConnectError           no usable connection
+        * AuthenticationError    the broker did not accept the credentials
+        * AuthorizationError     the principal may not do this (code 31)
+        * InvalidRequestError    the broker refused the content (code 42)
+        * PolicyError            the broker's limits or policy refused it (code 44)
+        * UnsupportedError       the broker is too old or lacks the feature (code 35)
+        * UnknownOutcomeError    it cannot be known whether the change was made
+        * UnsettledError         the cluster kept changing while it was read
+    * SandboxError               the local Kafka could not be had (exit 1)
+    * EngineError                the Spark engine could not be had (exit 1)
+
+An error carries what it is about as attributes and builds its message from them: what is wrong,
+where, and what to do. `exit_code` is the process's exit status, see `quotaform.cli.main`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from quotaform.model.finding import Finding
+
+
+class QuotaformError(Exception):
+    """The base of all errors that a user can cause or meet."""
+
+    exit_code = 1
+
+
+class UsageError(QuotaformError):
+    """The command line asks for something that does not exist or does not fit together."""
+
+    exit_code = 64
+
+
+class InvalidFilesError(QuotaformError):
+    """One or more files are invalid; all problems of all files are in `problems`."""
+
+    exit_code = 3
+
+    def __init__(self, problems: Sequence[Finding]) -> None:
+        self.problems = tuple(problems)
+        count = len(self.problems)
+        lines = [str(problem) for problem in self.problems]
+        lines.append(f"{count} problem{'' if count == 1 else 's'} found; nothing was sent to any cluster.")
+        super().__init__("\n".join(lines))
+
+
+class PlanFileError(QuotaformError):
+    """A plan file cannot be read: truncated, not a plan, or of an unknown major version."""
+
+    exit_code = 3
+
+
+class BlockedError(QuotaformError):
+    """Refused before anything was written."""
+
+    exit_code = 4
+
+
+class RefusedError(BlockedError):
+    """The broker's validate-only answer refused entities; nothing was written."""
+
+
+class NotApprovedError(BlockedError):
+    """Nobody approved the plan."""
+
+
+class StaleError(QuotaformError):
+    """A plan, a plan id or a cluster is no longer what it was; nothing was written."""
+
+    exit_code = 5
+
+
+class PartialError(QuotaformError):
+    """Something was written and not all of it holds."""
+
+    exit_code = 6
+
+
+class ClusterError(QuotaformError):
+    """A cluster could not be read or changed."""
+
+
+class ConnectError(ClusterError):
+    """No usable connection to any of the bootstrap servers."""
+
+
+class AuthenticationError(ClusterError):
+    """The broker did not accept the credentials."""
+
+
+class AuthorizationError(ClusterError):
+    """The principal may not describe or alter client quotas (CLUSTER_AUTHORIZATION_FAILED, 31)."""
+
+
+class InvalidRequestError(ClusterError):
+    """The broker refused the content of a request (INVALID_REQUEST, 42)."""
+
+
+class PolicyError(ClusterError):
+    """The broker's limits or its policy refused a request (POLICY_VIOLATION, 44)."""
+
+
+class UnsupportedError(ClusterError):
+    """The broker is too old for this request or does not know an entity type (UNSUPPORTED_VERSION, 35)."""
+
+
+class UnknownOutcomeError(ClusterError):
+    """It cannot be known whether a change was made: a timeout, a lost connection, or code -1 or 7."""
+
+
+class UnsettledError(ClusterError):
+    """The quotas kept changing while they were read."""
+
+
+class SandboxError(QuotaformError):
+    """The local Apache Kafka could not be had, started or stopped."""
+
+
+class EngineError(QuotaformError):
+    """The Spark engine could not be had: the extra or a JDK is missing."""

@@ -1,0 +1,67 @@
+"""What quotaform asks of a cluster, whoever answers: a broker or a snapshot file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from quotaform.model.alteration import Alteration, AlterResult
+from quotaform.model.quotas import Quotas
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how many are done and how many there are (0 when that is not known)."""
+
+
+def no_progress(what: str, done: int, total: int) -> None:
+    """Say nothing."""
+
+
+class Gateway(Protocol):
+    """A cluster to read and, unless it is a snapshot, to change."""
+
+    name: str
+    """What messages call the cluster: its name in quotaform.yaml or its bootstrap servers."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether this is a running cluster, whose answers may change from one read to the next."""
+
+    def cluster_id(self) -> str:
+        """Return the id that the cluster gave itself."""
+
+    def describe(self) -> Quotas:
+        """Return all quotas of all entities, in one consistent read.
+
+        Raises:
+            ClusterError: The cluster could not be read.
+        """
+
+    def alter(
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False, progress: Progress = no_progress
+    ) -> AlterResult:
+        """Send alterations, chunked by operations and bytes, one entry per entity.
+
+        Stops at the first chunk of unknown outcome; what comes after it is `NOT_SENT`.
+
+        Args:
+            alterations: At most one per entity.
+            validate_only: Let the broker check and change nothing.
+            progress: Told after each chunk.
+
+        Returns:
+            One row per alteration, in the given order.
+
+        Raises:
+            ClusterError: Nothing at all was sent.
+            ValueError: Two alterations of one entity.
+        """
+
+    def close(self) -> None:
+        """Let go of all connections."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...

@@ -1,0 +1,148 @@
+"""The key of one quota entry: one name or the default per entity type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from json import dumps
+from re import compile as regex
+from typing import Any, Final, NoReturn
+
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+
+ENTITY_TYPES: Final = (USER, CLIENT_ID, IP)
+"""The entity types that Kafka 4 knows, in the order in which addresses print them."""
+
+DEFAULT_WORD: Final = "<default>"
+"""How people write and read the default entity of a type; inside the program it is `None`."""
+
+_RANK: Final = {entity_type: rank for rank, entity_type in enumerate(ENTITY_TYPES)}
+_UNKNOWN_RANK: Final = len(ENTITY_TYPES)
+_PLAIN: Final = regex(r"[A-Za-z0-9._@:/*-]+").fullmatch
+_ABSENT: Final[Any] = object()
+
+Part = tuple[str, str | None]
+"""An entity type and its name; `None` is the default entity of that type."""
+
+
+def _order(part: Part) -> tuple[int, str]:
+    return _RANK.get(part[0], _UNKNOWN_RANK), part[0]
+
+
+class Entity:
+    """An entity match: an immutable mapping of entity type to name, where `None` is the default.
+
+    A type that is left out is absent, which is not the same as its default. Types are opaque strings
+    (KIP-546: a broker may know more of them than `user`, `client-id` and `ip`).
+
+    >>> Entity(user="alice", client_id=None).address
+    'user=alice,client-id=<default>'
+    >>> Entity({"client-id": "x", "user": "a"}) == Entity(user="a", client_id="x")
+    True
+    >>> Entity(user="<default>").address
+    'user="<default>"'
+
+    Raises:
+        TypeError: A type is not a string, or a name is neither a string nor `None`.
+    """
+
+    __slots__ = ("_hash", "parts")
+
+    parts: tuple[Part, ...]
+    """The parts in canonical order: user, client-id, ip, then others by type."""
+
+    def __init__(
+        self,
+        names: Mapping[str, str | None] | None = None,
+        /,
+        *,
+        user: str | None = _ABSENT,
+        client_id: str | None = _ABSENT,
+        ip: str | None = _ABSENT,
+    ) -> None:
+        named = dict(names or {})
+        for entity_type, name in ((USER, user), (CLIENT_ID, client_id), (IP, ip)):
+            if name is not _ABSENT:
+                named[entity_type] = name
+        for entity_type, name in named.items():
+            if not isinstance(entity_type, str) or not (name is None or isinstance(name, str)):
+                raise TypeError(f"an entity maps type names to names or None, not {entity_type!r} to {name!r}")
+        self._fill(tuple(sorted(named.items(), key=_order)))
+
+    def _fill(self, parts: tuple[Part, ...]) -> None:
+        object.__setattr__(self, "parts", parts)
+        object.__setattr__(self, "_hash", hash(parts))
+
+    @classmethod
+    def of(cls, parts: Iterable[Part]) -> Entity:
+        """Build an entity from (type, name) pairs in any order; each type at most once.
+
+        The quick way for bulk work (a describe answers parts in arbitrary order): nothing is checked.
+        """
+        ordered = tuple(parts)
+        if len(ordered) > 1:
+            ordered = tuple(sorted(ordered, key=_order))
+        entity = cls.__new__(cls)
+        entity._fill(ordered)
+        return entity
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError("an Entity cannot be changed")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Entity.of, (self.parts,))
+
+    def __eq__(self, other: object) -> bool:
+        return self.parts == other.parts if isinstance(other, Entity) else NotImplemented
+
+    def __hash__(self) -> int:
+        return self._hash  # type: ignore[no-any-return, attr-defined]
+
+    def __repr__(self) -> str:
+        return f"Entity({dict(self.parts)!r})"
+
+    def __str__(self) -> str:
+        return self.address
+
+    @property
+    def names(self) -> dict[str, str | None]:
+        """The parts as a mapping of type to name."""
+        return dict(self.parts)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The entity types, in canonical order."""
+        return tuple(entity_type for entity_type, _ in self.parts)
+
+    @property
+    def address(self) -> str:
+        """The one-line spelling, unique per entity and inert in any terminal or log.
+
+        >>> Entity(user="CN=a b").address
+        'user="CN=a b"'
+        >>> Entity(user="tab\\there").address
+        'user="tab\\\\there"'
+        """
+        return ",".join(
+            [f"{spell_name(kind)}={DEFAULT_WORD if name is None else spell_name(name)}" for kind, name in self.parts]
+        )
+
+
+def spell_name(name: str) -> str:
+    r"""Return a name as an address holds it: as it is when plain, else as a JSON string.
+
+    Everything that is not printable (controls, line separators, bidirectional marks, lone surrogates) is
+    escaped, so that no name can forge a line of output.
+
+    >>> print(spell_name("svc-orders"), spell_name("a b"), spell_name("x\n::error"))
+    svc-orders "a b" "x\n::error"
+    """
+    if _PLAIN(name):
+        return name
+    quoted = dumps(name, ensure_ascii=False)
+    return quoted if quoted.isprintable() else "".join(map(_inert, quoted))
+
+
+def _inert(character: str) -> str:
+    return character if character.isprintable() else dumps(character)[1:-1]

@@ -1,0 +1,185 @@
+"""Values as people write and read them, with exact arithmetic.
+
+| unit | written as | one is |
+| --- | --- | --- |
+| bytes per second | `512B/s 64KiB/s 10MiB/s 1GiB/s 5MB/s`, a bare number | a byte per second |
+| percent | `150%`, a bare number | a percent of one thread |
+| events per second | `20/s`, a bare number | one per second |
+
+`unlimited` stands for the key's own maximum. Nothing is rounded on the way in: what a double cannot hold is refused.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from math import inf, isfinite, nextafter
+from re import compile as regex
+from typing import Final
+
+from quotaform.model.quota_key import QuotaKey
+
+UNLIMITED: Final = "unlimited"
+
+_IEC: Final = {"B/s": 1, "KiB/s": 2**10, "MiB/s": 2**20, "GiB/s": 2**30, "TiB/s": 2**40, "PiB/s": 2**50}
+_SI: Final = {"kB/s": 10**3, "KB/s": 10**3, "MB/s": 10**6, "GB/s": 10**9, "TB/s": 10**12, "PB/s": 10**15}
+_FACTORS: Final[dict[str, dict[str, int]]] = {"B/s": {"": 1, **_IEC, **_SI}, "%": {"": 1, "%": 1}, "/s": {"": 1, "/s": 1}}
+_EXAMPLES: Final = {"B/s": "10MiB/s, 5MB/s or a whole number of bytes per second", "%": "150%", "/s": "20/s"}
+
+_WRITTEN: Final = regex(r"(?P<number>(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?(?P<unit>[^0-9 ].*)?").fullmatch
+_SPELLED_NUMBER: Final = regex(r"[+-]?[.]?(?:inf|nan|infinity)", 2).fullmatch
+_MAX_DIGITS: Final = 400
+"""No double has more digits before its point; a longer number is refused before any arithmetic."""
+
+
+@lru_cache(maxsize=65536)
+def parse_value(key: QuotaKey, text: str) -> float:
+    """Read a value as it is written in a file or on a command line.
+
+    >>> from quotaform.model.quota_key import PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
+    >>> parse_value(PRODUCER_BYTE_RATE, "10MiB/s"), parse_value(REQUEST_PERCENTAGE, "12.5%")
+    (10485760.0, 12.5)
+
+    Raises:
+        ValueError: The text is not a value of this key; the message says why and what to write.
+    """
+    if text == UNLIMITED:
+        return key.maximum
+    written = _WRITTEN(text)
+    if written is None:
+        raise ValueError(_not_a_value(key, text))
+    number, unit = written["number"], (written["unit"] or "")
+    factor = _FACTORS[key.unit].get(unit)
+    if factor is None:
+        raise ValueError(_unknown_unit(key, text, number, unit))
+    if _magnitude(number) > _MAX_DIGITS:
+        raise ValueError(f"{_cut(text)} is out of range: no quota value has that many digits")
+    exact = Fraction(number) * factor
+    if exact <= 0:
+        raise ValueError(f"{text} is not above 0; write {UNLIMITED} for no limit, or leave the key out to inherit one")
+    if key.is_whole and exact.denominator != 1:
+        raise ValueError(f"{text} is not a whole number of {key.measures}")
+    return _to_double(key, text, exact)
+
+
+def _to_double(key: QuotaKey, text: str, exact: Fraction) -> float:
+    try:
+        value = float(exact)
+    except OverflowError:
+        value = inf
+    if value == inf or (key.is_whole and exact > int(key.maximum)):
+        raise ValueError(f"{_cut(text)} is too large for {key.name}; its maximum is written as {UNLIMITED}")
+    if value == 0:
+        raise ValueError(f"{_cut(text)} is too small for a double")
+    if exact != Fraction(value) and (key.is_whole or exact != Fraction(repr(value))):
+        below, above = sorted((value, nextafter(value, -inf if Fraction(value) > exact else inf)))
+        raise ValueError(
+            f"{_cut(text)} cannot be held exactly by a double; the nearest that can are {plain(below)} and {plain(above)}"
+        )
+    return value
+
+
+def _magnitude(number: str) -> int:
+    mantissa, _, exponent = number.lower().partition("e")
+    return len(mantissa) + (abs(int(exponent)) if len(exponent) <= 6 else 10**6) if exponent else len(mantissa)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:40]}… ({len(text)} characters)"
+
+
+def _not_a_value(key: QuotaKey, text: str) -> str:
+    shown = _cut(text)
+    if _SPELLED_NUMBER(text.strip()):
+        return f"{shown} is not a limit; write {UNLIMITED} for no limit"
+    if text.strip().lower() in {UNLIMITED, "none", "inf", "infinite", "infinity", "max", "-1"}:
+        return f"{shown} is not a value of {key.name}; write {UNLIMITED} for no limit"
+    if text.strip().startswith("-"):
+        return f"{shown} is not above 0; write {UNLIMITED} for no limit, or leave the key out to inherit one"
+    return f"{shown!r} is not a value of {key.name}; write for example {_EXAMPLES[key.unit]}"
+
+
+def _unknown_unit(key: QuotaKey, text: str, number: str, unit: str) -> str:
+    folded = unit.strip().lower().removesuffix("ps").removesuffix("/s").removesuffix("/sec")
+    for known in _FACTORS[key.unit]:
+        if known and folded and known.lower().removesuffix("/s") == folded:
+            return f"{_cut(text)!r} has no unit of {key.name}; did you mean {number}{known}?"
+    units = " ".join(known for known in _FACTORS[key.unit] if known)
+    return f"{_cut(text)!r} has no unit of {key.name}; the units are {units}, or a bare number"
+
+
+def is_unlimited(key: QuotaKey | None, value: float | None) -> bool:
+    """Whether a value, or its absence, limits nothing."""
+    return value is None or value == inf or (key is not None and value >= key.maximum)
+
+
+def plain(value: float) -> str:
+    """Return a double as a decimal without exponent: exact when whole, else the shortest that reads back.
+
+    >>> plain(2.0**63), plain(0.1), plain(5e-7), plain(float("nan"))
+    ('9223372036854775808', '0.1', '0.0000005', 'NaN')
+    """
+    if not isfinite(value):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # noqa: PLR0124
+    if value == int(value):
+        return str(int(value))
+    return format(Decimal(repr(value)), "f")
+
+
+@lru_cache(maxsize=65536)
+def render_value(key: QuotaKey | None, value: float) -> str:
+    """Return a value as plans print it: units, at most 3 decimals, `[raw]` behind what was rounded.
+
+    >>> from quotaform.model.quota_key import PRODUCER_BYTE_RATE
+    >>> render_value(PRODUCER_BYTE_RATE, 10485760.0), render_value(PRODUCER_BYTE_RATE, 50e6)
+    ('10 MiB/s', '47.684 MiB/s [50000000]')
+
+    Args:
+        key: The quota key, or `None` for a key that this version does not know: then the plain number.
+        value: The value, which may be one that quotaform would not write (NaN, a fraction of a byte).
+    """
+    if key is None or not isfinite(value) or value <= 0:
+        return plain(value)
+    if value == key.maximum:
+        return UNLIMITED
+    factor, unit = 1, key.unit
+    if key.unit == "B/s":
+        factor, unit = next(((size, name) for name, size in reversed(_IEC.items()) if value >= size), (1, "B/s"))
+    exact = Fraction(value) if value == int(value) else Fraction(repr(value))
+    shown = round(exact / factor, 3)
+    digits = plain_fraction(shown)
+    gap = " " if unit == "B/s" or factor > 1 else ""
+    raw = "" if shown * factor == exact else f" [{plain(value)}]"
+    return f"{digits}{gap}{unit}{raw}"
+
+
+def plain_fraction(number: Fraction) -> str:
+    """Return a fraction of at most 3 decimals without trailing zeros.
+
+    >>> plain_fraction(Fraction(3, 2)), plain_fraction(Fraction(100)), plain_fraction(Fraction(1, 1000))
+    ('1.5', '100', '0.001')
+    """
+    whole, thousandths = divmod(round(number * 1000), 1000)
+    return f"{whole}.{thousandths:03d}".rstrip("0").rstrip(".") if thousandths else str(whole)
+
+
+def spell_value(key: QuotaKey, value: float) -> str | None:
+    """Return how to write a value in a file so that it reads back bit for bit; `None` if that cannot be.
+
+    >>> from quotaform.model.quota_key import CONSUMER_BYTE_RATE, CONNECTION_CREATION_RATE
+    >>> spell_value(CONSUMER_BYTE_RATE, 5e6), spell_value(CONSUMER_BYTE_RATE, 1536.0)
+    ('5MB/s', '1536B/s')
+    >>> spell_value(CONNECTION_CREATION_RATE, 0.5) is None
+    True
+    """
+    if not isfinite(value) or value <= 0 or (key.is_whole and (value != int(value) or value > key.maximum)):
+        return None
+    if value == key.maximum:
+        return UNLIMITED
+    if key.unit != "B/s":
+        return f"{plain(value)}{key.unit}" if 1e-6 <= value < 1e16 else repr(value)
+    whole = int(value)
+    factors = sorted((size, name) for name, size in (_IEC | _SI).items() if name != "KB/s")
+    spellings = [f"{whole // size}{name}" for size, name in factors if whole % size == 0]
+    return min(spellings, key=len)

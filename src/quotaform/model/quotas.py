@@ -20,7 +20,7 @@ def same_value(one: float | None, other: float | None) -> bool:
     >>> same_value(float("nan"), float("nan")), same_value(1.0, None), same_value(1024.0, 1024)
     (True, False, True)
     """
-    return one == other or (one != one and other != other)  # noqa: PLR0124
+    return one == other or (one != one and other != other)
 
 
 def same_values(one: Values, other: Values) -> bool:

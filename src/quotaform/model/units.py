@@ -24,10 +24,16 @@ UNLIMITED: Final = "unlimited"
 
 _IEC: Final = {"B/s": 1, "KiB/s": 2**10, "MiB/s": 2**20, "GiB/s": 2**30, "TiB/s": 2**40, "PiB/s": 2**50}
 _SI: Final = {"kB/s": 10**3, "KB/s": 10**3, "MB/s": 10**6, "GB/s": 10**9, "TB/s": 10**12, "PB/s": 10**15}
-_FACTORS: Final[dict[str, dict[str, int]]] = {"B/s": {"": 1, **_IEC, **_SI}, "%": {"": 1, "%": 1}, "/s": {"": 1, "/s": 1}}
+_FACTORS: Final[dict[str, dict[str, int]]] = {
+    "B/s": {"": 1, **_IEC, **_SI},
+    "%": {"": 1, "%": 1},
+    "/s": {"": 1, "/s": 1},
+}
 _EXAMPLES: Final = {"B/s": "10MiB/s, 5MB/s or a whole number of bytes per second", "%": "150%", "/s": "20/s"}
 
-_WRITTEN: Final = regex(r"(?P<number>(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?(?P<unit>[^0-9 ].*)?").fullmatch
+_WRITTEN: Final = regex(
+    r"(?P<number>(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?(?P<unit>[^0-9 ].*)?"
+).fullmatch
 _SPELLED_NUMBER: Final = regex(r"[+-]?[.]?(?:inf|nan|infinity)", 2).fullmatch
 _MAX_DIGITS: Final = 400
 """No double has more digits before its point; a longer number is refused before any arithmetic."""
@@ -121,7 +127,7 @@ def plain(value: float) -> str:
     ('9223372036854775808', '0.1', '0.0000005', 'NaN')
     """
     if not isfinite(value):
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # noqa: PLR0124
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     if value == int(value):
         return str(int(value))
     return format(Decimal(repr(value)), "f")

@@ -1,0 +1,1 @@
+"""What people and machines read: pure functions from values to text."""

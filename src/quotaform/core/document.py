@@ -1,0 +1,59 @@
+"""Values, locations and findings as plain JSON values, and the digest over them."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from json import dumps
+from typing import Any
+
+from quotaform.model.finding import Finding
+from quotaform.model.location import Location
+from quotaform.model.quota_key import key_order
+from quotaform.model.quotas import Values
+
+
+def json_number(value: float | None) -> int | float | str | None:
+    """Return a value as JSON holds it: whole doubles as their exact integer, NaN and infinities as words.
+
+    >>> json_number(2.0**63), json_number(0.5), json_number(float("nan"))
+    (9223372036854775808, 0.5, 'NaN')
+    """
+    if value is None:
+        return None
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    return int(value) if value == int(value) else value
+
+
+def digest(content: object) -> str:
+    """Return `sha256:…` over the canonical JSON of a value: sorted keys, no white space, ASCII."""
+    text = dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return "sha256:" + sha256(text.encode("ascii")).hexdigest()
+
+
+def values_document(values: Values) -> dict[str, Any]:
+    """Return values as JSON holds them, in the order of the keys."""
+    return {key: json_number(values[key]) for key in sorted(values, key=key_order)}
+
+
+def location_document(location: Location | None) -> dict[str, Any] | None:
+    """Return a location as JSON holds it."""
+    if location is None:
+        return None
+    return {"file": location.file, "line": location.line, "column": location.column}
+
+
+def finding_document(finding: Finding) -> dict[str, Any]:
+    """Return a finding as JSON holds it."""
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity.value,
+        "blocking": finding.blocking,
+        "address": finding.address,
+        "key": finding.key,
+        "message": finding.message,
+        "override": finding.override,
+        "location": location_document(finding.location),
+    }

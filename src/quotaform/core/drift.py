@@ -1,0 +1,131 @@
+"""How a cluster differs from what git says, by class.
+
+| class | the files | the cluster |
+| --- | --- | --- |
+| modified | declare the entity | holds it with other values |
+| missing | declare the entity | does not hold it |
+| unexpected | say nothing, or that it must not exist | holds it |
+
+Drift is the same difference as a plan's, seen from the other side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from quotaform.core.document import digest, json_number
+from quotaform.core.plan import Action, Change, Plan
+from quotaform.model.entity import Entity
+from quotaform.model.finding import Finding
+from quotaform.model.location import Location
+from quotaform.model.quota_key import key_order
+
+
+class DriftClass(StrEnum):
+    """In what way an entity differs."""
+
+    MODIFIED = "modified"
+    MISSING = "missing"
+    UNEXPECTED = "unexpected"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftedEntity:
+    """One entity that differs.
+
+    Attributes:
+        entity: Which one.
+        drift_class: In what way.
+        changes: The keys that differ, as the changes that would bring the cluster back.
+        is_declared: Whether the files speak of it.
+        owner: Whose entry it is.
+        location: Where the entry is.
+    """
+
+    entity: Entity
+    drift_class: DriftClass
+    changes: tuple[Change, ...]
+    is_declared: bool = True
+    owner: str | None = None
+    location: Location | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """All that differs, by address.
+
+    Attributes:
+        cluster_name: As in the plan.
+        cluster_id: As in the plan.
+        read_at: When the cluster was read, ISO 8601 UTC.
+        entities: What differs.
+        in_sync: How many declared entities are as they should be.
+        findings: What is worth saying about the live cluster.
+    """
+
+    cluster_name: str
+    cluster_id: str
+    read_at: str
+    entities: tuple[DriftedEntity, ...]
+    in_sync: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """How many entities each class has."""
+        counts = {drift_class.value: 0 for drift_class in DriftClass}
+        for drifted in self.entities:
+            counts[drifted.drift_class.value] += 1
+        return counts
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the drift set: equal as long as the same entities differ in the same way."""
+        rows = [
+            [drifted.entity.address, drifted.drift_class.value, change.key, json_number(change.before)]
+            for drifted in self.entities
+            for change in drifted.changes
+        ]
+        return digest([self.cluster_id, rows])
+
+
+_CLASSES = {
+    Action.CREATE: DriftClass.MISSING,
+    Action.UPDATE: DriftClass.MODIFIED,
+    Action.DELETE: DriftClass.UNEXPECTED,
+}
+
+
+def make_drift(plan: Plan) -> Drift:
+    """Read a plan as drift: what it would change, and what is in scope and not declared."""
+    entities = [
+        DriftedEntity(
+            entity=change.entity,
+            drift_class=_CLASSES[change.action],
+            changes=change.changes,
+            owner=change.owner,
+            location=change.location,
+        )
+        for change in plan.changes
+    ]
+    entities += [
+        DriftedEntity(
+            entity=item.entity,
+            drift_class=DriftClass.UNEXPECTED,
+            changes=tuple(
+                Change(item.entity, key, item.values[key], None) for key in sorted(item.values, key=key_order)
+            ),
+            is_declared=False,
+        )
+        for item in plan.unmanaged
+        if item.in_scope
+    ]
+    return Drift(
+        cluster_name=plan.header.cluster_name,
+        cluster_id=plan.header.cluster_id,
+        read_at=plan.header.created_at,
+        entities=tuple(sorted(entities, key=lambda drifted: drifted.entity.address)),
+        in_sync=plan.unchanged,
+        findings=plan.findings,
+    )

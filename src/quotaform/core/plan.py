@@ -1,0 +1,328 @@
+"""The difference between files and cluster, as rows, and what it means.
+
+A plan is a sorted tuple of changes: one (entity, key) with its value before and after. Everything else
+(text, plan file, alterations, drift, the Spark engine) consumes those rows; nothing computes them twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import groupby
+from typing import Any
+
+from quotaform.core.document import digest, json_number
+from quotaform.core.effects import Direction, Effect, Effects
+from quotaform.core.scope import ALL, EVERYTHING, Scope, Selection
+from quotaform.model.alteration import Alteration
+from quotaform.model.entity import Entity
+from quotaform.model.entry import Desired, Entry
+from quotaform.model.finding import Finding
+from quotaform.model.location import Location
+from quotaform.model.quota_key import QUOTA_KEYS, key_order
+from quotaform.model.quotas import Quotas, Values, same_value
+
+
+class Action(StrEnum):
+    """What happens to a value or to an entity.
+
+    | action | before | after |
+    | --- | --- | --- |
+    | create | none | some |
+    | update | some | some, different |
+    | delete | some | none |
+    """
+
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+
+    @property
+    def glyph(self) -> str:
+        """The sign in front of a line: `+`, `~` or `-`."""
+        return {"create": "+", "update": "~", "delete": "-"}[self.value]
+
+
+ACTION_ORDER = {Action.DELETE: 0, Action.UPDATE: 1, Action.CREATE: 2}
+"""The order in which a plan lists its entities; within an action they go by address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One row of a plan: a quota key of an entity, its value before and after; `None` is no value."""
+
+    entity: Entity
+    key: str
+    before: float | None
+    after: float | None
+
+    @property
+    def action(self) -> Action:
+        """What happens to the value."""
+        if self.before is None:
+            return Action.CREATE
+        return Action.DELETE if self.after is None else Action.UPDATE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityChange:
+    """The changes of one entity, which the broker makes all or not at all.
+
+    Attributes:
+        entity: Whose quotas change.
+        before: All values that the cluster holds, empty when the entity is not there.
+        after: All values that it will hold, empty when the entity will be gone.
+        changes: One row per key that changes, in the order of the keys.
+        effects: What each row does to the effective limit.
+        reason: Why, in the words of the files; for a deletion `state: absent` or `expired DATE`.
+        owner: Whose entry it is, in the words of the files.
+        location: Where the entry is.
+    """
+
+    entity: Entity
+    before: Values
+    after: Values
+    changes: tuple[Change, ...]
+    effects: tuple[Effect, ...]
+    reason: str | None = None
+    owner: str | None = None
+    location: Location | None = None
+
+    @property
+    def action(self) -> Action:
+        """What happens to the entity."""
+        if not self.before:
+            return Action.CREATE
+        return Action.UPDATE if self.after else Action.DELETE
+
+    @property
+    def direction(self) -> Direction:
+        """What happens to the effective limits, taken together."""
+        found = {effect.direction(change.key) for change, effect in zip(self.changes, self.effects, strict=True)}
+        found.discard(Direction.NONE)
+        if len(found) > 1:
+            return Direction.MIXED
+        return found.pop() if found else Direction.NONE
+
+    @property
+    def becomes_unlimited(self) -> bool:
+        """Whether an effective limit becomes unlimited."""
+        return any(
+            effect.becomes_unlimited(change.key) for change, effect in zip(self.changes, self.effects, strict=True)
+        )
+
+    def alteration(self) -> Alteration:
+        """What to send for it."""
+        return Alteration(self.entity, {change.key: change.after for change in self.changes})
+
+
+@dataclass(frozen=True, slots=True)
+class Unmanaged:
+    """A live entity that no file declares, reported and left alone."""
+
+    entity: Entity
+    values: Values
+    in_scope: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSource:
+    """Where the files came from: the directory as given, the git commit and whether the tree differs from it."""
+
+    directory: str
+    commit: str | None = None
+    dirty: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanHeader:
+    """What a plan was made of.
+
+    Attributes:
+        cluster_name: As in quotaform.yaml, or the bootstrap servers.
+        cluster_id: The id that the cluster gave itself.
+        created_at: When the cluster was read, ISO 8601 UTC.
+        source: Where the files came from.
+        options: What was asked for: `prune`, `select`, `exclude`.
+    """
+
+    cluster_name: str
+    cluster_id: str
+    created_at: str
+    source: PlanSource
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The whole difference between files and cluster.
+
+    Attributes:
+        header: What it was made of.
+        changes: One per entity that differs: deletes, updates, creates, each by address.
+        unchanged: How many declared entities are as they should be.
+        unmanaged: The live entities that no file declares.
+        findings: What is worth saying about the live cluster or the plan.
+        is_complete: Whether the plan covers everything; false when parts were left out (`--select`).
+    """
+
+    header: PlanHeader
+    changes: tuple[EntityChange, ...]
+    unchanged: int = 0
+    unmanaged: tuple[Unmanaged, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    is_complete: bool = True
+
+    @property
+    def rows(self) -> tuple[Change, ...]:
+        """The plan itself: every (entity, key) that changes."""
+        return tuple(change for entity_change in self.changes for change in entity_change.changes)
+
+    @property
+    def is_applyable(self) -> bool:
+        """Whether nothing blocks it."""
+        return not any(finding.blocking for finding in self.findings)
+
+    @property
+    def plan_id(self) -> str:
+        """A digest of what the plan would do, to which cluster: no times, prose or paths."""
+        rows = sorted(
+            [
+                change.entity.address,
+                change.key,
+                change.action.value,
+                json_number(change.before),
+                json_number(change.after),
+            ]
+            for change in self.rows
+        )
+        content = {"allowances": [], "changes": rows, "cluster_id": self.header.cluster_id}
+        return digest(content)
+
+    def summary(self) -> dict[str, int]:
+        """How many entities each thing happens to."""
+        counts = dict.fromkeys(
+            ("create", "update", "delete", "no_op", "loosen", "tighten", "mixed", "to_unlimited", "blocked"), 0
+        )
+        for change in self.changes:
+            counts[change.action.value] += 1
+            if change.direction is not Direction.NONE:
+                counts[change.direction.value] += 1
+            counts["to_unlimited"] += change.becomes_unlimited
+        counts["no_op"] = self.unchanged
+        counts["blocked"] = sum(finding.blocking for finding in self.findings)
+        return counts
+
+
+def diff(desired: Desired, actual: Quotas) -> Iterator[Change]:
+    """Yield the rows by which a cluster differs from the files, in no particular order.
+
+    A declared entity is declared whole: a live key that is known and not declared is removed. A key that this
+    version does not know is never touched. Entities that no file declares are not looked at.
+    """
+    nothing: Values = {}
+    for entity, entry in desired.items():
+        live, wanted = actual.get(entity, nothing), entry.values
+        if live == wanted:
+            continue
+        for key, value in wanted.items():
+            if not same_value(live.get(key), value):
+                yield Change(entity, key, live.get(key), value)
+        for key, value in live.items():
+            if key not in wanted and key in QUOTA_KEYS:
+                yield Change(entity, key, value, None)
+
+
+def altered(quotas: Quotas, alterations: Iterable[Alteration]) -> dict[Entity, Values]:
+    """Return the quotas as they will be once the alterations are made."""
+    result = dict(quotas)
+    for alteration in alterations:
+        values = dict(result.get(alteration.entity, {}))
+        for key, value in alteration.ops.items():
+            if value is None:
+                values.pop(key, None)
+            else:
+                values[key] = value
+        if values:
+            result[alteration.entity] = values
+        else:
+            result.pop(alteration.entity, None)
+    return result
+
+
+def make_plan(
+    rows: Iterable[Change],
+    desired: Desired,
+    actual: Quotas,
+    header: PlanHeader,
+    *,
+    scope: Scope = EVERYTHING,
+    selection: Selection = ALL,
+    findings: Iterable[Finding] = (),
+) -> Plan:
+    """Make a plan of the rows by which a cluster differs from the files.
+
+    Args:
+        rows: As `diff` yields them, from whichever engine, in any order.
+        desired: What the files say.
+        actual: Everything the cluster holds.
+        header: What the plan is made of.
+        scope: The entities that the files speak for.
+        selection: The part that was asked for.
+        findings: What is already known to be worth saying.
+    """
+    chosen = sorted(
+        (change for change in rows if selection.contains(change.entity)),
+        key=lambda change: (change.entity.address, key_order(change.key)),
+    )
+    groups = [(entity, tuple(group)) for entity, group in groupby(chosen, key=lambda change: change.entity)]
+    planned = altered(
+        actual,
+        (Alteration(entity, {change.key: change.after for change in group}) for entity, group in groups),
+    )
+    effects = Effects(actual, planned)
+    changes = [
+        _entity_change(
+            desired[entity],
+            actual.get(entity, {}),
+            planned.get(entity, {}),
+            group,
+            effects.of(entity, tuple(change.key for change in group)),
+        )
+        for entity, group in groups
+    ]
+    changes.sort(key=lambda change: ACTION_ORDER[change.action])
+    unmanaged = [
+        Unmanaged(entity, values, scope.contains(entity))
+        for entity, values in actual.items()
+        if entity not in desired and selection.contains(entity)
+    ]
+    declared = sum(selection.contains(entity) for entity in desired) if selection.is_partial else len(desired)
+    return Plan(
+        header=header,
+        changes=tuple(changes),
+        unchanged=declared - len(changes),
+        unmanaged=tuple(sorted(unmanaged, key=lambda item: item.entity.address)),
+        findings=tuple(sorted(findings, key=_finding_order)),
+        is_complete=not selection.is_partial,
+    )
+
+
+def _finding_order(finding: Finding) -> tuple[bool, str, str, str]:
+    return not finding.blocking, finding.address or "", finding.key or "", finding.rule
+
+
+def _entity_change(
+    entry: Entry, before: Values, after: Values, changes: tuple[Change, ...], effects: tuple[Effect, ...]
+) -> EntityChange:
+    return EntityChange(
+        entity=entry.entity,
+        before=before,
+        after=after,
+        changes=changes,
+        effects=effects,
+        reason=entry.absent or entry.reason,
+        owner=entry.owner,
+        location=entry.location,
+    )

@@ -1,0 +1,89 @@
+"""Which entities are meant: patterns over entity types, and globs over addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+from quotaform.model.entity import Entity, Part
+
+_NOT_THERE: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Selects entities by type: every listed type must be present and match; other types are free.
+
+    A name is a case-sensitive glob over named entities; `None` matches the default entity only, and a glob
+    never does.
+
+    >>> Pattern((("user", "svc-*"),)).matches(Entity(user="svc-a", client_id=None))
+    True
+    >>> Pattern((("user", "*"),)).matches(Entity(user=None))
+    False
+    """
+
+    parts: tuple[Part, ...]
+
+    def matches(self, entity: Entity) -> bool:
+        """Whether the pattern selects this entity."""
+        names = dict(entity.parts)
+        for entity_type, glob in self.parts:
+            name = names.get(entity_type, _NOT_THERE)
+            if glob is None:
+                if name is not None:
+                    return False
+            elif not isinstance(name, str) or not fnmatchcase(name, glob):
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The entities that a repository speaks for: all that `include` selects and `exclude` does not.
+
+    An empty `include` means everything.
+    """
+
+    include: tuple[Pattern, ...] = ()
+    exclude: tuple[Pattern, ...] = ()
+
+    def contains(self, entity: Entity) -> bool:
+        """Whether the entity is in scope."""
+        if self.include and not any(pattern.matches(entity) for pattern in self.include):
+            return False
+        return not any(pattern.matches(entity) for pattern in self.exclude)
+
+
+EVERYTHING: Final = Scope()
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The part of a plan that was asked for, by globs over addresses (`--select`, `--exclude`).
+
+    >>> Selection(select=("user=svc-*",)).contains(Entity(user="svc-a"))
+    True
+    """
+
+    select: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether anything could be left out."""
+        return bool(self.select or self.exclude)
+
+    def contains(self, entity: Entity) -> bool:
+        """Whether the entity was asked for."""
+        if not self.is_partial:
+            return True
+        address = entity.address
+        if self.select and not any(fnmatchcase(address, glob) for glob in self.select):
+            return False
+        return not any(fnmatchcase(address, glob) for glob in self.exclude)
+
+
+ALL: Final = Selection()

@@ -1,0 +1,68 @@
+"""Drift as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from quotaform.core.drift import Drift, DriftClass, DriftedEntity
+from quotaform.core.plan import Change
+from quotaform.model.entity import spell_name
+from quotaform.views.effect_text import value_text
+from quotaform.views.finding_text import render_findings
+from quotaform.views.plan_text import spell_text
+from quotaform.views.style import PLAIN, Style, counted
+
+_COLOURS = {DriftClass.MODIFIED: "yellow", DriftClass.MISSING: "red", DriftClass.UNEXPECTED: "red"}
+
+
+def render_drift(drift: Drift, style: Style = PLAIN) -> str:
+    """Return drift as text, ending with one line that says how much there is."""
+    return "\n".join(_lines(drift, style)) + "\n"
+
+
+def _lines(drift: Drift, style: Style) -> Iterator[str]:
+    cluster = style.paint(spell_name(drift.cluster_name), "bold")
+    yield f"Cluster  {cluster} (id {spell_name(drift.cluster_id)})   Live state read {drift.read_at}"
+    yield ""
+    for drifted in drift.entities:
+        yield from _entity_lines(drifted, style)
+    if drift.entities:
+        yield ""
+    if drift.findings:
+        yield from render_findings(drift.findings, style)
+        yield ""
+    if not drift.entities:
+        yield style.paint(
+            f"No drift. {counted(drift.in_sync, 'declared entity is', 'declared entities are')} as they should be.",
+            "bold",
+        )
+        return
+    summary = drift.summary
+    yield style.paint(
+        f"Drift: {summary['modified']} modified, {summary['missing']} missing, {summary['unexpected']} unexpected; "
+        f"{drift.in_sync} in sync.",
+        "bold",
+    )
+
+
+def _entity_lines(drifted: DriftedEntity, style: Style) -> Iterator[str]:
+    about = []
+    if drifted.location:
+        about.append(str(drifted.location))
+    if drifted.owner:
+        about.append(f"owner {spell_text(drifted.owner)}")
+    if not drifted.is_declared:
+        about.append("not declared in any file")
+    where = f"   ({'; '.join(about)})" if about else ""
+    name = style.paint(f"{drifted.drift_class.value:<10}", _COLOURS[drifted.drift_class])
+    yield f"  {name} {drifted.entity.address}{where}"
+    width = max((len(change.key) for change in drifted.changes), default=0)
+    for change in drifted.changes:
+        yield f"      {spell_name(change.key):<{width}} : {_difference(change)}"
+
+
+def _difference(change: Change) -> str:
+    actual = "not set" if change.before is None else value_text(change.key, change.before)
+    if change.after is None:
+        return f"{actual} on the cluster, not in the files"
+    return f"{actual} on the cluster, {value_text(change.key, change.after)} in the files"

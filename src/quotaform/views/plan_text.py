@@ -1,0 +1,139 @@
+"""A plan as a person reads it, shaped like Terraform's so that tools which parse that can parse this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from json import dumps
+from typing import Final
+
+from quotaform.core.plan import Action, EntityChange, Plan, Unmanaged
+from quotaform.model.entity import spell_name
+from quotaform.model.quota_key import key_order
+from quotaform.views.effect_text import effect_text, fallback_text, value_text
+from quotaform.views.finding_text import render_findings
+from quotaform.views.style import PLAIN, Style, counted
+
+NO_CHANGES: Final = "No changes. Your infrastructure matches the configuration."
+_HEADLINES: Final = {
+    Action.CREATE: "will be created",
+    Action.UPDATE: "will be updated in-place",
+    Action.DELETE: "will be destroyed",
+}
+
+
+def render_plan(
+    plan: Plan, style: Style = PLAIN, *, shows_unchanged: bool = False, shows_unmanaged: bool = False
+) -> str:
+    """Return the whole plan as text, ending with the line that says how much there is to do."""
+    return "\n".join(_plan_lines(plan, style, shows_unchanged, shows_unmanaged)) + "\n"
+
+
+def _plan_lines(plan: Plan, style: Style, shows_unchanged: bool, shows_unmanaged: bool) -> Iterator[str]:
+    yield from _header_lines(plan, style)
+    for change in plan.changes:
+        yield ""
+        yield from _entity_lines(change, style, shows_unchanged)
+    yield ""
+    yield from _unmanaged_lines(plan.unmanaged, shows_unmanaged)
+    if plan.findings:
+        yield from render_findings(plan.findings, style)
+        yield ""
+    if not plan.changes:
+        yield style.paint(NO_CHANGES, "bold")
+        return
+    yield _effect_line(plan)
+    yield style.paint(summary_line(plan), "bold")
+
+
+def _header_lines(plan: Plan, style: Style) -> Iterator[str]:
+    header = plan.header
+    source = header.source.directory
+    if header.source.commit:
+        source += f" @ {header.source.commit[:7]}{' (dirty)' if header.source.dirty else ''}"
+    cluster = style.paint(spell_name(header.cluster_name), "bold")
+    yield f"Cluster  {cluster} (id {spell_name(header.cluster_id)})   Source {source}"
+    in_scope = sum(item.in_scope for item in plan.unmanaged) + plan.unchanged + len(plan.changes)
+    options = header.options
+    partial = "".join(
+        f", --{name} {' '.join(spell_name(glob) for glob in options[name])}"
+        for name in ("select", "exclude")
+        if options.get(name)
+    )
+    yield (
+        f"Live state read {header.created_at}, {counted(in_scope, 'entity', 'entities')} in scope, "
+        f"prune={options.get('prune', 'report')}{partial}. Byte rates are per broker."
+    )
+
+
+def _entity_lines(change: EntityChange, style: Style, shows_unchanged: bool) -> Iterator[str]:
+    address = change.entity.address
+    yield f"  # {style.paint(address, 'bold')} {_HEADLINES[change.action]}"
+    about = [str(change.location)] if change.location else []
+    if change.owner:
+        about.append(f"owner {spell_text(change.owner)}")
+    if change.reason:
+        about.append(spell_text(change.reason))
+    if about:
+        yield f"  # ({'; '.join(about)})"
+    glyph = style.action(change.action.glyph, change.action)
+    yield f"  {glyph} quota {dumps(address, ensure_ascii=False)} {{"
+    width = max(len(row.key) for row in change.changes)
+    for row, effect in zip(change.changes, change.effects, strict=True):
+        note = effect_text(row, effect)
+        before = None if row.before is None else value_text(row.key, row.before)
+        if row.after is None:
+            shadow = effect.shadowed_by(change.entity, None)
+            values = f"{before} -> {'(removed)' if shadow else fallback_text(row.key, effect.after)}"
+        else:
+            after = value_text(row.key, row.after)
+            values = after if before is None else f"{before} -> {after}"
+        line = f"      {style.action(row.action.glyph, row.action)} {spell_name(row.key):<{width}} = {values}"
+        yield f"{line}   {note}" if note else line
+    yield from _unchanged_lines(change, width, shows_unchanged)
+    yield "    }"
+
+
+def _unchanged_lines(change: EntityChange, width: int, shows_unchanged: bool) -> Iterator[str]:
+    changed = {row.key for row in change.changes}
+    unchanged = [key for key in sorted(change.before, key=key_order) if key not in changed]
+    if shows_unchanged:
+        for key in unchanged:
+            yield f"        {spell_name(key):<{width}} = {value_text(key, change.before[key])}"
+    elif unchanged:
+        yield f"        # ({counted(len(unchanged), 'unchanged key')} hidden)"
+
+
+def _unmanaged_lines(unmanaged: tuple[Unmanaged, ...], shows_unmanaged: bool) -> Iterator[str]:
+    if not unmanaged:
+        return
+    inside = sum(item.in_scope for item in unmanaged)
+    hint = "" if shows_unmanaged else " (list: --show-unmanaged)"
+    yield f"Not managed and left alone: {inside} in scope, {len(unmanaged) - inside} out of scope{hint}."
+    if shows_unmanaged:
+        for item in unmanaged:
+            values = ", ".join(
+                f"{spell_name(key)} = {value_text(key, item.values[key])}" for key in sorted(item.values, key=key_order)
+            )
+            yield f"    {item.entity.address}: {values}{'' if item.in_scope else '   (out of scope)'}"
+    yield ""
+
+
+def _effect_line(plan: Plan) -> str:
+    summary = plan.summary()
+    unlimited = f" ({summary['to_unlimited']} to unlimited)" if summary["to_unlimited"] else ""
+    blocked = f" {summary['blocked']} blocked." if summary["blocked"] else ""
+    return (
+        f"Effect: {summary['loosen']} loosened{unlimited}, {summary['tighten']} tightened, {summary['mixed']} mixed. "
+        f"{summary['no_op']} unchanged.{blocked} Plan id {plan.plan_id}"
+    )
+
+
+def summary_line(plan: Plan) -> str:
+    """Return the last line of a plan, in Terraform's words."""
+    summary = plan.summary()
+    return f"Plan: {summary['create']} to add, {summary['update']} to change, {summary['delete']} to destroy."
+
+
+def spell_text(text: str) -> str:
+    """Return free text on one line, quoted when it holds anything that is not printable."""
+    return text if text.isprintable() else spell_name(text)

@@ -1,0 +1,14 @@
+"""A real Apache Kafka on loopback, ready in seconds and always stopped again.
+
+`Sandbox` is the whole of it::
+
+    with Sandbox() as kafka:
+        print(kafka.bootstrap_servers)
+
+`quotaform.sandbox.detached` keeps one running for `quotaform sandbox start`.
+"""
+
+from quotaform.sandbox.jar import KAFKA_VERSION
+from quotaform.sandbox.sandbox import Sandbox
+
+__all__ = ["KAFKA_VERSION", "Sandbox"]

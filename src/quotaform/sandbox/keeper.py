@@ -1,0 +1,106 @@
+"""The sandbox's end of the pipe to its supervisor."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from quotaform.errors import SandboxError
+from quotaform.sandbox import supervisor
+
+_PATIENCE = 2 * supervisor.GRACE
+
+
+class Keeper:
+    """Starts processes, signals them and ends them all, through a supervisor that outlives its owner."""
+
+    def __init__(self, *, inherited: Sequence[int] = ()) -> None:
+        """Start the supervisor.
+
+        Args:
+            inherited: File descriptors that the supervisor holds open for as long as it lives.
+        """
+        self._lock = threading.Lock()
+        # Its own session keeps a Ctrl-C in the terminal away from it and from the brokers.
+        self._process = subprocess.Popen(  # noqa: S603 (this package's own module)
+            [sys.executable, "-I", str(Path(supervisor.__file__)), str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            pass_fds=inherited,
+        )
+        self.pid = self._process.pid
+        self.directory = Path(self._read()["directory"])
+        """The data directory; it goes with the supervisor."""
+
+    def spawn(self, name: str, argv: Sequence[str], log: Path) -> int:
+        """Start a process, its output appended to `log`; return its process id."""
+        return int(self._ask(do="spawn", name=name, argv=list(argv), log=str(log))["pid"])
+
+    def exit_code(self, name: str) -> int | None:
+        """Tell how a process ended: None while it runs, negative for a signal."""
+        code = self._ask(do="poll", name=name)["code"]
+        return None if code is None else int(code)
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to a process."""
+        self._ask(do="signal", name=name, signal=int(number))
+
+    def save_at_end(self, source: Path, target: Path) -> None:
+        """Let a file of the data directory be copied elsewhere before the directory goes."""
+        self._ask(do="keep", **{"from": str(source), "to": str(target)})
+
+    def detach(self) -> None:
+        """Let the supervisor live on without this process; it then ends with SIGTERM."""
+        self._ask(do="detach")
+        self._close()
+        # Not waited for: it is meant to be running still.
+        self._process.returncode = 0
+
+    def stop(self) -> None:
+        """End all processes, remove the data directory and wait for both; again is allowed."""
+        if self._process.returncode is not None:
+            return
+        self._close()
+        try:
+            self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def _close(self) -> None:
+        with self._lock:
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    with suppress(BrokenPipeError):
+                        pipe.close()
+
+    def _ask(self, **request: Any) -> dict[str, Any]:
+        with self._lock:
+            assert self._process.stdin is not None  # noqa: S101 (made with a pipe)
+            try:
+                self._process.stdin.write(json.dumps(request).encode() + b"\n")
+                self._process.stdin.flush()
+            except (BrokenPipeError, ValueError) as error:
+                raise SandboxError("The sandbox is not running any more; start it again.") from error
+            return self._read()
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout is not None  # noqa: S101 (made with a pipe)
+        line = self._process.stdout.readline()
+        if not line:
+            raise SandboxError("The sandbox's supervisor process ended unexpectedly; start the sandbox again.")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise SandboxError(f"The sandbox could not start or signal a process: {answer['error']}.")
+        return answer

@@ -1,0 +1,108 @@
+"""One broker of a sandbox: its ports, its configuration and its command lines."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from quotaform.sandbox.port import HOST
+
+CONTROLLER = "CONTROLLER"
+
+# Small threads, topics and buffers for one user on a laptop. What quotas depend on (append linger, quota
+# windows, session and election timeouts) stays as a production broker has it.
+_SMALL = {
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "background.threads": "2",
+    "num.recovery.threads.per.data.dir": "1",
+    "log.cleaner.dedupe.buffer.size": "2097152",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A broker that is also a controller: KRaft's combined mode (KIP-500)."""
+
+    number: int
+    directory: Path
+    directory_id: str
+    ports: Mapping[str, int]
+
+    @property
+    def log(self) -> Path:
+        """The file with what the broker said: warnings, errors and the JVM's own words."""
+        return self.directory / "server.log"
+
+    @property
+    def settings(self) -> Path:
+        """The broker's `server.properties`."""
+        return self.directory / "server.properties"
+
+    def log_tail(self, lines: int) -> str:
+        """Return the last lines of the log."""
+        try:
+            with self.log.open(encoding="utf-8", errors="replace") as log:
+                return "".join(deque(log, lines))
+        except OSError:
+            return ""
+
+    def address(self, listener: str) -> str:
+        """Return host:port of a listener."""
+        return f"{HOST}:{self.ports[listener]}"
+
+    @property
+    def initial_controller(self) -> str:
+        """Return this node as `StorageTool format --initial-controllers` wants it (KIP-853)."""
+        return f"{self.number}@{self.address(CONTROLLER)}:{self.directory_id}"
+
+
+def new_uuid() -> str:
+    """Return a random id as `org.apache.kafka.common.Uuid` writes it: 22 characters that begin with no dash."""
+    while (text := base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")).startswith("-"):
+        pass
+    return text
+
+
+def node_properties(node: Node, nodes: Sequence[Node], protocols: Mapping[str, str]) -> dict[str, str]:
+    """Return the `server.properties` of one node of a quorum.
+
+    Args:
+        node: The node.
+        nodes: All nodes of the quorum, itself included.
+        protocols: The security protocol of each listener.
+    """
+    clients = ",".join(f"{listener}://{node.address(listener)}" for listener in protocols if listener != CONTROLLER)
+    copies = str(len(nodes))
+    return _SMALL | {
+        "process.roles": "broker,controller",
+        "node.id": str(node.number),
+        "controller.quorum.bootstrap.servers": ",".join(other.address(CONTROLLER) for other in nodes),
+        "controller.listener.names": CONTROLLER,
+        "listeners": f"{clients},{CONTROLLER}://{node.address(CONTROLLER)}",
+        "advertised.listeners": f"{clients},{CONTROLLER}://{node.address(CONTROLLER)}",
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+        "log.dirs": str(node.directory / "data"),
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
+        "default.replication.factor": copies,
+    }
+
+
+def write_properties(path: Path, properties: Mapping[str, str]) -> None:
+    """Write a Java properties file; a backslash is the only character that needs care here."""
+    lines = (f"{key}={value}\n".replace("\\", "\\\\") for key, value in properties.items())
+    path.write_text("".join(lines), encoding="utf-8")

@@ -1,0 +1,191 @@
+"""The brokers of one running sandbox, from formatting their storage to their end."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from signal import SIGTERM, Signals
+
+from quotaform.errors import SandboxError, UsageError
+from quotaform.sandbox import security
+from quotaform.sandbox.cache import make_directory
+from quotaform.sandbox.certificate import Certificates, make_certificates
+from quotaform.sandbox.java import Java
+from quotaform.sandbox.keeper import Keeper
+from quotaform.sandbox.node import CONTROLLER, Node, new_uuid, node_properties, write_properties
+from quotaform.sandbox.port import HOST, free_ports
+from quotaform.sandbox.probe import probe
+from quotaform.sandbox.runtime import LOGGING, Runtime
+
+_PATIENCE = 120.0
+"""Seconds that a start may take; it takes 1 to 3, but a busy machine may be slower by far."""
+
+_TELLING = re.compile(r"\b(ERROR|FATAL)\b|Exception|Error")
+
+
+class PortTakenError(Exception):
+    """Somebody took a port between its choice and the broker's bind."""
+
+
+class Quorum:
+    """Nodes that share a cluster id, a supervisor and a data directory.
+
+    Storage is formatted by `kafka.tools.StorageTool` for each start: half a second buys a cluster id of its
+    own and storage that is what Kafka says it is.
+    """
+
+    def __init__(self, java: Java, jars: Sequence[Path], inherited: Sequence[int]) -> None:
+        self.cluster_id = new_uuid()
+        self.certificates: Certificates | None = None
+        self.nodes: dict[int, Node] = {}
+        self.pids: dict[int, int] = {}
+        self._names: dict[int, str] = {}
+        self._spawned = 0
+        self._keeper = Keeper(inherited=inherited)
+        self.directory = self._keeper.directory
+        self.runtime = Runtime(java, jars, self.directory)
+
+    def start(self, brokers: int, *, secured: bool, properties: Mapping[str, str]) -> None:
+        """Configure, format and start the nodes, and wait until each of them sees them all.
+
+        Raises:
+            PortTakenError: A port was taken meanwhile.
+            SandboxError: A node did not come up.
+        """
+        (self.directory / "tmp").mkdir()
+        (self.directory / "log4j2.properties").write_text(LOGGING, encoding="ascii")
+        protocols = dict(security.PROTOCOLS) if secured else {security.PLAINTEXT: "PLAINTEXT"}
+        more: dict[str, str] = {}
+        if secured:
+            self.certificates = make_certificates(self.directory / "certificates")
+            more = security.server_properties(self.certificates)
+        protocols[CONTROLLER] = "SASL_PLAINTEXT" if secured else "PLAINTEXT"
+        self.nodes = _make_nodes(self.directory, brokers, list(protocols))
+        nodes = list(self.nodes.values())
+        for node in nodes:
+            write_properties(node.settings, {**node_properties(node, nodes, protocols), **more, **properties})
+        self._format(nodes, security.scram_credentials() if secured else [])
+        archive = self.runtime.archive
+        for node in nodes:
+            record = None
+            # One broker of the first sandbox writes the class archive that makes later starts fast.
+            if node.number == 1 and not archive.exists():
+                record = self.directory / "classes.jsa"
+                self._keeper.save_at_end(record, make_directory(archive.parent) / archive.name)
+            self._spawn(node, record)
+        self._wait_until_ready(nodes, see=brokers)
+
+    def stop(self) -> None:
+        """End the nodes and remove the data directory."""
+        self._keeper.stop()
+
+    def detach(self) -> int:
+        """Let the nodes live on; return the supervisor's process id."""
+        self._keeper.detach()
+        return self._keeper.pid
+
+    def signal(self, number: int, what: Signals) -> None:
+        """Send a signal to a node.
+
+        Raises:
+            UsageError: There is no such node.
+        """
+        self._keeper.signal(self._name(number), what)
+
+    def wait_for_exit(self, number: int) -> None:
+        """Wait until a node's process has ended.
+
+        Raises:
+            SandboxError: It does not end.
+        """
+        self._wait_for_exits([self._name(number)])
+
+    def restart(self, number: int) -> None:
+        """Start a node again, stopping it first if it runs, and wait until it answers."""
+        if self._keeper.exit_code(self._name(number)) is None:
+            self.signal(number, SIGTERM)
+            self.wait_for_exit(number)
+        self._spawn(self.nodes[number], None)
+        self._wait_until_ready([self.nodes[number]], see=1)
+
+    def _format(self, nodes: Iterable[Node], scram: Sequence[str]) -> None:
+        """Format all nodes' storage at once, as a quorum whose voters may change (KIP-853)."""
+        voters = ",".join(node.initial_controller for node in self.nodes.values())
+        names = []
+        for node in nodes:
+            argv = self.runtime.command(
+                "kafka.tools.StorageTool", "format", "--cluster-id", self.cluster_id,
+                "--config", str(node.settings), "--initial-controllers", voters, *scram,
+            )  # fmt: skip
+            names.append(f"format {node.number}")
+            self._keeper.spawn(names[-1], argv, node.directory / "format.log")
+        self._wait_for_exits(names)
+        for node, name in zip(self.nodes.values(), names, strict=True):
+            if self._keeper.exit_code(name):
+                said = (node.directory / "format.log").read_text(encoding="utf-8", errors="replace")
+                raise SandboxError(f"Kafka's storage could not be formatted: {_telling_line(said)}")
+
+    def _spawn(self, node: Node, record: Path | None) -> None:
+        self._spawned += 1
+        self._names[node.number] = name = f"node {node.number}, process {self._spawned}"
+        argv = self.runtime.command("kafka.Kafka", str(node.settings), record=record)
+        self.pids[node.number] = self._keeper.spawn(name, argv, node.log)
+
+    def _wait_until_ready(self, nodes: Iterable[Node], *, see: int) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        waiting = list(nodes)
+        while waiting:
+            node = waiting[0]
+            answer = probe(HOST, node.ports[security.PLAINTEXT])
+            if answer is not None and answer.cluster_id == self.cluster_id and answer.brokers >= see:
+                waiting.pop(0)
+                continue
+            for other in waiting:
+                self._require_alive(other)
+            if time.monotonic() > deadline:
+                raise SandboxError(
+                    f"Broker {node.number} did not answer within {_PATIENCE:.0f} seconds; "
+                    f"the last telling line of its log: {_telling_line(node.log_tail(200))}"
+                )
+            time.sleep(0.03)
+
+    def _require_alive(self, node: Node) -> None:
+        code = self._keeper.exit_code(self._names[node.number])
+        if code is None:
+            return
+        said = node.log_tail(200)
+        if "Address already in use" in said:
+            raise PortTakenError
+        raise SandboxError(f"Broker {node.number} ended while starting (exit code {code}): {_telling_line(said)}")
+
+    def _wait_for_exits(self, names: Iterable[str]) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        for name in names:
+            while self._keeper.exit_code(name) is None:
+                if time.monotonic() > deadline:
+                    raise SandboxError(f"The sandbox's process ({name}) did not end within {_PATIENCE:.0f} seconds.")
+                time.sleep(0.02)
+
+    def _name(self, number: int) -> str:
+        if number not in self._names:
+            raise UsageError(f"The sandbox has no node {number}, only {', '.join(map(str, self._names))}.")
+        return self._names[number]
+
+
+def _make_nodes(directory: Path, brokers: int, listeners: Sequence[str]) -> dict[int, Node]:
+    ports = iter(free_ports(brokers * len(listeners)))
+    nodes = {}
+    for number in range(1, brokers + 1):
+        place = directory / f"node-{number}"
+        place.mkdir()
+        nodes[number] = Node(number, place, new_uuid(), {listener: next(ports) for listener in listeners})
+    return nodes
+
+
+def _telling_line(text: str) -> str:
+    """Return the last line that tells of an error, else the last line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    telling = [line for line in lines if _TELLING.search(line)]
+    return (telling or lines or ["it said nothing."])[-1]

@@ -1,0 +1,230 @@
+"""The sandbox: a real Apache Kafka on loopback that is always stopped again."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from signal import SIGCONT, SIGKILL, SIGSTOP
+from types import TracebackType
+from typing import Self
+
+from quotaform.errors import SandboxError, UsageError
+from quotaform.sandbox import security
+from quotaform.sandbox.certificate import Certificates
+from quotaform.sandbox.jar import find_jars
+from quotaform.sandbox.java import find_java
+from quotaform.sandbox.node import CONTROLLER
+from quotaform.sandbox.port import HOST
+from quotaform.sandbox.quorum import PortTakenError, Quorum
+
+_TRIES = 5
+
+
+class Sandbox:
+    """One Apache Kafka cluster (KRaft, combined mode) on 127.0.0.1, with data of its own.
+
+    | brokers | secured | what                                                                       |
+    | ------- | ------- | -------------------------------------------------------------------------- |
+    | 1       | no      | one PLAINTEXT listener, everything allowed                                 |
+    | 3       | no      | a quorum of three, usable with one of them gone                            |
+    | any     | yes     | SASL_PLAINTEXT, SASL_SSL, MTLS, TLS and PLAINTEXT, with StandardAuthorizer |
+
+    Every start formats new storage with `kafka.tools.StorageTool`, hence has its own cluster id. Whatever
+    happens to the process that started it, the brokers end and their data is removed: see
+    `quotaform.sandbox.supervisor`.
+    """
+
+    def __init__(self, brokers: int = 1, *, secured: bool = False, properties: Mapping[str, str] | None = None) -> None:
+        """Describe a sandbox; `start` or `with` starts it.
+
+        Args:
+            brokers: How many nodes, numbered from 1.
+            secured: Whether clients must say who they are and need rights.
+            properties: More broker properties, which win over the sandbox's own.
+
+        Raises:
+            UsageError: Less than one broker.
+        """
+        if brokers < 1:
+            raise UsageError(f"A sandbox needs at least 1 broker, not {brokers}.")
+        self.secured = secured
+        self._brokers = brokers
+        self._properties = dict(properties or {})
+        self._quorum: Quorum | None = None
+
+    def __enter__(self) -> Self:
+        """Start the sandbox."""
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop the sandbox."""
+        self.stop()
+
+    # Life
+
+    def start(self, *, inherited: Sequence[int] = ()) -> Self:
+        """Start all brokers and wait until they answer; a started sandbox is left as it is.
+
+        Args:
+            inherited: File descriptors that the supervisor holds open as long as it lives.
+
+        Raises:
+            SandboxError: A piece is missing, or a broker did not come up.
+        """
+        if self._quorum is not None:
+            return self
+        java, jars = find_java(), find_jars()
+        for _ in range(_TRIES):
+            quorum = Quorum(java, jars, inherited)
+            try:
+                quorum.start(self._brokers, secured=self.secured, properties=self._properties)
+            except PortTakenError:
+                quorum.stop()
+            except BaseException:
+                quorum.stop()
+                raise
+            else:
+                self._quorum = quorum
+                return self
+        raise SandboxError(f"Other processes took the sandbox's ports on {HOST} {_TRIES} times in a row; try again.")
+
+    def stop(self) -> None:
+        """Stop all brokers, remove the data directory and wait for both; a stopped sandbox is left as it is."""
+        quorum, self._quorum = self._quorum, None
+        if quorum is not None:
+            quorum.stop()
+
+    def detach(self) -> int:
+        """Let the sandbox live on after this process; return the process id that ends it with SIGTERM."""
+        quorum, self._quorum = self._started, None
+        return quorum.detach()
+
+    # Faults
+
+    def kill(self, node: int) -> None:
+        """Kill a broker with SIGKILL and wait until it is gone; its data stays."""
+        self._started.signal(node, SIGKILL)
+        self._started.wait_for_exit(node)
+
+    def pause(self, node: int) -> None:
+        """Freeze a broker: its connections stay open and nothing answers (SIGSTOP)."""
+        self._started.signal(node, SIGSTOP)
+
+    def resume(self, node: int) -> None:
+        """Let a frozen broker go on (SIGCONT)."""
+        self._started.signal(node, SIGCONT)
+
+    def restart(self, node: int) -> None:
+        """Start a broker again with its data and ports, stopping it first if it runs, and wait until it answers.
+
+        Raises:
+            SandboxError: It did not come up.
+        """
+        self._started.restart(node)
+
+    # What it is
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses of all brokers: of the PLAINTEXT listener, of SASL_PLAINTEXT in a secured sandbox."""
+        listener = "SASL_PLAINTEXT" if self.secured else security.PLAINTEXT
+        return ",".join(node.address(listener) for node in self._started.nodes.values())
+
+    @property
+    def listeners(self) -> dict[str, str]:
+        """The address of each listener of the first broker, by name."""
+        node = self._started.nodes[1]
+        return {name: node.address(name) for name in node.ports if name != CONTROLLER}
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, as its brokers tell it."""
+        return self._started.cluster_id
+
+    @property
+    def pids(self) -> dict[int, int]:
+        """The process id of each node's latest process."""
+        return dict(self._started.pids)
+
+    @property
+    def data_dir(self) -> Path:
+        """The directory with everything of this sandbox; it goes when the sandbox stops."""
+        return self._started.directory
+
+    @property
+    def java(self) -> Path:
+        """The `java` command in use."""
+        return self._started.runtime.java.command
+
+    @property
+    def classpath(self) -> str:
+        """The class path with Kafka's jars."""
+        return self._started.runtime.class_path
+
+    @property
+    def certificates(self) -> Certificates:
+        """The PEM files of a secured sandbox.
+
+        Raises:
+            UsageError: The sandbox is not secured.
+        """
+        if (certificates := self._started.certificates) is None:
+            raise UsageError("This sandbox has no certificates; start it secured.")
+        return certificates
+
+    def client_properties(
+        self,
+        listener: str,
+        *,
+        user: str | None = None,
+        password: str | None = None,
+        mechanism: str | None = None,
+        certificate: str = security.SUPER_CERTIFICATE,
+    ) -> str:
+        """Return the text of a Java-style client properties file for a listener.
+
+        Args:
+            listener: A name out of `listeners`.
+            user: For SASL; `admin` if not given. See `quotaform.sandbox.security.USERS`.
+            password: Its password; that of the known user if not given.
+            mechanism: The SASL mechanism; the user's first if not given.
+            certificate: For MTLS: `quota-admin`, a super user, or `tenant`, without rights.
+
+        Raises:
+            UsageError: There is no such listener or certificate, or no password is known.
+        """
+        return security.client_properties(
+            listener,
+            self._started.certificates,
+            user=user,
+            password=password,
+            mechanism=mechanism,
+            certificate=certificate,
+        )
+
+    def run_tool(
+        self, main_class: str, *arguments: str, input: str | None = None, timeout: float = 120.0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run one of Kafka's own commands, such as `kafka.admin.ConfigCommand`, and return what it said."""
+        return subprocess.run(  # noqa: S603 (a class of Kafka's, by the caller's wish)
+            self._started.runtime.command(main_class, *arguments),
+            # A tool that asks gets an end of file, never the terminal.
+            input=input or "",
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    def log_tail(self, node: int = 1, *, lines: int = 20) -> str:
+        """Return the last lines of a broker's log: warnings and errors."""
+        return self._started.nodes[node].log_tail(lines)
+
+    @property
+    def _started(self) -> Quorum:
+        if self._quorum is None:
+            raise SandboxError("The sandbox is not running; start it first.")
+        return self._quorum

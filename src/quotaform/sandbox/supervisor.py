@@ -1,0 +1,182 @@
+"""The process that keeps a sandbox's processes and makes sure that they end.
+
+It runs on its own, by path, with the standard library only, and reads one JSON object per line from its
+standard input, which is a pipe from the sandbox's owner. When that pipe closes, for whatever reason, SIGKILL
+of the owner included, it ends what it has started, removes the data directory and exits.
+
+| request                                | answer                                   |
+| -------------------------------------- | ---------------------------------------- |
+| (started)                              | `{"directory": ...}`, the data directory |
+| `{"do": "spawn", name, argv, log}`     | `{"pid": ...}`                           |
+| `{"do": "poll", name}`                 | `{"code": null or exit code}`            |
+| `{"do": "signal", name, signal}`       | `{}`                                     |
+| `{"do": "keep", from, to}`             | `{}`: a file to save from the directory  |
+| `{"do": "detach"}`                     | `{}`: lives on until SIGTERM             |
+| `{"do": "stop"}`                       | none: ends                               |
+
+Each answer is one line; `{"error": ...}` if a request could not be carried out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+GRACE = 15.0
+"""Seconds between SIGTERM and SIGKILL; a broker takes 0.3, and 3 when it writes its class archive."""
+
+_TICK = 0.5
+
+
+class Supervisor:
+    """The processes of one sandbox, by name."""
+
+    def __init__(self, directory: Path, owner: int) -> None:
+        self._directory = directory
+        self._owner = owner
+        self._detached = False
+        self._told_to_leave = False
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._kept: dict[Path, Path] = {}
+        self._die_with_me = _parent_death_signal()
+
+    def serve(self) -> None:
+        """Carry out requests until told to stop, or until the owner is gone."""
+        self._answer({"directory": str(self._directory)})
+        pending = b""
+        while not self._told_to_leave:
+            readable, _, _ = select.select([] if self._detached else [0], [], [], _TICK)
+            if readable:
+                piece = os.read(0, 65_536)
+                if not piece:
+                    return
+                *lines, pending = (pending + piece).split(b"\n")
+                for line in lines:
+                    if not self._carry_out(json.loads(line)):
+                        return
+            elif self._is_forsaken():
+                return
+
+    def leave(self, *_: object) -> None:
+        """Stop serving within half a second; a signal handler that interrupts nothing half done."""
+        self._told_to_leave = True
+
+    def end(self) -> None:
+        """End every process, save what is to be kept and remove the data directory."""
+        running = [process for process in self._processes.values() if process.poll() is None]
+        for process in running:
+            # A paused process would not see the SIGTERM.
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        deadline = time.monotonic() + GRACE
+        for process in running:
+            try:
+                process.wait(max(deadline - time.monotonic(), 0.0))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for source, target in self._kept.items():
+            _save(source, target)
+        for _ in range(10):
+            shutil.rmtree(self._directory, ignore_errors=True)
+            if not self._directory.exists():
+                return
+            time.sleep(0.1)
+
+    def _is_forsaken(self) -> bool:
+        if self._detached:
+            return all(process.poll() is not None for process in self._processes.values())
+        # A child that the owner forked may hold the pipe open after the owner's end.
+        return os.getppid() != self._owner
+
+    def _carry_out(self, request: dict[str, Any]) -> bool:
+        answer: dict[str, Any] = {}
+        try:
+            match request["do"]:
+                case "stop":
+                    return False
+                case "spawn":
+                    answer["pid"] = self._spawn(request["name"], request["argv"], request["log"])
+                case "poll":
+                    answer["code"] = self._processes[request["name"]].poll()
+                case "signal":
+                    self._processes[request["name"]].send_signal(request["signal"])
+                case "keep":
+                    self._kept[Path(request["from"])] = Path(request["to"])
+                case "detach":
+                    self._detached = True
+        except (OSError, KeyError) as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        self._answer(answer)
+        return True
+
+    def _spawn(self, name: str, argv: list[str], log: str) -> int:
+        with Path(log).open("ab") as output:
+            process = subprocess.Popen(  # noqa: S603 (the owner says what to run)
+                argv,
+                cwd=self._directory,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                preexec_fn=self._die_with_me,
+            )
+        self._processes[name] = process
+        return process.pid
+
+    def _answer(self, answer: dict[str, Any]) -> None:
+        # An owner that no longer listens is gone: the closed pipe says so at the next read.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(1, json.dumps(answer).encode() + b"\n")
+
+
+def _parent_death_signal() -> Callable[[], None] | None:
+    """Make what ends a child with this process even if this one is killed; Linux can (prctl(2)), others cannot."""
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    pr_set_pdeathsig = 1
+    return lambda: prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+def _save(source: Path, target: Path) -> None:
+    """Copy a file that may not be there; it appears under its name as a whole or not at all."""
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        shutil.copyfile(source, partial)
+        partial.replace(target)
+    except OSError:
+        partial.unlink(missing_ok=True)
+
+
+def main() -> None:
+    """Serve the owner whose process id is the only argument."""
+    # A Ctrl-C is the owner's business: it closes the pipe in its own good time.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    directory = Path(tempfile.mkdtemp(prefix="quotaform-sandbox-"))
+    supervisor = Supervisor(directory, owner=int(sys.argv[1]))
+    signal.signal(signal.SIGTERM, supervisor.leave)
+    signal.signal(signal.SIGHUP, supervisor.leave)
+    try:
+        # Complaints go beside the brokers' logs: nobody may be left to read this process's standard error.
+        with (directory / "supervisor.log").open("wb") as log:
+            os.dup2(log.fileno(), 2)
+        supervisor.serve()
+    finally:
+        supervisor.end()
+
+
+if __name__ == "__main__":
+    main()

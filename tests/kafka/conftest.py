@@ -1,0 +1,30 @@
+"""Real brokers for the tests: each is started when first asked for and stopped when the session ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from quotaform.sandbox import Sandbox
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[Sandbox]:
+    """One broker that allows everything; tests share it and use entities of their own."""
+    with Sandbox() as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="session")
+def secured_sandbox() -> Iterator[Sandbox]:
+    """One broker with SASL, TLS and an authorizer."""
+    with Sandbox(secured=True) as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="session")
+def three_brokers() -> Iterator[Sandbox]:
+    """A quorum of three; a test that kills or pauses one brings it back."""
+    with Sandbox(brokers=3) as kafka:
+        yield kafka

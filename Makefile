@@ -1,0 +1,82 @@
+# `make` alone lists the targets. Everything runs in .venv; VENV=DIR takes another one, PYTHON=... the interpreter to make it with.
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo "$$python"; break; fi; done)
+INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 \
+	$(BIN)/python -m pip install --quiet --retries 10
+
+# What `make constraints` keeps from moving.
+HELD ?= pyspark==4.2.0
+
+LEAN := $(VENV)/.quotaform-demo
+FULL := $(VENV)/.quotaform-dev
+INPUTS := pyproject.toml constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help venv setup demo test test-fast test-kafka test-spark check lint format bench golden schemas constraints clean
+
+help: ## list the targets
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
+
+venv: setup
+setup: $(FULL) ## make .venv with everything that development needs (also: make venv)
+
+demo: $(LEAN) ## show the whole loop on a real Apache Kafka; needs Python 3.11+ and nothing else
+	@$(BIN)/quotaform demo
+
+test: $(FULL) ## run all tests; a broker is started by the tests, Spark needs a JDK 17+
+	$(BIN)/python -m pytest
+
+test-fast: $(FULL) ## run the tests that need neither a broker nor Spark (seconds)
+	$(BIN)/python -m pytest -m "not kafka and not spark and not workflow" tests/unit tests/property tests/golden src
+
+test-kafka: $(FULL) ## run the tests on a real broker
+	$(BIN)/python -m pytest -m "kafka or workflow"
+
+test-spark: $(FULL) ## run the tests on Spark
+	$(BIN)/python -m pytest -m spark
+
+check: lint test ## what CI runs: formatting, lint, types, architecture, all tests
+
+lint: $(FULL) ## formatting, lint, types, architecture
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m mypy
+	$(BIN)/lint-imports
+
+format: $(FULL) ## format the code and apply the safe fixes
+	$(BIN)/python -m ruff format .
+	$(BIN)/python -m ruff check --fix .
+
+bench: $(FULL) ## measure against the floors (minutes); BENCH="--large --json FILE" for more
+	$(BIN)/python bench/run.py $(BENCH)
+
+golden: $(FULL) ## rewrite the golden files from what the code prints; read the diff before you commit it
+	QUOTAFORM_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden
+
+schemas: $(FULL) ## rewrite schemas/ from the package
+	$(BIN)/quotaform schema --output schemas
+
+constraints: ## rewrite constraints.txt from a fresh install of everything (Python 3.11)
+	rm -rf build/constraints && $(PYTHON) -m venv build/constraints
+	build/constraints/bin/python -m pip install --quiet -e '.[sandbox,spark,dev]' hatchling editables $(HELD)
+	{ sed '/^[^#]/d' constraints.txt; build/constraints/bin/python -m pip freeze --exclude-editable; } > build/constraints.txt
+	mv build/constraints.txt constraints.txt
+
+clean: ## remove what was built, cached or installed here
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@if [ -z "$(PYTHON)" ]; then echo "No Python 3.11 or newer is on the PATH; name one: make PYTHON=/path/to/python3" >&2; exit 1; fi
+	$(PYTHON) -m venv $(VENV) || { rm -f $@; exit 1; }
+
+$(LEAN): $(INPUTS) | $(BIN)/python
+	$(INSTALL) -e '.[sandbox]' -c constraints.txt
+	@touch $@
+
+$(FULL): $(INPUTS) | $(BIN)/python
+	$(INSTALL) -e '.[sandbox,spark,dev]' -c constraints.txt
+	@touch $(LEAN) $@

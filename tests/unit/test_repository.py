@@ -1,0 +1,106 @@
+"""What must hold of the files of this repository, whoever wrote them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+LINKED_HOSTS = {
+    "cwiki.apache.org",
+    "github.com",
+    "issues.apache.org",
+    "json-schema.org",
+    "kafka.apache.org",
+    "keepachangelog.com",
+    "semver.org",
+    "www.apache.org",
+}
+"""The public hosts that files may link to; a package registry is reached by package names alone."""
+
+_LOCAL_HOST = re.compile(r"localhost|127\.0\.0\.1|\[::1\]|[\w.-]*\bexample(\.com|\.org|\.net)?|[\w.-]+\.(test|invalid)")
+_URL = re.compile(r"https?://(?P<host>\[[0-9a-fA-F:]+\]|[\w.-]+)")
+_HOME = re.compile(r"(?<![\w.~/])/(?:home|Users|root)/[\w.]+")
+_PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.!+]+")
+
+
+def tracked_texts() -> Iterator[tuple[str, str]]:
+    """Yield the path and text of every tracked text file."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    for name in filter(None, listed.decode().split("\0")):
+        path = ROOT / name
+        if path.is_file() and b"\0" not in (data := path.read_bytes()):
+            yield name, data.decode("utf-8", errors="replace")
+
+
+def pins() -> dict[str, str]:
+    """Return the constrained version of each package."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return dict(re.sub(r"[-_.]+", "-", line).lower().split("==") for line in lines if not line.startswith("#"))
+
+
+def test_files_link_to_known_public_hosts_only() -> None:
+    unknown = [
+        f"{name}: {match['host']}"
+        for name, text in tracked_texts()
+        for match in _URL.finditer(text)
+        if match["host"].rstrip(".") not in LINKED_HOSTS and not _LOCAL_HOST.fullmatch(match["host"])
+    ]
+    assert unknown == []
+
+
+def test_no_file_names_somebodys_home() -> None:
+    assert [f"{name}: {match[0]}" for name, text in tracked_texts() for match in _HOME.finditer(text)] == []
+
+
+def test_constraints_are_plain_pins() -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if not line.startswith("#") and not _PIN.fullmatch(line)] == []
+
+
+def test_every_dependency_is_pinned() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wanted = [
+        *project["build-system"]["requires"],
+        *project["project"]["dependencies"],
+        *(one for extra in project["project"]["optional-dependencies"].values() for one in extra),
+    ]
+    names = {re.sub(r"[-_.]+", "-", re.split(r"[<>=!~;\[ ]", one)[0]).lower() for one in wanted}
+    assert names - pins().keys() == set()
+
+
+def test_ci_runs_on_the_python_versions_that_the_package_names() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [line.rsplit(" ", 1)[-1] for line in project["classifiers"] if re.search(r":: 3\.\d+$", line)]
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
+    assert f"python: {named}".replace("'", '"') in workflow
+
+
+def test_every_make_target_explains_itself() -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    phony = set(re.search(r"^\.PHONY: (.*)$", text, re.M)[1].split())
+    explained = set(re.findall(r"^([a-z-]+):.*## ", text, re.M))
+    assert phony - {"venv"} == explained
+
+
+def test_the_published_schemas_are_those_of_the_package() -> None:
+    packaged = {
+        path.name: path.read_text("utf-8")
+        for path in (files("quotaform") / "schemas").iterdir()
+        if path.name.endswith(".json")
+    }
+    published = {path.name: path.read_text("utf-8") for path in (ROOT / "schemas").glob("*.json")}
+    assert published == packaged, "run `make schemas`"
+    assert packaged
+
+
+@pytest.mark.parametrize("script", [".ci/run", "bench/run.py"])
+def test_scripts_can_be_run(script: str) -> None:
+    assert (ROOT / script).stat().st_mode & 0o111

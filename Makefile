@@ -30,13 +30,14 @@ test: $(FULL) ## run all tests; a broker is started by the tests, Spark needs a 
 	$(BIN)/python -m pytest
 
 test-fast: $(FULL) ## run the tests that need neither a broker nor Spark (seconds)
-	$(BIN)/python -m pytest -m "not kafka and not spark and not workflow" tests/unit tests/property tests/golden src
+	$(BIN)/python -m pytest -m "not kafka and not spark and not workflow" \
+		--ignore=tests/kafka --ignore=tests/spark --ignore=tests/workflow
 
 test-kafka: $(FULL) ## run the tests on a real broker
-	$(BIN)/python -m pytest -m "kafka or workflow"
+	$(BIN)/python -m pytest tests/kafka tests/workflow
 
 test-spark: $(FULL) ## run the tests on Spark
-	$(BIN)/python -m pytest -m spark
+	$(BIN)/python -m pytest tests/spark
 
 check: lint test ## what CI runs: formatting, lint, types, architecture, all tests
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The write floor: one Python process that sends the quotas of a JSON file with kafka-python in chunks of 1,000 ops.
 
-Nothing is read, validated or looked at again. With --remove the same keys are removed, and the process waits until the
-broker shows none of them: how a benchmark gets its empty broker back.
+Nothing is read, validated or looked at again. With --remove the same keys are removed: how a benchmark gets its empty
+broker back. As a broker shows what it has accepted some time later, that waits for all quotas before and for none after.
 """
 
 from __future__ import annotations
@@ -66,12 +66,16 @@ def main() -> None:
     parser.add_argument("quotas", type=Path)
     parser.add_argument("bootstrap")
     parser.add_argument("--chunk", type=int, default=1000, help="ops per request")
-    parser.add_argument("--remove", action="store_true", help="remove the keys and wait for an empty broker")
+    parser.add_argument(
+        "--remove", action="store_true", help="remove the keys from a broker that holds them all, and wait"
+    )
     parser.add_argument("--settle", action="store_true", help="wait until the broker shows all quotas")
     options = parser.parse_args()
     quotas = json.loads(options.quotas.read_text(encoding="utf-8"))
     admin: Any = KafkaAdminClient(bootstrap_servers=options.bootstrap)
     try:
+        if options.remove:
+            settle(admin, len(quotas))
         requests = alter(admin, quotas, remove=options.remove, chunk=options.chunk)
         if options.remove or options.settle:
             settle(admin, 0 if options.remove else len(quotas))

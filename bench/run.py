@@ -103,7 +103,7 @@ class Row:
         """Return the row as the table shows it."""
         goals = []
         if self.goal is not None:
-            goals.append(f"≤ {self.goal:g}x {self.against}")
+            goals.append(f"≤ {self.goal:g}x")
         if self.wall_goal is not None:
             goals.append(f"≤ {self.wall_goal:g} s")
         if self.peak_goal is not None:
@@ -111,7 +111,7 @@ class Row:
         return (
             self.work,
             ", ".join(goals) or "–",
-            f"{self.ratio:.2f}x",
+            f"{self.ratio:.2f}x {self.against}",
             f"{self.wall:.3f}",
             f"{self.floor:.3f}",
             f"{self.peak:.0f}",
@@ -119,7 +119,7 @@ class Row:
         )
 
 
-HEADINGS = ("work", "goal", "measured", "wall s", "held against s", "peak MB", "")
+HEADINGS = ("work", "goal", "measured", "wall s", "the other s", "peak MB", "")
 
 
 class Bench:

@@ -2,7 +2,7 @@
 """The write floor: one Python process that sends the quotas of a JSON file with kafka-python in chunks of 1,000 ops.
 
 Nothing is read, validated or looked at again. With --remove the same keys are removed: how a benchmark gets its empty
-broker back. As a broker shows what it has accepted some time later, that waits for all quotas before and for none after.
+broker back. As a broker shows what it accepted some time later, that waits for all quotas before and for none after.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Use cases: each a function that returns values and prints nothing."""

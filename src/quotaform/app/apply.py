@@ -1,0 +1,276 @@
+"""Applying a plan to a live cluster, step by step.
+
+The order is the contract: the plan is checked against the cluster, the broker checks every change without
+making it, then the changes are sent once and read back until they hold. Nothing is rolled back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from getpass import getuser
+from pathlib import Path
+
+from quotaform.app.actual import is_same
+from quotaform.app.clock import timestamp
+from quotaform.app.repository import Repository
+from quotaform.cluster.gateway import Gateway, Progress, no_progress
+from quotaform.core.freshness import check_fresh, require_cluster, require_fresh
+from quotaform.core.plan import Action, EntityChange, Plan
+from quotaform.core.receipt import EntityResult, Receipt, Result
+from quotaform.errors import BlockedError, ClusterError, PlanFileError, RefusedError, StaleError
+from quotaform.model.alteration import AlterRow, Outcome
+from quotaform.model.entity import Entity
+from quotaform.model.quotas import Quotas, same_values
+from quotaform.planfile import load_plan
+
+_FIRST_PAUSE = 0.005
+_LONGEST_PAUSE = 0.25
+_CONVERGE_SECONDS = 30.0
+_ENTITIES_PER_SECOND = 5_000
+_SETTLE_SECONDS = 3.0
+_ATTEMPTS = 3
+
+_RESULTS = {
+    Outcome.OK: Result.UNCONFIRMED,
+    Outcome.REFUSED: Result.REFUSED,
+    Outcome.UNKNOWN: Result.UNKNOWN,
+    Outcome.NOT_SENT: Result.NOT_ATTEMPTED,
+}
+
+
+def apply_plan(plan: Plan, gateway: Gateway, progress: Progress = no_progress) -> Receipt:
+    """Apply a plan and say what became of every entity.
+
+    Until the first change is sent, whatever is wrong raises and nothing was written. From then on this
+    returns a receipt, also when the connection is lost or the user interrupts.
+
+    Raises:
+        BlockedError: Something in the plan blocks it.
+        StaleError: The cluster is another one, or no longer holds what the plan says.
+        RefusedError: The broker's dry run refused entities.
+        ClusterError: The cluster could not be read or did not answer the dry run.
+    """
+    require_applyable(plan)
+    started_at = timestamp()
+    require_cluster(plan, gateway.cluster_id())
+    progress("Reading quotas", 0, 0)
+    pending, applied = _read_fresh(plan.changes, gateway)
+    _require_accepted(pending, gateway, progress)
+    run = _Run(gateway, progress, applied)
+    interrupted_by = None
+    try:
+        run.apply(sorted(pending, key=lambda change: change.action is Action.DELETE))
+    except KeyboardInterrupt as interrupt:
+        interrupted_by = getattr(interrupt, "signal_name", "SIGINT")
+    return Receipt(
+        plan=plan,
+        results=tuple(run.result_of(change) for change in plan.changes),
+        applied_by=_who(),
+        started_at=started_at,
+        finished_at=timestamp(),
+        interrupted_by=interrupted_by,
+    )
+
+
+def load_plan_file(path: Path) -> Plan:
+    """Read a saved plan.
+
+    Raises:
+        PlanFileError: It cannot be read, is cut off, or is of an unknown major version.
+        StaleError: It was changed after it was written.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise PlanFileError(f"{path} cannot be read: {error.strerror or error}") from error
+    return load_plan(content, str(path))
+
+
+def require_plan_id(plan: Plan, expected: str | None) -> None:
+    """Make sure that a plan is the one that was approved elsewhere.
+
+    Raises:
+        StaleError: It has another id than the expected one.
+    """
+    if expected is not None and plan.plan_id.removeprefix("sha256:") != expected.removeprefix("sha256:"):
+        raise StaleError(f"the plan has id {plan.plan_id}, not {expected}; nothing was written: review the plan again")
+
+
+def receipt_path(plan: Plan, repository: Repository) -> Path:
+    """Return where the receipt of an apply goes unless somebody says otherwise."""
+    moment = timestamp().replace(":", "").replace("-", "")
+    cluster = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in plan.header.cluster_name)
+    name = f"{moment}-{cluster}-{plan.plan_id.removeprefix('sha256:')[:8]}.json"
+    return repository.config_path.parent / ".quotaform" / "receipts" / name
+
+
+def require_applyable(plan: Plan) -> None:
+    """Make sure that nothing blocks a plan.
+
+    Raises:
+        BlockedError: Something does; the message says what.
+    """
+    blocking = [finding for finding in plan.findings if finding.blocking]
+    if blocking:
+        reasons = "; ".join(f"{finding.rule}: {finding.message}" for finding in blocking)
+        raise BlockedError(f"the plan is blocked and nothing was written. {reasons}")
+
+
+def _who() -> str:
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+def _read_fresh(
+    changes: tuple[EntityChange, ...], gateway: Gateway
+) -> tuple[tuple[EntityChange, ...], tuple[EntityChange, ...]]:
+    """Read the touched entities; a read that contradicts the plan counts only when a later one agrees with it.
+
+    A broker shows an acknowledged change late, so that one read alone may show a state that is gone.
+    """
+    actual = gateway.describe()
+    freshness = check_fresh(changes, actual)
+    deadline = time.monotonic() + _SETTLE_SECONDS
+    while freshness.stale and time.monotonic() < deadline:
+        time.sleep(_LONGEST_PAUSE)
+        again = gateway.describe()
+        settled = is_same(actual, again)
+        actual, freshness = again, check_fresh(changes, again)
+        if settled:
+            break
+    require_fresh(freshness)
+    return freshness.pending, freshness.applied
+
+
+def _require_accepted(changes: tuple[EntityChange, ...], gateway: Gateway, progress: Progress) -> None:
+    """Let the broker check every change and make none.
+
+    Raises:
+        RefusedError: It refuses some; the message has a line for each of them.
+        ClusterError: It gave no usable answer.
+    """
+    if not changes:
+        return
+    result = gateway.alter([change.alteration() for change in changes], validate_only=True, progress=progress)
+    refused = [row for row in result if row.outcome is Outcome.REFUSED]
+    if refused:
+        codes = {row.code for row in refused}
+        if codes == {31}:
+            result.raise_for_errors()
+        lines = [f"  {row.entity.address}: {row.message or f'broker error code {row.code}'}" for row in refused]
+        raise RefusedError(
+            f"the broker would refuse {len(refused)} of {len(changes)} entities, so nothing was written:\n"
+            + "\n".join(lines)
+        )
+    unanswered = [row for row in result if row.outcome is not Outcome.OK]
+    if unanswered:
+        raise ClusterError(
+            f"the broker did not answer the dry run of {len(unanswered)} entities ({unanswered[0].message}); "
+            "nothing was written: try again"
+        )
+
+
+class _Run:
+    """The writing part of an apply, and what is known of every entity at any moment."""
+
+    def __init__(self, gateway: Gateway, progress: Progress, applied: Iterable[EntityChange]) -> None:
+        self._gateway = gateway
+        self._progress = progress
+        self._results = {change.entity: (Result.ALREADY_APPLIED, "") for change in applied}
+
+    def result_of(self, change: EntityChange) -> EntityResult:
+        result, message = self._results.get(change.entity, (Result.NOT_ATTEMPTED, ""))
+        return EntityResult(change.entity, change.action, result, message)
+
+    def apply(self, changes: list[EntityChange]) -> None:
+        """Send the changes, and after an unknown outcome read first and send again only what is not there."""
+        todo = changes
+        for attempt in range(_ATTEMPTS):
+            is_certain = self._send(todo, done=len(changes) - len(todo), total=len(changes))
+            actual = self._converge(changes)
+            if is_certain or actual is None or attempt == _ATTEMPTS - 1:
+                return
+            unsettled = [change for change in changes if self._is_open(change)]
+            todo = list(check_fresh(tuple(unsettled), actual).pending)
+            if not todo:
+                return
+
+    def _is_open(self, change: EntityChange) -> bool:
+        result, _ = self._results.get(change.entity, (Result.NOT_ATTEMPTED, ""))
+        return result in (Result.UNKNOWN, Result.NOT_ATTEMPTED)
+
+    def _send(self, changes: list[EntityChange], done: int, total: int) -> bool:
+        """Send changes in chunks; return whether the outcome of every chunk is known."""
+        for change in changes:
+            self._results[change.entity] = (Result.NOT_ATTEMPTED, "")
+        self._progress("Applying", done, total)
+        is_certain = True
+        try:
+            for rows in self._gateway.alter_chunks([change.alteration() for change in changes]):
+                for row in rows:
+                    self._results[row.entity] = (_RESULTS[row.outcome], row.message)
+                is_certain = is_certain and not any(_is_uncertain(row) for row in rows)
+                done += len(rows)
+                self._progress("Applying", done, total)
+        except ClusterError as error:
+            self._note(changes, str(error))
+            return False
+        return is_certain
+
+    def _note(self, changes: list[EntityChange], message: str) -> None:
+        for change in changes:
+            result, said = self._results[change.entity]
+            if result is Result.NOT_ATTEMPTED:
+                self._results[change.entity] = (result, said or message)
+
+    def _converge(self, changes: list[EntityChange]) -> Quotas | None:
+        """Read until everything that was sent shows, or time is up.
+
+        An entity of unknown outcome is waited for only until the cluster has come to rest.
+
+        Returns:
+            The last read, or `None` when the cluster could not be read at the end.
+        """
+        waiting = {change.entity: change for change in changes if self._is_awaited(change)}
+        total = len(waiting)
+        now = time.monotonic()
+        deadline = now + max(_CONVERGE_SECONDS, len(changes) / _ENTITIES_PER_SECOND)
+        settled_at = now + _SETTLE_SECONDS
+        pause = _FIRST_PAUSE
+        while True:
+            self._progress("Reading back", total - len(waiting), total)
+            actual = self._describe(waiting)
+            if actual is not None:
+                self._confirm(waiting, actual)
+                is_sent = any(self._results[entity][0] is Result.UNCONFIRMED for entity in waiting)
+                if not waiting or (not is_sent and time.monotonic() > settled_at):
+                    return actual
+            if time.monotonic() > deadline:
+                return actual
+            time.sleep(pause)
+            pause = min(_LONGEST_PAUSE, pause * 2)
+
+    def _is_awaited(self, change: EntityChange) -> bool:
+        return self._results[change.entity][0] in (Result.UNCONFIRMED, Result.UNKNOWN)
+
+    def _describe(self, waiting: dict[Entity, EntityChange]) -> Quotas | None:
+        try:
+            return self._gateway.describe()
+        except ClusterError as error:
+            for entity in waiting:
+                result, said = self._results[entity]
+                self._results[entity] = (result, said or f"it could not be read back: {error}")
+            return None
+
+    def _confirm(self, waiting: dict[Entity, EntityChange], actual: Quotas) -> None:
+        for entity, change in list(waiting.items()):
+            if same_values(actual.get(entity, {}), change.after):
+                self._results[entity] = (Result.APPLIED, "")
+                del waiting[entity]
+
+
+def _is_uncertain(row: AlterRow) -> bool:
+    return row.outcome in (Outcome.UNKNOWN, Outcome.NOT_SENT)

@@ -1,0 +1,137 @@
+"""Bringing the quotas of a cluster under management: live quotas to files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quotaform.app.actual import read_actual
+from quotaform.app.clock import timestamp
+from quotaform.app.repository import Repository
+from quotaform.cluster.gateway import Gateway, Progress, no_progress
+from quotaform.core.express import can_express
+from quotaform.core.live import live_findings
+from quotaform.desired.writer import render_quotas
+from quotaform.errors import UsageError
+from quotaform.model.entity import Entity
+from quotaform.model.finding import Finding
+from quotaform.model.quotas import Values
+
+if TYPE_CHECKING:
+    from quotaform.cluster.snapshot import Snapshot
+    from quotaform.desired.config import Config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    """The files that would bring a cluster under management.
+
+    Attributes:
+        files: Path to content, none of which exists yet.
+        counts: Path to the number of entities that the file declares.
+        declared: How many live entities were declared already.
+        out_of_scope: How many are out of scope.
+        left_out: How many the files cannot express.
+        findings: What files cannot express and what else is worth saying.
+    """
+
+    files: dict[Path, str]
+    counts: dict[Path, int]
+    declared: int
+    out_of_scope: int
+    left_out: int
+    findings: tuple[Finding, ...]
+
+
+def import_live(
+    repository: Repository,
+    config: Config,
+    cluster_name: str,
+    gateway: Gateway,
+    *,
+    is_split: bool = False,
+    progress: Progress = no_progress,
+) -> Import:
+    """Write down the live quotas that no file declares yet.
+
+    A plan made right after it is empty: what files can express is declared as it is, and the rest is left
+    alone and listed as a finding.
+
+    Args:
+        repository: Where the files are to go; what is there already stays as it is.
+        config: The content of quotaform.yaml.
+        cluster_name: Whose quotas they are.
+        gateway: The cluster.
+        is_split: One file per group of names, else one file.
+        progress: Told what is being done.
+
+    Raises:
+        InvalidFilesError: The files that are there are invalid.
+        UsageError: A file would be overwritten.
+        ClusterError: The cluster could not be read.
+    """
+    declared = repository.desired(config, cluster_name) if _has_files(repository.directory) else {}
+    actual = read_actual(gateway, declared, progress)
+    todo = {entity: values for entity, values in actual.items() if entity not in declared}
+    inside = {entity: values for entity, values in todo.items() if config.scope.contains(entity)}
+    able = {entity: values for entity, values in inside.items() if can_express(entity, values)}
+    files: dict[Path, str] = {}
+    counts: dict[Path, int] = {}
+    for stem, group in sorted(_groups(able, is_split).items()):
+        path = repository.directory / f"{stem}.yaml"
+        files[path] = render_quotas(group)
+        counts[path] = len(group)
+    existing = [str(path) for path in files if path.exists()]
+    if existing:
+        raise UsageError(f"{', '.join(existing)} would be overwritten; move it away, or give another --output")
+    return Import(
+        files=files,
+        counts=counts,
+        declared=len(actual) - len(todo),
+        out_of_scope=len(todo) - len(inside),
+        left_out=len(inside) - len(able),
+        findings=tuple(live_findings(actual)),
+    )
+
+
+def _has_files(directory: Path) -> bool:
+    return directory.is_dir() and any(directory.rglob("*.y*ml"))
+
+
+def _groups(quotas: dict[Entity, Values], is_split: bool) -> dict[str, dict[Entity, Values]]:
+    groups: dict[str, dict[Entity, Values]] = {}
+    for entity, values in quotas.items():
+        groups.setdefault(_stem(entity) if is_split else "imported", {})[entity] = values
+    return groups
+
+
+def _stem(entity: Entity) -> str:
+    """Return the file that an entity belongs to: its name's first word, or what kind of default it is."""
+    name = next((name for _, name in entity.parts if name is not None), None)
+    if name is None:
+        return "defaults"
+    if entity.types == ("ip",):
+        return "ips"
+    word = ""
+    for character in name:
+        if not (character.isascii() and character.isalnum()):
+            break
+        word += character.lower()
+    return f"imported-{word}" if word else "imported-other"
+
+
+def take_snapshot(gateway: Gateway, progress: Progress = no_progress) -> Snapshot:
+    """Read everything that a cluster holds.
+
+    Raises:
+        ClusterError: The cluster could not be read.
+    """
+    from quotaform.cluster.snapshot import Snapshot
+
+    return Snapshot(
+        cluster_name=gateway.name,
+        cluster_id=gateway.cluster_id(),
+        captured_at=timestamp(),
+        quotas=read_actual(gateway, {}, progress),
+    )

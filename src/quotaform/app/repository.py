@@ -1,0 +1,164 @@
+"""A quota repository: its files, its configuration and the cluster that is meant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quotaform.app.clock import today
+from quotaform.errors import UsageError
+from quotaform.model.entry import Desired
+
+if TYPE_CHECKING:
+    from quotaform.cluster.gateway import Gateway
+    from quotaform.desired.config import Cluster, Config
+    from quotaform.desired.loader import Source
+
+CONFIG_NAME = "quotaform.yaml"
+QUOTAS_NAME = "quotas.d"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The cluster that is meant, as the command line says it.
+
+    Attributes:
+        cluster: A name in quotaform.yaml; may be left out when there is one cluster.
+        bootstrap_servers: Brokers to ask instead of a cluster of quotaform.yaml.
+        command_config: A Java-style client properties file, with `bootstrap_servers`.
+        snapshot: A snapshot file to plan against instead of a cluster.
+    """
+
+    cluster: str | None = None
+    bootstrap_servers: str | None = None
+    command_config: Path | None = None
+    snapshot: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """Where the files are.
+
+    Attributes:
+        directory: The quotas directory.
+        config_path: quotaform.yaml; it need not exist when nothing of it is needed.
+    """
+
+    directory: Path
+    config_path: Path
+
+    @classmethod
+    def at(cls, directory: Path | None, config_path: Path | None) -> Repository:
+        """Find a repository from what the command line says.
+
+        Args:
+            directory: A quotas directory, or the folder that holds `quotas.d`; `quotas.d` here if left out.
+            config_path: quotaform.yaml; if left out the one beside the quotas directory, else the one here.
+        """
+        quotas = Path(QUOTAS_NAME) if directory is None else directory
+        if directory is not None and (directory / QUOTAS_NAME).is_dir():
+            quotas = directory / QUOTAS_NAME
+        if config_path is None:
+            beside = quotas.parent / CONFIG_NAME
+            config_path = beside if beside.exists() else Path(CONFIG_NAME)
+        return cls(directory=quotas, config_path=config_path)
+
+    def config(self) -> Config:
+        """Read quotaform.yaml; an empty configuration when there is none.
+
+        Raises:
+            InvalidFilesError: It is invalid.
+        """
+        from quotaform.desired.config import Config, load_config
+
+        return load_config(self.config_path) if self.config_path.exists() else Config()
+
+    def sources(self, config: Config, cluster: str | None) -> list[Source]:
+        """Read the files of the quotas directory that count for a cluster.
+
+        Raises:
+            InvalidFilesError: There are none, or some cannot be read.
+        """
+        from quotaform.desired.loader import read_sources
+
+        return read_sources(self.directory, cluster, clusters=config.clusters)
+
+    def desired(self, config: Config, cluster: str | None) -> Desired:
+        """Read and check what the files say.
+
+        Raises:
+            InvalidFilesError: Anything is wrong in any of them; all problems at once.
+        """
+        from quotaform.desired.loader import load
+
+        return load(self.sources(config, cluster), config.profiles, today())
+
+    def cluster(self, config: Config, target: Target) -> Cluster:
+        """Choose the cluster that is meant.
+
+        Raises:
+            UsageError: It is not in quotaform.yaml, or none is named and there are several.
+        """
+        from quotaform.desired.config import Cluster, choose_cluster
+
+        given = [
+            name
+            for name, value in (
+                ("--cluster", target.cluster),
+                ("--bootstrap-server", target.bootstrap_servers),
+                ("--snapshot", target.snapshot),
+            )
+            if value
+        ]
+        if len(given) > 1:
+            raise UsageError(f"{' and '.join(given)} name more than one cluster; give one of them")
+        if target.command_config and not target.bootstrap_servers:
+            raise UsageError("--command-config goes with --bootstrap-server; in quotaform.yaml write command_config")
+        if target.snapshot:
+            return Cluster(name=target.snapshot.stem, snapshot=target.snapshot)
+        if target.bootstrap_servers:
+            servers = tuple(server.strip() for server in target.bootstrap_servers.split(",") if server.strip())
+            return Cluster(name=servers[0], bootstrap_servers=servers, command_config=target.command_config)
+        if not config.clusters:
+            raise UsageError(
+                f"no cluster to talk to: {self.config_path} "
+                f"{'names none' if self.config_path.exists() else 'does not exist'}; "
+                "write clusters: there, or give --bootstrap-server HOST:PORT"
+            )
+        return choose_cluster(config, target.cluster)
+
+    def cluster_of_plan(self, name: str, target: Target) -> Cluster:
+        """Find the cluster that a saved plan is for.
+
+        Raises:
+            UsageError: The plan names one that quotaform.yaml does not have.
+        """
+        config = self.config()
+        if target.bootstrap_servers or target.cluster:
+            return self.cluster(config, target)
+        found = config.clusters.get(name)
+        if found is None or found.snapshot is not None:
+            why = "is a snapshot" if found else f"is not in {self.config_path}"
+            raise UsageError(
+                f"the plan is for cluster {name}, which {why}; say where it is: --bootstrap-server HOST:PORT"
+            )
+        return found
+
+
+def open_gateway(cluster: Cluster) -> Gateway:
+    """Connect to a cluster, or open its snapshot.
+
+    Raises:
+        ClusterError: There is no usable connection.
+        InvalidFilesError: The snapshot or the client properties are invalid.
+    """
+    if cluster.snapshot is not None:
+        from quotaform.cluster.snapshot import SnapshotGateway
+
+        return SnapshotGateway.open(cluster.snapshot, name=cluster.name)
+    from quotaform.cluster.client_config import ClientConfig, load_client_config
+    from quotaform.cluster.kafka import KafkaGateway
+
+    settings = load_client_config(cluster.command_config) if cluster.command_config else ClientConfig()
+    return KafkaGateway.connect(cluster.bootstrap_servers, settings, name=cluster.name)

@@ -1,0 +1,63 @@
+"""Checking the files, offline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quotaform.app.repository import Repository
+from quotaform.errors import InvalidFilesError
+from quotaform.model.finding import Finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """What came of checking the files.
+
+    Attributes:
+        directory: The quotas directory.
+        files: How many files were read.
+        entities: How many entities they declare, per cluster; the key is `None` without clusters.
+        problems: All problems of all files, by place.
+    """
+
+    directory: str
+    files: int
+    entities: dict[str | None, int]
+    problems: tuple[Finding, ...]
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+def validate_files(repository: Repository, cluster: str | None = None) -> Validation:
+    """Check quotaform.yaml and the quotas of one cluster, or of every cluster that it names.
+
+    Raises:
+        UsageError: The cluster is not in quotaform.yaml.
+    """
+    problems: dict[Finding, None] = {}
+    files: set[str] = set()
+    entities: dict[str | None, int] = {}
+    try:
+        config = repository.config()
+    except InvalidFilesError as error:
+        return Validation(
+            directory=repository.directory.as_posix(), files=0, entities={}, problems=tuple(error.problems)
+        )
+    if cluster is not None:
+        from quotaform.desired.config import choose_cluster
+
+        names: list[str | None] = [choose_cluster(config, cluster).name]
+    else:
+        names = list(config.clusters) or [None]
+    for name in names:
+        try:
+            files.update(source.name for source in repository.sources(config, name))
+            entities[name] = len(repository.desired(config, name))
+        except InvalidFilesError as error:
+            problems.update(dict.fromkeys(error.problems))
+    return Validation(
+        directory=repository.directory.as_posix(), files=len(files), entities=entities, problems=tuple(problems)
+    )

@@ -1,0 +1,122 @@
+"""Where output goes: results to stdout; progress, warnings and errors to stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from quotaform.errors import QuotaformError, UsageError
+
+if TYPE_CHECKING:
+    from quotaform.views.style import Style
+
+_PATIENCE: Final = 1.0
+_INTERVAL: Final = 0.1
+
+
+class Color(StrEnum):
+    """When to colour."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@dataclass(slots=True)
+class Console:
+    """One run's output.
+
+    Attributes:
+        color: When to colour; AUTO is on a terminal, and not with NO_COLOR (https://no-color.org).
+        is_quiet: Whether progress and warnings are left out.
+    """
+
+    color: Color = Color.AUTO
+    is_quiet: bool = False
+    _started: float = field(default_factory=time.monotonic)
+    _shown_at: float = 0.0
+    _shows: bool = False
+
+    def style(self) -> Style:
+        """Return how to colour what goes to stdout."""
+        from quotaform.views.style import Style
+
+        if self.color is Color.AUTO:
+            return Style(sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb")
+        return Style(self.color is Color.ALWAYS)
+
+    def echo(self, text: str) -> None:
+        """Print a result as it is."""
+        self.clear()
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def warn(self, text: str) -> None:
+        """Print a line for people on stderr, unless quiet."""
+        self.clear()
+        if not self.is_quiet:
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Show how far the work is, on a terminal and only once it has taken a second."""
+        now = time.monotonic()
+        if self.is_quiet or now - self._started < _PATIENCE or now - self._shown_at < _INTERVAL:
+            return
+        if not sys.stderr.isatty():
+            return
+        self._shown_at, self._shows = now, True
+        share = f" {done:,} of {total:,} ({100 * done // total}%)" if total else ""
+        sys.stderr.write(f"\r\x1b[K{what}{share} ...")
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Wipe the progress line."""
+        if self._shows:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._shows = False
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file whole or not at all.
+
+    Raises:
+        QuotaformError: It cannot be written.
+    """
+    from quotaform.files import write_text_atomically
+
+    try:
+        write_text_atomically(path, text)
+    except OSError as error:
+        raise QuotaformError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def require_writable(path: Path) -> None:
+    """Make sure that a file can be written later, before anything else is done.
+
+    Raises:
+        QuotaformError: Its folder cannot be made or written to.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise QuotaformError(f"{path} cannot be written: {error.strerror or error}; nothing was done") from error
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise QuotaformError(f"{path} cannot be written; nothing was done: name another file")
+
+
+def require_format(name: str, allowed: tuple[str, ...]) -> str:
+    """Make sure that a format is one of those that a command has.
+
+    Raises:
+        UsageError: It is not.
+    """
+    if name not in allowed:
+        raise UsageError(f"format {name!r} is not available here; choose from {', '.join(allowed)}")
+    return name

@@ -1,0 +1,72 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from quotaform.cli.console import Color
+
+_WHERE = "Which cluster"
+_OUTPUT = "Output"
+
+DirectoryArgument: TypeAlias = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[DIR]", help="The quotas directory, or the folder that holds quotas.d. [default: quotas.d]"
+    ),
+]
+ConfigOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="quotaform.yaml. [default: the one beside the quotas directory]"),
+]
+ClusterOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--cluster", metavar="NAME", help="A cluster of quotaform.yaml; with one cluster it may be left out."),
+]
+BootstrapOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to ask instead of a cluster of quotaform.yaml."
+    ),
+]
+CommandConfigOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--command-config", metavar="FILE", help="Java-style client properties, with --bootstrap-server."),
+]
+SnapshotOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--snapshot", metavar="FILE", help="A file of quotaform snapshot to read instead of a cluster."),
+]
+SelectOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--select", metavar="GLOB", help="Only entities whose address matches, e.g. 'user=svc-*'. Repeatable."
+    ),
+]
+ExcludeOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", metavar="GLOB", help="Leave out entities whose address matches. Repeatable."),
+]
+OutOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--out", metavar="[FORMAT=]PATH", help="Also write the result to a file, e.g. json=plan.json. Repeatable."
+    ),
+]
+ColorOption: TypeAlias = Annotated[
+    Color, typer.Option("--color", help="When to colour; NO_COLOR is respected.", show_default=True)
+]
+QuietOption: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no warnings.")]
+EngineOption: TypeAlias = Annotated[
+    str,
+    typer.Option("--engine", metavar="auto|local|spark", help="Where to plan; spark needs the extra and a JDK 17+."),
+]
+
+
+FORMATS = ("text", "json")
+FormatOption: TypeAlias = Annotated[
+    str, typer.Option("--format", metavar="text|json", help="How to print the result.", show_default=True)
+]

@@ -1,0 +1,142 @@
+"""`quotaform plan`: show what an apply would do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quotaform.cli.console import Color, Console, require_format, write_file
+from quotaform.cli.exit_code import ExitCode, decide
+from quotaform.cli.option import (
+    FORMATS,
+    BootstrapOption,
+    ClusterOption,
+    ColorOption,
+    CommandConfigOption,
+    ConfigOption,
+    DirectoryArgument,
+    EngineOption,
+    ExcludeOption,
+    FormatOption,
+    OutOption,
+    QuietOption,
+    SelectOption,
+    SnapshotOption,
+)
+from quotaform.errors import UsageError
+
+if TYPE_CHECKING:
+    from quotaform.app.plan import PlanRequest
+    from quotaform.core.plan import Plan
+
+
+def plan(
+    directory: DirectoryArgument = None,
+    config: ConfigOption = None,
+    cluster: ClusterOption = None,
+    bootstrap_server: BootstrapOption = None,
+    command_config: CommandConfigOption = None,
+    snapshot: SnapshotOption = None,
+    select: SelectOption = None,
+    exclude: ExcludeOption = None,
+    out: OutOption = None,
+    detailed_exitcode: Annotated[
+        bool, typer.Option("--detailed-exitcode", help="Exit 2 when there are differences.")
+    ] = False,
+    show_unchanged: Annotated[
+        bool, typer.Option("--show-unchanged", help="Also show the keys that stay as they are.")
+    ] = False,
+    show_unmanaged: Annotated[
+        bool, typer.Option("--show-unmanaged", help="List the live entities that no file declares.")
+    ] = False,
+    engine: EngineOption = "auto",
+    format_name: FormatOption = "text",
+    color: ColorOption = Color.AUTO,
+    quiet: QuietOption = False,
+) -> int:
+    """Show what an apply would do, entity by entity, with the effective limits before and after.
+
+    \b
+    Examples:
+      quotaform plan
+      quotaform plan --out plan.json --detailed-exitcode
+      quotaform plan --snapshot snapshots/lab.json --select 'user=svc-*'
+    """
+    from quotaform.app.plan import PlanRequest
+    from quotaform.app.repository import Repository, Target
+    from quotaform.core.scope import Selection
+
+    console = Console(color, quiet)
+    require_format(format_name, FORMATS)
+    outputs = [read_output(text) for text in out or ()]
+    repository = Repository.at(directory, config)
+    content = repository.config()
+    target = Target(
+        cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config, snapshot=snapshot
+    )
+    request = PlanRequest(
+        repository=repository,
+        config=content,
+        cluster=repository.cluster(content, target),
+        selection=Selection(tuple(select or ()), tuple(exclude or ())),
+    )
+    made = _make(request, engine, console)
+    for format_of_file, path in outputs:
+        write_file(path, render(made, format_of_file))
+    if format_name == "json":
+        console.echo(render(made, "json"))
+    else:
+        from quotaform.views.plan_text import render_plan
+
+        text = render_plan(made, console.style(), shows_unchanged=show_unchanged, shows_unmanaged=show_unmanaged)
+        console.echo(text)
+    codes = [ExitCode.DONE]
+    if made.changes and detailed_exitcode:
+        codes.append(ExitCode.DIFFERENCES)
+    if not made.is_applyable:
+        codes.append(ExitCode.BLOCKED)
+    return decide(codes)
+
+
+def _make(request: PlanRequest, engine: str, console: Console) -> Plan:
+    if engine not in ("auto", "local", "spark"):
+        raise UsageError(f"engine {engine!r} does not exist; choose auto, local or spark")
+    if engine == "spark":
+        from quotaform.spark.plan import plan_cluster as plan_on_spark
+
+        return plan_on_spark(request, console.progress)
+    from quotaform.app.plan import plan_cluster
+    from quotaform.app.repository import open_gateway
+
+    # The files are read before any connection is made: what is wrong in them is said without waiting for a broker.
+    desired = request.repository.desired(request.config, request.cluster.name)
+    with open_gateway(request.cluster) as gateway:
+        return plan_cluster(request, desired, gateway, console.progress)
+
+
+def render(made: Plan, format_name: str) -> str:
+    """Return a plan in one of the formats that files can have."""
+    if format_name == "json":
+        from quotaform.planfile import dump_plan
+
+        return dump_plan(made)
+    from quotaform.views.plan_text import render_plan
+
+    return render_plan(made)
+
+
+def read_output(text: str) -> tuple[str, Path]:
+    """Read the value of `--out`: FORMAT=PATH, or a path alone for the plan file.
+
+    Raises:
+        UsageError: The format does not exist, or there is no path.
+    """
+    name, separator, path = text.partition("=")
+    if not separator:
+        name, path = "json", text
+    require_format(name, FORMATS)
+    if not path:
+        raise UsageError(f"--out {text}: a path is missing; write for example --out json=plan.json")
+    return name, Path(path)

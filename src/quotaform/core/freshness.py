@@ -1,0 +1,68 @@
+"""Whether a plan still fits the cluster it was made for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quotaform.core.plan import EntityChange, Plan
+from quotaform.errors import StaleError
+from quotaform.model.quotas import Quotas, Values, same_values
+
+_NOTHING: Values = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """The changes of a plan, sorted by what the cluster holds now.
+
+    Attributes:
+        pending: The cluster holds `before`: to be made.
+        applied: The cluster holds `after` already.
+        stale: The cluster holds something else: somebody changed it.
+    """
+
+    pending: tuple[EntityChange, ...]
+    applied: tuple[EntityChange, ...]
+    stale: tuple[EntityChange, ...]
+
+
+def check_fresh(changes: tuple[EntityChange, ...], actual: Quotas) -> Freshness:
+    """Sort changes by what the cluster holds now."""
+    pending, applied, stale = [], [], []
+    for change in changes:
+        live = actual.get(change.entity, _NOTHING)
+        if same_values(live, change.before):
+            pending.append(change)
+        elif same_values(live, change.after):
+            applied.append(change)
+        else:
+            stale.append(change)
+    return Freshness(tuple(pending), tuple(applied), tuple(stale))
+
+
+def require_cluster(plan: Plan, cluster_id: str) -> None:
+    """Make sure that a plan is for this cluster.
+
+    Raises:
+        StaleError: The cluster has another id than the plan.
+    """
+    if plan.header.cluster_id != cluster_id:
+        raise StaleError(
+            f"the plan is for cluster {plan.header.cluster_id}, and this is cluster {cluster_id}; nothing was "
+            "written: check the bootstrap servers, or make a new plan"
+        )
+
+
+def require_fresh(freshness: Freshness) -> None:
+    """Make sure that nobody changed what a plan is about.
+
+    Raises:
+        StaleError: Somebody did; the message names up to five of the entities.
+    """
+    if freshness.stale:
+        names = ", ".join(change.entity.address for change in freshness.stale[:5])
+        more = f" and {len(freshness.stale) - 5} more" if len(freshness.stale) > 5 else ""
+        raise StaleError(
+            f"the cluster changed after the plan was made: {names}{more} no longer hold what the plan says; "
+            "nothing was written: make a new plan"
+        )

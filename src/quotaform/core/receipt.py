@@ -1,0 +1,126 @@
+"""What an apply did, entity by entity."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from quotaform.core.document import digest
+from quotaform.core.plan import Action, Plan
+from quotaform.model.entity import Entity
+
+FORMAT_VERSION: Final = "1.0"
+KIND: Final = "quotaform.receipt"
+
+
+class Result(StrEnum):
+    """What became of the changes of one entity.
+
+    | result | the cluster |
+    | --- | --- |
+    | applied | was read and holds what the plan says |
+    | already-applied | held it before anything was sent |
+    | refused | refused it; nothing changed on the entity |
+    | unconfirmed | accepted it, and did not show it in time |
+    | unknown | gave no answer; the change may be there, now or later |
+    | not-attempted | was never asked |
+    """
+
+    APPLIED = "applied"
+    ALREADY_APPLIED = "already-applied"
+    REFUSED = "refused"
+    UNCONFIRMED = "unconfirmed"
+    UNKNOWN = "unknown"
+    NOT_ATTEMPTED = "not-attempted"
+
+    @property
+    def holds(self) -> bool:
+        """Whether the cluster is known to hold what the plan says."""
+        return self in (Result.APPLIED, Result.ALREADY_APPLIED)
+
+
+@dataclass(frozen=True, slots=True)
+class EntityResult:
+    """What became of one entity, with the broker's words when it was refused."""
+
+    entity: Entity
+    action: Action
+    result: Result
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """Who applied which plan when, and what became of it.
+
+    Attributes:
+        plan: The plan that was applied.
+        results: One per entity of the plan, in its order.
+        applied_by: Who, as the operating system says.
+        started_at: ISO 8601 UTC.
+        finished_at: ISO 8601 UTC.
+        interrupted_by: The signal that cut it short, if one did.
+    """
+
+    plan: Plan
+    results: tuple[EntityResult, ...]
+    applied_by: str
+    started_at: str
+    finished_at: str
+    interrupted_by: str | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything holds."""
+        return all(result.result.holds for result in self.results)
+
+    @property
+    def wrote_anything(self) -> bool:
+        """Whether anything was or may have been written."""
+        return any(result.result in (Result.APPLIED, Result.UNCONFIRMED, Result.UNKNOWN) for result in self.results)
+
+    def count(self, action: Action) -> int:
+        """How many entities with this action hold what the plan says and did not before."""
+        return sum(result.action is action and result.result is Result.APPLIED for result in self.results)
+
+    @property
+    def tally(self) -> Mapping[Result, int]:
+        """How many entities there are per result."""
+        return Counter(result.result for result in self.results)
+
+
+def receipt_document(receipt: Receipt) -> dict[str, Any]:
+    """Return a receipt as the plain values of its JSON."""
+    plan = receipt.plan
+    document = {
+        "format_version": FORMAT_VERSION,
+        "kind": KIND,
+        "plan_id": plan.plan_id,
+        "cluster": {"name": plan.header.cluster_name, "id": plan.header.cluster_id},
+        "source": {
+            "directory": plan.header.source.directory,
+            "commit": plan.header.source.commit,
+            "dirty": plan.header.source.dirty,
+        },
+        "allowances": [],
+        "applied_by": receipt.applied_by,
+        "started_at": receipt.started_at,
+        "finished_at": receipt.finished_at,
+        "interrupted_by": receipt.interrupted_by,
+        "complete": receipt.is_complete,
+        "summary": {result.value: receipt.tally.get(result, 0) for result in Result},
+        "results": [
+            {
+                "address": item.entity.address,
+                "entity": item.entity.names,
+                "action": item.action.value,
+                "result": item.result.value,
+                "message": item.message or None,
+            }
+            for item in receipt.results
+        ],
+    }
+    return {**document, "digest": digest(document)}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
-from quotaform.model.alteration import Alteration, AlterResult
+from quotaform.model.alteration import Alteration, AlterResult, AlterRow
 from quotaform.model.quotas import Quotas
 
 Progress = Callable[[str, int, int], None]
@@ -54,7 +54,27 @@ class Gateway(Protocol):
 
         Raises:
             ClusterError: Nothing at all was sent.
-            ValueError: Two alterations of one entity.
+            ValueError: Two alterations of one entity, or one that no broker could read.
+        """
+
+    def alter_chunks(
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False
+    ) -> Iterator[tuple[AlterRow, ...]]:
+        """Do what `alter` does, one request each time the iterator is asked for the next rows.
+
+        For callers who must know what was done whatever happens: an interrupt (Ctrl-C) while an answer is awaited
+        is raised again only after the rows of that request were yielded as `UNKNOWN` and the rest as `NOT_SENT`.
+
+        Args:
+            alterations: At most one per entity.
+            validate_only: Let the broker check and change nothing.
+
+        Returns:
+            The rows of each request, which together are those of all alterations in the given order.
+
+        Raises:
+            ClusterError: While the first rows are asked for: nothing at all was sent.
+            ValueError: At once: two alterations of one entity, or one that no broker could read.
         """
 
     def close(self) -> None:

@@ -1,0 +1,226 @@
+"""A running Kafka cluster: describe and alter client quotas (KIP-546).
+
+kafka-python is behind `quotaform.cluster.link`, which is imported when a gateway connects and not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from time import monotonic, sleep
+from types import TracebackType
+from typing import Any, Final, Protocol, Self
+
+from quotaform.cluster.alter_chunk import match_rows, rows_of, split_alterations, wire_entries
+from quotaform.cluster.answer import read_quotas, require_described
+from quotaform.cluster.client_config import ClientConfig
+from quotaform.cluster.connect_error import UnansweredError
+from quotaform.cluster.gateway import Progress, no_progress
+from quotaform.cluster.server import parse_servers
+from quotaform.errors import ClusterError, UnsupportedError
+from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
+from quotaform.model.quotas import Quotas
+
+CONNECT_TIMEOUT: Final = 10.0
+"""Seconds to get a usable connection."""
+ALTER_TIMEOUT: Final = 65.0
+"""Seconds to wait for an alter: a broker forwards it to the controller for up to 60 s before it gives up."""
+
+_TRIES: Final = 4
+
+MakeRequest = Callable[[], Any]
+"""Makes a kafka-python request; a new one per attempt, since the protocol version sticks to it."""
+
+
+class Link(Protocol):
+    """A way to send one request and get its response; the seam at which tests let brokers fail."""
+
+    cluster_id: str | None
+
+    def send(self, make_request: MakeRequest, *, timeout: float) -> Any:
+        """Send a request to any broker and return its response.
+
+        Raises:
+            UnansweredError: It went out, and no answer came.
+            ClusterError: It never went out.
+        """
+
+    def close(self) -> None:
+        """Let go of the connection; more than once is fine."""
+
+
+class KafkaGateway:
+    """A running cluster, as a `quotaform.cluster.gateway.Gateway`.
+
+    Not safe for use from several threads at a time.
+    """
+
+    def __init__(self, link: Link, *, name: str, request_timeout: float = 30.0, api_timeout: float = 60.0) -> None:
+        """Make a gateway from a link; `connect` makes both.
+
+        Args:
+            link: How to reach the brokers.
+            name: What messages call the cluster.
+            request_timeout: Seconds for one request; an alter is given 65 at least.
+            api_timeout: Seconds for a read with all its retries.
+        """
+        self.name = name
+        self._link = link
+        self._request_timeout = request_timeout
+        self._api_timeout = api_timeout
+
+    @classmethod
+    def connect(
+        cls,
+        bootstrap_servers: str | Iterable[str] = (),
+        client_config: ClientConfig | None = None,
+        *,
+        name: str | None = None,
+        timeout: float = CONNECT_TIMEOUT,
+    ) -> Self:
+        """Connect to a cluster.
+
+        Args:
+            bootstrap_servers: `host:port`, several with commas or as a list; none for those of the client config.
+            client_config: Protocol, credentials and times; plain if not given.
+            name: What messages call the cluster; its bootstrap servers if not given.
+            timeout: Seconds after which it is given up. Most problems are certain, and told, much earlier.
+
+        Raises:
+            ConnectError: No server could be used; the message says why and what to do.
+            AuthenticationError: A server did not accept the credentials; no other was tried.
+            UsageError: There is no server, or one is not `host:port`.
+        """
+        from quotaform.cluster.link import KafkaLink
+
+        config = client_config or ClientConfig()
+        servers = parse_servers(bootstrap_servers or config.bootstrap_servers)
+        label = name or ",".join(map(str, servers))
+        link = KafkaLink(servers, config, name=label, timeout=timeout)
+        return cls(link, name=label, request_timeout=config.request_timeout, api_timeout=config.api_timeout)
+
+    @property
+    def is_live(self) -> bool:
+        """A running cluster: True."""
+        return True
+
+    def cluster_id(self) -> str:
+        """Return the id that the cluster gave itself.
+
+        Raises:
+            UnsupportedError: The brokers are older than Kafka 0.10.1 and have none.
+        """
+        if not self._link.cluster_id:
+            raise UnsupportedError(f"{self.name} has no cluster id; its brokers are too old for client quotas.")
+        return self._link.cluster_id
+
+    def describe(self) -> Quotas:
+        """Return all quotas of all entities, exactly as one broker has them at one moment.
+
+        A lost connection is no failure here: reading again is harmless.
+
+        Raises:
+            AuthorizationError: The principal lacks DESCRIBE_CONFIGS on the cluster.
+            UnsupportedError: The brokers are older than Kafka 2.6.
+            ClusterError: The cluster could not be read.
+        """
+        deadline = monotonic() + self._api_timeout
+        for attempt in range(1, _TRIES + 1):
+            try:
+                timeout = max(1.0, min(self._request_timeout, deadline - monotonic()))
+                response = self._link.send(_describe_request, timeout=timeout)
+                break
+            except UnansweredError as error:
+                if attempt == _TRIES or monotonic() >= deadline:
+                    raise ClusterError(f"Cannot read the quotas of {self.name}: {error}") from None
+                sleep(0.1 * 2**attempt)
+        require_described(self.name, response.error_code, response.error_message)
+        return read_quotas(response.entries)
+
+    def alter(
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False, progress: Progress = no_progress
+    ) -> AlterResult:
+        """Send alterations; see `quotaform.cluster.gateway.Gateway.alter`."""
+        rows: list[AlterRow] = []
+        for chunk in self.alter_chunks(alterations, validate_only=validate_only):
+            rows += chunk
+            progress("validating" if validate_only else "altering", len(rows), len(alterations))
+        return AlterResult(tuple(rows))
+
+    def alter_chunks(
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False
+    ) -> Iterator[tuple[AlterRow, ...]]:
+        """Send alterations request by request; see `quotaform.cluster.gateway.Gateway.alter_chunks`."""
+        chunks = split_alterations(alterations)
+        return self._alter_chunks(alterations, chunks, validate_only)
+
+    def _alter_chunks(
+        self, alterations: Sequence[Alteration], chunks: Sequence[range], validate_only: bool
+    ) -> Iterator[tuple[AlterRow, ...]]:
+        stopped: BaseException | None = None
+        for number, indices in enumerate(chunks):
+            chunk = alterations[indices.start : indices.stop]
+            rest = alterations[indices.stop :]
+            try:
+                rows = self._alter_one(chunk, validate_only)
+            except ClusterError as error:
+                if number == 0:
+                    raise
+                rows, rest = (), alterations[indices.start :]
+                reason = f"Not sent: {error}"
+            except Exception:
+                raise
+            except BaseException as error:
+                # Ctrl-C while an answer is awaited: say what is known before it goes on its way.
+                stopped = error
+                rows = rows_of(chunk, Outcome.UNKNOWN, "Interrupted while the broker's answer was awaited.")
+                reason = "Not sent: interrupted."
+            else:
+                if not any(row.outcome is Outcome.UNKNOWN for row in rows):
+                    yield rows
+                    continue
+                reason = "Not sent, because the outcome of an earlier request is unknown."
+            if rows:
+                yield rows
+            if rest:
+                yield rows_of(rest, Outcome.NOT_SENT, reason)
+            break
+        if stopped is not None:
+            raise stopped
+
+    def _alter_one(self, chunk: Sequence[Alteration], validate_only: bool) -> tuple[AlterRow, ...]:
+        timeout = max(ALTER_TIMEOUT, self._request_timeout)
+        try:
+            response = self._link.send(lambda: _alter_request(chunk, validate_only), timeout=timeout)
+        except UnansweredError as error:
+            return rows_of(chunk, Outcome.UNKNOWN, str(error))
+        answer = (
+            ([(part.entity_type, part.entity_name) for part in row.entity], row.error_code, row.error_message)
+            for row in response.entries
+        )
+        return match_rows(chunk, answer)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._link.close()
+
+    def __enter__(self) -> Self:
+        """Return the gateway itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the gateway."""
+        self.close()
+
+
+def _describe_request() -> Any:
+    from quotaform.cluster.link import describe_request
+
+    return describe_request()
+
+
+def _alter_request(chunk: Sequence[Alteration], validate_only: bool) -> Any:
+    from quotaform.cluster.link import alter_request
+
+    return alter_request(list(wire_entries(chunk)), validate_only=validate_only)

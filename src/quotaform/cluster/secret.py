@@ -1,0 +1,27 @@
+"""A value that must not be seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Secret:
+    """A text that prints as stars wherever it goes: messages, logs, tracebacks and `repr`.
+
+    >>> password = Secret("hunter2")
+    >>> f"{password} {password!r}", password.reveal()
+    ("*** Secret('***')", 'hunter2')
+    """
+
+    _text: str = field()
+
+    def reveal(self) -> str:
+        """Return the text itself; only for whoever hands it to the network."""
+        return self._text
+
+    def __str__(self) -> str:
+        return "***"
+
+    def __repr__(self) -> str:
+        return "Secret('***')"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from json import dumps
 from re import compile as regex
 from typing import Any, Final, NoReturn
+
+from quotaform.model.text import quote
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
@@ -62,9 +63,8 @@ class Entity:
         ip: str | None = _ABSENT,
     ) -> None:
         named = dict(names or {})
-        for entity_type, name in ((USER, user), (CLIENT_ID, client_id), (IP, ip)):
-            if name is not _ABSENT:
-                named[entity_type] = name
+        shorthands = ((USER, user), (CLIENT_ID, client_id), (IP, ip))
+        named |= {entity_type: name for entity_type, name in shorthands if name is not _ABSENT}
         for entity_type, name in named.items():
             if not isinstance(entity_type, str) or not (name is None or isinstance(name, str)):
                 raise TypeError(f"an entity maps type names to names or None, not {entity_type!r} to {name!r}")
@@ -138,11 +138,4 @@ def spell_name(name: str) -> str:
     >>> print(spell_name("svc-orders"), spell_name("a b"), spell_name("x\n::error"))
     svc-orders "a b" "x\n::error"
     """
-    if _PLAIN(name):
-        return name
-    quoted = dumps(name, ensure_ascii=False)
-    return quoted if quoted.isprintable() else "".join(map(_inert, quoted))
-
-
-def _inert(character: str) -> str:
-    return character if character.isprintable() else dumps(character)[1:-1]
+    return name if _PLAIN(name) else quote(name, len(name))

@@ -1,0 +1,267 @@
+"""quotaform.yaml: clusters, profiles and scope."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import environ
+from pathlib import Path
+from re import compile as regex
+from typing import Any, Final
+
+from quotaform.core.scope import EVERYTHING, Pattern, Scope
+from quotaform.desired.declaration import read_own_values
+from quotaform.desired.document import read_document
+from quotaform.desired.report import Report, by_location
+from quotaform.desired.source import Source, decode, shown_path
+from quotaform.desired.structure import did_you_mean, explain_shape, has_shape
+from quotaform.desired.variable import expand_variables
+from quotaform.errors import InvalidFilesError, UsageError
+from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES
+from quotaform.model.finding import Finding
+from quotaform.model.location import Location
+from quotaform.model.quotas import Values
+from quotaform.model.text import quote
+
+PRUNE_REPORT: Final = "report"
+"""List what no file declares, and leave it alone."""
+
+_CLUSTER_NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch
+_SERVER = regex(r"(?:\[[0-9A-Fa-f:.%\w-]+\]|[^\s:,/\[\]]+):([0-9]{1,5})").fullmatch
+_REFUSED: Final = {
+    name: f"{name} is not enforced by this version of quotaform; remove it"
+    for name in ("protect", "guards", "policies")
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """A cluster by name: a running one, or a snapshot file.
+
+    Attributes:
+        name: Its name in quotaform.yaml.
+        bootstrap_servers: Brokers to ask first, as HOST:PORT.
+        command_config: A file of Java client properties.
+        cluster_id: The id that the cluster must have.
+        confirm: `name` when the cluster's name must be typed to apply by hand.
+        snapshot: The snapshot file that stands for the cluster.
+    """
+
+    name: str
+    bootstrap_servers: tuple[str, ...] = ()
+    command_config: Path | None = None
+    cluster_id: str | None = None
+    confirm: str | None = None
+    snapshot: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The content of quotaform.yaml.
+
+    Attributes:
+        clusters: By name.
+        profiles: Values by the name of the profile.
+        scope: The entities that the files speak for.
+        prune: What happens to entities in scope that no file declares; `report` is the only way yet.
+    """
+
+    clusters: Mapping[str, Cluster] = field(default_factory=dict)
+    profiles: Mapping[str, Values] = field(default_factory=dict)
+    scope: Scope = EVERYTHING
+    prune: str = PRUNE_REPORT
+
+
+def load_config(path: Path, environment: Mapping[str, str] = environ) -> Config:
+    """Read quotaform.yaml.
+
+    Args:
+        path: The file; what it names is relative to its folder.
+        environment: The variables for `${env:NAME}`.
+
+    Raises:
+        InvalidFilesError: It is missing or invalid; all problems at once.
+    """
+    name = shown_path(path)
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        text = "does not exist; write at least clusters: {local: {bootstrap_servers: [127.0.0.1:9092]}}"
+        raise InvalidFilesError([Finding(rule="missing-config", message=text, location=Location(name))]) from None
+    except OSError as error:
+        text = f"cannot be read: {error.strerror}"
+        raise InvalidFilesError([Finding(rule="unreadable", message=text, location=Location(name))]) from None
+    config, problems = read_config(Source(name, content), path.parent, environment)
+    if problems:
+        raise InvalidFilesError(problems)
+    return config
+
+
+def read_config(source: Source, directory: Path, environment: Mapping[str, str]) -> tuple[Config, list[Finding]]:
+    """Return what a configuration says and what is wrong with it.
+
+    Args:
+        source: Its text.
+        directory: The folder that paths in it are relative to.
+        environment: The variables for `${env:NAME}`.
+    """
+    text = decode(source)
+    if isinstance(text, Finding):
+        return Config(), [text]
+    document = read_document(source.name, text, detailed=True)
+    if document.root is None:
+        return Config(), document.problems
+    report = Report(document)
+    expand_variables(report, environment)
+    root = document.root if isinstance(document.root, dict) else {}
+    _check_texts(report)
+    config = Config(
+        clusters={
+            name: _read_cluster(name, node, directory, report)
+            for name, node in _mapping(root, "clusters").items()
+            if isinstance(node, dict)
+        },
+        profiles=_read_profiles(_mapping(root, "profiles"), report),
+        scope=_read_scope(_mapping(root, "scope")),
+    )
+    for name in _mapping(root, "clusters"):
+        _check_cluster_name(root["clusters"], name, report)
+    _check_prune(root, report)
+    problems = [*document.problems, *report.findings]
+    if not has_shape("config", document):
+        problems += explain_shape("config", report, _REFUSED)
+    return config, by_location(problems)
+
+
+def choose_cluster(config: Config, name: str | None) -> Cluster:
+    """Return the cluster of a name; with one cluster the name may be left out.
+
+    Raises:
+        UsageError: There is no such cluster, or no name and not exactly one cluster.
+    """
+    names = ", ".join(config.clusters)
+    if name is not None:
+        if name not in config.clusters:
+            known = f" The clusters are {names}" if names else ""
+            guess = did_you_mean(name, config.clusters) or "; quotaform.yaml does not name it."
+            raise UsageError(f"unknown cluster {quote(name)}{guess}{known}")
+        return config.clusters[name]
+    if len(config.clusters) != 1:
+        what = f"several clusters ({names}); choose one with --cluster" if names else "no cluster; write one there"
+        raise UsageError(f"quotaform.yaml names {what}")
+    return next(iter(config.clusters.values()))
+
+
+def _mapping(node: dict[str, Any], key: str) -> dict[str, Any]:
+    value = node.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _check_texts(report: Report) -> None:
+    """Refuse what another reader of YAML takes for a number or a date; values of profiles say it themselves."""
+    document = report.document
+    for (container, key), oddity in document.odd.items():
+        place = document.places[container, key]
+        in_profiles = any(container == id(values) for values in _mapping(_root(document.root), "profiles").values())
+        if not in_profiles:
+            report.part = ("", container, key)
+            text = f'this must be text, and YAML reads {place.text} as {oddity}; write "{place.text}"'
+            report.say_at("wrong-type", text, place.value)
+
+
+def _root(node: Any) -> dict[str, Any]:
+    return node if isinstance(node, dict) else {}
+
+
+def _check_cluster_name(clusters: dict[str, Any], name: str, report: Report) -> None:
+    if not _CLUSTER_NAME(name):
+        report.part = ("clusters", name, "")
+        text = f"the cluster name {quote(name)} must be made of letters, digits, dots, dashes and underscores"
+        report.say("bad-name", text, clusters, name, at_key=True)
+
+
+def _read_cluster(name: str, node: dict[str, Any], directory: Path, report: Report) -> Cluster:
+    if ("bootstrap_servers" in node) == ("snapshot" in node):
+        report.part = ("clusters", name, "")
+        what = "both bootstrap_servers and snapshot" if "snapshot" in node else "neither bootstrap_servers nor snapshot"
+        text = f"the cluster {quote(name)} has {what}; give one of them"
+        report.say_at("bad-cluster", text, report.document.locate(("clusters", name)).key)
+    elif "snapshot" in node and "command_config" in node:
+        report.part = ("clusters", name, "command_config")
+        text = "command_config means nothing beside snapshot; remove it"
+        report.say("bad-cluster", text, node, "command_config", at_key=True)
+    return Cluster(
+        name=name,
+        bootstrap_servers=_read_servers(name, node, report),
+        command_config=_read_path(node, "command_config", directory),
+        cluster_id=_read_text(node, "cluster_id"),
+        confirm=_read_text(node, "confirm"),
+        snapshot=_read_path(node, "snapshot", directory),
+    )
+
+
+def _read_servers(name: str, node: dict[str, Any], report: Report) -> tuple[str, ...]:
+    """Return the servers; one text may hold several, as variables often do."""
+    servers: list[str] = []
+    listed = node.get("bootstrap_servers")
+    for index, text in enumerate(listed if isinstance(listed, list) else []):
+        if not isinstance(text, str) or not text:
+            continue
+        parts = [part.strip() for part in text.split(",")]
+        if all((match := _SERVER(part)) and 0 < int(match[1]) < 65536 for part in parts):
+            servers += parts
+        else:
+            report.part = ("clusters", name, "bootstrap_servers", index)
+            if not report.covers(report.part):
+                raw = report.document.place(listed, index).text or ""
+                report.say("bad-server", f"{quote(raw)} is not HOST:PORT, as in broker-1:9092", listed, index)
+    return tuple(servers)
+
+
+def _read_text(node: dict[str, Any], key: str) -> str | None:
+    value = node.get(key)
+    return value if isinstance(value, str) else None
+
+
+def _read_path(node: dict[str, Any], key: str, directory: Path) -> Path | None:
+    value = node.get(key)
+    return directory / value if isinstance(value, str) and value else None
+
+
+def _read_profiles(node: dict[str, Any], report: Report) -> dict[str, Values]:
+    profiles: dict[str, Values] = {}
+    for name, values in node.items():
+        if isinstance(values, dict):
+            report.part = ("profiles", name)
+            profiles[name] = read_own_values(values, None, report)
+    return profiles
+
+
+def _read_scope(node: dict[str, Any]) -> Scope:
+    include, exclude = (
+        tuple(_read_pattern(item) for item in node.get(side) or () if isinstance(item, dict))
+        if isinstance(node.get(side), list)
+        else ()
+        for side in ("include", "exclude")
+    )
+    return Scope(include=include, exclude=exclude)
+
+
+def _read_pattern(node: dict[str, Any]) -> Pattern:
+    """Return a pattern; what is no text was found by the schema."""
+    names = ((entity_type, node[entity_type]) for entity_type in ENTITY_TYPES if entity_type in node)
+    return Pattern(
+        tuple(
+            (entity_type, None if name == DEFAULT_WORD else name)
+            for entity_type, name in names
+            if isinstance(name, str)
+        )
+    )
+
+
+def _check_prune(root: dict[str, Any], report: Report) -> None:
+    mode = root.get("prune")
+    if mode in {"removed", "scope"}:
+        report.part = ("prune",)
+        text = f"prune: {mode} is not enforced by this version of quotaform; write prune: report, or remove it"
+        report.say("unsupported", text, root, "prune")

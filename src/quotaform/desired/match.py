@@ -1,0 +1,187 @@
+"""The `match` of an entry: to whom it applies."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import product
+from typing import Any, Final
+
+from quotaform.desired.document import Node
+from quotaform.desired.report import Report
+from quotaform.desired.scalar import Oddity
+from quotaform.desired.structure import did_you_mean
+from quotaform.model.entity import CLIENT_ID, DEFAULT_WORD, ENTITY_TYPES, IP, Entity, Part, spell_name
+from quotaform.model.finding import Severity
+from quotaform.model.ip import ip_problem
+from quotaform.model.text import quote
+
+MAX_NAME_BYTES: Final = 32_767
+"""The longest name that Kafka's protocol can carry (a string's length is an INT16)."""
+
+MAX_ENTITIES: Final = 1_000_000
+"""How many entities one file may declare: lists multiply."""
+
+_KNOWN: Final = frozenset(ENTITY_TYPES)
+_OTHER_WORDS: Final = {
+    "client_id": CLIENT_ID,
+    "clientid": CLIENT_ID,
+    "client": CLIENT_ID,
+    "clients": CLIENT_ID,
+    "username": "user",
+    "usr": "user",
+    "users": "user",
+    "principal": "user",
+    "address": IP,
+    "ips": IP,
+    "host": IP,
+}
+
+
+def read_match(match: dict[str, Any], report: Report, room: int) -> list[tuple[Entity, tuple[Any, str | int]]]:
+    """Return the entities that a match names, each with the place (container, key) of its last name.
+
+    Args:
+        match: Entity type to name, list of names or `{name: ...}`.
+        report: Takes the problems.
+        room: How many entities the file may still declare.
+    """
+    problems = len(report.findings)
+    columns: list[list[tuple[Part, tuple[Any, str | int]]]] = []
+    for entity_type in ENTITY_TYPES:
+        if entity_type in match:
+            names = _read_names(match, entity_type, match[entity_type], report)
+            columns.append([((entity_type, name), where) for name, where in names])
+    if len(columns) != len(match) or (len(columns) > 1 and IP in match):
+        _check_types(match, report)
+    if not columns or not all(columns) or _failed(report, problems):
+        return []
+    if len(columns) == 1:
+        return [(Entity.of((part,)), where) for part, where in columns[0][:room]]
+    if len(columns[0]) * len(columns[1]) > room:
+        report.say("too-many-entities", f"the lists of this file make more than {MAX_ENTITIES} entities", match, "user")
+        return []
+    if len(columns) > 2:
+        return []
+    return [(Entity.of((one, two)), where) for (one, _), (two, where) in product(*columns)]
+
+
+def _failed(report: Report, before: int) -> bool:
+    return any(finding.severity is Severity.ERROR for finding in report.findings[before:])
+
+
+def _check_types(match: dict[str, Any], report: Report) -> None:
+    if not match:
+        return
+    for entity_type in match:
+        if entity_type not in _KNOWN:
+            folded = entity_type.lower().replace("-", "_")
+            other = _OTHER_WORDS.get(folded)
+            guess = f"; did you mean {other}?" if other else did_you_mean(entity_type, ENTITY_TYPES)
+            text = f"unknown entity type {quote(entity_type)}{guess or '.'} The types are {', '.join(ENTITY_TYPES)}"
+            report.say("bad-match", text, match, entity_type, at_key=True)
+    if IP in match and len(_KNOWN.intersection(match)) > 1:
+        report.say(
+            "bad-match",
+            "ip cannot be combined with user or client-id; Kafka counts connections per address only",
+            match,
+            IP,
+            at_key=True,
+        )
+
+
+def _read_names(
+    match: dict[str, Any], entity_type: str, node: Node, report: Report
+) -> list[tuple[str | None, tuple[Any, str | int]]]:
+    if not isinstance(node, list):
+        name, is_good = _read_name(match, entity_type, entity_type, report)
+        return [(name, (match, entity_type))] if is_good else []
+    if not node:
+        report.say(
+            "bad-match",
+            f"the list of {entity_type} names is empty; name somebody or remove the entry",
+            match,
+            entity_type,
+        )
+    names: list[tuple[str | None, tuple[Any, str | int]]] = []
+    for index in range(len(node)):
+        name, is_good = _read_name(node, index, entity_type, report)
+        if is_good:
+            names.append((name, (node, index)))
+    return names
+
+
+def _read_name(container: Any, key: str | int, entity_type: str, report: Report) -> tuple[str | None, bool]:
+    """Return one name, `None` for the default, and whether it may be used."""
+    name = container[key]
+    odd = report.document.odd
+    if type(name) is str and not (odd and (id(container), key) in odd):
+        if name == DEFAULT_WORD:
+            return None, True
+    elif isinstance(name, dict):
+        return _read_literal(container, key, name, entity_type, report)
+    else:
+        _refuse_name(container, key, entity_type, name, report)
+        return None, False
+    return name, _check_name(container, key, entity_type, name, report)
+
+
+def _read_literal(
+    container: Any, key: str | int, node: dict[str, Any], entity_type: str, report: Report
+) -> tuple[str | None, bool]:
+    if list(node) != ["name"]:
+        report.say("bad-name", f'{entity_type} takes a name or {{name: "..."}} with nothing else in it', container, key)
+        return None, False
+    name = node["name"]
+    if type(name) is not str or (id(node), "name") in report.document.odd:
+        _refuse_name(node, "name", entity_type, name, report)
+        return None, False
+    return name, _check_name(node, "name", entity_type, name, report)
+
+
+def _check_name(container: Any, key: str | int, entity_type: str, name: str, report: Report) -> bool:
+    if not name:
+        text = f"{entity_type} has an empty name, which no broker takes; write {DEFAULT_WORD} if the default is meant"
+        report.say("bad-name", text, container, key)
+        return False
+    if entity_type == IP:
+        problem = ip_problem(name)
+        if problem:
+            report.say("bad-name", f"ip {problem}", container, key)
+            return False
+        return True
+    if len(name) * 4 > MAX_NAME_BYTES and (size := len(name.encode())) > MAX_NAME_BYTES:
+        text = f"this {entity_type} name has {size} bytes; Kafka's protocol carries at most {MAX_NAME_BYTES}"
+        report.say("bad-name", text, container, key)
+        return False
+    if not name.isprintable() or name[0] == " " or name[-1] == " ":
+        what = "begins or ends with a space" if name.isprintable() else "holds characters that do not print"
+        report.say(
+            "odd-name",
+            f"{entity_type}={spell_name(name)} {what}; Kafka takes it as it is, so make sure that it is meant",
+            container,
+            key,
+            severity=Severity.WARNING,
+        )
+    return True
+
+
+def _refuse_name(container: Any, key: str | int, entity_type: str, node: Node, report: Report) -> None:
+    raw = report.document.place(container, key).text or ""
+    oddity = report.document.odd.get((id(container), key))
+    if node is None:
+        text = (
+            f"{entity_type} has no name; an unset variable must never mean everybody. "
+            f"Write {DEFAULT_WORD} if the default is meant" + (f', "{raw}" if that is the name' if raw else "")
+        )
+    elif isinstance(node, bool):
+        text = f'YAML reads {raw} as true or false, not as a {entity_type} name; write "{raw}"'
+    elif isinstance(node, int | Decimal):
+        text = f'YAML reads {raw} as a number, not as a {entity_type} name; write "{raw}"'
+    elif oddity is not None:
+        text = f'YAML reads {raw} as {_KINDS.get(oddity, oddity)}, not as a {entity_type} name; write "{raw}"'
+    else:
+        text = f"{entity_type} takes a name, a list of names or {{name: ...}}, and no list inside of a list"
+    report.say("bad-name", text, container, key)
+
+
+_KINDS: Final = {Oddity.INFINITE: "infinity or no number"}

@@ -1,0 +1,30 @@
+"""Text from outside, made safe to print."""
+
+from __future__ import annotations
+
+from json import dumps
+from typing import Final
+
+LONGEST: Final = 80
+"""How many characters of a foreign text a message shows."""
+
+
+def quote(text: str, longest: int = LONGEST) -> str:
+    r"""Return a text in double quotes, as JSON writes it, so that it cannot forge a line of output.
+
+    Everything that is not printable (controls, line separators, bidirectional marks, lone surrogates) is
+    escaped, and what is longer than `longest` characters is cut.
+
+    >>> print(quote("svc-orders"), quote("x\n::error"))
+    "svc-orders" "x\n::error"
+    >>> print(quote("a" * 100, 3))
+    "aaa…" (100 characters)
+    """
+    if len(text) > longest:
+        return f'{quote(text[:longest])[:-1]}…" ({len(text)} characters)'
+    quoted = dumps(text, ensure_ascii=False)
+    return quoted if quoted.isprintable() else "".join(map(_inert, quoted))
+
+
+def _inert(character: str) -> str:
+    return character if character.isprintable() else dumps(character)[1:-1]

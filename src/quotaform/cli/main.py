@@ -56,6 +56,7 @@ def _raise_on_sigterm() -> None:
 def _invoke(arguments: list[str]) -> int:
     import typer
 
+    from quotaform.cli.root import build_app
     from quotaform.errors import QuotaformError
 
     try:
@@ -85,40 +86,3 @@ def _fail(message: str, code: ExitCode) -> ExitCode:
     except BrokenPipeError:
         pass
     return code
-
-
-def build_app() -> typer.Typer:
-    """Return the command with all its subcommands; only their options are imported, not what they need to run."""
-    import typer
-
-    from quotaform.cli import apply, demo, drift, live_import, plan, sandbox, schema, show, snapshot, validate
-
-    app = typer.Typer(
-        name="quotaform",
-        help="Kafka client quotas as code: validate, plan, apply, and see when somebody changed the cluster.",
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    )
-
-    @app.callback(invoke_without_command=True)
-    def root(
-        context: typer.Context,
-        version: bool = typer.Option(False, "--version", help="Print the version and exit."),
-    ) -> None:
-        if version:
-            raise typer.Exit(run(["--version"]))
-        if context.invoked_subcommand is None:
-            sys.stdout.write(context.get_help() + "\n")
-
-    app.command("validate")(validate.validate)
-    app.command("plan")(plan.plan)
-    app.command("apply")(apply.apply)
-    app.command("drift")(drift.drift)
-    app.command("show")(show.show)
-    app.command("import")(live_import.import_quotas)
-    app.command("snapshot")(snapshot.snapshot)
-    app.command("schema")(schema.schema)
-    app.add_typer(sandbox.app, name="sandbox")
-    app.command("demo")(demo.demo)
-    return app

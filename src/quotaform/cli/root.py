@@ -1,0 +1,44 @@
+"""The command with all its subcommands; only their options are imported, not what they need to run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from quotaform import __version__
+from quotaform.cli import apply, demo, drift, live_import, plan, sandbox, schema, show, snapshot, validate
+
+
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Kafka client quotas as code: validate, plan, apply, and see when somebody changed the cluster."""
+    if version:
+        typer.echo(f"quotaform {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def build_app() -> typer.Typer:
+    """Return the whole command."""
+    app = typer.Typer(
+        name="quotaform",
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.callback(invoke_without_command=True)(root)
+    app.command("validate")(validate.validate)
+    app.command("plan")(plan.plan)
+    app.command("apply")(apply.apply)
+    app.command("drift")(drift.drift)
+    app.command("show")(show.show)
+    app.command("import")(live_import.import_quotas)
+    app.command("snapshot")(snapshot.snapshot)
+    app.command("schema")(schema.schema)
+    app.add_typer(sandbox.app, name="sandbox")
+    app.command("demo")(demo.demo)
+    return app

@@ -26,5 +26,7 @@ def secured_sandbox() -> Iterator[Sandbox]:
 @pytest.fixture(scope="session")
 def three_brokers() -> Iterator[Sandbox]:
     """A quorum of three; a test that kills or pauses one brings it back."""
-    with Sandbox(brokers=3) as kafka:
+    # A broker that was killed may register again only when its old session is over: 9 seconds by default.
+    properties = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+    with Sandbox(brokers=3, properties=properties) as kafka:
         yield kafka

@@ -43,8 +43,8 @@ def make_directory(path: Path) -> Path:
     return path
 
 
-def lock_descriptor(descriptor: int) -> bool:
-    """Take the exclusive lock of an open file without waiting; tell whether it was free.
+def lock_descriptor(descriptor: int, *, shared: bool = False) -> bool:
+    """Take the exclusive (or a shared) lock of an open file without waiting; tell whether it could be had.
 
     The lock belongs to the open file: it lives in every process that inherited the descriptor and
     goes with the last of them, however that one ends.
@@ -52,7 +52,7 @@ def lock_descriptor(descriptor: int) -> bool:
     import fcntl
 
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -50,7 +50,7 @@ def find_jars() -> tuple[Path, ...]:
         SandboxError: They cannot be had.
     """
     if home := os.environ.get("KAFKA_HOME"):
-        return _home_jars(Path(home).expanduser())
+        return _home_jars(Path(home).expanduser().absolute())
     return cached_jars(cache_directory() / f"kafka-{KAFKA_VERSION}", pinned_sums(), fetch_with_jgo)
 
 

@@ -16,7 +16,8 @@ from typing import Any
 from quotaform.errors import SandboxError
 from quotaform.sandbox import supervisor
 
-_PATIENCE = 2 * supervisor.GRACE
+_PATIENCE = 2 * supervisor.LONG_GRACE
+"""Seconds to wait for the supervisor's end."""
 
 
 class Keeper:
@@ -27,6 +28,11 @@ class Keeper:
 
         Args:
             inherited: File descriptors that the supervisor holds open for as long as it lives.
+
+        The data directory, `directory`, goes with the supervisor.
+
+        Raises:
+            SandboxError: The supervisor did not start.
         """
         self._lock = threading.Lock()
         # Its own session keeps a Ctrl-C in the terminal away from it and from the brokers.
@@ -39,8 +45,11 @@ class Keeper:
             pass_fds=inherited,
         )
         self.pid = self._process.pid
-        self.directory = Path(self._read()["directory"])
-        """The data directory; it goes with the supervisor."""
+        try:
+            self.directory = Path(self._read()["directory"])
+        except SandboxError:
+            self.stop()
+            raise
 
     def spawn(self, name: str, argv: Sequence[str], log: Path) -> int:
         """Start a process, its output appended to `log`; return its process id."""

@@ -38,6 +38,15 @@ def probe(host: str, port: int, *, timeout: float = 1.0) -> Answer | None:
         return None
 
 
+def accepts(host: str, port: int, *, timeout: float = 1.0) -> bool:
+    """Tell whether somebody listens at a port."""
+    try:
+        with socket.create_connection((host, port), timeout):
+            return True
+    except OSError:
+        return False
+
+
 def _decode(response: bytes) -> Answer | None:
     # Correlation id (4), tagged fields (1), throttle time (4), then the error code.
     error, offset = struct.unpack_from(">h", response, 9)[0], 11

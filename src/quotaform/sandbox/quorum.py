@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from signal import SIGTERM, Signals
 
 from quotaform.errors import SandboxError, UsageError
 from quotaform.sandbox import security
@@ -16,7 +16,7 @@ from quotaform.sandbox.java import Java
 from quotaform.sandbox.keeper import Keeper
 from quotaform.sandbox.node import CONTROLLER, Node, new_uuid, node_properties, write_properties
 from quotaform.sandbox.port import HOST, free_ports
-from quotaform.sandbox.probe import probe
+from quotaform.sandbox.probe import accepts, probe
 from quotaform.sandbox.runtime import LOGGING, Runtime
 
 _PATIENCE = 120.0
@@ -44,6 +44,7 @@ class Quorum:
         self._names: dict[int, str] = {}
         self._spawned = 0
         self._keeper = Keeper(inherited=inherited)
+        self.supervisor_pid = self._keeper.pid
         self.directory = self._keeper.directory
         self.runtime = Runtime(java, jars, self.directory)
 
@@ -81,12 +82,11 @@ class Quorum:
         """End the nodes and remove the data directory."""
         self._keeper.stop()
 
-    def detach(self) -> int:
-        """Let the nodes live on; return the supervisor's process id."""
+    def detach(self) -> None:
+        """Let the nodes live on after this process."""
         self._keeper.detach()
-        return self._keeper.pid
 
-    def signal(self, number: int, what: Signals) -> None:
+    def signal(self, number: int, what: signal.Signals) -> None:
         """Send a signal to a node.
 
         Raises:
@@ -105,7 +105,7 @@ class Quorum:
     def restart(self, number: int) -> None:
         """Start a node again, stopping it first if it runs, and wait until it answers."""
         if self._keeper.exit_code(self._name(number)) is None:
-            self.signal(number, SIGTERM)
+            self.signal(number, signal.SIGTERM)
             self.wait_for_exit(number)
         self._spawn(self.nodes[number], None)
         self._wait_until_ready([self.nodes[number]], see=1)
@@ -138,8 +138,7 @@ class Quorum:
         waiting = list(nodes)
         while waiting:
             node = waiting[0]
-            answer = probe(HOST, node.ports[security.PLAINTEXT])
-            if answer is not None and answer.cluster_id == self.cluster_id and answer.brokers >= see:
+            if self._is_ready(node, see):
                 waiting.pop(0)
                 continue
             for other in waiting:
@@ -150,6 +149,13 @@ class Quorum:
                     f"the last telling line of its log: {_telling_line(node.log_tail(200))}"
                 )
             time.sleep(0.03)
+
+    def _is_ready(self, node: Node, see: int) -> bool:
+        answer = probe(HOST, node.ports[security.PLAINTEXT])
+        if answer is None or answer.cluster_id != self.cluster_id or answer.brokers < see:
+            return False
+        # A broker opens its listeners one after the other.
+        return all(accepts(HOST, port) for port in node.ports.values())
 
     def _require_alive(self, node: Node) -> None:
         code = self._keeper.exit_code(self._names[node.number])

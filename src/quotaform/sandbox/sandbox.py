@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from signal import SIGCONT, SIGKILL, SIGSTOP
 from types import TracebackType
 from typing import Self
 
@@ -76,6 +77,8 @@ class Sandbox:
         """
         if self._quorum is not None:
             return self
+        if sys.platform == "win32":
+            raise SandboxError("The sandbox runs on Linux and macOS only; on Windows use it inside WSL.")
         java, jars = find_java(), find_jars()
         for _ in range(_TRIES):
             quorum = Quorum(java, jars, inherited)
@@ -97,25 +100,25 @@ class Sandbox:
         if quorum is not None:
             quorum.stop()
 
-    def detach(self) -> int:
-        """Let the sandbox live on after this process; return the process id that ends it with SIGTERM."""
+    def detach(self) -> None:
+        """Let the sandbox live on after this process; a SIGTERM to its supervisor ends it."""
         quorum, self._quorum = self._started, None
-        return quorum.detach()
+        quorum.detach()
 
     # Faults
 
     def kill(self, node: int) -> None:
         """Kill a broker with SIGKILL and wait until it is gone; its data stays."""
-        self._started.signal(node, SIGKILL)
+        self._started.signal(node, signal.SIGKILL)
         self._started.wait_for_exit(node)
 
     def pause(self, node: int) -> None:
         """Freeze a broker: its connections stay open and nothing answers (SIGSTOP)."""
-        self._started.signal(node, SIGSTOP)
+        self._started.signal(node, signal.SIGSTOP)
 
     def resume(self, node: int) -> None:
         """Let a frozen broker go on (SIGCONT)."""
-        self._started.signal(node, SIGCONT)
+        self._started.signal(node, signal.SIGCONT)
 
     def restart(self, node: int) -> None:
         """Start a broker again with its data and ports, stopping it first if it runs, and wait until it answers.
@@ -148,6 +151,11 @@ class Sandbox:
     def pids(self) -> dict[int, int]:
         """The process id of each node's latest process."""
         return dict(self._started.pids)
+
+    @property
+    def supervisor_pid(self) -> int:
+        """The process id of the supervisor."""
+        return self._started.supervisor_pid
 
     @property
     def data_dir(self) -> Path:

@@ -1,0 +1,157 @@
+"""Sandboxes that live on after the command that started them, by name.
+
+A sandbox's state is a file in the cache directory, and its supervisor holds that file's lock for as long as
+it lives. So a state whose lock is free is stale, whatever process has got its process id since.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from quotaform.errors import SandboxError, UsageError
+from quotaform.sandbox.cache import cache_directory, lock_descriptor, make_directory
+from quotaform.sandbox.sandbox import Sandbox
+
+_PATIENCE = 180.0
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetachedSandbox:
+    """What there is to know of a detached sandbox."""
+
+    name: str
+    bootstrap_servers: str
+    brokers: int
+    secured: bool
+    listeners: dict[str, str]
+    """Address of each listener of the first broker."""
+    client_config: str | None
+    """For a secured one: the client properties of its `admin`."""
+    cluster_id: str
+    data_dir: str
+    pid: int
+    """The supervisor's process id."""
+
+
+def start(name: str, *, brokers: int = 1, secured: bool = False) -> tuple[DetachedSandbox, bool]:
+    """Start a detached sandbox, unless one of that name already runs.
+
+    Returns:
+        The sandbox, and whether it was started by this call.
+
+    Raises:
+        SandboxError: It could not be started.
+        UsageError: The name is no file name.
+    """
+    path = _state_path(name)
+    make_directory(path.parent)
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        with path.open("a+b") as state:
+            if lock_descriptor(state.fileno()):
+                _clean(state)
+                return _start(state, name, brokers, secured), True
+        if found := find(name):
+            return found, False
+        # Somebody else is starting it at this moment.
+        time.sleep(0.1)
+    raise SandboxError(f"Another process has been starting the sandbox {name} for {_PATIENCE:.0f} seconds; end it.")
+
+
+def find(name: str) -> DetachedSandbox | None:
+    """Return the detached sandbox of that name, None if it does not run.
+
+    Raises:
+        UsageError: The name is no file name.
+    """
+    try:
+        with _state_path(name).open("rb") as state:
+            if lock_descriptor(state.fileno(), shared=True):
+                return None
+            found = _load(state)
+    except FileNotFoundError:
+        return None
+    return found
+
+
+def stop(name: str) -> bool:
+    """Stop a detached sandbox and wait until its brokers and data are gone; tell whether there was one.
+
+    Raises:
+        SandboxError: It does not end.
+        UsageError: The name is no file name.
+    """
+    found = find(name)
+    if found is None:
+        return False
+    os.kill(found.pid, signal.SIGTERM)
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        with _state_path(name).open("a+b") as state:
+            if lock_descriptor(state.fileno()):
+                _clean(state)
+                return True
+        time.sleep(0.05)
+    raise SandboxError(f"The sandbox {name} did not end within {_PATIENCE:.0f} seconds; end process {found.pid}.")
+
+
+def _start(state: BinaryIO, name: str, brokers: int, secured: bool) -> DetachedSandbox:
+    sandbox = Sandbox(brokers, secured=secured)
+    try:
+        sandbox.start(inherited=[state.fileno()])
+        client_config = None
+        if secured:
+            client_config = sandbox.data_dir / "admin.properties"
+            client_config.write_text(sandbox.client_properties("SASL_PLAINTEXT"), encoding="utf-8")
+        started = DetachedSandbox(
+            name=name,
+            bootstrap_servers=sandbox.bootstrap_servers,
+            brokers=brokers,
+            secured=secured,
+            listeners=sandbox.listeners,
+            client_config=str(client_config) if client_config else None,
+            cluster_id=sandbox.cluster_id,
+            data_dir=str(sandbox.data_dir),
+            pid=sandbox.supervisor_pid,
+        )
+        state.write(json.dumps(asdict(started)).encode())
+        state.flush()
+        sandbox.detach()
+    except BaseException:
+        sandbox.stop()
+        raise
+    return started
+
+
+def _clean(state: BinaryIO) -> None:
+    """Forget a sandbox that is gone, with the data that it may have left if its supervisor was killed."""
+    left = _load(state)
+    if left is not None and Path(left.data_dir).name.startswith("quotaform-sandbox-"):
+        shutil.rmtree(left.data_dir, ignore_errors=True)
+    state.truncate(0)
+
+
+def _load(state: BinaryIO) -> DetachedSandbox | None:
+    state.seek(0)
+    try:
+        return DetachedSandbox(**json.loads(state.read()))
+    except (ValueError, TypeError):
+        # Empty while the sandbox starts.
+        return None
+
+
+def _state_path(name: str) -> Path:
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"A sandbox cannot be called {name!r}; use up to 64 letters, digits, dots, dashes and underscores."
+        )
+    return cache_directory() / "sandboxes" / f"{name}.json"

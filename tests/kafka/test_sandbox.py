@@ -1,0 +1,417 @@
+"""The sandbox itself: that it answers, that it can be hurt, and that nothing of it stays behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from quotaform.cli.sandbox import app
+from quotaform.errors import SandboxError, UsageError
+from quotaform.sandbox import Sandbox, detached, quorum
+from quotaform.sandbox.port import free_ports
+from quotaform.sandbox.probe import accepts, probe
+
+pytestmark = pytest.mark.kafka
+
+CONFIG_COMMAND = "kafka.admin.ConfigCommand"
+
+# A broker that was killed may register again only when its old session is over; Kafka's default is 9 seconds.
+SHORT_SESSIONS = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+
+# A process that owns a sandbox, tells about it and then waits for its fate.
+OWNER = """
+import json, sys, time
+from quotaform.sandbox import Sandbox
+with Sandbox() as kafka:
+    print(json.dumps([kafka.bootstrap_servers, str(kafka.data_dir), kafka.supervisor_pid]), flush=True)
+    {fate}
+"""
+
+
+def answers(address: str) -> bool:
+    host, port = address.split(":")
+    return accepts(host, int(port))
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 30) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def ask(kafka: Sandbox, node: int) -> bool:
+    host, port = kafka.bootstrap_servers.split(",")[node - 1].split(":")
+    answer = probe(host, int(port))
+    return answer is not None and answer.cluster_id == kafka.cluster_id
+
+
+@pytest.fixture
+def owner() -> Iterator[Callable[[str], tuple[subprocess.Popen[str], str, Path, int]]]:
+    """Start another Python that owns a sandbox; make sure that it ends."""
+    owners: list[subprocess.Popen[str]] = []
+
+    def start(fate: str = "time.sleep(300)") -> tuple[subprocess.Popen[str], str, Path, int]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", OWNER.format(fate=fate)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        owners.append(process)
+        assert process.stdout is not None
+        address, directory, supervisor = json.loads(process.stdout.readline())
+        return process, address, Path(directory), supervisor
+
+    yield start
+    for process in owners:
+        process.kill()
+        process.communicate()
+
+
+# Answers
+
+
+def test_a_started_sandbox_answers_with_its_own_cluster_id(sandbox: Sandbox) -> None:
+    host, port = sandbox.bootstrap_servers.split(":")
+    answer = probe(host, int(port))
+    assert answer is not None
+    assert (answer.cluster_id, answer.brokers) == (sandbox.cluster_id, 1)
+    assert host == "127.0.0.1"
+
+
+def test_kafkas_own_command_sets_and_describes_a_quota(sandbox: Sandbox) -> None:
+    where = ("--bootstrap-server", sandbox.bootstrap_servers, "--entity-type", "users", "--entity-name", "own-command")
+    done = sandbox.run_tool(CONFIG_COMMAND, *where, "--alter", "--add-config", "producer_byte_rate=1024")
+    assert done.returncode == 0, done.stderr
+    told = sandbox.run_tool(CONFIG_COMMAND, *where, "--describe")
+    assert "producer_byte_rate=1024.0" in told.stdout
+    assert told.stderr == ""
+    sandbox.run_tool(CONFIG_COMMAND, *where, "--alter", "--delete-config", "producer_byte_rate")
+
+
+def test_a_tool_reads_the_input_it_is_given(sandbox: Sandbox) -> None:
+    done = sandbox.run_tool("kafka.admin.ConfigCommand", "--help", input="nothing")
+    assert "--entity-type" in done.stdout + done.stderr
+
+
+def test_a_changed_quota_is_not_logged(sandbox: Sandbox) -> None:
+    before = sandbox.log_tail(lines=1000)
+    where = ("--bootstrap-server", sandbox.bootstrap_servers, "--entity-type", "users", "--entity-name", "quiet")
+    for change in (("--add-config", "producer_byte_rate=1024"), ("--delete-config", "producer_byte_rate")):
+        assert sandbox.run_tool(CONFIG_COMMAND, *where, "--alter", *change).returncode == 0
+    assert sandbox.log_tail(lines=1000) == before
+
+
+def test_two_sandboxes_at_once_are_two_clusters(sandbox: Sandbox) -> None:
+    with Sandbox() as other:
+        assert other.cluster_id != sandbox.cluster_id
+        assert other.data_dir != sandbox.data_dir
+        assert ask(other, 1)
+        assert ask(sandbox, 1)
+
+
+# Ends
+
+
+def test_stop_removes_the_process_and_the_data() -> None:
+    kafka = Sandbox().start()
+    address, directory, pid = kafka.bootstrap_servers, kafka.data_dir, kafka.pids[1]
+    assert directory.is_dir()
+    kafka.stop()
+    kafka.stop()
+    assert not directory.exists()
+    assert not is_alive(pid)
+    assert not answers(address)
+    with pytest.raises(SandboxError, match="not running; start it first"):
+        _ = kafka.bootstrap_servers
+
+
+def test_an_exception_in_the_block_stops_the_sandbox() -> None:
+    seen: list[tuple[Path, int]] = []
+
+    def fail() -> None:
+        with Sandbox() as kafka:
+            seen.append((kafka.data_dir, kafka.pids[1]))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    directory, pid = seen[0]
+    assert not directory.exists()
+    assert not is_alive(pid)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_the_owner_leaves_no_broker(owner: Any, number: signal.Signals) -> None:
+    process, address, directory, _ = owner()
+    assert answers(address)
+    process.send_signal(number)
+    process.wait(30)
+    assert eventually(lambda: not directory.exists())
+    assert not answers(address)
+
+
+def test_an_owner_that_exits_without_stopping_leaves_no_broker(owner: Any) -> None:
+    process, address, directory, _ = owner("import os; os._exit(0)")
+    process.wait(30)
+    assert eventually(lambda: not directory.exists())
+    assert not answers(address)
+
+
+def test_a_child_that_the_owner_forked_does_not_keep_the_broker_alive(owner: Any) -> None:
+    # The child inherits the owner's end of the pipe, so the pipe alone would never close.
+    fate = "import os; os.fork() and (time.sleep(0.2), os._exit(0)); os.closerange(1, 3); time.sleep(20); os._exit(0)"
+    process, address, directory, _ = owner(fate)
+    process.wait(30)
+    assert eventually(lambda: not directory.exists(), 15)
+    assert not answers(address)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl(2) is Linux's")
+def test_a_killed_supervisor_takes_its_broker_along(owner: Any) -> None:
+    _, address, _, supervisor = owner()
+    os.kill(supervisor, signal.SIGKILL)
+    assert eventually(lambda: not answers(address))
+
+
+# Faults
+
+
+def test_a_killed_broker_comes_back_with_its_data() -> None:
+    with Sandbox(properties=SHORT_SESSIONS) as kafka:
+        where = ("--bootstrap-server", kafka.bootstrap_servers, "--entity-type", "users", "--entity-name", "u")
+        kafka.run_tool(CONFIG_COMMAND, *where, "--alter", "--add-config", "consumer_byte_rate=7")
+        first = kafka.pids[1]
+        kafka.kill(1)
+        assert not ask(kafka, 1)
+        kafka.restart(1)
+        assert kafka.pids[1] != first
+        assert "consumer_byte_rate=7.0" in kafka.run_tool(CONFIG_COMMAND, *where, "--describe").stdout
+
+
+def test_a_paused_broker_is_silent_until_it_is_resumed() -> None:
+    with Sandbox() as kafka:
+        kafka.pause(1)
+        assert not ask(kafka, 1)
+        kafka.resume(1)
+        assert eventually(lambda: ask(kafka, 1), 10)
+
+
+def test_a_paused_broker_can_be_stopped() -> None:
+    kafka = Sandbox().start()
+    directory, pid = kafka.data_dir, kafka.pids[1]
+    kafka.pause(1)
+    kafka.stop()
+    assert not is_alive(pid)
+    assert not directory.exists()
+
+
+def test_three_brokers_survive_the_loss_of_one(three_brokers: Sandbox) -> None:
+    assert len(three_brokers.bootstrap_servers.split(",")) == 3
+    three_brokers.kill(1)
+    try:
+        survivors = ",".join(three_brokers.bootstrap_servers.split(",")[1:])
+        where = ("--bootstrap-server", survivors, "--entity-type", "users", "--entity-name", "survivor")
+        done = three_brokers.run_tool(CONFIG_COMMAND, *where, "--alter", "--add-config", "producer_byte_rate=9")
+        assert done.returncode == 0, done.stderr
+    finally:
+        three_brokers.restart(1)
+    assert ask(three_brokers, 1)
+
+
+def test_a_node_that_does_not_exist_is_named(sandbox: Sandbox) -> None:
+    with pytest.raises(UsageError, match="no node 7, only 1"):
+        sandbox.kill(7)
+
+
+def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
+    with pytest.raises(SandboxError, match="nonsense") as caught:
+        Sandbox(properties={"num.io.threads": "nonsense"}).start()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_port_that_somebody_took_meanwhile_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[list[int]] = []
+
+    def choose(count: int) -> list[int]:
+        chosen.append(taken if not chosen else free_ports(count))
+        return chosen[-1]
+
+    with socket.socket() as thief:
+        thief.bind(("127.0.0.1", 0))
+        thief.listen()
+        taken = [thief.getsockname()[1], *free_ports(1)]
+        monkeypatch.setattr(quorum, "free_ports", choose)
+        with Sandbox() as kafka:
+            assert ask(kafka, 1)
+    assert len(chosen) == 2
+
+
+# Security
+
+
+@pytest.mark.parametrize(
+    ("listener", "more", "allowed"),
+    [
+        ("SASL_PLAINTEXT", {}, True),
+        ("SASL_PLAINTEXT", {"mechanism": "SCRAM-SHA-256"}, True),
+        ("SASL_PLAINTEXT", {"mechanism": "PLAIN"}, True),
+        ("SASL_PLAINTEXT", {"user": "tenant"}, False),
+        ("SASL_PLAINTEXT", {"user": "plainuser"}, False),
+        ("SASL_SSL", {}, True),
+        ("SASL_SSL", {"user": "plainuser"}, False),
+        ("MTLS", {}, True),
+        ("MTLS", {"certificate": "tenant"}, False),
+        ("TLS", {}, False),
+        ("PLAINTEXT", {}, False),
+    ],
+)
+def test_a_java_client_gets_in_with_the_properties_and_has_its_rights(
+    secured_sandbox: Sandbox, tmp_path: Path, listener: str, more: dict[str, str], allowed: bool
+) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text(secured_sandbox.client_properties(listener, **more))
+    done = secured_sandbox.run_tool(
+        CONFIG_COMMAND,
+        *("--bootstrap-server", secured_sandbox.listeners[listener], "--command-config", str(config)),
+        *("--describe", "--entity-type", "users"),
+    )
+    if allowed:
+        assert done.returncode == 0, done.stderr
+    else:
+        assert "ClusterAuthorizationException" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("listener", "options"),
+    [
+        ("SASL_PLAINTEXT", {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-512"}),
+        ("SASL_PLAINTEXT", {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}),
+        ("SASL_SSL", {"security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-256"}),
+        ("MTLS", {"security_protocol": "SSL"}),
+        ("TLS", {"security_protocol": "SSL"}),
+        ("PLAINTEXT", {}),
+    ],
+)
+@pytest.mark.filterwarnings(
+    "ignore:(read|open)_text is deprecated:DeprecationWarning"
+)  # kafka-python on Python 3.11 and 3.12
+def test_a_python_client_gets_in_with_the_pem_files(
+    secured_sandbox: Sandbox, listener: str, options: dict[str, str]
+) -> None:
+    from kafka.admin import KafkaAdminClient
+
+    certificates = secured_sandbox.certificates
+    config: dict[str, Any] = {"bootstrap_servers": secured_sandbox.listeners[listener], **options}
+    if "sasl_mechanism" in options:
+        config |= {"sasl_plain_username": "admin", "sasl_plain_password": "admin-secret"}
+    if "SSL" in options.get("security_protocol", ""):
+        config["ssl_cafile"] = str(certificates.authority)
+    if listener == "MTLS":
+        client = certificates.client("quota-admin")
+        config |= {"ssl_certfile": str(client.certificate), "ssl_keyfile": str(client.key)}
+    admin = KafkaAdminClient(**config)
+    try:
+        assert admin.describe_cluster()["cluster_id"] == secured_sandbox.cluster_id
+    finally:
+        admin.close()
+
+
+def test_a_plain_sandbox_has_no_certificates_and_no_other_listeners(sandbox: Sandbox) -> None:
+    assert list(sandbox.listeners) == ["PLAINTEXT"]
+    with pytest.raises(UsageError, match="start it secured"):
+        _ = sandbox.certificates
+    with pytest.raises(UsageError, match="no listener MTLS"):
+        sandbox.client_properties("MTLS")
+
+
+# The command
+
+
+@pytest.fixture
+def name() -> Iterator[str]:
+    """A detached sandbox's name that nobody else uses; it does not run afterwards."""
+    name = f"test-{os.getpid()}"
+    yield name
+    detached.stop(name)
+    (detached.cache_directory() / "sandboxes" / f"{name}.json").unlink(missing_ok=True)
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, arguments)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout.strip()
+
+
+def test_the_command_starts_tells_and_stops_a_sandbox(name: str) -> None:
+    assert run("status", "--name", name) == (1, f"{name}: not running")
+    code, address = run("start", "--name", name)
+    assert code == 0
+    assert answers(address)
+    assert run("status", "--name", name) == (0, address)
+    told = json.loads(run("status", "--name", name, "--format", "json")[1])
+    assert told["running"]
+    assert told["bootstrap_servers"] == address
+    assert run("start", "--name", name) == (0, address)
+    assert run("stop", "--name", name) == (0, f"{name}: stopped")
+    assert not answers(address)
+    assert not Path(told["data_dir"]).exists()
+    assert run("stop", "--name", name) == (0, f"{name}: not running")
+    assert json.loads(run("status", "--name", name, "--format", "json")[1]) == {"name": name, "running": False}
+
+
+def test_a_detached_sandbox_outlives_the_process_that_started_it(name: str) -> None:
+    script = f"from quotaform.sandbox import detached; print(detached.start({name!r}, secured=True)[0].client_config)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    found = detached.find(name)
+    assert found is not None
+    assert answers(found.bootstrap_servers)
+    assert "ScramLoginModule" in Path(done.stdout.strip()).read_text()
+    assert detached.stop(name)
+
+
+def test_a_state_whose_supervisor_was_killed_is_stale(name: str) -> None:
+    # A live process with the recorded id must not pass for the sandbox, and what it left must go.
+    started, _ = detached.start(name)
+    os.kill(started.pid, signal.SIGKILL)
+    assert eventually(lambda: detached.find(name) is None)
+    assert eventually(lambda: not answers(started.bootstrap_servers))
+    assert Path(started.data_dir).exists()
+    again, is_new = detached.start(name)
+    assert is_new
+    assert again.cluster_id != started.cluster_id
+    assert not Path(started.data_dir).exists()
+
+
+def test_two_starts_at_once_start_one_sandbox(name: str) -> None:
+    script = f"from quotaform.sandbox import detached; print(detached.start({name!r})[0].cluster_id)"
+    both = [
+        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True)
+        for _ in range(2)
+    ]
+    told = [process.communicate(timeout=120)[0] for process in both]
+    assert told[0] == told[1] != ""

@@ -6,6 +6,7 @@ from decimal import Decimal
 from itertools import product
 from typing import Any, Final
 
+from quotaform.core.express import MAX_NAME_BYTES
 from quotaform.desired.document import Node
 from quotaform.desired.report import Report
 from quotaform.desired.scalar import Oddity
@@ -14,9 +15,6 @@ from quotaform.model.entity import CLIENT_ID, DEFAULT_WORD, ENTITY_TYPES, IP, En
 from quotaform.model.finding import Severity
 from quotaform.model.ip import ip_problem
 from quotaform.model.text import quote
-
-MAX_NAME_BYTES: Final = 32_767
-"""The longest name that Kafka's protocol can carry (a string's length is an INT16)."""
 
 MAX_ENTITIES: Final = 1_000_000
 """How many entities one file may declare: lists multiply."""

@@ -1,0 +1,123 @@
+"""What a live entity holds that files cannot say.
+
+A broker may hold what no file may: a NaN, a fraction of a byte, a host name as an ip. Such an entity is
+shown and left alone; it is never written half.
+"""
+
+from __future__ import annotations
+
+from math import isinf, isnan
+from typing import Final
+
+from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
+from quotaform.model.finding import Finding, Severity
+from quotaform.model.ip import ip_problem
+from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order, keys_for
+from quotaform.model.quotas import Values
+from quotaform.model.text import quote
+from quotaform.model.units import UNLIMITED, plain, spell_value
+
+MAX_NAME_BYTES: Final = 32_767
+"""The longest name that Kafka's protocol can carry (a string's length is an INT16)."""
+
+_KNOWN: Final = frozenset({USER, CLIENT_ID, IP})
+
+
+def inexpressible(entity: Entity, values: Values) -> list[Finding]:
+    """Return what files cannot say about an entity, with what to do.
+
+    | rule | when |
+    | --- | --- |
+    | `unknown-type` | an entity type that this version does not know |
+    | `empty-name` | an empty name, which brokers show and cannot change (KAFKA-16411) |
+    | `ip-name` | an ip that is not a canonical address |
+    | `bad-name` | a name that Kafka's protocol cannot carry |
+    | `bad-shape` | a combination of types that no broker resolves |
+    | `misfit-key` | a key that does not fit the entity's types |
+    | `nan-value` | NaN |
+    | `inexact-value` | any other number that may not be written: infinite, not above 0, a fraction, too large |
+    | `unknown-key` | a key that this version does not know: a note, since it never stands in the way |
+
+    >>> [finding.rule for finding in inexpressible(Entity(ip="localhost"), {"connection_creation_rate": 1.0})]
+    ['ip-name']
+    """
+    findings = [_entity_finding(entity, *found) for found in _name_problems(entity)]
+    for name in sorted(values, key=key_order):
+        found = _value_problem(entity, name, values[name])
+        if found is not None:
+            findings.append(found)
+    return findings
+
+
+def expressible_values(entity: Entity, values: Values) -> Values | None:
+    """Return the part of an entity's values that files can say; `None` when they cannot say the entity.
+
+    Unknown keys are no part of it and do not stand in the way.
+
+    >>> expressible_values(Entity(user="a"), {"request_percentage": 5.0, "future_rate": 1.0})
+    {'request_percentage': 5.0}
+    """
+    known = {name: value for name, value in values.items() if name in QUOTA_KEYS}
+    if not known or any(finding.severity is not Severity.NOTE for finding in inexpressible(entity, values)):
+        return None
+    return known
+
+
+def _name_problems(entity: Entity) -> list[tuple[str, str]]:
+    unknown = [entity_type for entity_type in entity.types if entity_type not in _KNOWN]
+    problems = [
+        ("unknown-type", f"the entity type {quote(entity_type)} is not known to this version; it is never touched")
+        for entity_type in unknown
+    ]
+    if not unknown and (not entity.parts or (IP in entity.types and len(entity.parts) > 1)):
+        problems.append(("bad-shape", "no broker resolves this combination of types; it is left alone"))
+    for entity_type, name in entity.parts:
+        if name is None:
+            continue
+        if not name:
+            text = (
+                f"{entity_type} has an empty name, which no broker changes or removes (KAFKA-16411); it is left alone"
+            )
+            problems.append(("empty-name", text))
+        elif entity_type == IP and (problem := ip_problem(name)):
+            text = f"{problem}. It is left alone; remove it with Kafka's own tools and declare the address"
+            problems.append(("ip-name", text))
+        elif len(name.encode(errors="surrogatepass")) > MAX_NAME_BYTES or not _is_encodable(name):
+            problems.append(("bad-name", f"the {entity_type} name cannot be sent to a broker; it is left alone"))
+    return problems
+
+
+def _is_encodable(name: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def _value_problem(entity: Entity, name: str, value: float) -> Finding | None:
+    key = QUOTA_KEYS.get(name)
+    if key is None:
+        text = f"{quote(name)} is not known to this version; it is never touched"
+        return Finding(rule="unknown-key", message=text, severity=Severity.NOTE, address=entity.address, key=name)
+    if not key.fits(entity) and _KNOWN.issuperset(entity.types):
+        fitting = ", ".join(keys_for(entity)) or "no key"
+        text = f"{name} does not fit this entity, which takes {fitting}; it is left alone"
+        return _entity_finding(entity, "misfit-key", text, name)
+    if spell_value(key, value) is not None:
+        return None
+    rule = "nan-value" if isnan(value) else "inexact-value"
+    text = f"{name} is {plain(value)}, {_reason(key, value)}; the entity is left alone until the files declare it"
+    return _entity_finding(entity, rule, text, name)
+
+
+def _reason(key: QuotaKey, value: float) -> str:
+    if isnan(value):
+        return "which is no number: it limits nothing for some requests and cripples others"
+    if isinf(value):
+        return f"which files write as {UNLIMITED} and this is not the same number" if value > 0 else "which is no limit"
+    if value <= 0:
+        return "which newer brokers refuse"
+    if value > key.maximum:
+        return f"which is above the maximum {plain(key.maximum)}"
+    return f"which is not a whole number of {key.measures}"
+
+
+def _entity_finding(entity: Entity, rule: str, text: str, key: str | None = None) -> Finding:
+    return Finding(rule=rule, message=text, severity=Severity.WARNING, address=entity.address, key=key)

@@ -1,0 +1,83 @@
+"""One plan with everything in it, that all views are shown with."""
+
+from __future__ import annotations
+
+from quotaform.core.plan import Plan, PlanHeader, PlanSource, diff, make_plan
+from quotaform.core.scope import Pattern, Scope
+from quotaform.model.entity import Entity
+from quotaform.model.entry import Entry
+from quotaform.model.finding import Finding, Severity
+from quotaform.model.location import Location
+
+MIB = 1024.0**2
+
+ACTUAL = {
+    Entity(user=None): {"producer_byte_rate": 20 * MIB},
+    Entity(user="legacy-etl"): {"producer_byte_rate": 5 * MIB, "consumer_byte_rate": 10 * MIB},
+    Entity(user="svc-orders"): {"producer_byte_rate": 10 * MIB, "consumer_byte_rate": 50e6},
+    Entity(user="svc-orders", client_id="backfill"): {"producer_byte_rate": 1 * MIB},
+    Entity(user="svc-orders", client_id="reports"): {"producer_byte_rate": 20 * MIB},
+    Entity(user="perf-test"): {"producer_byte_rate": 100 * MIB},
+    Entity(user="shadowed"): {"producer_byte_rate": 1 * MIB},
+    Entity(user="shadowed", client_id=None): {"producer_byte_rate": 2 * MIB},
+    Entity(user="by-hand"): {"request_percentage": 12.5},
+    Entity(user="kafka-internal"): {"request_percentage": 300.0},
+    Entity(user="same"): {"producer_byte_rate": MIB},
+    Entity(ip="10.0.0.7"): {"connection_creation_rate": 50.0},
+}
+
+
+def _entry(line: int, entity: Entity, **more: object) -> Entry:
+    values = {key: value for key, value in more.items() if isinstance(value, float)}
+    texts = {key: value for key, value in more.items() if isinstance(value, str)}
+    return Entry(entity=entity, values=values, location=Location("quotas.d/teams.yaml", line, 5), **texts)  # type: ignore[arg-type]
+
+
+ENTRIES = [
+    _entry(3, Entity(user="legacy-etl"), owner="team-etl", absent="state: absent"),
+    _entry(6, Entity(user="svc-orders"), producer_byte_rate=20 * MIB, consumer_byte_rate=50e6, owner="team-orders"),
+    _entry(12, Entity(user="perf-test"), producer_byte_rate=2.0**63, reason="load test"),
+    _entry(15, Entity(user="shadowed"), producer_byte_rate=3 * MIB),
+    _entry(18, Entity(user="CN=a b,O=Å"), producer_byte_rate=30 * MIB, request_percentage=33.3),
+    _entry(22, Entity(user="<default>"), consumer_byte_rate=1.0),
+    _entry(25, Entity(user="x\n::error"), controller_mutation_rate=5.0, owner="me\n::warning"),
+    _entry(28, Entity(client_id=None), producer_byte_rate=1 * MIB),
+    _entry(31, Entity(ip=None), connection_creation_rate=100.0),
+    _entry(34, Entity(user="same"), producer_byte_rate=MIB),
+]
+
+FINDINGS = [
+    Finding(
+        rule="nan-value",
+        severity=Severity.WARNING,
+        address="user=broken",
+        key="producer_byte_rate",
+        message="user=broken has producer_byte_rate = NaN.",
+    ),
+    Finding(rule="cluster-id", message="the live id differs from the pinned one.", blocking=True),
+]
+
+
+def example_plan(*, with_findings: bool = True) -> Plan:
+    desired = {entry.entity: entry for entry in ENTRIES}
+    header = PlanHeader(
+        cluster_name="prod-eu",
+        cluster_id="3JxQ0v7pT2a",
+        created_at="2026-11-20T09:12:44Z",
+        source=PlanSource(directory="quotas.d", commit="4f2c1d90aa", dirty=True),
+        options={"prune": "report", "select": [], "exclude": []},
+    )
+    return make_plan(
+        diff(desired, ACTUAL),
+        desired,
+        ACTUAL,
+        header,
+        scope=Scope(exclude=(Pattern((("user", "kafka-*"),)),)),
+        findings=FINDINGS if with_findings else (),
+    )
+
+
+def empty_plan() -> Plan:
+    desired = {Entity(user="same"): ENTRIES[-1]}
+    actual = {Entity(user="same"): ACTUAL[Entity(user="same")]}
+    return make_plan(diff(desired, actual), desired, actual, example_plan().header)

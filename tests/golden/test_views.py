@@ -1,0 +1,101 @@
+"""Every view, on one plan that has everything in it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from quotaform.core.drift import make_drift
+from quotaform.core.plan import Plan
+from quotaform.core.receipt import EntityResult, Receipt, Result
+from quotaform.planfile import dump_plan
+from quotaform.views.drift_json import render_drift_json
+from quotaform.views.drift_text import render_drift
+from quotaform.views.plan_text import NO_CHANGES, render_plan
+from quotaform.views.receipt_json import render_receipt_json
+from quotaform.views.receipt_text import render_receipt
+from quotaform.views.style import Style
+from tests.golden.conftest import Golden
+from tests.golden.example import empty_plan, example_plan
+
+
+def test_plan_text(golden: Golden) -> None:
+    golden("plan.txt", render_plan(example_plan()))
+
+
+def test_plan_text_with_everything_shown(golden: Golden) -> None:
+    golden("plan-full.txt", render_plan(example_plan(), shows_unchanged=True, shows_unmanaged=True))
+
+
+def test_plan_text_in_colour(golden: Golden) -> None:
+    golden("plan-colour.txt", render_plan(example_plan(), Style(True)))
+
+
+def test_plan_text_without_changes(golden: Golden) -> None:
+    golden("plan-empty.txt", render_plan(empty_plan()))
+
+
+def test_plan_json(golden: Golden) -> None:
+    golden("plan.json", dump_plan(example_plan()))
+
+
+def test_drift_text(golden: Golden) -> None:
+    golden("drift.txt", render_drift(make_drift(example_plan())))
+
+
+def test_drift_json(golden: Golden) -> None:
+    golden("drift.json", render_drift_json(make_drift(example_plan())))
+
+
+def test_no_drift_text(golden: Golden) -> None:
+    golden("drift-empty.txt", render_drift(make_drift(empty_plan())))
+
+
+def _receipt(plan: Plan, results: list[Result], **more: str) -> Receipt:
+    return Receipt(
+        plan=plan,
+        results=tuple(
+            EntityResult(change.entity, change.action, result, "why" if result is Result.REFUSED else "")
+            for change, result in zip(plan.changes, results, strict=True)
+        ),
+        applied_by="alice",
+        started_at="2026-11-20T09:13:00Z",
+        finished_at="2026-11-20T09:13:01Z",
+        interrupted_by=more.get("interrupted_by"),
+    )
+
+
+def test_receipt_of_a_complete_apply(golden: Golden) -> None:
+    plan = example_plan(with_findings=False)
+    receipt = _receipt(plan, [Result.APPLIED] * (len(plan.changes) - 1) + [Result.ALREADY_APPLIED])
+    golden("receipt.txt", render_receipt(receipt))
+    golden("receipt.json", render_receipt_json(receipt))
+
+
+def test_receipt_of_an_incomplete_apply(golden: Golden) -> None:
+    plan = example_plan(with_findings=False)
+    results = [Result.APPLIED, Result.REFUSED, Result.UNKNOWN, Result.UNCONFIRMED]
+    receipt = _receipt(plan, results + [Result.NOT_ATTEMPTED] * (len(plan.changes) - 4), interrupted_by="SIGINT")
+    golden("receipt-incomplete.txt", render_receipt(receipt))
+
+
+def test_terraform_tools_can_parse_the_plan() -> None:
+    """Atlantis and tfcmt look for these lines."""
+    text = render_plan(example_plan())
+    assert re.findall(r"^ *# (.*) will be destroyed$", text, re.MULTILINE) == ["user=legacy-etl"]
+    assert len(re.findall(r"^ *# (.*) will be updated in-place$", text, re.MULTILINE)) == 3
+    assert len(re.findall(r"^ *# (.*) will be created$", text, re.MULTILINE)) == 5
+    assert text.splitlines()[-1] == "Plan: 5 to add, 3 to change, 1 to destroy."
+    assert render_plan(empty_plan()).splitlines()[-1] == NO_CHANGES
+
+
+@pytest.mark.parametrize("text", [render_plan(example_plan()), dump_plan(example_plan())])
+def test_no_name_can_forge_a_line(text: str) -> None:
+    assert not any(line.startswith("::") for line in text.splitlines())
+    assert "\x1b" not in text
+
+
+def test_equal_input_gives_equal_bytes() -> None:
+    assert dump_plan(example_plan()) == dump_plan(example_plan())
+    assert render_plan(example_plan()) == render_plan(example_plan())

@@ -133,6 +133,20 @@ def test_two_sandboxes_at_once_are_two_clusters(sandbox: Sandbox) -> None:
         assert ask(sandbox, 1)
 
 
+def test_a_temporary_directory_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Kafka reads its properties as ISO-8859-1 and made its data in another directory.
+    (tmp_path / "t m p é").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "t m p é"))
+    with Sandbox(secured=True) as kafka:
+        assert kafka.data_dir.parent == tmp_path / "t m p é"
+        config = kafka.data_dir / "client.properties"
+        config.write_text(kafka.client_properties("MTLS"))
+        where = ("--bootstrap-server", kafka.listeners["MTLS"], "--command-config", str(config))
+        done = kafka.run_tool(CONFIG_COMMAND, *where, "--describe", "--entity-type", "users")
+        assert done.returncode == 0, done.stderr
+    assert list(tmp_path.rglob("*")) == [tmp_path / "t m p é"]
+
+
 # Ends
 
 

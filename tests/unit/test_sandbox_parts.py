@@ -12,9 +12,10 @@ from quotaform.errors import SandboxError, UsageError
 from quotaform.sandbox import Sandbox, detached, security
 from quotaform.sandbox.cache import cache_directory, locked, make_directory
 from quotaform.sandbox.certificate import make_certificates
-from quotaform.sandbox.node import Node, new_uuid, node_properties, write_properties
+from quotaform.sandbox.node import Node, new_uuid, node_properties
 from quotaform.sandbox.port import free_ports
 from quotaform.sandbox.probe import Answer, probe
+from quotaform.sandbox.properties import render_properties
 
 
 @pytest.mark.parametrize(
@@ -117,9 +118,18 @@ def test_a_node_of_three_knows_the_others(tmp_path: Path) -> None:
     assert nodes[1].initial_controller == "2@127.0.0.1:12:id"
 
 
-def test_a_backslash_survives_a_properties_file(tmp_path: Path) -> None:
-    write_properties(tmp_path / "p", {"a": "b\\c"})
-    assert (tmp_path / "p").read_text() == "a=b\\\\c\n"
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("b\\c", "b\\\\c"),
+        ("/tmp/é", "/tmp/\\u00e9"),
+        ("😀", "\\ud83d\\ude00"),
+        ("a b=c:d#e", "a b=c:d#e"),
+        ("x\ny", "x\\ny"),
+    ],
+)
+def test_a_properties_file_is_ascii(value: str, written: str) -> None:
+    assert render_properties({"a": value}) == f"a={written}\n"
 
 
 def test_a_missing_openssl_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from quotaform.errors import SandboxError
 from quotaform.sandbox import supervisor
+from quotaform.sandbox.runtime import java_environment
 
 _PATIENCE = 2 * supervisor.LONG_GRACE
 """Seconds to wait for the supervisor's end."""
@@ -41,6 +42,7 @@ class Keeper:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            env=java_environment(),
             start_new_session=True,
             pass_fds=inherited,
         )

@@ -100,9 +100,3 @@ def node_properties(node: Node, nodes: Sequence[Node], protocols: Mapping[str, s
         "transaction.state.log.replication.factor": copies,
         "default.replication.factor": copies,
     }
-
-
-def write_properties(path: Path, properties: Mapping[str, str]) -> None:
-    """Write a Java properties file; a backslash is the only character that needs care here."""
-    lines = (f"{key}={value}\n".replace("\\", "\\\\") for key, value in properties.items())
-    path.write_text("".join(lines), encoding="utf-8")

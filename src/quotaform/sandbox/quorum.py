@@ -14,9 +14,10 @@ from quotaform.sandbox.cache import make_directory
 from quotaform.sandbox.certificate import Certificates, make_certificates
 from quotaform.sandbox.java import Java
 from quotaform.sandbox.keeper import Keeper
-from quotaform.sandbox.node import CONTROLLER, Node, new_uuid, node_properties, write_properties
+from quotaform.sandbox.node import CONTROLLER, Node, new_uuid, node_properties
 from quotaform.sandbox.port import HOST, free_ports
 from quotaform.sandbox.probe import accepts, probe
+from quotaform.sandbox.properties import render_properties
 from quotaform.sandbox.runtime import LOGGING, Runtime
 
 _PATIENCE = 120.0
@@ -66,7 +67,8 @@ class Quorum:
         self.nodes = _make_nodes(self.directory, brokers, list(protocols))
         nodes = list(self.nodes.values())
         for node in nodes:
-            write_properties(node.settings, {**node_properties(node, nodes, protocols), **more, **properties})
+            settings = {**node_properties(node, nodes, protocols), **more, **properties}
+            node.settings.write_text(render_properties(settings), encoding="ascii")
         self._format(nodes, security.scram_credentials() if secured else [])
         archive = self.runtime.archive
         for node in nodes:

@@ -25,6 +25,11 @@ rootLogger.appenderRef.console.ref = console
 """
 
 
+def java_environment() -> dict[str, str]:
+    """Return the environment for a JVM: in the plain C locale it could not open a file with a name beyond ASCII."""
+    return {**os.environ, "LC_ALL": "C.UTF-8"}
+
+
 @dataclass(frozen=True, slots=True)
 class Runtime:
     """The JVM and the jars, for one data directory."""

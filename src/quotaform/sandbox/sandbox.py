@@ -18,6 +18,7 @@ from quotaform.sandbox.java import find_java
 from quotaform.sandbox.node import CONTROLLER
 from quotaform.sandbox.port import HOST
 from quotaform.sandbox.quorum import PortTakenError, Quorum
+from quotaform.sandbox.runtime import java_environment
 
 _TRIES = 5
 
@@ -223,6 +224,7 @@ class Sandbox:
             input=input or "",
             capture_output=True,
             text=True,
+            env=java_environment(),
             timeout=timeout,
             check=False,
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from quotaform.errors import UsageError
 from quotaform.sandbox.certificate import Certificates
+from quotaform.sandbox.properties import render_properties
 
 PLAINTEXT = "PLAINTEXT"
 """The listener that every sandbox has; in a secured one its principal `User:ANONYMOUS` has no rights."""
@@ -119,7 +120,7 @@ def client_properties(
     if certificates is not None and listener == "MTLS":
         keystore = certificates.client(certificate).keystore
         properties |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(keystore)}
-    return "".join(f"{key}={value}\n" for key, value in properties.items())
+    return render_properties(properties)
 
 
 def _sasl(name: str, password: str | None, mechanism: str | None) -> dict[str, str]:

@@ -52,7 +52,7 @@ FINDINGS = [
         severity=Severity.WARNING,
         address="user=broken",
         key="producer_byte_rate",
-        message="user=broken has producer_byte_rate = NaN.",
+        message="producer_byte_rate is NaN; the entity is left alone until the files declare it",
     ),
     Finding(rule="cluster-id", message="the live id differs from the pinned one.", blocking=True),
 ]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from quotaform.app.actual import read_actual
 from quotaform.app.clock import timestamp
 from quotaform.app.repository import Repository
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
-from quotaform.core.express import can_express
+from quotaform.core.express import expressible_values
 from quotaform.core.live import live_findings
 from quotaform.desired.writer import render_quotas
 from quotaform.errors import UsageError
@@ -37,7 +38,7 @@ class Import:
     """
 
     files: dict[Path, str]
-    counts: dict[Path, int]
+    counts: Mapping[PurePath, int]
     declared: int
     out_of_scope: int
     left_out: int
@@ -75,12 +76,12 @@ def import_live(
     actual = read_actual(gateway, declared, progress)
     todo = {entity: values for entity, values in actual.items() if entity not in declared}
     inside = {entity: values for entity, values in todo.items() if config.scope.contains(entity)}
-    able = {entity: values for entity, values in inside.items() if can_express(entity, values)}
+    able = {entity: values for entity, values in inside.items() if expressible_values(entity, values)}
     files: dict[Path, str] = {}
-    counts: dict[Path, int] = {}
+    counts: dict[PurePath, int] = {}
     for stem, group in sorted(_groups(able, is_split).items()):
         path = repository.directory / f"{stem}.yaml"
-        files[path] = render_quotas(group)
+        files[path], _ = render_quotas(group)
         counts[path] = len(group)
     existing = [str(path) for path in files if path.exists()]
     if existing:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from quotaform.app.clock import today
 from quotaform.app.repository import Repository
+from quotaform.desired.loader import check
 from quotaform.errors import InvalidFilesError
-from quotaform.model.finding import Finding
+from quotaform.model.finding import Finding, Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +19,7 @@ class Validation:
         directory: The quotas directory.
         files: How many files were read.
         entities: How many entities they declare, per cluster; the key is `None` without clusters.
-        problems: All problems of all files, by place.
+        problems: All problems and warnings of all files, by place.
     """
 
     directory: str
@@ -27,8 +29,8 @@ class Validation:
 
     @property
     def is_valid(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.problems
+        """Whether nothing is wrong; warnings are not."""
+        return not any(problem.severity is Severity.ERROR for problem in self.problems)
 
 
 def validate_files(repository: Repository, cluster: str | None = None) -> Validation:
@@ -54,8 +56,11 @@ def validate_files(repository: Repository, cluster: str | None = None) -> Valida
         names = list(config.clusters) or [None]
     for name in names:
         try:
-            files.update(source.name for source in repository.sources(config, name))
-            entities[name] = len(repository.desired(config, name))
+            sources = repository.sources(config, name)
+            files.update(source.name for source in sources)
+            desired, found = check(sources, config.profiles, today())
+            entities[name] = len(desired)
+            problems.update(dict.fromkeys(found))
         except InvalidFilesError as error:
             problems.update(dict.fromkeys(error.problems))
     return Validation(

@@ -21,6 +21,7 @@ from quotaform.cli.option import (
     FormatOption,
     QuietOption,
     SelectOption,
+    VerboseOption,
 )
 from quotaform.errors import NotApprovedError, UsageError
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 def apply(
     source: Annotated[
         Path | None,
-        typer.Argument(metavar="[PLAN.json | DIR]", help="A saved plan, or a quotas directory. [default: quotas.d]"),
+        typer.Argument(metavar="PLAN.json|DIR", help="A saved plan, or a quotas directory. [default: quotas.d]"),
     ] = None,
     config: ConfigOption = None,
     cluster: ClusterOption = None,
@@ -54,6 +55,7 @@ def apply(
     format_name: FormatOption = "text",
     color: ColorOption = Color.AUTO,
     quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> int:
     """Make the cluster hold what a plan says: check it, dry-run it, write it, read it back.
 
@@ -71,7 +73,7 @@ def apply(
     from quotaform.app.repository import Repository, Target, open_gateway
     from quotaform.core.scope import Selection
 
-    console = Console(color, quiet)
+    console = Console(color, is_quiet=quiet, is_verbose=verbose)
     require_format(format_name, FORMATS)
     target = Target(cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config)
     if source is not None and (source.is_file() or (source.suffix == ".json" and not source.is_dir())):

@@ -34,10 +34,13 @@ class Console:
     Attributes:
         color: When to colour; AUTO is on a terminal, and not with NO_COLOR (https://no-color.org).
         is_quiet: Whether progress and warnings are left out.
+        is_verbose: Whether every step is a line on stderr, terminal or not.
     """
 
     color: Color = Color.AUTO
     is_quiet: bool = False
+    is_verbose: bool = False
+    _said: str = ""
     _started: float = field(default_factory=time.monotonic)
     _shown_at: float = 0.0
     _shows: bool = False
@@ -65,6 +68,10 @@ class Console:
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Show how far the work is, on a terminal and only once it has taken a second."""
+        if self.is_verbose and what != self._said:
+            self._said = what
+            self.clear()
+            sys.stderr.write(f"{what} ...\n")
         now = time.monotonic()
         if self.is_quiet or now - self._started < _PATIENCE or now - self._shown_at < _INTERVAL:
             return

@@ -22,6 +22,7 @@ from quotaform.cli.option import (
     QuietOption,
     SelectOption,
     SnapshotOption,
+    VerboseOption,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def drift(
     format_name: FormatOption = "text",
     color: ColorOption = Color.AUTO,
     quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> int:
     """Compare the cluster with the files and change nothing. Exit 2 when they differ.
 
@@ -59,7 +61,7 @@ def drift(
     from quotaform.core.drift import make_drift
     from quotaform.core.scope import Selection
 
-    console = Console(color, quiet)
+    console = Console(color, is_quiet=quiet, is_verbose=verbose)
     require_format(format_name, FORMATS)
     outputs = [read_output(text) for text in out or ()]
     repository = Repository.at(directory, config)

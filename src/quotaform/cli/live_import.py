@@ -16,6 +16,7 @@ from quotaform.cli.option import (
     ConfigOption,
     QuietOption,
     SnapshotOption,
+    VerboseOption,
 )
 
 
@@ -33,6 +34,7 @@ def import_quotas(
     snapshot: SnapshotOption = None,
     color: ColorOption = Color.AUTO,
     quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> int:
     """Write the live quotas that no file declares yet as YAML, so that a plan made right after is empty.
 
@@ -48,7 +50,7 @@ def import_quotas(
     from quotaform.app.repository import Repository, Target, open_gateway
     from quotaform.views.import_text import render_import
 
-    console = Console(color, quiet)
+    console = Console(color, is_quiet=quiet, is_verbose=verbose)
     require_format(split, ("none", "prefix"))
     repository = Repository.at(output, config)
     content = repository.config()

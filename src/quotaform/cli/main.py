@@ -44,6 +44,14 @@ def run(arguments: list[str]) -> int:
         return _fail("terminated", ExitCode.TERMINATED)
     except KeyboardInterrupt:
         return _fail("interrupted", ExitCode.INTERRUPTED)
+    except Exception as error:
+        if {"-v", "--verbose"}.intersection(arguments):
+            raise
+        kind = type(error).__name__
+        return _fail(
+            f"internal error: {kind}: {error}. Please report it with the output of the same command and --verbose.",
+            ExitCode.ERROR,
+        )
 
 
 def _raise_on_sigterm() -> None:

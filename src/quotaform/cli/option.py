@@ -9,14 +9,9 @@ import typer
 
 from quotaform.cli.console import Color
 
-_WHERE = "Which cluster"
-_OUTPUT = "Output"
-
 DirectoryArgument: TypeAlias = Annotated[
     Path | None,
-    typer.Argument(
-        metavar="[DIR]", help="The quotas directory, or the folder that holds quotas.d. [default: quotas.d]"
-    ),
+    typer.Argument(metavar="DIR", help="The quotas directory, or the folder that holds quotas.d. [default: quotas.d]"),
 ]
 ConfigOption: TypeAlias = Annotated[
     Path | None,
@@ -60,6 +55,9 @@ ColorOption: TypeAlias = Annotated[
     Color, typer.Option("--color", help="When to colour; NO_COLOR is respected.", show_default=True)
 ]
 QuietOption: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no warnings.")]
+VerboseOption: TypeAlias = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Say on stderr what is being done; show tracebacks of internal errors.")
+]
 EngineOption: TypeAlias = Annotated[
     str,
     typer.Option("--engine", metavar="auto|local|spark", help="Where to plan; spark needs the extra and a JDK 17+."),

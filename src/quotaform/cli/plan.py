@@ -24,6 +24,7 @@ from quotaform.cli.option import (
     QuietOption,
     SelectOption,
     SnapshotOption,
+    VerboseOption,
 )
 from quotaform.errors import UsageError
 
@@ -55,6 +56,7 @@ def plan(
     format_name: FormatOption = "text",
     color: ColorOption = Color.AUTO,
     quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> int:
     """Show what an apply would do, entity by entity, with the effective limits before and after.
 
@@ -68,7 +70,7 @@ def plan(
     from quotaform.app.repository import Repository, Target
     from quotaform.core.scope import Selection
 
-    console = Console(color, quiet)
+    console = Console(color, is_quiet=quiet, is_verbose=verbose)
     require_format(format_name, FORMATS)
     outputs = [read_output(text) for text in out or ()]
     repository = Repository.at(directory, config)

@@ -12,7 +12,7 @@ from quotaform.errors import UsageError
 
 
 def schema(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which one; without it, their names.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which one; without it, their names.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="Write all of them into a folder.")
     ] = None,

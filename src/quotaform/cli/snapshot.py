@@ -8,7 +8,14 @@ from typing import Annotated
 import typer
 
 from quotaform.cli.console import Console, write_file
-from quotaform.cli.option import BootstrapOption, ClusterOption, CommandConfigOption, ConfigOption, QuietOption
+from quotaform.cli.option import (
+    BootstrapOption,
+    ClusterOption,
+    CommandConfigOption,
+    ConfigOption,
+    QuietOption,
+    VerboseOption,
+)
 
 
 def snapshot(
@@ -20,6 +27,7 @@ def snapshot(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it. [default: stdout]")
     ] = None,
     quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> int:
     """Write everything that a cluster holds to one JSON file, which can be planned against later.
 
@@ -32,7 +40,7 @@ def snapshot(
     from quotaform.app.repository import Repository, Target, open_gateway
     from quotaform.cluster.snapshot import dump_snapshot
 
-    console = Console(is_quiet=quiet)
+    console = Console(is_quiet=quiet, is_verbose=verbose)
     repository = Repository.at(None, config)
     target = Target(cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config)
     with open_gateway(repository.cluster(repository.config(), target)) as gateway:

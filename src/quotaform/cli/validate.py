@@ -11,6 +11,7 @@ from quotaform.cli.option import (
     DirectoryArgument,
     FormatOption,
     QuietOption,
+    VerboseOption,
 )
 
 
@@ -21,6 +22,7 @@ def validate(
     format_name: FormatOption = "text",
     color: ColorOption = Color.AUTO,
     quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> int:
     """Check the files, offline: syntax, schema and meaning. Exit 3 when anything is wrong.
 
@@ -33,7 +35,7 @@ def validate(
     from quotaform.app.validate import validate_files
     from quotaform.views.validation_text import render_validation, render_validation_json
 
-    console = Console(color, quiet)
+    console = Console(color, is_quiet=quiet, is_verbose=verbose)
     require_format(format_name, FORMATS)
     report = validate_files(Repository.at(directory, config), cluster)
     if format_name == "json":

@@ -34,8 +34,8 @@ def _alias_findings(actual: Quotas) -> list[Finding]:
                     rule="ip-alias",
                     severity=Severity.WARNING,
                     address=Entity(ip=str(address)).address,
-                    message=f"ip {', '.join(names)} are one address to a broker: the last one written is in force, and "
-                    f"removing any of them lifts the limit. Keep only {address}.",
+                    message=f"{', '.join(names)} are one address to a broker: the last one written is in force, and removing "
+                    f"any of them lifts the limit; keep only {address}",
                 )
             )
     return findings

@@ -23,5 +23,5 @@ def render_findings(findings: Iterable[Finding], style: Style = PLAIN) -> Iterat
             for finding in group:
                 rule = style.paint(f"{finding.rule:<{width}}", _COLOURS[finding.severity])
                 override = f"   Allow: {finding.override}" if finding.override else ""
-                where = f"{finding.location}: " if finding.location else ""
+                where = "".join(f"{place}: " for place in (finding.location, finding.address) if place)
                 yield f"  {rule}  {where}{finding.message}{override}"

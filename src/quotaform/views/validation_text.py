@@ -7,7 +7,7 @@ from json import dumps
 from typing import Final, Protocol
 
 from quotaform.core.document import finding_document
-from quotaform.model.finding import Finding
+from quotaform.model.finding import Finding, Severity
 from quotaform.views.style import PLAIN, Style, counted
 
 FORMAT_VERSION: Final = "1.0"
@@ -37,9 +37,11 @@ def render_validation(report: Report, style: Style = PLAIN) -> str:
 def _lines(report: Report, style: Style) -> Iterator[str]:
     for problem in report.problems:
         where = problem.location or report.directory
-        yield f"{where}: {style.paint(problem.severity, 'red')}: {problem.message} [{problem.rule}]"
-    if report.problems:
-        yield style.paint(f"{counted(len(report.problems), 'problem')} found.", "bold")
+        colour = "red" if problem.severity is Severity.ERROR else "yellow"
+        yield f"{where}: {style.paint(problem.severity, colour)}: {problem.message} [{problem.rule}]"
+    if not report.is_valid:
+        errors = sum(problem.severity is Severity.ERROR for problem in report.problems)
+        yield style.paint(f"{counted(errors, 'problem')} found.", "bold")
         return
     each = ", ".join(
         f"{counted(count, 'entity', 'entities')}{f' for {name}' if name else ''}"

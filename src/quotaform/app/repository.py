@@ -157,8 +157,12 @@ def open_gateway(cluster: Cluster) -> Gateway:
         from quotaform.cluster.snapshot import SnapshotGateway
 
         return SnapshotGateway.open(cluster.snapshot, name=cluster.name)
-    from quotaform.cluster.client_config import ClientConfig, load_client_config
+    from quotaform.cluster.client_config import ClientConfig
     from quotaform.cluster.kafka import KafkaGateway
 
-    settings = load_client_config(cluster.command_config) if cluster.command_config else ClientConfig()
+    settings = ClientConfig()
+    if cluster.command_config is not None:
+        from quotaform.cluster.client_config import load_client_config
+
+        settings = load_client_config(cluster.command_config)
     return KafkaGateway.connect(cluster.bootstrap_servers, settings, name=cluster.name)

@@ -1,0 +1,365 @@
+"""A cluster's quotas in one JSON file: written by `quotaform snapshot`, planned against offline.
+
+The file holds everything that a describe returned, one entity per line, sorted by address, so that two snapshots
+can be compared line by line. `schemas/snapshot.schema.json` describes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from json import JSONDecodeError, JSONDecoder, dumps, loads
+from math import inf, isfinite, nan
+from pathlib import Path
+from re import compile as regex
+from types import TracebackType
+from typing import Any, Final, NoReturn, Self, TypeVar
+
+from quotaform.cluster.gateway import Progress, no_progress
+from quotaform.core.document import values_document
+from quotaform.errors import ClusterError, InvalidFilesError
+from quotaform.model.alteration import Alteration, AlterResult, AlterRow
+from quotaform.model.entity import Entity, spell_name
+from quotaform.model.finding import Finding
+from quotaform.model.location import Location
+from quotaform.model.quotas import Quotas
+
+FORMAT_VERSION: Final = "1.0"
+"""Minor versions only add; of an unknown major version nothing is read."""
+KIND: Final = "quotaform.snapshot"
+
+T = TypeVar("T", str, list[Any], dict[str, Any])
+
+_WORDS: Final = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
+_BETWEEN: Final = regex(r"[ \t\n\r]*,?[ \t\n\r]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The quotas of a cluster at one moment.
+
+    Attributes:
+        cluster_name: What the cluster was called.
+        cluster_id: The id that the cluster gave itself.
+        captured_at: When it was read, as ISO 8601 in UTC.
+        quotas: What it held.
+    """
+
+    cluster_name: str
+    cluster_id: str
+    captured_at: str
+    quotas: Quotas
+
+
+def dump_snapshot(snapshot: Snapshot) -> str:
+    """Return a snapshot as text; equal snapshots give equal text."""
+    cluster = {"name": snapshot.cluster_name, "id": snapshot.cluster_id}
+    rows = sorted((entity.address, entity, values) for entity, values in snapshot.quotas.items() if values)
+    lines = [f"    {_line({'entity': entity.names, 'values': values_document(values)})}" for _, entity, values in rows]
+    quotas = "[\n" + ",\n".join(lines) + "\n  ]" if lines else "[]"
+    return (
+        "{\n"
+        f'  "format_version": {_line(FORMAT_VERSION)},\n'
+        f'  "kind": {_line(KIND)},\n'
+        f'  "cluster": {_line(cluster)},\n'
+        f'  "captured_at": {_line(snapshot.captured_at)},\n'
+        f'  "quotas": {quotas}\n'
+        "}\n"
+    )
+
+
+def _line(content: object) -> str:
+    """Return a value as JSON on one line, everything that does not print escaped."""
+    text = dumps(content, ensure_ascii=False, allow_nan=False)
+    return text if text.isprintable() else "".join(c if c.isprintable() else dumps(c)[1:-1] for c in text)
+
+
+def load_snapshot(text: str, file: str) -> Snapshot:
+    """Read a snapshot.
+
+    Args:
+        text: What the file holds.
+        file: Its name for messages.
+
+    Raises:
+        InvalidFilesError: It is no snapshot that this version reads; with all its problems, each with its line.
+    """
+    reader = _Reader(text, file)
+    snapshot = reader.read()
+    if reader.problems:
+        raise InvalidFilesError(reader.problems)
+    return snapshot
+
+
+class _Reader:
+    """Reads one snapshot and gathers its problems."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.problems: list[Finding] = []
+        self._text = text
+        self._file = file
+        self._lines: list[int] | None = None
+
+    def read(self) -> Snapshot:
+        document = self._parse()
+        self._check_format(document)
+        cluster = self._field(document, "cluster", dict, {"name": "", "id": ""})
+        return Snapshot(
+            cluster_name=self._field(cluster, "name", str, "", "cluster.name"),
+            cluster_id=self._field(cluster, "id", str, "", "cluster.id"),
+            captured_at=self._field(document, "captured_at", str, ""),
+            quotas=self._quotas(self._field(document, "quotas", list, [])),
+        )
+
+    def _parse(self) -> dict[str, Any]:
+        """Return the top object; what is no JSON object ends the reading."""
+        try:
+            document = loads(self._text, object_pairs_hook=_object, parse_constant=_refuse_constant)
+        except JSONDecodeError as error:
+            text = self._text.strip()
+            if not text or (text.startswith("{") and (error.pos >= len(text) or not text.endswith("}"))):
+                problem = "the file ends in the middle; it was not written whole, so take the snapshot again"
+            else:
+                problem = f"this is not JSON: {error.msg}"
+            self._stop(problem, error.lineno, error.colno)
+        except RecursionError:
+            self._stop("this is nested too deeply to be a snapshot")
+        except _ConstantError as error:
+            self._stop(f'{error} is not JSON; a value that is no number is the string "{error}"')
+        except ValueError:
+            self._stop("a number in this file has too many digits to be a quota value")
+        if not isinstance(document, dict):
+            self._stop("this is not a snapshot: it does not hold a JSON object")
+        return document
+
+    def _check_format(self, document: dict[str, Any]) -> None:
+        """End the reading unless this is a snapshot whose meaning is known."""
+        if document.get("kind") != KIND:
+            self._stop(f'this is not a snapshot: its "kind" is not "{KIND}"; quotaform snapshot writes one')
+        version = document.get("format_version")
+        major = version.partition(".")[0] if isinstance(version, str) else None
+        if major != FORMAT_VERSION.partition(".")[0]:
+            told = f"is {version[:20]!r}" if isinstance(version, str) else "is missing or no text"
+            self._stop(
+                f"the snapshot's format_version {told}; this version of quotaform reads {FORMAT_VERSION} and later"
+                " ones of the same major version"
+            )
+
+    def _field(self, parent: dict[str, Any], name: str, kind: type[T], default: T, path: str = "") -> T:
+        value = parent.get(name)
+        if isinstance(value, kind):
+            return value
+        what = {dict: "an object", list: "a list", str: "a text"}[kind]
+        self._problem("snapshot", f"{path or name} must be {what}")
+        return default
+
+    def _quotas(self, items: list[Any]) -> dict[Entity, dict[str, float]]:
+        quotas: dict[Entity, dict[str, float]] = {}
+        first: dict[Entity, int] = {}
+        for index, item in enumerate(items):
+            entity = self._entity(index, item)
+            values = self._values(index, item)
+            if entity is None or values is None:
+                continue
+            if entity in quotas:
+                where = f"line {self._line_of(first[entity])}"
+                self._problem("duplicate-entity", f"{entity.address} is here twice, first in {where}", index)
+                continue
+            quotas[entity] = values
+            first[entity] = index
+        return quotas
+
+    def _entity(self, index: int, item: Any) -> Entity | None:
+        names = item.get("entity") if isinstance(item, dict) else None
+        if not isinstance(names, dict) or not names:
+            self._problem("snapshot", "an item of quotas must have an entity: an object of type to name or null", index)
+            return None
+        self._check_repeated(names, index)
+        if not all(name is None or isinstance(name, str) for name in names.values()):
+            self._problem("snapshot", "a name in an entity must be a text, or null for the default", index)
+            return None
+        return Entity(names)
+
+    def _values(self, index: int, item: Any) -> dict[str, float] | None:
+        raw = item.get("values") if isinstance(item, dict) else None
+        if not isinstance(raw, dict) or not raw:
+            self._problem("snapshot", "an item of quotas must have values: an object of quota key to number", index)
+            return None
+        self._check_repeated(raw, index)
+        values = {}
+        for key, number in raw.items():
+            value = _double(number)
+            if value is None:
+                self._problem(
+                    "snapshot",
+                    f'{spell_name(key)} must be a number that a double can hold, or "NaN", "Infinity"',
+                    index,
+                )
+                return None
+            values[key] = value
+        return values
+
+    def _check_repeated(self, content: dict[str, Any], index: int) -> None:
+        for name in getattr(content, "repeated", ()):
+            self._problem("snapshot", f"{spell_name(name)} is here twice", index)
+
+    def _problem(self, rule: str, message: str, index: int | None = None) -> None:
+        line = 0 if index is None else self._line_of(index)
+        self.problems.append(Finding(rule=rule, message=message, location=Location(self._file, line)))
+
+    def _stop(self, message: str, line: int = 0, column: int = 0) -> NoReturn:
+        self.problems.append(
+            Finding(rule="snapshot", message=message, location=Location(self._file, line, column if line else 0))
+        )
+        raise InvalidFilesError(self.problems)
+
+    def _line_of(self, index: int) -> int:
+        """Return the line on which an item of quotas begins; worked out for the first problem and not before."""
+        if self._lines is None:
+            self._lines = list(_item_lines(self._text))
+        return self._lines[index] if index < len(self._lines) else 0
+
+
+class _Object(dict[str, Any]):
+    """A JSON object that names a field twice."""
+
+    repeated: tuple[str, ...] = ()
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) == len(pairs):
+        return content
+    names = [name for name, _ in pairs]
+    marked = _Object(content)
+    marked.repeated = tuple(name for name in content if names.count(name) > 1)
+    return marked
+
+
+class _ConstantError(Exception):
+    """NaN, Infinity or -Infinity as a bare word."""
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise _ConstantError(word)
+
+
+def _double(number: object) -> float | None:
+    """Return a number of the file as the double that it stands for, or `None` if it stands for none."""
+    if isinstance(number, str):
+        return _WORDS.get(number)
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        return None
+    try:
+        value = float(number)
+    except OverflowError:
+        return None
+    return value if isfinite(value) and value == number else None
+
+
+def _item_lines(text: str) -> Iterator[int]:
+    """Yield the line on which each item of the top object's `quotas` begins; the text is known to be JSON."""
+    decoder = JSONDecoder()
+    position = _next(text, 0) + 1
+    while text[position := _next(text, position)] != "}":
+        name, position = decoder.raw_decode(text, position)
+        position = _next(text, _next(text, position) + 1)
+        if name == "quotas" and text[position] == "[":
+            position += 1
+            break
+        _, position = decoder.raw_decode(text, position)
+    else:
+        return
+    line, counted = 1, 0
+    while text[position := _next(text, position)] != "]":
+        line += text.count("\n", counted, position)
+        counted = position
+        yield line
+        _, position = decoder.raw_decode(text, position)
+
+
+def _next(text: str, position: int) -> int:
+    """Return where the next token begins, stepping over white space and one comma."""
+    match = _BETWEEN.match(text, position)
+    return match.end() if match else position
+
+
+class SnapshotGateway:
+    """A snapshot as a `quotaform.cluster.gateway.Gateway`: it can be read, and nothing else."""
+
+    def __init__(self, snapshot: Snapshot, *, name: str | None = None) -> None:
+        """Make a gateway.
+
+        Args:
+            snapshot: What it answers.
+            name: What messages call the cluster; the name in the snapshot if not given.
+        """
+        self.name = name or snapshot.cluster_name
+        self._snapshot = snapshot
+
+    @classmethod
+    def open(cls, path: str | Path, *, name: str | None = None) -> Self:
+        """Read a snapshot file.
+
+        Raises:
+            InvalidFilesError: It cannot be read or is no snapshot.
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8-sig")
+        except FileNotFoundError:
+            problem = "there is no such file; quotaform snapshot writes one"
+        except UnicodeDecodeError:
+            problem = "this is not a snapshot: it is not text in UTF-8"
+        except OSError as error:
+            problem = f"it cannot be read: {error.strerror or error}"
+        else:
+            return cls(load_snapshot(text, str(path)), name=name)
+        raise InvalidFilesError([Finding(rule="snapshot", message=problem, location=Location(str(path)))])
+
+    @property
+    def is_live(self) -> bool:
+        """A file: False."""
+        return False
+
+    def cluster_id(self) -> str:
+        """Return the id of the cluster that the snapshot was taken from."""
+        return self._snapshot.cluster_id
+
+    def describe(self) -> Quotas:
+        """Return the snapshot's quotas."""
+        return self._snapshot.quotas
+
+    def alter(
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False, progress: Progress = no_progress
+    ) -> AlterResult:
+        """Refuse.
+
+        Raises:
+            ClusterError: Always.
+        """
+        self._refuse()
+
+    def alter_chunks(
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False
+    ) -> Iterator[tuple[AlterRow, ...]]:
+        """Refuse.
+
+        Raises:
+            ClusterError: Always.
+        """
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise ClusterError(f"{self.name} is a snapshot, which cannot be changed; choose a running cluster.")
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+    def __enter__(self) -> Self:
+        """Return the gateway itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Do nothing."""

@@ -1,0 +1,191 @@
+"""Snapshot files: what they look like, what is refused and where the problem is said to be."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from json import loads
+from math import inf, isnan, nan
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from quotaform.cluster.snapshot import Snapshot, SnapshotGateway, dump_snapshot, load_snapshot
+from quotaform.errors import ClusterError, InvalidFilesError
+from quotaform.model.alteration import Alteration
+from quotaform.model.entity import Entity
+from quotaform.model.quotas import Quotas
+
+
+def snapshot(quotas: Quotas) -> Snapshot:
+    return Snapshot(cluster_name="lab", cluster_id="aBc", captured_at="2026-11-20T09:12:44Z", quotas=quotas)
+
+
+SMALL = snapshot(
+    {
+        Entity(user="b"): {"consumer_byte_rate": 0.5, "producer_byte_rate": 2.0**63},
+        Entity(user="a", client_id=None): {"producer_byte_rate": 1048576.0},
+        Entity(ip="10.0.0.1"): {"connection_creation_rate": nan},
+        Entity({"group": "g"}): {"new_key": inf},
+    }
+)
+
+SMALL_TEXT = """\
+{
+  "format_version": "1.0",
+  "kind": "quotaform.snapshot",
+  "cluster": {"name": "lab", "id": "aBc"},
+  "captured_at": "2026-11-20T09:12:44Z",
+  "quotas": [
+    {"entity": {"group": "g"}, "values": {"new_key": "Infinity"}},
+    {"entity": {"ip": "10.0.0.1"}, "values": {"connection_creation_rate": "NaN"}},
+    {"entity": {"user": "a", "client-id": null}, "values": {"producer_byte_rate": 1048576}},
+    {"entity": {"user": "b"}, "values": {"producer_byte_rate": 9223372036854775808, "consumer_byte_rate": 0.5}}
+  ]
+}
+"""
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(InvalidFilesError) as caught:
+        load_snapshot(text, "lab.json")
+    return [f"{problem.location}: {problem.message}" for problem in caught.value.problems]
+
+
+def test_a_snapshot_is_one_entity_per_line_sorted_by_address() -> None:
+    assert dump_snapshot(SMALL) == SMALL_TEXT
+
+
+def test_a_snapshot_reads_back() -> None:
+    read = load_snapshot(SMALL_TEXT, "lab.json")
+    assert (read.cluster_name, read.cluster_id, read.captured_at) == ("lab", "aBc", "2026-11-20T09:12:44Z")
+    assert dump_snapshot(read) == SMALL_TEXT
+    assert isnan(read.quotas[Entity(ip="10.0.0.1")]["connection_creation_rate"])
+    assert read.quotas[Entity(user="b")]["producer_byte_rate"] == 2.0**63
+
+
+def test_a_snapshot_of_nothing_reads_back() -> None:
+    assert load_snapshot(dump_snapshot(snapshot({})), "f").quotas == {}
+
+
+@pytest.mark.parametrize("content", [SMALL, snapshot({})])
+def test_a_snapshot_satisfies_its_schema(content: Snapshot) -> None:
+    schema = loads((files("quotaform") / "schemas" / "snapshot.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.Draft202012Validator(schema).validate(loads(dump_snapshot(content)))
+
+
+def test_a_name_cannot_forge_a_line_or_turn_the_text_around() -> None:
+    name = "a\u202eb\u2028c\n\x7f\ud7ff é"
+    text = dump_snapshot(snapshot({Entity(user=name): {"producer_byte_rate": 1.0}}))
+    assert text.count("\n") == SMALL_TEXT.count("\n") - 3
+    assert "\u202e" not in text
+    assert "é" in text
+    assert list(load_snapshot(text, "f").quotas) == [Entity(user=name)]
+
+
+@pytest.mark.parametrize("length", [0, 1, 30, 200, 201, 202, 300, len(SMALL_TEXT) - 2])
+def test_a_file_that_was_cut_off_is_told_apart_from_one_that_is_no_json(length: int) -> None:
+    [problem] = problems(SMALL_TEXT[:length])
+    assert "the file ends in the middle; it was not written whole, so take the snapshot again" in problem
+
+
+def test_what_is_no_json_is_told_with_its_place() -> None:
+    assert problems("hello") == ["lab.json:1:1: this is not JSON: Expecting value"]
+    assert problems('{\n "kind" 1}') == ["lab.json:2:9: this is not JSON: Expecting ':' delimiter"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "this is not a snapshot: it does not hold a JSON object"),
+        ("{}", 'this is not a snapshot: its "kind" is not "quotaform.snapshot"'),
+        (
+            SMALL_TEXT.replace('"1.0"', '"2.0"'),
+            "format_version is '2.0'; this version of quotaform reads 1.0 and later",
+        ),
+        (SMALL_TEXT.replace('"1.0"', "1.0"), "format_version is missing or no text"),
+        (SMALL_TEXT.replace('"NaN"', "NaN"), 'NaN is not JSON; a value that is no number is the string "NaN"'),
+        ("[" * 100_000, "nested too deeply"),
+        (SMALL_TEXT.replace("1048576", "9" * 5000), "too many digits"),
+    ],
+)
+def test_what_is_no_snapshot_of_this_format_is_refused(text: str, message: str) -> None:
+    [problem] = problems(text)
+    assert message in problem
+
+
+def test_a_later_minor_version_with_more_fields_is_read() -> None:
+    text = SMALL_TEXT.replace('"1.0"', '"1.7"').replace('"captured_at"', '"new": [1], "captured_at"')
+    assert len(load_snapshot(text, "f").quotas) == 4
+
+
+def test_all_problems_of_a_file_are_told_each_with_its_line() -> None:
+    text = """{"format_version": "1.0", "kind": "quotaform.snapshot", "cluster": {"name": "x", "id": 7},
+  "captured_at": "now",
+  "quotas": [
+    {"entity": {"user": "a"}, "values": {"producer_byte_rate": 1}},
+    {"entity": {"user": 7}, "values": {"producer_byte_rate": 1}},
+    {"entity": {}, "values": {"producer_byte_rate": 1}},
+    {"entity": {"user": "b"}, "values": {}}, 5,
+
+    {"entity": {"user": "a"}, "values": {"consumer_byte_rate": 1}},
+    {"entity": {"user": "c"}, "values": {"k": true}},
+    {"entity": {"user": "d"}, "values": {"k": 9007199254740993}},
+    {"entity": {"user": "e"}, "values": {"k": 1e999}},
+    {"entity": {"user": "f"}, "values": {"k": "many"}},
+    {"entity": {"user": "g", "user": "h"}, "values": {"k": 1, "k": 2}}
+  ]
+}"""
+    number = 'k must be a number that a double can hold, or "NaN", "Infinity"'
+    assert problems(text) == [
+        "lab.json: cluster.id must be a text",
+        "lab.json:5: a name in an entity must be a text, or null for the default",
+        "lab.json:6: an item of quotas must have an entity: an object of type to name or null",
+        "lab.json:7: an item of quotas must have values: an object of quota key to number",
+        "lab.json:7: an item of quotas must have an entity: an object of type to name or null",
+        "lab.json:7: an item of quotas must have values: an object of quota key to number",
+        "lab.json:9: user=a is here twice, first in line 4",
+        f"lab.json:10: {number}",
+        f"lab.json:11: {number}",
+        f"lab.json:12: {number}",
+        f"lab.json:13: {number}",
+        "lab.json:14: user is here twice",
+        "lab.json:14: k is here twice",
+    ]
+
+
+def test_a_snapshot_answers_as_a_cluster_that_cannot_be_changed(tmp_path: Path) -> None:
+    path = tmp_path / "lab.json"
+    path.write_text(SMALL_TEXT, encoding="utf-8")
+    with SnapshotGateway.open(path) as gateway:
+        assert gateway.name == "lab"
+        assert not gateway.is_live
+        assert gateway.cluster_id() == "aBc"
+        assert gateway.describe().keys() == SMALL.quotas.keys()
+        for alter in (gateway.alter, gateway.alter_chunks):
+            with pytest.raises(ClusterError, match=r"^lab is a snapshot, which cannot be changed; choose a running"):
+                alter([Alteration(Entity(user="a"), {"producer_byte_rate": 1.0})])
+    assert SnapshotGateway.open(path, name="prod").name == "prod"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "there is no such file; quotaform snapshot writes one"),
+        (b"\xff\xfe{}", "it is not text in UTF-8"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None, message: str) -> None:
+    path = tmp_path / "lab.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InvalidFilesError) as caught:
+        SnapshotGateway.open(path)
+    assert message in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_folder_is_no_snapshot(tmp_path: Path) -> None:
+    with pytest.raises(InvalidFilesError, match="cannot be read: Is a directory"):
+        SnapshotGateway.open(tmp_path)

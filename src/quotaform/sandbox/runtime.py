@@ -64,10 +64,12 @@ class Runtime:
             arguments: Its arguments.
             record: Where to write a class archive at exit; by default the archive is used instead if it exists.
         """
+        sharing: list[str] = []
         if record is not None:
             sharing = [f"-XX:ArchiveClassesAtExit={record}"]
-        else:
-            sharing = [f"-XX:SharedArchiveFile={self.archive}"] if self.archive.exists() else []
+        elif self.archive.exists():
+            # Unverified, a damaged archive crashes the JVM; verified, it is left aside.
+            sharing = [f"-XX:SharedArchiveFile={self.archive}", "-XX:+VerifySharedSpaces"]
         return [
             str(self.java.command),
             f"-Xmx{os.environ.get('QUOTAFORM_SANDBOX_HEAP', '512m')}",

@@ -12,10 +12,10 @@ from typing import Final
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.ip import ip_problem
-from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order, keys_for
+from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
 from quotaform.model.quotas import Values
 from quotaform.model.text import quote
-from quotaform.model.units import UNLIMITED, plain, spell_value
+from quotaform.model.units import UNLIMITED, is_writable, plain
 
 MAX_NAME_BYTES: Final = 32_767
 """The longest name that Kafka's protocol can carry (a string's length is an INT16)."""
@@ -41,11 +41,11 @@ def inexpressible(entity: Entity, values: Values) -> list[Finding]:
     >>> [finding.rule for finding in inexpressible(Entity(ip="localhost"), {"connection_creation_rate": 1.0})]
     ['ip-name']
     """
-    findings = [_entity_finding(entity, *found) for found in _name_problems(entity)]
-    for name in sorted(values, key=key_order):
-        found = _value_problem(entity, name, values[name])
-        if found is not None:
-            findings.append(found)
+    findings = [_finding(entity, rule, text) for rule, text in _name_problems(entity)]
+    types = entity.types
+    problems = [(name, problem) for name, value in values.items() if (problem := _value_problem(types, name, value))]
+    for name, (rule, text) in sorted(problems, key=lambda found: key_order(found[0])):
+        findings.append(_finding(entity, rule, text, name))
     return findings
 
 
@@ -64,47 +64,52 @@ def expressible_values(entity: Entity, values: Values) -> Values | None:
 
 
 def _name_problems(entity: Entity) -> list[tuple[str, str]]:
-    unknown = [entity_type for entity_type in entity.types if entity_type not in _KNOWN]
-    problems = [
-        ("unknown-type", f"the entity type {quote(entity_type)} is not known to this version; it is never touched")
-        for entity_type in unknown
-    ]
-    if not unknown and (not entity.parts or (IP in entity.types and len(entity.parts) > 1)):
-        problems.append(("bad-shape", "no broker resolves this combination of types; it is left alone"))
+    problems: list[tuple[str, str]] = []
     for entity_type, name in entity.parts:
-        if name is None:
-            continue
-        if not name:
+        if entity_type not in _KNOWN:
+            text = f"the entity type {quote(entity_type)} is not known to this version; it is never touched"
+            problems.append(("unknown-type", text))
+        elif name == "":
             text = (
                 f"{entity_type} has an empty name, which no broker changes or removes (KAFKA-16411); it is left alone"
             )
             problems.append(("empty-name", text))
-        elif entity_type == IP and (problem := ip_problem(name)):
-            text = f"{problem}. It is left alone; remove it with Kafka's own tools and declare the address"
-            problems.append(("ip-name", text))
-        elif len(name.encode(errors="surrogatepass")) > MAX_NAME_BYTES or not _is_encodable(name):
+        elif name is None:
+            continue
+        elif entity_type == IP:
+            problem = ip_problem(name)
+            if problem:
+                text = f"{problem}. It is left alone; remove it with Kafka's own tools and declare the address"
+                problems.append(("ip-name", text))
+        elif not _can_be_sent(name):
             problems.append(("bad-name", f"the {entity_type} name cannot be sent to a broker; it is left alone"))
+    if not problems and (not entity.parts or (len(entity.parts) > 1 and IP in entity.types)):
+        problems.append(("bad-shape", "no broker resolves this combination of types; it is left alone"))
     return problems
 
 
-def _is_encodable(name: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in name)
+def _can_be_sent(name: str) -> bool:
+    if name.isascii():
+        return len(name) <= MAX_NAME_BYTES
+    try:
+        return len(name.encode()) <= MAX_NAME_BYTES
+    except UnicodeEncodeError:
+        return False
 
 
-def _value_problem(entity: Entity, name: str, value: float) -> Finding | None:
+def _value_problem(types: tuple[str, ...], name: str, value: float) -> tuple[str, str] | None:
+    """Return the rule and the text for a value that files cannot say."""
     key = QUOTA_KEYS.get(name)
     if key is None:
-        text = f"{quote(name)} is not known to this version; it is never touched"
-        return Finding(rule="unknown-key", message=text, severity=Severity.NOTE, address=entity.address, key=name)
-    if not key.fits(entity) and _KNOWN.issuperset(entity.types):
-        fitting = ", ".join(keys_for(entity)) or "no key"
-        text = f"{name} does not fit this entity, which takes {fitting}; it is left alone"
-        return _entity_finding(entity, "misfit-key", text, name)
-    if spell_value(key, value) is not None:
+        return "unknown-key", f"{quote(name)} is not known to this version; it is never touched"
+    is_fitting = key.entity_types.issuperset(types)
+    if is_fitting and is_writable(key, value):
         return None
-    rule = "nan-value" if isnan(value) else "inexact-value"
+    if not is_fitting and _KNOWN.issuperset(types):
+        fitting = ", ".join(name for name, other in QUOTA_KEYS.items() if other.entity_types.issuperset(types))
+        return "misfit-key", f"{name} does not fit this entity, which takes {fitting or 'no key'}; it is left alone"
     text = f"{name} is {plain(value)}, {_reason(key, value)}; the entity is left alone until the files declare it"
-    return _entity_finding(entity, rule, text, name)
+    return "nan-value" if isnan(value) else "inexact-value", text
 
 
 def _reason(key: QuotaKey, value: float) -> str:
@@ -119,5 +124,6 @@ def _reason(key: QuotaKey, value: float) -> str:
     return f"which is not a whole number of {key.measures}"
 
 
-def _entity_finding(entity: Entity, rule: str, text: str, key: str | None = None) -> Finding:
-    return Finding(rule=rule, message=text, severity=Severity.WARNING, address=entity.address, key=key)
+def _finding(entity: Entity, rule: str, text: str, key: str | None = None) -> Finding:
+    severity = Severity.NOTE if rule == "unknown-key" else Severity.WARNING
+    return Finding(rule=rule, message=text, severity=severity, address=entity.address, key=key)

@@ -19,6 +19,7 @@ from re import compile as regex
 from typing import Final
 
 from quotaform.model.quota_key import QuotaKey
+from quotaform.model.text import quote
 
 UNLIMITED: Final = "unlimited"
 
@@ -29,12 +30,16 @@ _FACTORS: Final[dict[str, dict[str, int]]] = {
     "%": {"": 1, "%": 1},
     "/s": {"": 1, "/s": 1},
 }
+_SPELLED_FACTORS: Final = sorted((size, name) for name, size in (_IEC | _SI).items() if name != "KB/s")
 _EXAMPLES: Final = {"B/s": "10MiB/s, 5MB/s or a whole number of bytes per second", "%": "150%", "/s": "20/s"}
 
 _WRITTEN: Final = regex(
     r"(?P<number>(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?(?P<unit>[^0-9 ].*)?"
 ).fullmatch
-_SPELLED_NUMBER: Final = regex(r"[+-]?[.]?(?:inf|nan|infinity)", 2).fullmatch
+_SPELLED_NUMBER: Final = regex(r"[+-]?[.]?(?:inf|nan|infinity)").fullmatch
+_SEPARATED: Final = regex(r"[0-9]{1,3}(?:[ ,_'][0-9]{3})+(?:\.[0-9]+)?(?: ?[^0-9 ,_'].*)?").fullmatch
+_BITS: Final = regex(r"(?:[kKMGTmgt]i?)?b(?:its?)?(?:ps|/s|/sec)").fullmatch
+_SHOWN: Final = 60
 _MAX_DIGITS: Final = 400
 """No double has more digits before its point; a longer number is refused before any arithmetic."""
 
@@ -63,9 +68,11 @@ def parse_value(key: QuotaKey, text: str) -> float:
         raise ValueError(f"{_cut(text)} is out of range: no quota value has that many digits")
     exact = Fraction(number) * factor
     if exact <= 0:
-        raise ValueError(f"{text} is not above 0; write {UNLIMITED} for no limit, or leave the key out to inherit one")
+        raise ValueError(
+            f"{_cut(text)} is not above 0; write {UNLIMITED} for no limit, or leave the key out to inherit one"
+        )
     if key.is_whole and exact.denominator != 1:
-        raise ValueError(f"{text} is not a whole number of {key.measures}")
+        raise ValueError(f"{_cut(text)} is not a whole number of {key.measures}")
     return _to_double(key, text, exact)
 
 
@@ -80,9 +87,8 @@ def _to_double(key: QuotaKey, text: str, exact: Fraction) -> float:
         raise ValueError(f"{_cut(text)} is too small for a double")
     if exact != Fraction(value) and (key.is_whole or exact != Fraction(repr(value))):
         below, above = sorted((value, nextafter(value, -inf if Fraction(value) > exact else inf)))
-        raise ValueError(
-            f"{_cut(text)} cannot be held exactly by a double; the nearest that can are {plain(below)} and {plain(above)}"
-        )
+        nearest = f"{plain(below)} and {plain(above)}"
+        raise ValueError(f"{_cut(text)} cannot be held exactly by a double; the nearest that can are {nearest}")
     return value
 
 
@@ -92,27 +98,33 @@ def _magnitude(number: str) -> int:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:40]}… ({len(text)} characters)"
+    """Return a text that is known to be a number and a unit."""
+    return text if len(text) <= _SHOWN else quote(text, _SHOWN)
 
 
 def _not_a_value(key: QuotaKey, text: str) -> str:
-    shown = _cut(text)
-    if _SPELLED_NUMBER(text.strip()):
-        return f"{shown} is not a limit; write {UNLIMITED} for no limit"
-    if text.strip().lower() in {UNLIMITED, "none", "inf", "infinite", "infinity", "max", "-1"}:
+    shown, folded = quote(text, _SHOWN), text.strip().lower()
+    if _SEPARATED(text):
+        return f"{shown} is not a value of {key.name}; write the number without separators"
+    if _SPELLED_NUMBER(folded) or folded in {UNLIMITED, "none", "infinite", "max", "-1"}:
         return f"{shown} is not a value of {key.name}; write {UNLIMITED} for no limit"
-    if text.strip().startswith("-"):
+    if folded.startswith("-"):
         return f"{shown} is not above 0; write {UNLIMITED} for no limit, or leave the key out to inherit one"
-    return f"{shown!r} is not a value of {key.name}; write for example {_EXAMPLES[key.unit]}"
+    return f"{shown} is not a value of {key.name}; write for example {_EXAMPLES[key.unit]}"
 
 
 def _unknown_unit(key: QuotaKey, text: str, number: str, unit: str) -> str:
+    if _SEPARATED(text):
+        return _not_a_value(key, text)
+    shown = quote(text, _SHOWN)
+    if key.unit == "B/s" and _BITS(unit):
+        return f"{shown} counts bits; {key.name} counts bytes, eight bits each: write for example {_EXAMPLES[key.unit]}"
     folded = unit.strip().lower().removesuffix("ps").removesuffix("/s").removesuffix("/sec")
     for known in _FACTORS[key.unit]:
-        if known and folded and known.lower().removesuffix("/s") == folded:
-            return f"{_cut(text)!r} has no unit of {key.name}; did you mean {number}{known}?"
+        if known and folded and len(number) < _SHOWN and known.lower().removesuffix("/s") == folded:
+            return f"{shown} has no unit of {key.name}; did you mean {number}{known}?"
     units = " ".join(known for known in _FACTORS[key.unit] if known)
-    return f"{_cut(text)!r} has no unit of {key.name}; the units are {units}, or a bare number"
+    return f"{shown} has no unit of {key.name}; the units are {units}, or a bare number"
 
 
 def is_unlimited(key: QuotaKey | None, value: float | None) -> bool:
@@ -170,6 +182,16 @@ def plain_fraction(number: Fraction) -> str:
     return f"{whole}.{thousandths:03d}".rstrip("0").rstrip(".") if thousandths else str(whole)
 
 
+def is_writable(key: QuotaKey, value: float) -> bool:
+    """Whether files can say a value: finite, above 0, and for a whole key a whole number within its maximum.
+
+    >>> from quotaform.model.quota_key import CONNECTION_CREATION_RATE
+    >>> [is_writable(CONNECTION_CREATION_RATE, value) for value in (1.0, 0.5, 0.0, 2147483648.0)]
+    [True, False, False, False]
+    """
+    return isfinite(value) and value > 0 and (not key.is_whole or (value <= key.maximum and value.is_integer()))
+
+
 def spell_value(key: QuotaKey, value: float) -> str | None:
     """Return how to write a value in a file so that it reads back bit for bit; `None` if that cannot be.
 
@@ -179,13 +201,12 @@ def spell_value(key: QuotaKey, value: float) -> str | None:
     >>> spell_value(CONNECTION_CREATION_RATE, 0.5) is None
     True
     """
-    if not isfinite(value) or value <= 0 or (key.is_whole and (value != int(value) or value > key.maximum)):
+    if not is_writable(key, value):
         return None
     if value == key.maximum:
         return UNLIMITED
     if key.unit != "B/s":
         return f"{plain(value)}{key.unit}" if 1e-6 <= value < 1e16 else repr(value)
     whole = int(value)
-    factors = sorted((size, name) for name, size in (_IEC | _SI).items() if name != "KB/s")
-    spellings = [f"{whole // size}{name}" for size, name in factors if whole % size == 0]
+    spellings = [f"{whole // size}{name}" for size, name in _SPELLED_FACTORS if whole % size == 0]
     return min(spellings, key=len)

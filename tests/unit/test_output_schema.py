@@ -1,0 +1,196 @@
+"""What machines are given is what `schemas/` says: every field is described, and no required one may be missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from json import loads
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from jsonschema import Draft7Validator
+
+from quotaform.core.drift import make_drift
+from quotaform.core.plan import PlanHeader, PlanSource, diff, make_plan
+from quotaform.core.receipt import EntityResult, Receipt, Result, receipt_document
+from quotaform.desired.schema import load_schema
+from quotaform.model.entity import Entity
+from quotaform.model.entry import Desired, Entry
+from quotaform.model.finding import Finding, Severity
+from quotaform.model.location import Location
+from quotaform.model.quotas import Quotas
+from quotaform.planfile import dump_plan
+from quotaform.views.drift_json import drift_document
+from quotaform.views.validation_text import render_validation_json
+from tests.strategies import desired, quotas
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+NAMES = ("plan", "drift", "receipt", "validation")
+HEADER = PlanHeader(
+    cluster_name="lab",
+    cluster_id="3JxQ0v7pT2a",
+    created_at="2026-11-20T09:12:44Z",
+    source=PlanSource(directory="quotas.d"),
+    options={"prune": "report", "select": [], "exclude": ["user=svc-*"]},
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    directory: str
+    files: int
+    entities: dict[str | None, int]
+    problems: tuple[Finding, ...]
+    is_valid: bool
+
+
+PROBLEM = Finding(rule="unknown-key", message="no", location=Location("quotas.d/a.yaml", 3, 5))
+WARNING = Finding(rule="ip-alias", message="two", severity=Severity.WARNING, address="ip=::1", key="k", override="--x")
+REPORT = Report("quotas.d", 2, {"prod-eu": 3, None: 1}, (PROBLEM, WARNING), False)
+
+
+def validator(name: str) -> Draft7Validator:
+    return Draft7Validator(load_schema(name))
+
+
+def example(name: str) -> dict[str, Any]:
+    """A document with everything in it: the golden file, or for a validation a report that is written here."""
+    text = render_validation_json(REPORT) if name == "validation" else (GOLDEN / f"{name}.json").read_text("utf-8")
+    document: dict[str, Any] = loads(text)
+    return document
+
+
+def resolved(schema: dict[str, Any], root: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a schema and all schemas that it refers to."""
+    yield schema
+    if "$ref" in schema:
+        yield from resolved(root["definitions"][schema["$ref"].rpartition("/")[2]], root)
+    for part in (*schema.get("allOf", ()), *schema.get("anyOf", ())):
+        yield from resolved(part, root)
+
+
+def objects(value: Any, schema: dict[str, Any], root: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Yield every object of a document with the schema that lists its fields."""
+    for part in resolved(schema, root):
+        if isinstance(value, dict) and "properties" in part:
+            yield value, part
+            for name, child in value.items():
+                if name in part["properties"]:
+                    yield from objects(child, part["properties"][name], root)
+        elif isinstance(value, list) and "items" in part:
+            for child in value:
+                yield from objects(child, part["items"], root)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_schema_is_a_valid_schema_of_the_same_draft_as_those_of_the_files(name: str) -> None:
+    schema = load_schema(name)
+    Draft7Validator.check_schema(schema)
+    assert schema["$schema"] == load_schema("quotas")["$schema"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_with_everything_in_it_is_valid(name: str) -> None:
+    assert [error.message for error in validator(name).iter_errors(example(name))] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_field_that_is_written_is_described_and_required(name: str) -> None:
+    schema = load_schema(name)
+    seen = list(objects(example(name), schema, schema))
+    assert seen
+    for value, part in seen:
+        assert value.keys() - {"differs"} == set(part["required"])
+        assert value.keys() <= part["properties"].keys()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_field_has_a_description(name: str) -> None:
+    schema = load_schema(name)
+    for _, part in objects(example(name), schema, schema):
+        for field in part["properties"].values():
+            assert any(each.get("description") for each in resolved(field, schema))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_document_without_a_required_field_is_not_valid(name: str) -> None:
+    schema = load_schema(name)
+    check = validator(name)
+    whole = example(name)
+    paths = {id(part): part for _, part in objects(whole, schema, schema)}.values()
+    for part in paths:
+        for field in part["required"]:
+            document = deepcopy(whole)
+            holder = next(value for value, found in objects(document, schema, schema) if found is part)
+            del holder[field]
+            assert not check.is_valid(document), f"{field} may be missing"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_newer_minor_version_with_more_fields_is_valid(name: str) -> None:
+    schema = load_schema(name)
+    document = example(name)
+    for value, _ in list(objects(document, schema, schema)):
+        value["added_later"] = {"any": "thing"}
+    assert validator(name).is_valid(document | {"format_version": "1.7"})
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("more", [{"format_version": "2.0"}, {"kind": "quotaform.other"}])
+def test_another_major_version_or_kind_is_not_valid(name: str, more: dict[str, str]) -> None:
+    assert not validator(name).is_valid(example(name) | more)
+
+
+@given(desired(), quotas())
+@settings(deadline=None, derandomize=True, max_examples=30)
+def test_generated_plans_their_drift_and_their_receipts_are_valid(files: Desired, actual: Quotas) -> None:
+    plan = make_plan(diff(files, actual), files, actual, HEADER, findings=(PROBLEM, WARNING))
+    results = list(Result)
+    receipt = Receipt(
+        plan=plan,
+        results=tuple(
+            EntityResult(change.entity, change.action, results[number % len(results)])
+            for number, change in enumerate(plan.changes)
+        ),
+        applied_by="alice",
+        started_at=HEADER.created_at,
+        finished_at=HEADER.created_at,
+        interrupted_by="SIGTERM",
+    )
+    validator("plan").validate(loads(dump_plan(plan)))
+    validator("drift").validate(drift_document(make_drift(plan)))
+    validator("receipt").validate(receipt_document(receipt))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), 2.0**63, 1e308, 5e-324, -1.0])
+def test_any_double_that_a_broker_shows_is_valid(value: float) -> None:
+    entity, other = Entity(user="a"), Entity({"group": "g", "user": None})
+    files = {entity: Entry(entity=entity, values={"consumer_byte_rate": 1.0}, location=Location("quotas.d/a.yaml"))}
+    actual = {entity: {"producer_byte_rate": value, "future_rate": value}, other: {"future_rate": value}}
+    plan = make_plan(diff(files, actual), files, actual, HEADER)
+    validator("plan").validate(loads(dump_plan(plan)))
+    validator("drift").validate(drift_document(make_drift(plan)))
+
+
+@pytest.mark.parametrize("value", ["nan", "10MiB/s", True, [], {}])
+def test_what_is_no_number_is_no_value(value: object) -> None:
+    document = example("plan")
+    document["unmanaged"][0]["values"]["connection_creation_rate"] = value
+    assert not validator("plan").is_valid(document)
+
+
+@pytest.mark.parametrize("name", ["plan", "drift", "receipt"])
+def test_an_empty_result_is_valid(name: str) -> None:
+    plan = make_plan((), {}, {}, HEADER)
+    receipt = Receipt(
+        plan=plan, results=(), applied_by="alice", started_at=HEADER.created_at, finished_at=HEADER.created_at
+    )
+    documents = {
+        "plan": loads(dump_plan(plan)),
+        "drift": drift_document(make_drift(plan)),
+        "receipt": receipt_document(receipt),
+    }
+    validator(name).validate(documents[name])

@@ -20,6 +20,7 @@ LINKED_HOSTS = {
     "json-schema.org",
     "kafka.apache.org",
     "keepachangelog.com",
+    "no-color.org",
     "semver.org",
     "www.apache.org",
 }
@@ -27,7 +28,7 @@ LINKED_HOSTS = {
 
 _LOCAL_HOST = re.compile(r"localhost|127\.0\.0\.1|\[::1\]|[\w.-]*\bexample(\.com|\.org|\.net)?|[\w.-]+\.(test|invalid)")
 _URL = re.compile(r"https?://(?P<host>\[[0-9a-fA-F:]+\]|[\w.-]+)")
-_HOME = re.compile(r"(?<![\w.~/])/(?:home|Users|root)/[\w.]+")
+_HOME = re.compile(r"(?<![\w.~/])/(?:(?:home|Users)/(?!(?:u|me|user|alice)\b)|root/)[\w.]+")
 _PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.!+]+")
 
 

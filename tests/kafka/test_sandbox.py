@@ -205,10 +205,15 @@ def test_a_child_that_the_owner_forked_does_not_keep_the_broker_alive(owner: Any
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl(2) is Linux's")
-def test_a_killed_supervisor_takes_its_broker_along(owner: Any) -> None:
-    _, address, _, supervisor = owner()
+def test_a_killed_supervisor_takes_its_broker_along_and_the_next_one_removes_its_data(owner: Any) -> None:
+    _, address, directory, supervisor = owner()
     os.kill(supervisor, signal.SIGKILL)
     assert eventually(lambda: not answers(address))
+    # Nobody was left to remove the data; the next sandbox does.
+    assert directory.exists()
+    with Sandbox() as kafka:
+        assert not directory.exists()
+        assert kafka.data_dir.exists()
 
 
 # Faults
@@ -429,7 +434,7 @@ def test_a_detached_sandbox_outlives_the_process_that_started_it(name: str) -> N
 
 
 def test_a_state_whose_supervisor_was_killed_is_stale(name: str) -> None:
-    # A live process with the recorded id must not pass for the sandbox, and what it left must go.
+    # A live process with the recorded id must not pass for the sandbox.
     started, _ = detached.start(name)
     os.kill(started.pid, signal.SIGKILL)
     assert eventually(lambda: detached.find(name) is None)

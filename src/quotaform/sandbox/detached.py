@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import time
 from dataclasses import asdict, dataclass
@@ -58,7 +57,7 @@ def start(name: str, *, brokers: int = 1, secured: bool = False) -> tuple[Detach
     while time.monotonic() < deadline:
         with path.open("a+b") as state:
             if lock_descriptor(state.fileno()):
-                _clean(state)
+                state.truncate(0)
                 return _start(state, name, brokers, secured), True
         if found := find(name):
             return found, False
@@ -98,7 +97,7 @@ def stop(name: str) -> bool:
     while time.monotonic() < deadline:
         with _state_path(name).open("a+b") as state:
             if lock_descriptor(state.fileno()):
-                _clean(state)
+                state.truncate(0)
                 return True
         time.sleep(0.05)
     raise SandboxError(f"The sandbox {name} did not end within {_PATIENCE:.0f} seconds; end process {found.pid}.")
@@ -130,14 +129,6 @@ def _start(state: BinaryIO, name: str, brokers: int, secured: bool) -> DetachedS
         sandbox.stop()
         raise
     return started
-
-
-def _clean(state: BinaryIO) -> None:
-    """Forget a sandbox that is gone, with the data that it may have left if its supervisor was killed."""
-    left = _load(state)
-    if left is not None and Path(left.data_dir).name.startswith("quotaform-sandbox-"):
-        shutil.rmtree(left.data_dir, ignore_errors=True)
-    state.truncate(0)
 
 
 def _load(state: BinaryIO) -> DetachedSandbox | None:

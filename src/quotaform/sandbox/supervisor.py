@@ -14,6 +14,9 @@ of the owner included, it ends what it has started, removes the data directory a
 | `{"do": "detach"}`                     | `{}`: lives on until SIGTERM             |
 | `{"do": "stop"}`                       | none: ends                               |
 
+If this process itself is killed, the kernel ends the brokers (Linux), and the next supervisor removes the
+directory: its lock is free.
+
 Each answer is one line; `{"error": ...}` if a request could not be carried out.
 """
 
@@ -41,6 +44,8 @@ LONG_GRACE = 20.0
 """The same when there is something to save: a JVM writes its class archive as it exits."""
 
 _TICK = 0.5
+_PREFIX = "quotaform-sandbox-"
+_LOCK = "supervisor.lock"
 
 
 class Supervisor:
@@ -165,11 +170,34 @@ def _save(source: Path, target: Path) -> None:
         partial.unlink(missing_ok=True)
 
 
+def _make_directory() -> Path:
+    """Make the data directory, with a lock file that is locked as long as this process lives."""
+    import fcntl
+
+    directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    # Locked before it gets its name, so that nobody finds it free; the descriptor is never closed.
+    nameless = directory / f"{_LOCK}.new"
+    fcntl.flock(os.open(nameless, os.O_CREAT | os.O_RDWR, 0o600), fcntl.LOCK_EX)
+    nameless.rename(directory / _LOCK)
+    return directory
+
+
+def _remove_forsaken_directories() -> None:
+    """Remove what supervisors left behind that were killed."""
+    import fcntl
+
+    for lock in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
+        # Locked, gone meanwhile, or another user's: no business of ours.
+        with contextlib.suppress(OSError), lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.parent, ignore_errors=True)
+
+
 def main() -> None:
     """Serve the owner whose process id is the only argument."""
     # A Ctrl-C is the owner's business: it closes the pipe in its own good time.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    directory = Path(tempfile.mkdtemp(prefix="quotaform-sandbox-"))
+    directory = _make_directory()
     supervisor = Supervisor(directory, owner=int(sys.argv[1]))
     signal.signal(signal.SIGTERM, supervisor.leave)
     signal.signal(signal.SIGHUP, supervisor.leave)
@@ -177,6 +205,7 @@ def main() -> None:
         # Complaints go beside the brokers' logs: nobody may be left to read this process's standard error.
         with (directory / "supervisor.log").open("wb") as log:
             os.dup2(log.fileno(), 2)
+        _remove_forsaken_directories()
         supervisor.serve()
     finally:
         supervisor.end()

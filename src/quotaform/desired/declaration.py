@@ -83,7 +83,7 @@ class Reader:
         found = len(report.findings)
         report.part = (*path, "match")
         named = read_match(match, report, MAX_ENTITIES - len(declarations))
-        entity = named[0][0] if named else None
+        entity = named[0] if named else None
         if report.document.odd:
             _check_texts(path, item, report)
         expires = _read_expires(path, item, report) if "expires" in item else None
@@ -96,7 +96,7 @@ class Reader:
         if not named or (not values and absent is None) or (len(report.findings) > found and report.covers_any(path)):
             return
         owner, reason = item.get("owner"), item.get("reason")
-        for declared, _ in named:
+        for declared in named:
             entry = Entry(entity=declared, values=values, location=location, owner=owner, reason=reason, absent=absent)
             declarations.append(Declaration(entry, expires))
 
@@ -173,7 +173,9 @@ def _read_slowly(
     quota_key = QUOTA_KEYS.get(key)
     address = entity.address if entity is not None else None
     if quota_key is None:
-        text = f"{_of(entity)}unknown quota key {quote(key)}{_key_guess(key)} The keys are {', '.join(QUOTA_KEYS)}"
+        text = (
+            f"{_of(entity, ': ')}unknown quota key {quote(key)}{_key_guess(key)} The keys are {', '.join(QUOTA_KEYS)}"
+        )
         report.say("unknown-key", text, node, key, at_key=True, address=address)
         return
     if entity is not None and not quota_key.fits(entity):
@@ -185,7 +187,7 @@ def _read_slowly(
         values[key] = parse_value(quota_key, _value_text(raw, written, report.document.odd.get((id(node), key))))
     except ValueError as error:
         # The text of the error would show what a variable holds.
-        what = f"{quote(written)} is not a value of this key" if written and VARIABLE in written else str(error)
+        what = _variable_text(written) if written and VARIABLE in written else str(error)
         report.say("bad-value", f"{_of(entity)}{key}: {what}", node, key, address=address, quota_key=key)
 
 
@@ -220,8 +222,12 @@ def _misfit(key: str, entity: Entity) -> str:
     return f"{key} does not fit {entity.address}; an entity of {kinds} takes {', '.join(keys_for(entity))}"
 
 
-def _of(entity: Entity | None) -> str:
-    return f"{entity.address} " if entity is not None else ""
+def _variable_text(written: str) -> str:
+    return f"{quote(written)} is not a value; variables are replaced in quotaform.yaml only, and must hold a value"
+
+
+def _of(entity: Entity | None, gap: str = " ") -> str:
+    return f"{entity.address}{gap}" if entity is not None else ""
 
 
 def _check_texts(path: tuple[str | int, ...], item: dict[str, Any], report: Report) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from itertools import product
+from math import prod
 from typing import Any, Final
 
 from quotaform.core.express import MAX_NAME_BYTES
@@ -11,7 +12,8 @@ from quotaform.desired.document import Node
 from quotaform.desired.report import Report
 from quotaform.desired.scalar import Oddity
 from quotaform.desired.structure import did_you_mean
-from quotaform.model.entity import CLIENT_ID, DEFAULT_WORD, ENTITY_TYPES, IP, Entity, Part, spell_name
+from quotaform.desired.variable import VARIABLE
+from quotaform.model.entity import CLIENT_ID, DEFAULT_WORD, ENTITY_TYPES, IP, Entity, spell_name
 from quotaform.model.finding import Severity
 from quotaform.model.ip import ip_problem
 from quotaform.model.text import quote
@@ -35,32 +37,29 @@ _OTHER_WORDS: Final = {
 }
 
 
-def read_match(match: dict[str, Any], report: Report, room: int) -> list[tuple[Entity, tuple[Any, str | int]]]:
-    """Return the entities that a match names, each with the place (container, key) of its last name.
+def read_match(match: dict[str, Any], report: Report, room: int) -> list[Entity]:
+    """Return the entities that a match names; none if anything is wrong with it.
 
     Args:
         match: Entity type to name, list of names or `{name: ...}`.
         report: Takes the problems.
         room: How many entities the file may still declare.
     """
-    problems = len(report.findings)
-    columns: list[list[tuple[Part, tuple[Any, str | int]]]] = []
-    for entity_type in ENTITY_TYPES:
-        if entity_type in match:
-            names = _read_names(match, entity_type, match[entity_type], report)
-            columns.append([((entity_type, name), where) for name, where in names])
+    found = len(report.findings)
+    columns = [
+        [(entity_type, name) for name in _read_names(match, entity_type, report)]
+        for entity_type in ENTITY_TYPES
+        if entity_type in match
+    ]
     if len(columns) != len(match) or (len(columns) > 1 and IP in match):
         _check_types(match, report)
-    if not columns or not all(columns) or _failed(report, problems):
+    if not columns or _failed(report, found):
         return []
-    if len(columns) == 1:
-        return [(Entity.of((part,)), where) for part, where in columns[0][:room]]
-    if len(columns[0]) * len(columns[1]) > room:
-        report.say("too-many-entities", f"the lists of this file make more than {MAX_ENTITIES} entities", match, "user")
+    if prod(map(len, columns)) > room:
+        text = f"the lists of this file make more than {MAX_ENTITIES} entities; write fewer"
+        report.say("too-many-entities", text, match, columns[0][0][0])
         return []
-    if len(columns) > 2:
-        return []
-    return [(Entity.of((one, two)), where) for (one, _), (two, where) in product(*columns)]
+    return [Entity.of(parts) for parts in product(*columns)]
 
 
 def _failed(report: Report, before: int) -> bool:
@@ -87,25 +86,23 @@ def _check_types(match: dict[str, Any], report: Report) -> None:
         )
 
 
-def _read_names(
-    match: dict[str, Any], entity_type: str, node: Node, report: Report
-) -> list[tuple[str | None, tuple[Any, str | int]]]:
+def _read_names(match: dict[str, Any], entity_type: str, report: Report) -> list[str | None]:
+    node = match[entity_type]
     if not isinstance(node, list):
         name, is_good = _read_name(match, entity_type, entity_type, report)
-        return [(name, (match, entity_type))] if is_good else []
+        return [name] if is_good else []
     if not node:
-        report.say(
-            "bad-match",
-            f"the list of {entity_type} names is empty; name somebody or remove the entry",
-            match,
-            entity_type,
-        )
-    names: list[tuple[str | None, tuple[Any, str | int]]] = []
+        text = f"the list of {entity_type} names is empty; name somebody or remove the entry"
+        report.say("bad-match", text, match, entity_type)
+    names: dict[str | None, int] = {}
     for index in range(len(node)):
         name, is_good = _read_name(node, index, entity_type, report)
-        if is_good:
-            names.append((name, (node, index)))
-    return names
+        if is_good and names.setdefault(name, index) != index:
+            address = Entity.of(((entity_type, name),)).address
+            first = report.document.place(node, names[name]).value
+            text = f"{address} is in this list twice; it is also at {first}. Keep one of the two"
+            report.say("duplicate-entity", text, node, index, address=address)
+    return list(names)
 
 
 def _read_name(container: Any, key: str | int, entity_type: str, report: Report) -> tuple[str | None, bool]:
@@ -151,16 +148,18 @@ def _check_name(container: Any, key: str | int, entity_type: str, name: str, rep
         text = f"this {entity_type} name has {size} bytes; Kafka's protocol carries at most {MAX_NAME_BYTES}"
         report.say("bad-name", text, container, key)
         return False
-    if not name.isprintable() or name[0] == " " or name[-1] == " ":
-        what = "begins or ends with a space" if name.isprintable() else "holds characters that do not print"
-        report.say(
-            "odd-name",
-            f"{entity_type}={spell_name(name)} {what}; Kafka takes it as it is, so make sure that it is meant",
-            container,
-            key,
-            severity=Severity.WARNING,
+    if not name.isprintable() or name[0] == " " or name[-1] == " " or VARIABLE in name:
+        text = (
+            f"{entity_type}={spell_name(name)} {_oddness(name)}; Kafka takes it as it is, so make sure that it is meant"
         )
+        report.say("odd-name", text, container, key, severity=Severity.WARNING)
     return True
+
+
+def _oddness(name: str) -> str:
+    if not name.isprintable():
+        return "holds characters that do not print"
+    return "holds a variable, which is not replaced here" if VARIABLE in name else "begins or ends with a space"
 
 
 def _refuse_name(container: Any, key: str | int, entity_type: str, node: Node, report: Report) -> None:

@@ -16,6 +16,7 @@ from quotaform.model.location import Location
 from quotaform.model.text import quote
 
 _YAML: Final = frozenset({".yaml", ".yml"})
+_UTF16_MARKS: Final = frozenset({b"\xff\xfe", b"\xfe\xff"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +79,19 @@ def read_sources(directory: Path, cluster: str | None = None, clusters: Collecti
 def decode(source: Source) -> str | Finding:
     """Return the text of a source, or why it is none."""
     try:
-        if isinstance(source.text, str):
-            source.text.encode()
-            return source.text.removeprefix("\ufeff")
-        return source.text.decode("utf-8-sig")
-    except UnicodeError as error:
-        start = error.start if isinstance(error, UnicodeDecodeError | UnicodeEncodeError) else 0
-        text = f"not UTF-8 (byte {start}); save it as UTF-8"
-        if isinstance(source.text, bytes) and source.text[:2] in {b"\xff\xfe", b"\xfe\xff"}:
-            text = "this is UTF-16; save it as UTF-8"
-        return Finding(rule="not-utf8", message=text, location=Location(source.name))
+        if isinstance(source.text, bytes):
+            return source.text.decode("utf-8-sig")
+        source.text.encode()
+        return source.text.removeprefix("\ufeff")
+    except UnicodeEncodeError as error:
+        text = f"character {error.start + 1} is half of a surrogate pair, which no file can hold"
+        line = error.object.count("\n", 0, error.start) + 1
+    except UnicodeDecodeError as error:
+        text = f"byte {error.start + 1} is not UTF-8; save the file as UTF-8"
+        line = error.object.count(b"\n", 0, error.start) + 1
+        if error.object[:2] in _UTF16_MARKS:
+            text, line = "this is UTF-16; save the file as UTF-8", 0
+    return Finding(rule="not-utf8", message=text, location=Location(source.name, line))
 
 
 def _entries(directory: Path, problems: list[Finding]) -> list[Path]:

@@ -22,7 +22,7 @@ _TYPES: Mapping[str, str] = {
     "null": "empty",
 }
 _COMPOSITE = frozenset({"anyOf", "oneOf", "not", "if", "dependencies"})
-_EMPTY: Mapping[str, str] = {"array": " []", "object": " {}"}
+_EMPTY: Mapping[str, str] = {"array": "[]", "object": "{}"}
 
 
 def has_shape(name: str, document: Document) -> bool:
@@ -87,8 +87,10 @@ def _explain(error: Any, report: Report, refusals: Mapping[str, str]) -> Iterato
     if report.covers(path):
         return
     if error.validator == "required":
+        unknown = [key for key in error.instance if key not in schema.get("properties", {})]
         for key in error.validator_value:
-            if key not in error.instance and not report.covers((*path, key)):
+            is_misspelt = any(did_you_mean(other, [key]) for other in unknown)
+            if key not in error.instance and not is_misspelt and not report.covers((*path, key)):
                 text = f"{_name(path)} has no {key}; it must have one"
                 yield (*path, key), _finding(report, "missing-field", path, text)
         return
@@ -122,8 +124,9 @@ def _type_text(error: Any, name: str, raw: str | None) -> str:
     words = " or ".join(_TYPES[kind] for kind in wanted)
     instance = error.instance
     if instance is None:
-        empty = "".join(_EMPTY.get(kind, "") for kind in wanted)
-        remedy = f"write {name}:{empty} if there are none" if empty else "give it a value or leave it out"
+        may_be_empty = error.schema.keys().isdisjoint({"minItems", "minProperties", "required"})
+        empty = _EMPTY.get(wanted[0]) if may_be_empty else None
+        remedy = f"write {name}: {empty} if there are none" if empty else "write something or leave it out"
         return f"{name} must be {words}, but nothing is written here; {remedy}"
     if isinstance(instance, dict | list):
         return f"{name} must be {words}, not {'a mapping' if isinstance(instance, dict) else 'a list'}"

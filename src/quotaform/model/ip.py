@@ -14,6 +14,8 @@ from quotaform.model.text import quote
 
 _SHORT = regex(r"(?:0|[1-9][0-9]{0,9})(?:\.(?:0|[1-9][0-9]{0,9})){0,2}").fullmatch
 
+_ZEROS = regex(r"[0-9.]*(?<![0-9])0[0-9][0-9.]*").fullmatch
+
 
 def canonical_ip(name: str) -> str | None:
     """Return the one spelling of an address, `None` for what is no single address.
@@ -62,6 +64,8 @@ def ip_problem(name: str) -> str | None:
         if canonical:
             return f"{shown} is written as a network{remedy}"
         return f"{shown} is a network; Kafka limits single addresses or all of them (<default>)"
+    if not canonical and _ZEROS(name):
+        return f"{shown} is not an IP address: leading zeros mean octal to some readers; write it without them"
     if not canonical:
         return f"{shown} is not an IP address; host names are not used because a broker would have to look them up"
     if "%" in name:

@@ -1,0 +1,109 @@
+"""The keys of Kafka client properties: which are used, which change nothing here, and what to do about the others."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Final
+
+_USED = """
+    bootstrap.servers client.id security.protocol request.timeout.ms default.api.timeout.ms
+    sasl.mechanism sasl.jaas.config
+    ssl.truststore.type ssl.truststore.location ssl.truststore.certificates ssl.truststore.password
+    ssl.keystore.type ssl.keystore.location ssl.keystore.key ssl.keystore.certificate.chain ssl.keystore.password
+    ssl.key.password ssl.endpoint.identification.algorithm ssl.protocol ssl.enabled.protocols
+    config.providers config.providers.env.class
+"""
+USED: Final = frozenset(_USED.split())
+"""Keys that are read."""
+
+_WITHOUT_EFFECT = """
+    client.dns.lookup client.rack connections.max.idle.ms receive.buffer.bytes send.buffer.bytes
+    reconnect.backoff.ms reconnect.backoff.max.ms retries retry.backoff.ms retry.backoff.max.ms
+    socket.connection.setup.timeout.ms socket.connection.setup.timeout.max.ms
+    metadata.max.age.ms metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms
+    metric.reporters auto.include.jmx.reporter enable.metrics.push
+    metrics.num.samples metrics.recording.level metrics.sample.window.ms
+
+    acks batch.size buffer.memory compression.type compression.gzip.level compression.lz4.level
+    compression.zstd.level delivery.timeout.ms enable.idempotence interceptor.classes key.serializer linger.ms
+    max.block.ms max.in.flight.requests.per.connection max.request.size metadata.max.idle.ms partitioner.class
+    partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms partitioner.ignore.keys
+    transaction.timeout.ms transactional.id value.serializer
+
+    allow.auto.create.topics auto.commit.interval.ms auto.offset.reset check.crcs enable.auto.commit
+    exclude.internal.topics fetch.max.bytes fetch.max.wait.ms fetch.min.bytes group.id group.instance.id
+    group.protocol group.remote.assignor heartbeat.interval.ms isolation.level key.deserializer
+    max.partition.fetch.bytes max.poll.interval.ms max.poll.records partition.assignment.strategy
+    session.timeout.ms value.deserializer
+"""
+_IGNORED: Final = frozenset(_WITHOUT_EFFECT.split())
+"""Keys that say nothing about reaching a cluster: tuning with other means here, metrics, producers, consumers."""
+
+_IGNORED_PREFIXES: Final = (
+    "sasl.kerberos.",
+    "sasl.oauthbearer.",
+    "sasl.login.refresh.",
+    "sasl.login.retry.",
+    "schema.registry.",
+    "basic.auth.",
+)
+"""Keys for mechanisms that are refused anyhow, and for other services whose settings share the file."""
+
+_REMEDIES: Final = {
+    "bootstrap.controllers": "quotas are read and changed through brokers; give bootstrap.servers",
+    "sasl.username": "it is not a key of Java clients; put the user name into sasl.jaas.config",
+    "sasl.password": "it is not a key of Java clients; put the password into sasl.jaas.config",
+    "sasl.mechanisms": "Java clients call it sasl.mechanism",
+    "ssl.ca.location": "Java clients call it ssl.truststore.location, with ssl.truststore.type=PEM",
+    "ssl.certificate.location": "Java clients have key and certificate in one file: ssl.keystore.location",
+    "ssl.key.location": "Java clients have key and certificate in one file: ssl.keystore.location",
+    "ssl.cipher.suites": "remove it: the TLS library's own choice is used",
+    "ssl.key-password": "Java clients call it ssl.key.password",
+    "metadata.broker.list": "Java clients call it bootstrap.servers",
+}
+
+_PLUGINS: Final = (
+    ".class",
+    ".provider",
+    ".providers",
+    ".handler.class",
+    ".factory.class",
+    ".algorithm",
+    ".implementation",
+)
+
+_FAMILIES: Final = frozenset(key.partition(".")[0] for key in USED | _IGNORED)
+
+
+def is_ignored(key: str) -> bool:
+    """Whether a key may be left unread because it changes nothing that matters here.
+
+    >>> is_ignored("retries"), is_ignored("ssl.cipher.suites")
+    (True, False)
+    """
+    return key in _IGNORED or key.startswith(_IGNORED_PREFIXES)
+
+
+def refusal(key: str, *, is_line: bool) -> str:
+    """Return why a key is refused and what to do.
+
+    Args:
+        key: The key.
+        is_line: Whether it was read from a line of a file. Then a key that is like none of Kafka's is not shown:
+            it may be the rest of a secret that was meant to go on over a line's end.
+
+    >>> refusal("sasl.machanism", is_line=True)
+    'sasl.machanism is not a key of Kafka clients; did you mean sasl.mechanism?'
+    """
+    if remedy := _REMEDIES.get(key):
+        return f"{key} is not supported: {remedy}"
+    if close := get_close_matches(key, USED, n=1, cutoff=0.85):
+        return f"{key} is not a key of Kafka clients; did you mean {close[0]}?"
+    if is_line and (key.partition(".")[0] not in _FAMILIES or "." not in key):
+        return (
+            "this line does not begin with a key of Kafka clients; remove it, or end the line before it with a"
+            " backslash if it was to go on here"
+        )
+    if key.endswith(_PLUGINS):
+        return f"{key} chooses Java code, which cannot run here; remove it"
+    return f"{key} is not supported; remove it if the connection does not need it"

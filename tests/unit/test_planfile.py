@@ -1,0 +1,259 @@
+"""A plan file is what was written, or it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from json import dumps, loads
+from typing import Any
+
+import pytest
+
+from quotaform.core.document import digest
+from quotaform.core.plan import Plan, PlanHeader, PlanSource, diff, make_plan
+from quotaform.errors import PlanFileError, StaleError
+from quotaform.model.entity import Entity
+from quotaform.model.entry import Entry
+from quotaform.model.finding import Finding
+from quotaform.model.location import Location
+from quotaform.model.quotas import Quotas, Values
+from quotaform.planfile import dump_plan, load_plan
+
+ALICE, BOB = Entity(user="alice"), Entity(user="bob", client_id=None)
+HEADER = PlanHeader(
+    cluster_name="lab",
+    cluster_id="3JxQ0v7pT2a",
+    created_at="2026-11-20T09:12:44Z",
+    source=PlanSource(directory="quotas.d", commit="4f2c1d9", dirty=False),
+    options={"prune": "report", "select": [], "exclude": []},
+)
+NAN = float("nan")
+
+Edit = Callable[[dict[str, Any]], object]
+
+
+def plan_of(actual: Quotas, wanted: dict[Entity, Values], findings: tuple[Finding, ...] = ()) -> Plan:
+    files = {
+        entity: Entry(entity=entity, values=values, location=Location("quotas.d/a.yaml", 3, 5), owner="team-a")
+        for entity, values in wanted.items()
+    }
+    return make_plan(diff(files, actual), files, actual, HEADER, findings=findings)
+
+
+PLAN = plan_of(
+    {ALICE: {"producer_byte_rate": 1024.0, "consumer_byte_rate": 5.0}, Entity(user="by-hand"): {"future_rate": 1.0}},
+    {ALICE: {"producer_byte_rate": 2048.0, "consumer_byte_rate": 5.0}, BOB: {"request_percentage": 12.5}},
+    (Finding(rule="nan-value", message="no number"),),
+)
+TEXT = dump_plan(PLAN)
+
+
+def signed(document: dict[str, Any]) -> str:
+    """The document as a file whose digest is right."""
+    content = {name: value for name, value in document.items() if name != "digest"}
+    return dumps({**content, "digest": digest(content)})
+
+
+def edited(edit: Edit) -> dict[str, Any]:
+    document: dict[str, Any] = loads(TEXT)
+    edit(document)
+    return document
+
+
+def _change(document: dict[str, Any]) -> dict[str, Any]:
+    change: dict[str, Any] = document["changes"][0]
+    return change
+
+
+def _added(document: dict[str, Any]) -> None:
+    more = loads(dumps(_change(document)))
+    document["changes"].append({**more, "address": "user=carol", "entity": {"user": "carol"}})
+
+
+EDITS: dict[str, Edit] = {
+    "a value": lambda document: _change(document)["keys"][0].update(after=4096),
+    "a display text": lambda document: _change(document)["keys"][0]["display"].update(after="1 GiB/s"),
+    "applyable": lambda document: document.update(applyable=not document["applyable"]),
+    "an entity": lambda document: _change(document).update(entity={"user": "mallory"}),
+    "an added change": _added,
+    "a removed change": lambda document: document["changes"].pop(),
+    "a removed finding": lambda document: document.update(findings=[]),
+    "the cluster's id": lambda document: document["cluster"].update(id="another"),
+    "the time": lambda document: document.update(created_at="2026-11-21T00:00:00Z"),
+    "an added field": lambda document: document.update(added_later=1),
+    "the digest": lambda document: document.update(digest="sha256:" + "0" * 64),
+    "no digest": lambda document: document.pop("digest"),
+    "a digest that is no text": lambda document: document.update(digest=7),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())
+def test_a_plan_file_that_was_edited_by_hand_is_stale(edit: Edit) -> None:
+    with pytest.raises(StaleError, match=r"plan\.json was changed after it was written.*make a new plan"):
+        load_plan(dumps(edited(edit)), "plan.json")
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e400"])
+def test_a_number_that_json_does_not_have_is_an_edit_too(number: str) -> None:
+    """The digest of such a number raised, and the user saw an internal error."""
+    with pytest.raises(StaleError, match="was changed after it was written"):
+        load_plan(TEXT.replace("2048", number), "plan.json")
+
+
+def test_a_number_with_thousands_of_digits_is_refused() -> None:
+    """Python refuses to read such a number, with an error that nobody caught."""
+    with pytest.raises(PlanFileError, match="not a whole plan file"):
+        load_plan(TEXT.replace("2048", "9" * 5000), "plan.json")
+
+
+def test_only_the_white_space_may_differ() -> None:
+    again = load_plan(dumps(loads(TEXT), indent=2), "plan.json")
+    assert dump_plan(again) == TEXT
+    assert dump_plan(load_plan(TEXT.replace("\n", "\r\n"), "plan.json")) == TEXT
+
+
+def test_bytes_are_read_as_well_as_text() -> None:
+    assert dump_plan(load_plan(TEXT.encode(), "plan.json")) == TEXT
+
+
+def test_a_plan_file_that_is_cut_off_anywhere_is_refused() -> None:
+    whole = TEXT.rstrip()
+    for length in range(0, len(whole), 7):
+        with pytest.raises(PlanFileError, match=r"plan\.json is not a whole plan file.*make a new plan"):
+            load_plan(whole[:length], "plan.json")
+    with pytest.raises(PlanFileError, match="not a whole plan file"):
+        load_plan(whole[:-1], "plan.json")
+
+
+@pytest.mark.parametrize(
+    "content", ["", " \n", "quotas: []", "{", "\0\0\0", b"", b"\xff\xfe\x00", b'{"kind": "\xe4"}', "[" * 100_000]
+)
+def test_what_is_no_json_is_refused(content: str | bytes) -> None:
+    with pytest.raises(PlanFileError, match="not a whole plan file"):
+        load_plan(content, "plan.json")
+
+
+@pytest.mark.parametrize("content", ["[]", "null", "7", '"quotaform.plan"', "{}", '{"kind": "quotaform.receipt"}'])
+def test_json_that_is_no_plan_is_refused(content: str) -> None:
+    with pytest.raises(PlanFileError, match=r"not a plan file: it has no kind 'quotaform\.plan'"):
+        load_plan(content, "plan.json")
+
+
+@pytest.mark.parametrize("version", ["2.0", "0.9", "10.0", "", None, 1, ["1.0"], "x" * 1000])
+def test_an_unknown_major_version_is_refused(version: object) -> None:
+    with pytest.raises(PlanFileError, match=r"has format version .{0,25}; this quotaform reads 1\.0"):
+        load_plan(signed(edited(lambda document: document.update(format_version=version))), "plan.json")
+
+
+def test_a_newer_minor_version_may_have_more_fields_anywhere() -> None:
+    def add(document: dict[str, Any]) -> None:
+        document.update(format_version="1.7", added_later={"any": ["thing"]})
+        _change(document)["added_later"] = 1
+        _change(document)["keys"][0]["added_later"] = None
+
+    again = load_plan(signed(edited(add)), "plan.json")
+    assert again.rows == PLAN.rows
+    assert again.plan_id == PLAN.plan_id
+
+
+MISSING: dict[str, Edit] = {
+    **{
+        name: lambda document, name=name: document.pop(name)  # type: ignore[misc]
+        for name in ("plan_id", "created_at", "cluster", "source", "options", "complete", "summary", "changes")
+    },
+    "unmanaged": lambda document: document.pop("unmanaged"),
+    "findings": lambda document: document.pop("findings"),
+    "the keys of a change": lambda document: _change(document).pop("keys"),
+    "the value after": lambda document: _change(document)["keys"][0].pop("after"),
+    "the effect": lambda document: _change(document)["keys"][0].pop("effective"),
+    "the rule of a finding": lambda document: document["findings"][0].pop("rule"),
+}
+
+
+@pytest.mark.parametrize("edit", MISSING.values(), ids=MISSING.keys())
+def test_a_plan_file_with_a_field_missing_is_refused_even_with_the_right_digest(edit: Edit) -> None:
+    """A missing plan_id raised a KeyError."""
+    with pytest.raises(PlanFileError, match=r"plan\.json is not a plan that this version can read"):
+        load_plan(signed(edited(edit)), "plan.json")
+
+
+WRONG: dict[str, Edit] = {
+    "changes that are no list": lambda document: document.update(changes=5),
+    "a change that is no object": lambda document: document.update(changes=["alice"]),
+    "a name that is no text": lambda document: _change(document).update(entity={"user": 7}),
+    "a value that is a text": lambda document: _change(document)["keys"][0].update(after="much"),
+    "a value that no double holds": lambda document: _change(document)["keys"][0].update(after=10**400),
+    "a key that is no text": lambda document: _change(document)["keys"].append(
+        {**_change(document)["keys"][0], "key": 7}
+    ),
+    "values that are no object": lambda document: _change(document).update(before=[1]),
+    "options that are no object": lambda document: document.update(options=5),
+    "a count that is no number": lambda document: document["summary"].update(no_op="many"),
+    "an unknown severity": lambda document: document["findings"][0].update(severity="fatal"),
+    "no cluster": lambda document: document.update(cluster=None),
+}
+
+
+@pytest.mark.parametrize("edit", WRONG.values(), ids=WRONG.keys())
+def test_a_plan_file_with_something_else_in_a_field_is_refused_even_with_the_right_digest(edit: Edit) -> None:
+    with pytest.raises(PlanFileError, match=r"plan\.json is not a plan that this version can read"):
+        load_plan(signed(edited(edit)), "plan.json")
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda document: _change(document)["keys"][0].update(after=4096),
+        lambda document: document["changes"].pop(),
+        lambda document: document["cluster"].update(id="another"),
+        lambda document: document.update(plan_id="sha256:" + "0" * 64),
+    ],
+)
+def test_the_plan_id_guards_what_is_done_even_with_the_right_digest(edit: Edit) -> None:
+    with pytest.raises(StaleError, match="its plan id does not match"):
+        load_plan(signed(edited(edit)), "plan.json")
+
+
+def test_numbers_are_the_exact_decimals_of_the_doubles() -> None:
+    wanted = {ALICE: {"producer_byte_rate": 2.0**63, "request_percentage": 0.1, "controller_mutation_rate": 1e-300}}
+    text = dump_plan(plan_of({}, wanted))
+    assert '"after": 9223372036854775808' in text
+    assert '"after": 0.1' in text
+    assert {row.key: row.after for row in load_plan(text, "plan.json").rows} == wanted[ALICE]
+
+
+def test_a_live_value_that_is_no_number_is_a_word() -> None:
+    actual = {
+        ALICE: {
+            "producer_byte_rate": NAN,
+            "request_percentage": float("inf"),
+            "controller_mutation_rate": float("-inf"),
+        }
+    }
+    text = dump_plan(plan_of(actual, {ALICE: {"producer_byte_rate": 1.0}}))
+    rows = load_plan(text, "plan.json").rows
+    assert list(loads(text)["changes"][0]["before"].values()) == ["NaN", "Infinity", "-Infinity"]
+    assert rows[0].before is not None
+    assert rows[0].before != rows[0].before
+    assert [row.before for row in rows[1:]] == [float("inf"), float("-inf")]
+
+
+def test_keys_and_types_that_this_version_does_not_know_are_kept() -> None:
+    group = Entity({"group": "g", "user": None})
+    actual = {ALICE: {"future_rate": 1.5, "producer_byte_rate": 1.0}, group: {"future_rate": 2.0}}
+    plan = load_plan(dump_plan(plan_of(actual, {ALICE: {"producer_byte_rate": 2.0}})), "plan.json")
+    assert plan.changes[0].after == {"future_rate": 1.5, "producer_byte_rate": 2.0}
+    assert [(item.entity, item.values) for item in plan.unmanaged] == [(group, {"future_rate": 2.0})]
+
+
+def test_names_of_any_kind_read_back() -> None:
+    names = ["<default>", "a b", "x\n::error", "Å/ß", "\u202e", 'quo"te', "\ud800", "😀"]
+    wanted: dict[Entity, Values] = {Entity(user=name): {"request_percentage": 1.0} for name in names}
+    wanted[Entity(user=None)] = {"request_percentage": 1.0}
+    text = dump_plan(plan_of({}, wanted))
+    assert text.isascii()
+    assert {row.entity for row in load_plan(text, "plan.json").rows} == wanted.keys()
+
+
+def test_there_is_one_line_per_entity() -> None:
+    lines = [line for line in TEXT.splitlines() if '"address"' in line and '"action"' in line]
+    assert len(lines) == len(PLAN.changes)

@@ -7,7 +7,7 @@ from os import fdopen
 from pathlib import Path
 from ssl import PROTOCOL_TLS_CLIENT, SSLContext, SSLError, TLSVersion
 from tempfile import mkstemp
-from typing import Final, NoReturn
+from typing import Final
 
 from quotaform.cluster.secret import Secret
 
@@ -58,17 +58,31 @@ class Tls:
     def _show(self, context: SSLContext, key_store: Secret) -> None:
         # OpenSSL reads key and chain from files alone, so they are in one (mode 0600) for that moment.
         descriptor, name = mkstemp(suffix=".pem")
-        password = self.key_password
+        is_asked = False
+
+        def answer() -> str:
+            nonlocal is_asked
+            is_asked = True
+            # Without an answer OpenSSL would ask on the terminal.
+            return self.key_password.reveal() if self.key_password else ""
+
         try:
             with fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write(key_store.reveal())
-            context.load_cert_chain(name, password=password.reveal if password else _no_password)
-        except _PasswordMissingError:
-            raise KeyStoreError("the private key is encrypted; give its password with ssl.key.password") from None
+            context.load_cert_chain(name, password=answer)
         except (SSLError, ValueError) as error:
-            raise KeyStoreError(_reason(error, encrypted=password is not None)) from None
+            raise KeyStoreError(self._reason(error, is_asked=is_asked)) from None
         finally:
             Path(name).unlink(missing_ok=True)
+
+    def _reason(self, error: Exception, *, is_asked: bool) -> str:
+        if "MISMATCH" in str(getattr(error, "reason", "")):
+            return "the private key does not belong to the first certificate"
+        if is_asked and self.key_password:
+            return "ssl.key.password does not open the private key"
+        if is_asked:
+            return "the private key is encrypted; give its password with ssl.key.password"
+        return "it does not hold a PEM private key (PKCS#8) and its certificate chain"
 
 
 class TrustError(ValueError):
@@ -77,20 +91,3 @@ class TrustError(ValueError):
 
 class KeyStoreError(ValueError):
     """The client's key or certificate cannot be used; the message goes on after naming them."""
-
-
-class _PasswordMissingError(Exception):
-    """OpenSSL asked for a password; without an answer it would ask on the terminal."""
-
-
-def _no_password() -> NoReturn:
-    raise _PasswordMissingError
-
-
-def _reason(error: Exception, *, encrypted: bool) -> str:
-    reason = str(getattr(error, "reason", None) or error).upper()
-    if "MISMATCH" in reason:
-        return "the private key does not belong to the first certificate"
-    if encrypted and ("DECRYPT" in reason or "PKCS12" in reason or "PASSWORD" in reason):
-        return "ssl.key.password does not open the private key"
-    return "it does not hold a PEM private key (PKCS#8) and its certificate chain"

@@ -1,0 +1,465 @@
+"""Client properties files: Java's format, what is understood, what is refused, and that secrets stay secret."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+from pathlib import Path
+from ssl import TLSVersion
+
+import pytest
+
+from quotaform.cluster.client_config import ClientConfig, from_properties, load_client_config
+from quotaform.cluster.secret import Secret
+from quotaform.errors import InvalidFilesError
+from quotaform.sandbox.certificate import Certificates, make_certificates
+
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SASL = f"""
+security.protocol=SASL_PLAINTEXT
+sasl.mechanism=SCRAM-SHA-512
+sasl.jaas.config={SCRAM} required username="alice" password="alice-secret";
+"""
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("certificates") / "pem")
+
+
+def load(tmp_path: Path, text: str, **environ: str) -> ClientConfig:
+    path = tmp_path / "client.properties"
+    path.write_text(text, encoding="utf-8")
+    return load_client_config(path, environ=environ)
+
+
+def problems(tmp_path: Path, text: str, **environ: str) -> list[str]:
+    with pytest.raises(InvalidFilesError) as caught:
+        load(tmp_path, text, **environ)
+    prefix = f"{tmp_path / 'client.properties'}:"
+    return [f"{problem.location}: {problem.message}".removeprefix(prefix) for problem in caught.value.problems]
+
+
+def password_of(config: ClientConfig) -> str:
+    assert config.sasl_password is not None
+    return config.sasl_password.reveal()
+
+
+class TestFormat:
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "client.id=tool",
+            "client.id = tool  ",
+            "client.id:tool",
+            "client.id : tool",
+            "client.id tool",
+            "\t client.id\ttool",
+            "client.id \\\n   tool",
+            "client\\\n.id=to\\\r\n\tol",
+            "cl\\ient\\.id=tool",
+            "client.id=\\u0074ool",
+            "# client.id=no\n! client.id=no\nclient.id=tool",
+            "client.id=no\nclient.id=tool",
+            "\ufeffclient.id=tool",
+            "client.id=tool\r# end\r",
+            "client.id=tool\\",
+        ],
+    )
+    def test_every_spelling_of_java_properties_is_read(self, tmp_path: Path, line: str) -> None:
+        assert load(tmp_path, line).client_id == "tool"
+
+    @pytest.mark.parametrize(
+        ("written", "read"),
+        [
+            (r"a\=b\:c\ d", "a=b:c d"),
+            (r"a=b", "a=b"),
+            (r"\\", "\\"),
+            (r"tab\there", "tab\there"),
+            (r"\u00e9\uD83D\uDE00", "é😀"),
+            ("é😀", "é😀"),
+            (r"x\qy", "xqy"),
+        ],
+    )
+    def test_escapes_are_those_of_java(self, tmp_path: Path, written: str, read: str) -> None:
+        assert load(tmp_path, f"client.id={written}").client_id == read
+
+    def test_a_file_that_is_no_utf_8_is_read_as_latin_1(self, tmp_path: Path) -> None:
+        path = tmp_path / "client.properties"
+        path.write_bytes(b"client.id=caf\xe9")
+        assert load_client_config(path).client_id == "café"
+
+    def test_a_bad_escape_is_told_with_its_line_and_without_its_text(self, tmp_path: Path) -> None:
+        assert problems(tmp_path, "\n\nsasl.jaas.config=hunter\\u12x2\nclient.id=\\ud800") == [
+            r"3: a \u on this line is not followed by four hexadecimal digits; write \\u for the two characters",
+            r"4: a \uXXXX on this line is half of a character",
+        ]
+
+    def test_a_missing_file_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidFilesError, match=r"nope\.properties: error: there is no such file"):
+            load_client_config(tmp_path / "nope.properties")
+        with pytest.raises(InvalidFilesError, match="it cannot be read: Is a directory"):
+            load_client_config(tmp_path)
+
+    def test_an_empty_file_means_what_it_means_to_java(self, tmp_path: Path) -> None:
+        assert load(tmp_path, "# nothing\n\n") == ClientConfig()
+
+
+class TestKeys:
+    def test_what_a_client_needs_is_understood(self, tmp_path: Path) -> None:
+        config = load(
+            tmp_path,
+            "bootstrap.servers=b1:9092, [::1]:9093\nclient.id=x\nrequest.timeout.ms=5000\n"
+            "default.api.timeout.ms=7000\nsecurity.protocol=plaintext\n",
+        )
+        assert config == ClientConfig(
+            bootstrap_servers=("b1:9092", "[::1]:9093"), client_id="x", request_timeout=5.0, api_timeout=7.0
+        )
+
+    def test_a_file_that_is_shared_with_other_programs_is_accepted(self, tmp_path: Path) -> None:
+        text = (
+            "client.dns.lookup=use_all_dns_ips\nsession.timeout.ms=45000\nacks=all\nretries=5\n"
+            "schema.registry.url=https://x\nbasic.auth.user.info=a:b\ngroup.id=g\nsasl.kerberos.service.name=kafka\n"
+        )
+        assert load(tmp_path, text) == ClientConfig()
+
+    def test_every_unknown_key_is_named_with_its_line_and_a_remedy(self, tmp_path: Path) -> None:
+        text = (
+            "boostrap.servers=b:1\nssl.cipher.suites=X\nsasl.username=bob\nsasl.password=hunter2\n"
+            "sasl.client.callback.handler.class=x.Y\nssl.ca.location=ca\nclient.new.thing=1\n"
+            "security.providers=a\nbootstrap.controllers=c:1\n"
+        )
+        assert problems(tmp_path, text) == [
+            "1: boostrap.servers is not a key of Kafka clients; did you mean bootstrap.servers?",
+            "2: ssl.cipher.suites is not supported: remove it: the TLS library's own choice is used",
+            "3: sasl.username is not supported: it is not a key of Java clients; put the user name into"
+            " sasl.jaas.config",
+            "4: sasl.password is not supported: it is not a key of Java clients; put the password into"
+            " sasl.jaas.config",
+            "5: sasl.client.callback.handler.class chooses Java code, which cannot run here; remove it",
+            "6: ssl.ca.location is not supported: Java clients call it ssl.truststore.location, with"
+            " ssl.truststore.type=PEM",
+            "7: client.new.thing is not supported; remove it if the connection does not need it",
+            "8: security.providers chooses Java code, which cannot run here; remove it",
+            "9: bootstrap.controllers is not supported: quotas are read and changed through brokers; give"
+            " bootstrap.servers",
+        ]
+
+    @pytest.mark.parametrize(
+        ("line", "message"),
+        [
+            ("security.protocol=TLS", "security.protocol=TLS is not supported; set it to PLAINTEXT, SSL, "),
+            ("request.timeout.ms=30s", "request.timeout.ms=30s is not a number of milliseconds above 0"),
+            ("request.timeout.ms=0", "request.timeout.ms=0 is not a number of milliseconds above 0"),
+            ("bootstrap.servers=b1", "bootstrap.servers: The bootstrap server 'b1' is not host:port"),
+            ("config.providers=file,env", "config.providers: only env is supported"),
+        ],
+    )
+    def test_a_bad_value_is_refused(self, tmp_path: Path, line: str, message: str) -> None:
+        [problem] = problems(tmp_path, f"client.id=x\n{line}")
+        assert problem.startswith(f"2: {message}")
+
+    def test_overrides_win_over_the_file(self, tmp_path: Path) -> None:
+        path = tmp_path / "client.properties"
+        path.write_text(f"{SASL}client.id=a\n", encoding="utf-8")
+        config = load_client_config(path, overrides={"client.id": "b", "sasl.mechanism": "SCRAM-SHA-256"})
+        assert (config.client_id, config.sasl_mechanism, config.sasl_username) == ("b", "SCRAM-SHA-256", "alice")
+
+    def test_properties_may_come_without_a_file(self) -> None:
+        config = from_properties({"client.id": " x ", "bootstrap.servers": "b:1"}, environ={})
+        assert config == ClientConfig(client_id="x", bootstrap_servers=("b:1",))
+        with pytest.raises(InvalidFilesError, match=r"--adminclient-property: error: foo is not supported"):
+            from_properties({"foo": "1"}, source="--adminclient-property", environ={})
+
+
+class TestSasl:
+    @pytest.mark.parametrize("module", [SCRAM, PLAIN, f"kafkashaded.{PLAIN}"])
+    @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+    def test_user_and_password_are_read(self, tmp_path: Path, module: str, mechanism: str) -> None:
+        text = SASL.replace(SCRAM, module).replace("SCRAM-SHA-512", mechanism)
+        config = load(tmp_path, text)
+        assert (config.security_protocol, config.sasl_mechanism) == ("SASL_PLAINTEXT", mechanism)
+        assert (config.sasl_username, password_of(config)) == ("alice", "alice-secret")
+
+    @pytest.mark.parametrize(
+        ("options", "user", "password"),
+        [
+            ("username=alice password='s=;\"'", "alice", 's=;"'),
+            (r"username=\"a\" password=\"p\"", "a", "p"),
+            (r'username="a" password="p\\"q\\\\r"', "a", 'p"q\\r'),
+            (r'username="a" password="\\101\\tx"', "a", "A\tx"),
+            ('username="a b" \\\n    password="x//y#!"', "a b", "x//y#!"),
+            ('/* who */ username = "a" // rest', "a", None),
+            ('serviceName="kafka" username="é" password="ß"', "é", "ß"),
+        ],
+    )
+    def test_options_are_read_as_java_reads_them(
+        self, tmp_path: Path, options: str, user: str, password: str | None
+    ) -> None:
+        text = SASL.replace('username="alice" password="alice-secret"', options)
+        if password is None:
+            assert "does not end with a semicolon" in problems(tmp_path, text)[0]
+        else:
+            config = load(tmp_path, text)
+            assert (config.sasl_username, password_of(config)) == (user, password)
+
+    @pytest.mark.parametrize(
+        ("line", "message"),
+        [
+            ("", "sasl.jaas.config is missing"),
+            (f'{SCRAM} required username="a" password="hunter2"', "does not end with a semicolon"),
+            (f'{SCRAM} required username="a" password="hunter2;', "cannot be read after"),
+            (f"{SCRAM} required username=a password=123hunter2;", "put values in double quotes"),
+            (f'{SCRAM} username="a" password="hunter2";', "not followed by a control flag such as required"),
+            (f'{SCRAM} required password="hunter2";', "it has no username"),
+            (f'{SCRAM} required username="a" passwd="hunter2";', "it has no password"),
+            (f'{SCRAM} required username="hunter2" password="";', "it has no password"),
+            (f'{SCRAM} required username="a" password "hunter2";', 'an option in it is not name="value"'),
+            (f'{SCRAM} required username="a" password=;', 'an option in it is not name="value"'),
+            (f'{SCRAM} required username="a" password="hunter2" tokenauth="true";', "tokens (tokenauth) are not"),
+            ('com.sun.security.auth.module.Krb5LoginModule required x="hunter2";', "login module is not one of"),
+            ('"hunter2"', "its login module is not one of"),
+            ("=hunter2", "does not begin with a login module"),
+        ],
+    )
+    def test_a_malformed_line_is_explained_and_not_shown(self, tmp_path: Path, line: str, message: str) -> None:
+        [problem] = problems(tmp_path, f"security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={line}\n")
+        assert message in problem
+        assert "hunter2" not in problem
+        assert "PASSWORD" in problem or "tokenauth" in problem
+
+    def test_a_line_that_was_meant_to_go_on_does_not_show_its_rest(self, tmp_path: Path) -> None:
+        text = f'security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={PLAIN} required\n"hun.ter2" ;\n'
+        first, second = problems(tmp_path, text)
+        assert first.startswith("3: sasl.jaas.config cannot be used: it does not end with a semicolon")
+        assert second.startswith("4: this line does not begin with a key of Kafka clients")
+        assert "hun" not in first + second
+
+    @pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER", "AWS_MSK_IAM"])
+    def test_other_mechanisms_are_refused(self, tmp_path: Path, mechanism: str) -> None:
+        [problem] = problems(tmp_path, SASL.replace("SCRAM-SHA-512", mechanism))
+        assert problem == (
+            f"3: sasl.mechanism={mechanism} is not supported; set it to PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
+        )
+
+    def test_a_missing_mechanism_is_javas_gssapi_and_refused(self, tmp_path: Path) -> None:
+        [problem] = problems(tmp_path, SASL.replace("sasl.mechanism=SCRAM-SHA-512\n", ""))
+        assert problem.startswith("2: sasl.mechanism is missing and means GSSAPI (Kerberos), which is not supported")
+
+    def test_a_forgotten_protocol_does_not_send_in_the_clear(self, tmp_path: Path) -> None:
+        [problem] = problems(tmp_path, SASL.replace("security.protocol=SASL_PLAINTEXT\n", ""))
+        assert "sasl.jaas.config has no effect, because security.protocol is missing and means PLAINTEXT" in problem
+
+    def test_leftovers_beside_a_chosen_protocol_are_passed_over_as_in_java(self, tmp_path: Path) -> None:
+        assert load(tmp_path, SASL.replace("SASL_PLAINTEXT", "PLAINTEXT")) == ClientConfig()
+
+    def test_scram_names_are_spelled_as_the_standard_says(self) -> None:
+        config = ClientConfig(sasl_mechanism="SCRAM-SHA-256", sasl_username="CN=a,O=b", sasl_password=Secret("x"))
+        assert config.connection_settings()["sasl_plain_username"] == "CN=3Da=2CO=3Db"
+
+
+class TestVariables:
+    def test_variables_are_expanded_in_values(self, tmp_path: Path) -> None:
+        text = SASL.replace("alice-secret", "${env:PASS}").replace("alice", "${env:WHO}-x")
+        config = load(tmp_path, text, PASS="s${env:NO}", WHO="bob")
+        assert (config.sasl_username, password_of(config)) == ("bob-x", "s${env:NO}")
+
+    def test_a_whole_line_may_be_a_variable(self, tmp_path: Path) -> None:
+        jaas = f'{PLAIN} required username="u" password="p\\"q";'
+        text = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config=${env:JAAS}"
+        assert password_of(load(tmp_path, text, JAAS=jaas)) == 'p"q'
+
+    def test_javas_own_declaration_of_the_provider_is_accepted(self, tmp_path: Path) -> None:
+        text = (
+            "config.providers=env\nclient.id=${env:X}\n"
+            "config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider\n"
+        )
+        assert load(tmp_path, text, X="y").client_id == "y"
+
+    def test_a_missing_variable_is_named_with_its_line(self, tmp_path: Path) -> None:
+        text = SASL.replace("alice-secret", "${env:PASS}") + "client.id=${env:ALSO}\n"
+        assert problems(tmp_path, text) == [
+            "4: sasl.jaas.config needs the environment variable PASS, which is not set",
+            "5: client.id needs the environment variable ALSO, which is not set",
+        ]
+
+    def test_other_providers_are_refused_without_showing_more(self, tmp_path: Path) -> None:
+        assert problems(tmp_path, "client.id=${file:/hunter2:key}${env:a b}") == [
+            "1: client.id holds a ${…} that is no ${env:NAME}; only environment variables are expanded",
+            "1: client.id holds an ${env:…} whose name is not that of an environment variable",
+        ]
+
+
+class TestTls:
+    def test_a_truststore_and_a_keystore_in_pem_are_read(self, tmp_path: Path, certificates: Certificates) -> None:
+        config = load(
+            tmp_path,
+            f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={certificates.authority}\n"
+            f"ssl.keystore.type=PEM\nssl.keystore.location={certificates.client('tenant').keystore}\n",
+        )
+        context = config.ssl_context()
+        assert config.has_certificate
+        assert context is not None
+        assert context.check_hostname
+        assert len(context.get_ca_certs()) == 1
+        assert context.minimum_version is TLSVersion.TLSv1_2
+
+    def test_without_a_truststore_the_systems_authorities_are_trusted(self, tmp_path: Path) -> None:
+        config = load(tmp_path, "security.protocol=SSL\n")
+        assert not config.has_certificate
+        assert config.ssl_context() is not None
+
+    def test_pem_texts_may_stand_in_the_file_itself(self, tmp_path: Path, certificates: Certificates) -> None:
+        tenant = certificates.client("tenant")
+
+        def inline(path: Path, end: str) -> str:
+            return path.read_text(encoding="utf-8").strip().replace("\n", end)
+
+        config = load(
+            tmp_path,
+            "security.protocol=SSL\nssl.truststore.type=PEM\nssl.keystore.type=PEM\n"
+            f"ssl.truststore.certificates={inline(certificates.authority, ' ')}\n"
+            f"ssl.keystore.key={inline(tenant.key, chr(92) + 'n')}\n"
+            f"ssl.keystore.certificate.chain={inline(tenant.certificate, ' ' + chr(92) + chr(10) + '  ')}\n",
+        )
+        assert config.ssl_context() is not None
+        assert config.has_certificate
+
+    def test_an_encrypted_key_needs_its_password(self, tmp_path: Path, certificates: Certificates) -> None:
+        tenant = certificates.client("tenant")
+        key = tmp_path / "encrypted.key"
+        command = f"openssl pkcs8 -topk8 -in {tenant.key} -out {key} -passout pass:open-sesame"
+        subprocess.run(command.split(), check=True, capture_output=True)
+        (tmp_path / "client.pem").write_text(key.read_text() + tenant.certificate.read_text())
+        text = "security.protocol=SSL\nssl.keystore.type=PEM\nssl.keystore.location=client.pem\n"
+        assert load(tmp_path, f"{text}ssl.key.password=open-sesame\n").has_certificate
+        [missing] = problems(tmp_path, text)
+        assert missing.endswith("the private key is encrypted; give its password with ssl.key.password")
+        [wrong] = problems(tmp_path, f"{text}ssl.key.password=hunter2\n")
+        assert wrong.endswith("ssl.key.password does not open the private key")
+
+    def test_a_relative_path_is_looked_up_in_the_working_folder_and_then_beside_the_file(
+        self, tmp_path: Path, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        text = "security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location=pem/ca.pem\n"
+        monkeypatch.chdir(certificates.authority.parent.parent)
+        assert load(tmp_path, text).tls is not None
+        monkeypatch.chdir("/")
+        assert problems(tmp_path, text) == [
+            "3: ssl.truststore.location: there is no file pem/ca.pem in the working folder or beside this file"
+        ]
+        (tmp_path / "pem").mkdir()
+        (tmp_path / "pem" / "ca.pem").write_bytes(certificates.authority.read_bytes())
+        assert load(tmp_path, text).tls is not None
+
+    @pytest.mark.parametrize(
+        ("lines", "message"),
+        [
+            (
+                "ssl.truststore.location=t.jks",
+                "2: ssl.truststore.location without ssl.truststore.type means a JKS store",
+            ),
+            (
+                "ssl.truststore.type=JKS\nssl.truststore.location=t",
+                "2: ssl.truststore.type=JKS is not supported; convert",
+            ),
+            (
+                "ssl.keystore.type=PKCS12\nssl.keystore.location=t",
+                "2: ssl.keystore.type=PKCS12 is not supported; convert",
+            ),
+            (
+                "ssl.truststore.type=PEM\nssl.truststore.location=/no/ca",
+                "3: ssl.truststore.location: there is no file /no/ca",
+            ),
+            (
+                "ssl.keystore.type=PEM\nssl.keystore.key=hunter2",
+                "3: ssl.keystore.key needs ssl.keystore.certificate.chain",
+            ),
+            (
+                "ssl.keystore.type=PEM\nssl.keystore.key=hunter2\nssl.keystore.certificate.chain=x",
+                "3: ssl.keystore.key cannot be used: it does not hold a PEM private key",
+            ),
+            (
+                "ssl.truststore.type=PEM\nssl.truststore.certificates=x",
+                "3: ssl.truststore.certificates cannot be used: it holds no PEM certificate",
+            ),
+            (
+                "ssl.truststore.type=PEM\nssl.truststore.certificates=x\nssl.truststore.password=hunter2",
+                "4: ssl.truststore.password does not go with ssl.truststore.type=PEM; remove it",
+            ),
+            (
+                "ssl.truststore.type=PEM\nssl.truststore.certificates=x\nssl.truststore.location=/dev/null",
+                "3: ssl.truststore.certificates and ssl.truststore.location exclude each other",
+            ),
+            ("ssl.endpoint.identification.algorithm=x", "2: ssl.endpoint.identification.algorithm=x is not known"),
+            ("ssl.enabled.protocols=TLSv1.1,TLSv1.2", "2: ssl.enabled.protocols holds TLSv1.1; supported are TLSv1.2"),
+            ("ssl.protocol=SSLv3", "2: ssl.protocol=SSLv3 is not supported; use TLSv1.2 or TLSv1.3"),
+            (
+                "ssl.protocol=TLSv1.2\nssl.enabled.protocols=TLSv1.3",
+                "3: ssl.enabled.protocols and ssl.protocol=TLSv1.2",
+            ),
+        ],
+    )
+    def test_what_cannot_work_is_refused_with_its_line(self, tmp_path: Path, lines: str, message: str) -> None:
+        [problem] = problems(tmp_path, f"security.protocol=SSL\n{lines}\n")
+        assert problem.startswith(message)
+        assert "hunter2" not in problem
+
+    def test_a_key_that_is_not_the_certificates_is_refused(self, tmp_path: Path, certificates: Certificates) -> None:
+        tenant, admin = certificates.client("tenant"), certificates.client("quota-admin")
+        (tmp_path / "client.pem").write_text(tenant.key.read_text() + admin.certificate.read_text())
+        [problem] = problems(
+            tmp_path, "security.protocol=SSL\nssl.keystore.type=PEM\nssl.keystore.location=client.pem\n"
+        )
+        assert problem.endswith("the private key does not belong to the first certificate")
+
+    def test_host_names_and_versions_can_be_chosen(self, tmp_path: Path) -> None:
+        config = load(
+            tmp_path,
+            "security.protocol=SSL\nssl.endpoint.identification.algorithm=\nssl.enabled.protocols=TLSv1.3\n",
+        )
+        context = config.ssl_context()
+        assert context is not None
+        assert not context.check_hostname
+        assert context.minimum_version is TLSVersion.TLSv1_3
+
+    def test_no_temporary_file_is_left(
+        self, tmp_path: Path, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        temporary = tmp_path / "temporary"
+        temporary.mkdir()
+        monkeypatch.setattr("tempfile.tempdir", str(temporary))
+        config = load(
+            tmp_path,
+            "security.protocol=SSL\nssl.keystore.type=PEM\n"
+            f"ssl.keystore.location={certificates.client('tenant').keystore}\n",
+        )
+        assert config.ssl_context() is not None
+        assert list(temporary.iterdir()) == []
+
+
+class TestSecrets:
+    def test_a_secret_shows_nowhere(self, tmp_path: Path, certificates: Certificates) -> None:
+        keystore = certificates.client("tenant").keystore
+        config = load(
+            tmp_path,
+            SASL.replace("SASL_PLAINTEXT", "SASL_SSL")
+            + f"ssl.keystore.type=PEM\nssl.keystore.location={keystore}\nssl.key.password=hunter2\n",
+        )
+        for shown in (repr(config), str(config), f"{config}", f"{config.sasl_password}", repr(vars_of(config))):
+            assert "alice-secret" not in shown
+            assert "hunter2" not in shown
+            assert "PRIVATE KEY" not in shown
+
+    def test_a_config_can_be_sent_to_another_machine(self, tmp_path: Path) -> None:
+        config = load(tmp_path, SASL)
+        assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301 (our own)
+
+    def test_all_problems_of_a_file_are_told_at_once(self, tmp_path: Path) -> None:
+        text = "ssl.cipher.suites=A\nsecurity.protocol=SASL_SSL\nsasl.mechanism=NO\nrequest.timeout.ms=x\nnope\n"
+        assert len(problems(tmp_path, text)) == 5
+
+
+def vars_of(config: ClientConfig) -> list[object]:
+    return [getattr(config, name) for name in config.__slots__]

@@ -239,6 +239,24 @@ def test_a_paused_broker_is_silent_until_it_is_resumed() -> None:
         assert eventually(lambda: ask(kafka, 1), 10)
 
 
+def test_a_paused_broker_can_be_restarted() -> None:
+    with Sandbox(properties=SHORT_SESSIONS) as kafka:
+        kafka.pause(1)
+        kafka.restart(1)
+        assert ask(kafka, 1)
+
+
+def test_a_broker_that_lost_its_port_says_so() -> None:
+    with Sandbox(properties=SHORT_SESSIONS) as kafka, socket.socket() as thief:
+        kafka.kill(1)
+        thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        host, port = kafka.bootstrap_servers.split(":")
+        thief.bind((host, int(port)))
+        thief.listen()
+        with pytest.raises(SandboxError, match="took a port of broker 1"):
+            kafka.restart(1)
+
+
 def test_a_paused_broker_can_be_stopped() -> None:
     kafka = Sandbox().start()
     directory, pid = kafka.data_dir, kafka.pids[1]

@@ -105,12 +105,23 @@ class Quorum:
         self._wait_for_exits([self._name(number)])
 
     def restart(self, number: int) -> None:
-        """Start a node again, stopping it first if it runs, and wait until it answers."""
+        """Start a node again, stopping it first if it runs, and wait until it answers.
+
+        Raises:
+            SandboxError: It did not come up.
+        """
         if self._keeper.exit_code(self._name(number)) is None:
             self.signal(number, signal.SIGTERM)
+            # A paused process sees the SIGTERM only when it goes on.
+            self.signal(number, signal.SIGCONT)
             self.wait_for_exit(number)
         self._spawn(self.nodes[number], None)
-        self._wait_until_ready([self.nodes[number]], see=1)
+        try:
+            self._wait_until_ready([self.nodes[number]], see=1)
+        except PortTakenError as error:
+            raise SandboxError(
+                f"Another process took a port of broker {number} while it was down; start a new sandbox."
+            ) from error
 
     def _format(self, nodes: Iterable[Node], scram: Sequence[str]) -> None:
         """Format all nodes' storage at once, as a quorum whose voters may change (KIP-853)."""

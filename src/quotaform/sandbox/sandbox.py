@@ -124,6 +124,9 @@ class Sandbox:
     def restart(self, node: int) -> None:
         """Start a broker again with its data and ports, stopping it first if it runs, and wait until it answers.
 
+        After a `kill` Kafka lets it register again only when its old session is over; that takes up to
+        `broker.session.timeout.ms`, 9 seconds by default.
+
         Raises:
             SandboxError: It did not come up.
         """

@@ -27,13 +27,7 @@ from ssl import SSLContext, SSLSocket, SSLWantReadError, SSLWantWriteError
 from threading import Event
 from time import monotonic
 from typing import Any, Final
-
-from kafka.errors import IncompatibleBrokerVersion, KafkaProtocolError, KafkaTimeoutError
-from kafka.net.connection import KafkaConnection
-from kafka.net.selector import NetworkSelector
-from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
-from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
-from kafka.protocol.metadata import MetadataRequest
+from warnings import catch_warnings, simplefilter
 
 from quotaform import __version__
 from quotaform.cluster.client_config import ClientConfig
@@ -47,7 +41,17 @@ from quotaform.cluster.connect_error import (
     shorten,
 )
 from quotaform.cluster.server import Server
-from quotaform.errors import AuthenticationError, ClusterError, UnsupportedError
+from quotaform.errors import ClusterError, UnsupportedError
+
+with catch_warnings():
+    # kafka-python reads its message schemas in a way that Python 3.11 calls deprecated.
+    simplefilter("ignore", DeprecationWarning)
+    from kafka.errors import IncompatibleBrokerVersion, KafkaProtocolError, KafkaTimeoutError
+    from kafka.net.connection import KafkaConnection
+    from kafka.net.selector import NetworkSelector
+    from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+    from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
+    from kafka.protocol.metadata import MetadataRequest
 
 _MAX_FRAME: Final = 256 << 20
 """Over three million quotas; and less than what the first bytes of a TLS alert say when read as a length."""
@@ -107,7 +111,7 @@ class KafkaLink:
         self._net.start()
         self._thread = self._net._io_thread
         try:
-            self._run(lambda: self._open(monotonic() + timeout), timeout)
+            self._run(self._open_or_raise, timeout)
         except BaseException:
             self.close()
             raise
@@ -162,13 +166,10 @@ class KafkaLink:
         deadline = monotonic() + self._timeout
         backoff = _FIRST_BACKOFF
         while self._connection is None or not self._connection.connected:
-            try:
-                await self._open(deadline)
-            except AuthenticationError:
-                raise
-            except ClusterError:
-                if monotonic() + backoff > deadline:
-                    raise
+            failures = await self._open(deadline)
+            if failures and (failures[-1].is_final or monotonic() + backoff > deadline):
+                raise connect_error(self._intent, failures)
+            if failures:
                 await self._net.sleep(backoff)
                 backoff = min(2 * backoff, _MAX_BACKOFF)
         # A broker mutes a client that is over its own quota; kafka-python refuses to send meanwhile.
@@ -178,8 +179,12 @@ class KafkaLink:
                 return await self._ready()
         return self._connection
 
-    async def _open(self, deadline: float) -> None:
-        """Connect to the first server that can be used, trying each once."""
+    async def _open_or_raise(self) -> None:
+        if failures := await self._open(monotonic() + self._timeout):
+            raise connect_error(self._intent, failures)
+
+    async def _open(self, deadline: float) -> list[Failure]:
+        """Connect to the first server that can be used, trying each once; return what went wrong if none can."""
         self._drop()
         failures: list[Failure] = []
         for number, server in enumerate(tuple(self._servers)):
@@ -188,14 +193,14 @@ class KafkaLink:
                 break
             failure = await self._try(server, max(0.1, min(left, max(_SHARE, left / (len(self._servers) - number)))))
             if failure is None:
-                return
+                return []
             # Next time the others come first.
             self._servers.remove(server)
             self._servers.append(server)
             failures.append(failure)
             if failure.is_final:
                 break
-        raise connect_error(self._intent, failures)
+        return failures
 
     async def _try(self, server: Server, seconds: float) -> Failure | None:
         """Connect to one server; return what went wrong, if anything did."""

@@ -1,0 +1,48 @@
+"""Small plans, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from quotaform.core.plan import Plan, PlanHeader, PlanSource, diff, make_plan
+from quotaform.model.entity import Entity
+from quotaform.model.entry import Desired, Entry
+from quotaform.model.location import Location
+from quotaform.model.quotas import Quotas, Values
+
+PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
+REQUEST, MUTATION = "request_percentage", "controller_mutation_rate"
+CONNECTION = "connection_creation_rate"
+
+HEADER = PlanHeader(
+    cluster_name="lab",
+    cluster_id="3JxQ0v7pT2a",
+    created_at="2026-11-20T09:12:44Z",
+    source=PlanSource(directory="quotas.d", commit="4f2c1d9", dirty=False),
+    options={"prune": "report", "select": [], "exclude": []},
+)
+
+
+def declare(wanted: Mapping[Entity, Values], **more: str | None) -> Desired:
+    """What files say that declare these quotas; no values mean `state: absent`."""
+    return {
+        entity: Entry(
+            entity=entity,
+            values=values,
+            location=Location("quotas.d/all.yaml", line, 5),
+            absent=None if values else more.get("absent", "state: absent"),
+            owner=more.get("owner"),
+            reason=more.get("reason"),
+        )
+        for line, (entity, values) in enumerate(wanted.items(), start=2)
+    }
+
+
+def plan_of(wanted: Mapping[Entity, Values] | Desired, actual: Quotas, **more: Any) -> Plan:
+    """The plan of files that declare these quotas on a cluster that holds those."""
+    header = more.pop("header", HEADER)
+    files = declare({})
+    for entity, said in wanted.items():
+        files = {**files, **({entity: said} if isinstance(said, Entry) else declare({entity: said}))}
+    return make_plan(diff(files, actual), files, actual, header, **more)

@@ -1,0 +1,91 @@
+"""Whether a plan still fits the cluster it was made for."""
+
+from __future__ import annotations
+
+import pytest
+
+from quotaform.core.freshness import check_fresh, require_cluster, require_fresh
+from quotaform.errors import StaleError
+from quotaform.model.entity import Entity
+from quotaform.model.quotas import Quotas
+from tests.builder import CONSUMER, PRODUCER, plan_of
+
+ALICE, BOB, CAROL = (Entity(user=name) for name in ("alice", "bob", "carol"))
+BEFORE: Quotas = {ALICE: {PRODUCER: 1.0}, CAROL: {PRODUCER: 1.0}}
+PLAN = plan_of({ALICE: {PRODUCER: 2.0}, BOB: {PRODUCER: 2.0}, CAROL: {}}, BEFORE)
+
+
+def addresses(actual: Quotas) -> tuple[list[str], list[str], list[str]]:
+    fresh = check_fresh(PLAN.changes, actual)
+    pending, applied, stale = (
+        [change.entity.address for change in part] for part in (fresh.pending, fresh.applied, fresh.stale)
+    )
+    return pending, applied, stale
+
+
+def test_what_the_cluster_holds_as_before_is_pending() -> None:
+    assert addresses(BEFORE) == (["user=carol", "user=alice", "user=bob"], [], [])
+
+
+def test_what_the_cluster_holds_as_after_is_applied() -> None:
+    after = {ALICE: {PRODUCER: 2.0}, BOB: {PRODUCER: 2.0}}
+    assert addresses(after) == ([], ["user=carol", "user=alice", "user=bob"], [])
+
+
+def test_a_plan_can_be_half_applied() -> None:
+    assert addresses({**BEFORE, BOB: {PRODUCER: 2.0}}) == (["user=carol", "user=alice"], ["user=bob"], [])
+
+
+@pytest.mark.parametrize(
+    "live",
+    [{PRODUCER: 3.0}, {PRODUCER: 1.0, CONSUMER: 1.0}, {PRODUCER: 2.0, "future_rate": 1.0}, {CONSUMER: 1.0}],
+)
+def test_an_entity_that_holds_anything_else_is_stale(live: dict[str, float]) -> None:
+    assert addresses({**BEFORE, ALICE: live})[2] == ["user=alice"]
+
+
+def test_an_entity_that_is_gone_and_should_change_is_stale() -> None:
+    assert addresses({CAROL: {PRODUCER: 1.0}})[2] == ["user=alice"]
+
+
+def test_an_entity_that_appeared_and_should_be_created_is_stale() -> None:
+    assert addresses({**BEFORE, BOB: {PRODUCER: 9.0}})[2] == ["user=bob"]
+
+
+def test_other_entities_do_not_matter() -> None:
+    assert addresses({**BEFORE, Entity(user="dave"): {PRODUCER: 9.0}})[2] == []
+
+
+def test_a_live_value_that_is_no_number_is_equal_to_itself() -> None:
+    actual = {ALICE: {PRODUCER: float("nan")}}
+    plan = plan_of({ALICE: {PRODUCER: 1.0}}, actual)
+    assert check_fresh(plan.changes, {ALICE: {PRODUCER: float("nan")}}).pending == plan.changes
+
+
+def test_a_stale_plan_names_the_entities_and_says_what_to_do() -> None:
+    with pytest.raises(StaleError) as caught:
+        require_fresh(check_fresh(PLAN.changes, {**BEFORE, ALICE: {PRODUCER: 3.0}}))
+    assert str(caught.value) == (
+        "the cluster changed after the plan was made: user=alice no longer hold what the plan says; "
+        "nothing was written: make a new plan"
+    )
+    assert caught.value.exit_code == 5
+
+
+def test_a_stale_plan_names_five_entities_and_counts_the_rest() -> None:
+    names = [Entity(user=f"u{number}") for number in range(8)]
+    plan = plan_of({name: {PRODUCER: 2.0} for name in names}, {})
+    with pytest.raises(StaleError, match="user=u0, user=u1, user=u2, user=u3, user=u4 and 3 more no longer"):
+        require_fresh(check_fresh(plan.changes, {name: {PRODUCER: 3.0} for name in names}))
+
+
+def test_a_fresh_plan_is_no_error() -> None:
+    require_fresh(check_fresh(PLAN.changes, BEFORE))
+    require_cluster(PLAN, "3JxQ0v7pT2a")
+
+
+def test_a_plan_for_another_cluster_is_stale() -> None:
+    with pytest.raises(
+        StaleError, match="is for cluster 3JxQ0v7pT2a, and this is cluster another; nothing was written"
+    ):
+        require_cluster(PLAN, "another")

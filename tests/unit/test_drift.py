@@ -1,0 +1,100 @@
+"""How a cluster differs from the files, and when that is something new."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quotaform.core.drift import Drift, DriftClass, make_drift
+from quotaform.core.scope import Pattern, Scope
+from quotaform.model.entity import Entity
+from quotaform.model.entry import Desired
+from quotaform.model.quotas import Quotas
+from tests.builder import CONSUMER, HEADER, PRODUCER, REQUEST, declare, plan_of
+
+ALICE, BOB, CAROL, DAVE = (Entity(user=name) for name in ("alice", "bob", "carol", "dave"))
+FILES: Quotas = {ALICE: {PRODUCER: 1.0}, BOB: {PRODUCER: 1.0}, CAROL: {}, Entity(user="same"): {REQUEST: 1.0}}
+LIVE: Quotas = {
+    ALICE: {PRODUCER: 2.0},
+    CAROL: {PRODUCER: 3.0},
+    DAVE: {CONSUMER: 1.0, PRODUCER: 4.0},
+    Entity(user="same"): {REQUEST: 1.0},
+}
+
+
+def drift_of(files: Quotas | Desired, actual: Quotas, **more: object) -> Drift:
+    return make_drift(plan_of(files, actual, **more))
+
+
+def test_entities_are_modified_missing_or_unexpected() -> None:
+    drift = drift_of(FILES, LIVE)
+    assert [(drifted.entity, drifted.drift_class, drifted.is_declared) for drifted in drift.entities] == [
+        (ALICE, DriftClass.MODIFIED, True),
+        (BOB, DriftClass.MISSING, True),
+        (CAROL, DriftClass.UNEXPECTED, True),
+        (DAVE, DriftClass.UNEXPECTED, False),
+    ]
+    assert drift.summary == {"modified": 1, "missing": 1, "unexpected": 2}
+    assert drift.in_sync == 1
+
+
+def test_each_key_that_differs_has_both_values() -> None:
+    modified, missing, _, undeclared = drift_of(FILES, LIVE).entities
+    assert [(row.key, row.before, row.after) for row in modified.changes] == [(PRODUCER, 2.0, 1.0)]
+    assert [(row.key, row.before, row.after) for row in missing.changes] == [(PRODUCER, None, 1.0)]
+    assert [(row.key, row.before, row.after) for row in undeclared.changes] == [
+        (PRODUCER, 4.0, None),
+        (CONSUMER, 1.0, None),
+    ]
+
+
+def test_a_declared_entity_keeps_its_owner_and_place() -> None:
+    (drifted,) = drift_of(declare({ALICE: {PRODUCER: 1.0}}, owner="team-a"), {}).entities
+    assert drifted.owner == "team-a"
+    assert str(drifted.location) == "quotas.d/all.yaml:2:5"
+
+
+def test_an_undeclared_entity_out_of_scope_is_no_drift() -> None:
+    scope = Scope(exclude=(Pattern((("user", "dave"),)),))
+    assert DAVE not in [drifted.entity for drifted in drift_of(FILES, LIVE, scope=scope).entities]
+
+
+def test_a_cluster_that_is_as_declared_has_no_drift() -> None:
+    drift = drift_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: 1.0, "future_rate": 5.0}})
+    assert drift.entities == ()
+    assert drift.in_sync == 1
+
+
+def test_the_fingerprint_does_not_depend_on_order_or_time() -> None:
+    first = drift_of(FILES, LIVE)
+    second = drift_of(
+        dict(reversed(FILES.items())),
+        {entity: dict(reversed(values.items())) for entity, values in reversed(LIVE.items())},
+        header=replace(HEADER, created_at="2030-01-01T00:00:00Z", cluster_name="renamed"),
+    )
+    assert first.fingerprint == second.fingerprint
+
+
+def test_the_fingerprint_does_not_depend_on_words_or_places() -> None:
+    moved = declare(dict(reversed(FILES.items())), owner="me", reason="why")
+    assert drift_of(moved, LIVE).fingerprint == drift_of(FILES, LIVE).fingerprint
+
+
+def test_the_fingerprint_changes_when_the_drift_does() -> None:
+    others: list[Quotas] = [
+        {},
+        FILES,
+        {**LIVE, ALICE: {PRODUCER: 1.0}},
+        {**LIVE, ALICE: {PRODUCER: 5.0}},
+        {**LIVE, ALICE: {PRODUCER: 2.0, CONSUMER: 2.0}},
+        {**LIVE, BOB: {PRODUCER: 1.0}},
+        {**LIVE, DAVE: {PRODUCER: 4.0}},
+        {**LIVE, Entity(user="eve"): {PRODUCER: 4.0}},
+        {**LIVE, ALICE: {PRODUCER: float("nan")}},
+    ]
+    fingerprints = [drift_of(FILES, live).fingerprint for live in [LIVE, *others]]
+    assert len(set(fingerprints)) == len(fingerprints)
+
+
+def test_the_same_drift_on_another_cluster_has_another_fingerprint() -> None:
+    elsewhere = drift_of(FILES, LIVE, header=replace(HEADER, cluster_id="another"))
+    assert elsewhere.fingerprint != drift_of(FILES, LIVE).fingerprint

@@ -54,10 +54,13 @@ class Console:
         return Style(self.color is Color.ALWAYS)
 
     def echo(self, text: str) -> None:
-        """Print a result as it is."""
+        """Print a result as it is; a reader that went away (`| head`) neither stops the work nor changes its end."""
         self.clear()
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def warn(self, text: str) -> None:
         """Print a line for people on stderr, unless quiet."""

@@ -1,0 +1,327 @@
+"""`quotaform plan` and `show`: what they print, write and end with."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from quotaform.model.entity import Entity
+from tests.workflow.command import QUOTAFORM, Cluster, Repository, Result, end, environment
+
+pytestmark = pytest.mark.workflow
+
+MIB = 1048576.0
+CHANGES = """\
+  - match: {user: new}
+    values: {producer_byte_rate: 1MiB/s}
+  - match: {user: changed}
+    values: {producer_byte_rate: 1MiB/s}
+  - match: {user: same}
+    values: {producer_byte_rate: 1MiB/s}
+  - match: {user: gone}
+    state: absent
+    reason: left the company
+  - match: {user: expired}
+    values: {producer_byte_rate: 1MiB/s}
+    expires: 2020-01-31
+"""
+
+
+@pytest.fixture
+def changing(repository: Repository, cluster: Cluster) -> Repository:
+    """A repository with one create, one update and two deletes to plan, and one entity that nobody declared."""
+    live = {"changed": 2 * MIB, "same": MIB, "gone": MIB, "expired": MIB, "stranger": MIB}
+    cluster.alter({Entity(user=user): {"producer_byte_rate": value} for user, value in live.items()})
+    repository.quotas(CHANGES)
+    return repository
+
+
+def without(document: str, *fields: str) -> dict[str, object]:
+    return {name: value for name, value in json.loads(document).items() if name not in fields}
+
+
+def test_the_exit_code_says_that_there_are_differences_only_when_asked(changing: Repository, cluster: Cluster) -> None:
+    before = cluster.read()
+    plain = changing("plan")
+    assert (plain.code, plain.err) == (0, "")
+    assert plain.last == "Plan: 1 to add, 1 to change, 2 to destroy."
+    assert changing("plan", "--detailed-exitcode").code == 2
+    assert "stranger" not in plain.out
+    assert "Not managed and left alone: 1 in scope, 0 out of scope (list: --show-unmanaged)." in plain.out
+    assert "user=gone will be destroyed\n  # (quotas.d/quotas.yaml:8:5; state: absent)" in plain.out
+    assert "user=expired will be destroyed" in plain.out
+    assert "expired 2020-01-31" in plain.out
+    listed = changing("plan", "--show-unmanaged")
+    assert "    user=stranger: producer_byte_rate = 1 MiB/s\n" in listed.out
+    assert cluster.read() == before
+
+
+def test_every_rendering_of_one_run_says_the_same(changing: Repository) -> None:
+    shown = changing("plan", "--out", "json=plan.json", "--out", "text=plan.txt", "--out", "second.json")
+    assert shown.code == 0
+    assert changing.read("plan.txt") == shown.out
+    assert changing.read("second.json") == changing.read("plan.json")
+    printed = changing("plan", "--format", "json")
+    assert printed.err == ""
+    assert without(printed.out, "created_at", "digest") == without(changing.read("plan.json"), "created_at", "digest")
+    assert changing("show", "plan.json").out == shown.out
+    assert changing("show", "plan.json", "--format", "json").out == changing.read("plan.json")
+    assert "stranger: producer" in changing("show", "plan.json", "--show-unmanaged").out
+    assert not list(changing.path.glob("*.tmp*")), "files are written by rename"
+
+
+def test_the_same_state_gives_the_same_plan_id(changing: Repository) -> None:
+    one, two = (json.loads(changing("plan", "--format", "json").out) for _ in range(2))
+    assert one["plan_id"] == two["plan_id"]
+    assert one["changes"] == two["changes"]
+
+
+def test_an_existing_plan_file_is_replaced_whole(changing: Repository) -> None:
+    changing.write("plan.json", "x" * 100_000)
+    changing("plan", "--out", "plan.json")
+    assert json.loads(changing.read("plan.json"))["kind"] == "quotaform.plan"
+
+
+def test_a_selection_makes_a_partial_plan_that_touches_nothing_else(changing: Repository, cluster: Cluster) -> None:
+    planned = changing("plan", "--select", "user=*e*", "--exclude", "user=expired", "--out", "part.json")
+    assert planned.last == "Plan: 1 to add, 1 to change, 1 to destroy."
+    document = json.loads(changing.read("part.json"))
+    assert document["complete"] is False
+    assert {change["address"] for change in document["changes"]} == {"user=new", "user=changed", "user=gone"}
+    assert "--select user=*e*, --exclude user=expired" in planned.out or "--select" in planned.out
+    assert changing("apply", "part.json").code == 0
+    assert cluster.values(user="new") == {"producer_byte_rate": MIB}
+    assert cluster.values(user="gone") == {}
+    assert cluster.values(user="expired") == {"producer_byte_rate": MIB}
+    assert cluster.values(user="stranger") == {"producer_byte_rate": MIB}
+
+
+def test_a_directory_is_applied_in_part_when_selected(changing: Repository, cluster: Cluster) -> None:
+    assert changing("apply", "--auto-approve", "--select", "user=new").code == 0
+    assert cluster.values(user="new") == {"producer_byte_rate": MIB}
+    assert cluster.values(user="changed") == {"producer_byte_rate": 2 * MIB}
+
+
+def test_a_selection_of_nothing_plans_nothing(changing: Repository) -> None:
+    seen = changing("plan", "--select", "user=nobody", "--detailed-exitcode")
+    assert seen.code == 0
+    assert "No changes." in seen.last
+
+
+def test_a_saved_plan_takes_no_selection(changing: Repository) -> None:
+    changing("plan", "--out", "plan.json")
+    refused = changing("apply", "plan.json", "--select", "user=new")
+    assert refused.code == 64
+    assert "a saved plan is applied whole" in refused.err
+
+
+def test_effective_limits_are_told_with_their_source(repository: Repository, cluster: Cluster) -> None:
+    cluster.alter(
+        {
+            Entity(user=None): {"producer_byte_rate": 20 * MIB},
+            Entity(user="legacy"): {"producer_byte_rate": 5 * MIB, "consumer_byte_rate": 10 * MIB},
+            Entity(user="a", client_id="x"): {"producer_byte_rate": 3 * MIB},
+            Entity(user="b"): {"producer_byte_rate": 10 * MIB},
+        }
+    )
+    repository.quotas(
+        "  - match: {user: legacy}\n    state: absent\n"
+        "  - match: {user: a}\n    values: {producer_byte_rate: 2MiB/s}\n"
+        "  - match: {user: b}\n    values: {producer_byte_rate: 20MiB/s}\n"
+        "  - match: {client-id: x}\n    values: {producer_byte_rate: 2MiB/s}\n"
+    )
+    seen = repository("plan").out
+    assert "- producer_byte_rate = 5 MiB/s -> (falls back to 20 MiB/s from user=<default>)   (x4, loosen)" in seen
+    assert "- consumer_byte_rate = 10 MiB/s -> (no fallback: unlimited)   (loosen, UNLIMITED)" in seen
+    assert "~ producer_byte_rate = 10 MiB/s -> 20 MiB/s   (+100%, loosen)" in seen
+    assert (
+        "+ producer_byte_rate = 2 MiB/s   (was 20 MiB/s from user=<default>; -90%, tighten; differs for 1 client-id)"
+        in seen
+    )
+    assert "no effect: shadowed by user=<default>" in seen
+    assert "(1 to unlimited)" in seen
+
+
+def test_a_pinned_cluster_id_that_is_not_the_live_one_blocks(
+    changing: Repository, cluster: Cluster, tmp_path: Path
+) -> None:
+    before = cluster.read()
+    config = changing.read("quotaform.yaml")
+    changing.config(f"{config}    cluster_id: AAAAAAAAAAAAAAAAAAAAAA\n")
+    planned = changing("plan", "--out", "plan.json", "--detailed-exitcode")
+    assert planned.code == 4
+    assert "Blocked (nothing will be applied until resolved):" in planned.out
+    assert f"pinned to id AAAAAAAAAAAAAAAAAAAAAA, and the live id is {cluster.id}" in planned.out
+    assert json.loads(changing.read("plan.json"))["applyable"] is False
+    for arguments in (["apply", "plan.json"], ["apply", "--auto-approve"]):
+        refused = changing(*arguments)
+        assert refused.code == 4
+        assert "nothing was written" in refused.err
+        assert cluster.id in refused.err
+    assert cluster.read() == before
+    changing.config(f"{config}    cluster_id: {cluster.id}\n")
+    assert changing("plan").code == 0
+
+
+def test_variables_of_the_environment_are_expanded_in_the_configuration(
+    changing: Repository, sandbox_servers: str
+) -> None:
+    changing.config("clusters: {lab: {bootstrap_servers: ['${env:LAB_SERVERS}']}}\n")
+    assert changing("plan", env={"LAB_SERVERS": sandbox_servers}).code == 0
+    missing = changing("plan")
+    assert missing.code == 3
+    assert "quotaform.yaml:1:" in missing.err
+    assert "the environment variable LAB_SERVERS is not set" in missing.err
+
+
+@pytest.fixture
+def sandbox_servers(cluster: Cluster) -> str:
+    return cluster.gateway.name
+
+
+def test_a_cluster_can_be_named_on_the_command_line(changing: Repository, sandbox_servers: str) -> None:
+    (changing.path / "quotaform.yaml").unlink()
+    without_config = changing("plan")
+    assert without_config.code == 64
+    assert "quotaform.yaml does not exist" in without_config.err
+    assert "--bootstrap-server HOST:PORT" in without_config.err
+    planned = changing("plan", "--bootstrap-server", sandbox_servers, "--out", "plan.json")
+    assert planned.last == "Plan: 1 to add, 1 to change, 2 to destroy."
+    nowhere = changing("apply", "plan.json")
+    assert nowhere.code == 64
+    assert "say where it is: --bootstrap-server HOST:PORT" in nowhere.err
+    assert changing("apply", "plan.json", "--bootstrap-server", sandbox_servers).code == 0
+
+
+def test_a_snapshot_is_planned_against_without_any_broker(changing: Repository, offline_path: Path) -> None:
+    live = changing("plan")
+    (changing.path / "snapshots").mkdir()
+    taken = changing("snapshot", "--output", "snapshots/lab.json")
+    assert taken.out == "Wrote 5 entities of lab to snapshots/lab.json.\n"
+    away = Repository(offline_path)
+    away.write("snapshots/lab.json", changing.read("snapshots/lab.json"))
+    away.quotas(CHANGES)
+    away.config("clusters: {lab: {snapshot: snapshots/lab.json}}\n")
+    by_config = away("plan", "--detailed-exitcode")
+    assert by_config.code == 2
+
+    def body(text: str) -> list[str]:
+        return text.splitlines()[2:]
+
+    assert body(by_config.out) == body(live.out)
+    by_flag = away("plan", "--snapshot", "snapshots/lab.json", "--format", "json")
+    assert json.loads(by_flag.out)["plan_id"] == json.loads(changing("plan", "--format", "json").out)["plan_id"]
+    assert away("drift").code == 2
+    refused = away("apply", "--auto-approve")
+    assert refused.code == 64
+    assert "can be planned and not applied" in refused.err
+    assert (away.path / "quotas.d" / "imported.yaml").exists() is False
+
+
+@pytest.fixture
+def offline_path(tmp_path: Path) -> Path:
+    return tmp_path / "away"
+
+
+def test_a_broken_snapshot_is_said_with_its_line(offline_path: Path) -> None:
+    away = Repository(offline_path)
+    away.quotas(CHANGES)
+    for content, told in (
+        ("", "snap.json"),
+        ('{"kind": "quotaform.snapshot", "format_version": "2.0"}', "2.0"),
+        ('{"kind": "other"}', "quotaform.snapshot"),
+        (b"\xff\xfe", "snap.json"),
+    ):
+        away.write("snap.json", content)
+        seen = away("plan", "--snapshot", "snap.json")
+        assert seen.code == 3, seen
+        assert told in seen.err
+    assert away("plan", "--snapshot", "none.json").code == 3
+
+
+def test_the_scope_tells_what_is_ours(changing: Repository, cluster: Cluster) -> None:
+    cluster.set({"producer_byte_rate": MIB}, user="kafka-admin")
+    config = changing.read("quotaform.yaml")
+    changing.config(f"{config}scope: {{exclude: [{{user: kafka-*}}]}}\n")
+    seen = changing("plan", "--show-unmanaged")
+    assert "Not managed and left alone: 1 in scope, 1 out of scope." in seen.out
+    assert "user=kafka-admin: producer_byte_rate = 1 MiB/s   (out of scope)" in seen.out
+    assert "kafka-admin" not in changing("drift").out
+    assert "1 out of scope" in changing("import").out
+
+
+def test_a_clusters_own_layer_is_merged_over_the_common_one(
+    repository: Repository, cluster: Cluster, sandbox_servers: str
+) -> None:
+    repository.config(
+        f"clusters:\n  lab: {{bootstrap_servers: ['{sandbox_servers}']}}\n"
+        f"  other: {{bootstrap_servers: ['{sandbox_servers}']}}\n"
+    )
+    repository.quotas(
+        "  - match: {user: a}\n    values: {producer_byte_rate: 1MiB/s, consumer_byte_rate: 1MiB/s}\n"
+        "  - match: {user: b}\n    values: {producer_byte_rate: 1MiB/s}\n"
+    )
+    repository.quotas(
+        "  - match: {user: a}\n    values: {producer_byte_rate: 9MiB/s}\n  - match: {user: b}\n    state: absent\n",
+        "lab/own.yaml",
+    )
+    several = repository("plan")
+    assert several.code == 64
+    assert "several clusters (lab, other)" in several.err
+    assert "--cluster" in several.err
+    lab = repository("plan", "--cluster", "lab")
+    assert "+ producer_byte_rate = 9 MiB/s" in lab.out
+    assert "+ consumer_byte_rate = 1 MiB/s" in lab.out
+    assert lab.last == "Plan: 1 to add, 0 to change, 0 to destroy."
+    assert repository("plan", "--cluster", "other").last == "Plan: 2 to add, 0 to change, 0 to destroy."
+
+
+def test_colour_is_for_terminals_and_for_those_who_ask(changing: Repository) -> None:
+    assert "\x1b[" not in changing("plan").out
+    assert "\x1b[" in changing("plan", "--color", "always").out
+    assert "\x1b[" in changing("plan", "--color", "always", env={"NO_COLOR": "1"}).out
+    assert "\x1b[" not in changing("plan", "--color", "never").out
+    assert "\x1b[" in changing("drift", "--color", "always").out
+    changing("plan", "--color", "always", "--out", "text=plan.txt", "--out", "json=plan.json")
+    assert "\x1b[" not in changing.read("plan.txt") + changing.read("plan.json"), "files are never coloured"
+
+
+def test_quiet_leaves_the_result_and_takes_the_rest(changing: Repository) -> None:
+    assert changing("plan", "-q").out.splitlines()[2:] == changing("plan").out.splitlines()[2:]
+    applied = changing("apply", "--auto-approve", "-q")
+    assert (applied.code, applied.err) == (0, "")
+
+
+def test_verbose_says_on_stderr_what_is_done(changing: Repository) -> None:
+    seen = changing("plan", "-v")
+    assert "Reading quotas ..." in seen.err
+    assert "Reading quotas" not in seen.out
+
+
+def test_a_reader_that_goes_away_is_no_accident(changing: Repository, cluster: Cluster) -> None:
+    for arguments, code in (
+        ("plan", 0),
+        ("plan --format json --detailed-exitcode", 2),
+        ("snapshot", 0),
+        ("drift", 2),
+        ("validate", 0),
+        ("apply --auto-approve", 0),
+    ):
+        reader, writer = os.pipe()
+        os.close(reader)
+        process = subprocess.Popen(
+            [QUOTAFORM, *arguments.split(), "-q"],
+            cwd=changing.path,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=writer,
+            stderr=subprocess.PIPE,
+        )
+        os.close(writer)
+        assert end(process) == Result(code, "", ""), arguments
+    assert cluster.values(user="new") == {"producer_byte_rate": MIB}
+    assert len(changing.receipts) == 1

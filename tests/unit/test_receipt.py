@@ -1,0 +1,115 @@
+"""What a receipt says of an apply."""
+
+from __future__ import annotations
+
+from json import dumps, loads
+
+import pytest
+
+from quotaform.core.document import digest
+from quotaform.core.plan import Action
+from quotaform.core.receipt import EntityResult, Receipt, Result, receipt_document
+from quotaform.model.entity import Entity
+from quotaform.views.receipt_json import render_receipt_json
+from quotaform.views.receipt_text import render_receipt
+from tests.builder import PRODUCER, plan_of
+
+NAMES = ("alice", "bob", "carol", "dave", "eve", "frank")
+PLAN = plan_of({Entity(user=name): {PRODUCER: 1.0} for name in NAMES}, {})
+
+
+def receipt_of(*results: Result, interrupted_by: str | None = None, message: str = "") -> Receipt:
+    return Receipt(
+        plan=PLAN,
+        results=tuple(
+            EntityResult(Entity(user=name), Action.CREATE, result, message)
+            for name, result in zip(NAMES, results, strict=False)
+        ),
+        applied_by="alice",
+        started_at="2026-11-20T09:13:00Z",
+        finished_at="2026-11-20T09:13:01Z",
+        interrupted_by=interrupted_by,
+    )
+
+
+@pytest.mark.parametrize(
+    ("result", "holds", "wrote"),
+    [
+        (Result.APPLIED, True, True),
+        (Result.ALREADY_APPLIED, True, False),
+        (Result.REFUSED, False, False),
+        (Result.UNCONFIRMED, False, True),
+        (Result.UNKNOWN, False, True),
+        (Result.NOT_ATTEMPTED, False, False),
+    ],
+)
+def test_a_result_says_whether_it_holds_and_whether_anything_was_written(
+    result: Result, holds: bool, wrote: bool
+) -> None:
+    assert receipt_of(result).is_complete is holds
+    assert receipt_of(result).wrote_anything is wrote
+
+
+def test_one_entity_that_does_not_hold_makes_it_incomplete() -> None:
+    assert not receipt_of(Result.APPLIED, Result.REFUSED).is_complete
+    assert receipt_of(Result.APPLIED, Result.REFUSED).wrote_anything
+
+
+def test_an_apply_of_nothing_is_complete() -> None:
+    assert receipt_of().is_complete
+    assert not receipt_of().wrote_anything
+
+
+def test_what_was_there_already_is_not_counted_as_done() -> None:
+    receipt = receipt_of(Result.APPLIED, Result.ALREADY_APPLIED, Result.APPLIED)
+    assert receipt.count(Action.CREATE) == 2
+    assert receipt.count(Action.DELETE) == 0
+    assert receipt.tally == {Result.APPLIED: 2, Result.ALREADY_APPLIED: 1}
+
+
+def test_the_document_counts_every_result_and_names_the_plan() -> None:
+    document = receipt_document(receipt_of(*Result))
+    assert document["summary"] == {result.value: 1 for result in Result}
+    assert document["plan_id"] == PLAN.plan_id
+    assert document["complete"] is False
+    assert [item["result"] for item in document["results"]] == [result.value for result in Result]
+    assert {item["message"] for item in document["results"]} == {None}
+
+
+def test_the_digest_covers_everything_else() -> None:
+    document = loads(render_receipt_json(receipt_of(Result.APPLIED)))
+    written = document.pop("digest")
+    assert digest(document) == written
+    document["applied_by"] = "mallory"
+    assert digest(document) != written
+
+
+def test_the_last_line_of_a_complete_apply() -> None:
+    assert render_receipt(receipt_of(Result.APPLIED)) == "Apply complete! Resources: 1 added, 0 changed, 0 destroyed.\n"
+    lines = render_receipt(receipt_of(Result.ALREADY_APPLIED)).splitlines()
+    assert lines == ["Apply complete! Resources: 0 added, 0 changed, 0 destroyed (1 already there)."]
+
+
+def test_the_last_line_of_an_incomplete_apply_counts_what_is_left() -> None:
+    lines = render_receipt(receipt_of(*Result, interrupted_by="SIGINT")).splitlines()
+    assert lines[-1] == (
+        "Apply incomplete! Resources: 1 added, 0 changed, 0 destroyed (1 already there); "
+        "2 failed, 1 unknown, 1 not attempted."
+    )
+    assert "Interrupted by SIGINT." in lines
+    assert "Nothing is rolled back. Run quotaform plan to see what is left." in lines
+
+
+def test_the_words_of_a_broker_cannot_forge_a_line() -> None:
+    receipt = receipt_of(Result.REFUSED, message="no\n::error::forged\x1b[31m")
+    text = render_receipt(receipt)
+    assert 'user=alice refused by the broker: "no\\n::error::forged\\u001b[31m"' in text
+    assert "\x1b" not in text
+    assert "\x1b" not in render_receipt_json(receipt)
+
+
+def test_the_json_is_one_line_per_entity_and_reads_back_as_the_document() -> None:
+    receipt = receipt_of(*Result)
+    text = render_receipt_json(receipt)
+    assert loads(text) == loads(dumps(receipt_document(receipt)))
+    assert len([line for line in text.splitlines() if '"address"' in line]) == len(receipt.results)

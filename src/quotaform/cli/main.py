@@ -84,6 +84,9 @@ def _fail_usage(error: typer.TyperException) -> int:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "quotaform"
     message = getattr(error, "format_message", lambda: str(error))()
+    if message.startswith("Usage:"):  # a group without a command: the help is the message
+        sys.stderr.write(f"{message}\n")
+        return ExitCode.USAGE
     return _fail(f"{message} Try '{command} --help'.", ExitCode.USAGE)
 
 

@@ -1,0 +1,87 @@
+"""What the files say: read on the executors, assembled on the driver."""
+
+from __future__ import annotations
+
+from pickle import dumps, loads
+from typing import TYPE_CHECKING
+
+import pyarrow
+
+from quotaform.app.clock import today
+from quotaform.desired.loader import LoadedFile, Source, assemble, load_file
+from quotaform.desired.report import by_location
+from quotaform.errors import InvalidFilesError
+from quotaform.model.finding import Severity
+from quotaform.spark.schemas import ENTRIES, FILES, SOURCES, arrow_schema, make_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from quotaform.desired.declaration import Profiles
+    from quotaform.model.entry import Desired
+
+
+def read_desired(spark: SparkSession, sources: Sequence[Source], profiles: Profiles) -> Desired:
+    """Read and check what files say, file by file on the executors.
+
+    Raises:
+        InvalidFilesError: Anything is wrong in any of them; all problems at once.
+    """
+    rows = loaded_files(source_files(spark, sources), profiles).orderBy("position").toArrow()
+    # Pickled by `loaded_files` in this application.
+    files: list[LoadedFile] = [loads(content) for content in rows.column("loaded").to_pylist()]  # noqa: S301
+    desired, problems = assemble(files, today())
+    found = by_location([*(problem for file in files for problem in file.problems), *problems])
+    errors = [finding for finding in found if finding.severity is Severity.ERROR]
+    if errors:
+        raise InvalidFilesError(errors)
+    return desired
+
+
+def source_files(spark: SparkSession, sources: Sequence[Source]) -> DataFrame:
+    """Return `schemas.SOURCES` of files that were read."""
+    return make_table(
+        spark,
+        SOURCES,
+        [
+            range(len(sources)),
+            [source.name for source in sources],
+            [source.layer for source in sources],
+            [source.text.encode() if isinstance(source.text, str) else source.text for source in sources],
+        ],
+    )
+
+
+def loaded_files(sources: DataFrame, profiles: Profiles) -> DataFrame:
+    """Return `schemas.FILES`: what each file says, by the same function as everywhere.
+
+    Args:
+        sources: `schemas.SOURCES`.
+        profiles: The profiles of quotaform.yaml.
+    """
+    known = {name: dict(values) for name, values in profiles.items()}
+
+    def load(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        for batch in batches:
+            said = [
+                dumps(load_file(Source(row["name"], row["text"], row["layer"]), known)) for row in batch.to_pylist()
+            ]
+            yield pyarrow.record_batch([batch.column("position"), said], schema=arrow_schema(FILES))
+
+    return sources.mapInArrow(load, FILES).select(*FILES.names)
+
+
+def entries(spark: SparkSession, desired: Desired, cluster: str) -> DataFrame:
+    """Return `schemas.ENTRIES` of a cluster."""
+    return make_table(
+        spark,
+        ENTRIES,
+        [
+            [cluster] * len(desired),
+            [entity.address for entity in desired],
+            [list(entity.parts) for entity in desired],
+            [list(entry.values.items()) for entry in desired.values()],
+        ],
+    )

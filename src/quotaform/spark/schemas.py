@@ -1,0 +1,105 @@
+"""The tables of the Spark engine.
+
+They are long: one row per cluster, entity and quota key. An entity is told by its `entity_key`, which is
+`Entity.address`: canonical, unique and never null. Its names are in `entity`, where null is the default; nothing
+joins on them, since in SQL NULL = NULL is not true.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    BinaryType,
+    DoubleType,
+    IntegerType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
+
+_NAMES: Final = MapType(StringType(), StringType())
+
+FAILURE: Final = StructType(
+    [
+        StructField("kind", StringType()),
+        StructField("message", StringType()),
+        StructField("pickled", BinaryType()),
+    ]
+)
+"""Why a cluster could not be read: the class of the error, its one sentence, and the error itself."""
+
+QUOTAS: Final = StructType(
+    [
+        StructField("cluster", StringType()),
+        StructField("cluster_id", StringType()),
+        StructField("entity_key", StringType()),
+        StructField("entity", _NAMES),
+        StructField("key", StringType()),
+        StructField("value", DoubleType()),
+        StructField("failure", FAILURE),
+    ]
+)
+"""What clusters hold, as the data source `kafka_quotas` reads it.
+
+| cluster | rows |
+| --- | --- |
+| with quotas | one per entity and key |
+| without any | one without an entity |
+| that could not be read | one without an id and an entity, with `failure` |
+"""
+
+SOURCES: Final = StructType(
+    [
+        StructField("position", IntegerType()),
+        StructField("name", StringType()),
+        StructField("layer", StringType()),
+        StructField("text", BinaryType()),
+    ]
+)
+"""The files of quotas.d as they are; `layer` is the cluster that a file is for, null for all."""
+
+FILES: Final = StructType([StructField("position", IntegerType()), StructField("loaded", BinaryType())])
+"""What each file says: a pickled `quotaform.desired.loader.LoadedFile`, problems included."""
+
+ENTRIES: Final = StructType(
+    [
+        StructField("cluster", StringType()),
+        StructField("entity_key", StringType()),
+        StructField("entity", _NAMES),
+        StructField("values", MapType(StringType(), DoubleType())),
+    ]
+)
+"""What the files say of a cluster, one row per declared entity; no values: it must not exist."""
+
+CHANGES: Final = StructType(
+    [
+        StructField("cluster", StringType()),
+        StructField("entity_key", StringType()),
+        StructField("entity", _NAMES),
+        StructField("key", StringType()),
+        StructField("before", DoubleType()),
+        StructField("after", DoubleType()),
+    ]
+)
+"""The rows of a plan; null is no value."""
+
+
+def make_table(spark: SparkSession, schema: StructType, columns: Iterable[Sequence[object]]) -> DataFrame:
+    """Return a DataFrame of values on the driver, given column by column; bit for bit, as Arrow keeps them."""
+    import pyarrow
+
+    return spark.createDataFrame(pyarrow.table(list(columns), schema=arrow_schema(schema)), schema)
+
+
+def arrow_schema(schema: StructType) -> pyarrow.Schema:
+    """Return the schema as Arrow has it."""
+    return to_arrow_schema(schema)

@@ -1,0 +1,169 @@
+"""The data source `kafka_quotas`: the quotas of many clusters, one partition each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import chdir
+from json import dumps, loads
+from pathlib import Path
+from pickle import dumps as pickled
+from pickle import loads as unpickled
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from quotaform.app.repository import open_gateway
+from quotaform.desired.config import Cluster
+from quotaform.errors import InvalidFilesError, QuotaformError
+from quotaform.model.quotas import Quotas
+from quotaform.spark.schemas import QUOTAS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+NAME: Final = "kafka_quotas"
+
+Row = tuple[Any, ...]
+
+
+class KafkaQuotas(DataSource):
+    """Reads the table `schemas.QUOTAS`, one describe-all per cluster, on the executors.
+
+    Options:
+
+    | option | content |
+    | --- | --- |
+    | clusters | a JSON list of objects of `name`, `bootstrap_servers` (a list), `command_config`, `snapshot` (paths) |
+    | directory | what relative paths are relative to; the executor's own directory by default |
+
+    Spark shows options in plans and logs, so credentials never are among them: the properties file that
+    `command_config` names is read where the cluster is read, and must be there. A cluster that cannot be read is a
+    row with a `failure`, so that the others are read nevertheless; see `require_read`.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for `spark.read.format`."""
+        return NAME
+
+    def schema(self) -> StructType:
+        """The columns."""
+        return QUOTAS
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader.
+
+        Raises:
+            ValueError: The options do not name clusters.
+        """
+        return QuotaReader(load_clusters(self.options.get("clusters", "")), self.options.get("directory"))
+
+
+class QuotaReader(DataSourceReader):
+    """Reads clusters, each by itself."""
+
+    def __init__(self, clusters: Sequence[Cluster], directory: str | None) -> None:
+        self.clusters = clusters
+        self.directory = directory
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One per cluster."""
+        return [InputPartition(cluster) for cluster in self.clusters]
+
+    def read(self, partition: InputPartition) -> Iterator[Row]:
+        """Yield the rows of one cluster; runs on an executor, through the same gateway as everywhere."""
+        cluster: Cluster = partition.value
+        try:
+            with _inside(self.directory), open_gateway(cluster) as gateway:
+                cluster_id, quotas = gateway.cluster_id(), gateway.describe()
+        except QuotaformError as error:
+            yield (cluster.name, None, None, None, None, None, _failure(error))
+        else:
+            yield from quota_rows(cluster.name, cluster_id, quotas)
+
+
+def quota_rows(cluster: str, cluster_id: str, quotas: Quotas) -> Iterator[Row]:
+    """Yield what a cluster holds as rows of `schemas.QUOTAS`, in the order of the quotas."""
+    if not quotas:
+        yield (cluster, cluster_id, None, None, None, None, None)
+    for entity, values in quotas.items():
+        address, names = entity.address, entity.names
+        for key, value in values.items():
+            yield (cluster, cluster_id, address, names, key, value, None)
+
+
+def read_clusters(spark: SparkSession, clusters: Iterable[Cluster]) -> DataFrame:
+    """Return `schemas.QUOTAS` of clusters, not read yet."""
+    spark.dataSource.register(KafkaQuotas)
+    options = {"clusters": dump_clusters(clusters), "directory": str(Path.cwd())}
+    return spark.read.format(NAME).options(**options).load()
+
+
+def require_read(failure: Mapping[str, Any] | None) -> None:
+    """Raise what kept a cluster from being read, as it was raised where that was tried.
+
+    Args:
+        failure: The `failure` of a row.
+
+    Raises:
+        QuotaformError: There was something.
+    """
+    if failure is not None:
+        kind, arguments = unpickled(failure["pickled"])  # noqa: S301 (written by `_failure` in this application)
+        raise kind(*arguments)
+
+
+def _failure(error: QuotaformError) -> Row:
+    arguments = (error.problems,) if isinstance(error, InvalidFilesError) else error.args
+    return (type(error).__name__, str(error), pickled((type(error), arguments)))
+
+
+def dump_clusters(clusters: Iterable[Cluster]) -> str:
+    """Return the option `clusters`: where they are, and no credentials."""
+    return dumps(
+        [
+            {
+                "name": cluster.name,
+                "bootstrap_servers": cluster.bootstrap_servers,
+                "command_config": None if cluster.command_config is None else str(cluster.command_config),
+                "snapshot": None if cluster.snapshot is None else str(cluster.snapshot),
+            }
+            for cluster in clusters
+        ]
+    )
+
+
+def load_clusters(text: str) -> list[Cluster]:
+    """Read the option `clusters`.
+
+    Raises:
+        ValueError: It does not name clusters.
+    """
+    try:
+        return [
+            Cluster(
+                name=item["name"],
+                bootstrap_servers=tuple(item.get("bootstrap_servers") or ()),
+                command_config=_path(item.get("command_config")),
+                snapshot=_path(item.get("snapshot")),
+            )
+            for item in loads(text)
+        ]
+    except (KeyError, TypeError, AttributeError, ValueError):
+        raise ValueError(
+            f"{NAME}: the option clusters must be a JSON list of objects with name and bootstrap_servers or snapshot"
+        ) from None
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text)
+
+
+def _inside(directory: str | None) -> chdir[str]:
+    """Let relative paths, also those in properties files, mean what they mean to the driver; messages keep them.
+
+    Where executors have files of their own the driver's directory may not be there; then it is the executor's.
+    """
+    return chdir(directory if directory and Path(directory).is_dir() else os.curdir)

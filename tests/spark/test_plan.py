@@ -1,0 +1,183 @@
+"""Both engines make one plan file, byte for byte, or fail with one message."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quotaform.cluster.snapshot import Snapshot, dump_snapshot
+from quotaform.core.scope import ALL, Selection
+from quotaform.model.entity import Entity
+from quotaform.model.quotas import Quotas, Values
+from quotaform.spark.plan import plan_cluster
+from tests.builder import CONSUMER, PRODUCER, REQUEST
+from tests.spark.engine import by_local, by_spark, request_for
+from tests.spark.test_change import LIVE, NAMES
+from tests.strategies import ENTITIES, values_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+@pytest.fixture(autouse=True)
+def _same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795000000")
+
+
+def write_snapshot(path: Path, quotas: Quotas) -> Path:
+    """Write what a cluster holds."""
+    text = dump_snapshot(
+        Snapshot(cluster_name="lab", cluster_id="3JxQ0v7pT2a", captured_at="2026-11-20T09:12:44Z", quotas=quotas)
+    )
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def write_entries(path: Path, entries: list[dict[str, Any]]) -> None:
+    """Write a file of quotas.d; JSON is YAML."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"quotas": entries}, ensure_ascii=False), encoding="utf-8")
+
+
+def entry(entity: Entity, values: Values | None, **more: str) -> dict[str, Any]:
+    """One entry of quotas.d; without values it says that the entity must not exist."""
+    match = {kind: "<default>" if name is None else {"name": name} for kind, name in entity.parts}
+    return {"match": match, **({"state": "absent"} if values is None else {"values": values}), **more}
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> list[list[dict[str, Any]]]:
+    """The entries of several files; now and then an entity is in two of them, which is a problem."""
+    named = ENTITIES | NAMES.map(lambda name: Entity(user=name))
+    entities = draw(st.lists(named, unique=draw(st.sampled_from([True, True, True, False])), max_size=8))
+    said = []
+    for entity in entities:
+        values = draw(values_for(entity) | st.none())
+        more = draw(st.sampled_from([{}, {"owner": "team-a", "reason": "because"}, {"expires": "2026-01-01"}]))
+        said.append(entry(entity, values, **({} if values is None else more)))
+    cut = draw(st.integers(0, len(said)))
+    return [said[:cut], said[cut:]]
+
+
+LIVE_QUOTAS = st.dictionaries(
+    ENTITIES | st.dictionaries(st.sampled_from(["user", "ip", "group"]), NAMES, min_size=1).map(Entity),
+    LIVE,
+    max_size=8,
+)
+SELECTIONS = st.sampled_from([ALL, ALL, Selection(select=("user=a*",)), Selection(exclude=("*default*",))])
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(files=entries(), live=LIVE_QUOTAS, selection=SELECTIONS)
+def test_both_engines_make_the_same_plan_file(
+    tmp_path: Path, files: list[list[dict[str, Any]]], live: Quotas, selection: Selection
+) -> None:
+    for number, said in enumerate(files):
+        write_entries(tmp_path / "quotas.d" / f"{number}.yaml", said)
+    request = request_for(tmp_path, selection, snapshot=write_snapshot(tmp_path / "lab.json", live))
+    assert by_spark(request) == by_local(request)
+
+
+def test_layers_profiles_and_scope_count(tmp_path: Path) -> None:
+    alice, svc = Entity(user="alice"), Entity(user="svc-a")
+    (tmp_path / "quotaform.yaml").write_text(
+        "clusters:\n  lab: {snapshot: lab.json, cluster_id: another}\n  prod: {bootstrap_servers: ['127.0.0.1:1']}\n"
+        "profiles: {gold: {producer_byte_rate: 50MiB/s}}\nscope: {exclude: [{user: svc-*}]}\n",
+        encoding="utf-8",
+    )
+    write_entries(
+        tmp_path / "quotas.d/all.yaml", [entry(alice, {REQUEST: 150}), {"match": {"user": "bob"}, "profile": "gold"}]
+    )
+    write_entries(tmp_path / "quotas.d/lab/more.yaml", [entry(alice, {CONSUMER: "1MiB/s"})])
+    write_entries(tmp_path / "quotas.d/prod/more.yaml", [entry(alice, {PRODUCER: "1MiB/s"})])
+    write_snapshot(tmp_path / "lab.json", {svc: {PRODUCER: 1.0}, alice: {PRODUCER: 5.0}})
+    request = request_for(tmp_path, cluster="lab")
+    plan = plan_cluster(request)
+    assert by_spark(request) == by_local(request)
+    assert [change.entity.address for change in plan.changes] == ["user=alice", "user=bob"]
+    assert plan.changes[0].after == {REQUEST: 150.0, CONSUMER: 1048576.0}
+    assert [(item.entity, item.in_scope) for item in plan.unmanaged] == [(svc, False)]
+    assert not plan.is_applyable
+
+
+@pytest.mark.parametrize("live", [{}, {Entity(user="x"): {PRODUCER: 1.0}}])
+def test_files_that_declare_nothing_plan_nothing(tmp_path: Path, live: Quotas) -> None:
+    write_entries(tmp_path / "quotas.d/none.yaml", [])
+    request = request_for(tmp_path, snapshot=write_snapshot(tmp_path / "lab.json", live))
+    assert by_spark(request) == by_local(request)
+    assert plan_cluster(request).changes == ()
+
+
+def test_a_cluster_without_any_file_of_its_own_is_planned(tmp_path: Path) -> None:
+    (tmp_path / "quotaform.yaml").write_text(
+        "clusters:\n  lab: {snapshot: lab.json}\n  prod: {snapshot: lab.json}\n", encoding="utf-8"
+    )
+    write_entries(tmp_path / "quotas.d/prod/only.yaml", [entry(Entity(user="a"), {PRODUCER: 1})])
+    write_snapshot(tmp_path / "lab.json", {})
+    request = request_for(tmp_path, cluster="lab")
+    assert by_spark(request) == by_local(request)
+
+
+def test_all_problems_of_all_files_are_those_of_the_local_engine(tmp_path: Path) -> None:
+    folder = tmp_path / "quotas.d"
+    write_entries(
+        folder / "b.yaml", [entry(Entity(user="a"), {PRODUCER: "10MiBps"}), entry(Entity(user="twice"), {REQUEST: 1})]
+    )
+    write_entries(
+        folder / "a.yaml",
+        [entry(Entity(user="twice"), {REQUEST: 1}), {"match": {"user": None}, "values": {REQUEST: 1}}],
+    )
+    (folder / "c.yaml").write_text("quotas: [{match: {user: a}\n", encoding="utf-8")
+    (folder / "d.yaml").write_bytes(b"quotas: []\n# \xff\n")
+    (folder / "e.yaml").write_text("quotas:\n- match: {user: 007}\n  valeus: {}\n", encoding="utf-8")
+    request = request_for(tmp_path, snapshot=write_snapshot(tmp_path / "lab.json", {}))
+    kind, code, message = by_spark(request)
+    assert (kind, code, message) == by_local(request)
+    assert (kind, code) == ("InvalidFilesError", 3)
+    assert all(f"{name}.yaml" in message for name in "abcde")
+
+
+def test_a_directory_without_files_is_refused_as_by_the_local_engine(tmp_path: Path) -> None:
+    (tmp_path / "quotas.d").mkdir()
+    request = request_for(tmp_path, snapshot=write_snapshot(tmp_path / "lab.json", {}))
+    assert by_spark(request) == by_local(request)
+    assert by_spark(request)[:2] == ("InvalidFilesError", 3)
+
+
+def test_a_snapshot_that_is_cut_off_is_refused_as_by_the_local_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_entries(tmp_path / "quotas.d/none.yaml", [])
+    write_snapshot(tmp_path / "lab.json", {Entity(user="x"): {PRODUCER: 1.0}}).write_text('{"kind": ', encoding="utf-8")
+    # A relative path: messages must show it as it was given.
+    request = request_for(tmp_path, snapshot=Path("lab.json"))
+    assert by_spark(request) == by_local(request)
+    assert by_spark(request)[:2] == ("InvalidFilesError", 3)
+
+
+def test_a_broker_that_is_down_is_one_sentence(tmp_path: Path) -> None:
+    write_entries(tmp_path / "quotas.d/none.yaml", [])
+    request = request_for(tmp_path, bootstrap_servers="127.0.0.1:1")
+    kind, code, message = by_spark(request)
+    assert (kind, code, message) == by_local(request)
+    assert (kind, code) == ("ConnectError", 1)
+    assert "\n" not in message
+
+
+def test_an_active_session_is_left_open(spark: SparkSession, tmp_path: Path) -> None:
+    write_entries(tmp_path / "quotas.d/none.yaml", [])
+    plan_cluster(request_for(tmp_path, snapshot=write_snapshot(tmp_path / "lab.json", {})))
+    assert spark.sql("SELECT 1").collect() == [(1,)]

@@ -1,0 +1,89 @@
+"""`spark.read.format("kafka_quotas")`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quotaform.desired.config import Cluster
+from quotaform.errors import ConnectError, InvalidFilesError, QuotaformError
+from quotaform.model.entity import Entity
+from quotaform.model.finding import Finding
+from tests.builder import PRODUCER, REQUEST
+from tests.spark.test_plan import write_snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_each_cluster_is_a_partition_and_one_that_is_down_stops_no_other(spark: SparkSession, tmp_path: Path) -> None:
+    from quotaform.spark.source import read_clusters
+
+    both = Entity(user=None, client_id="etl")
+    full = write_snapshot(tmp_path / "full.json", {both: {PRODUCER: 2.0**63, REQUEST: float("nan")}})
+    empty = write_snapshot(tmp_path / "empty.json", {})
+    quotas = read_clusters(
+        spark,
+        [
+            Cluster(name="full", snapshot=full),
+            Cluster(name="down", bootstrap_servers=("127.0.0.1:1",)),
+            Cluster(name="empty", snapshot=empty),
+        ],
+    )
+    assert quotas.rdd.getNumPartitions() == 3
+    rows = {(row.cluster, row.key): row for row in quotas.collect()}
+    assert len(rows) == 4
+    assert rows["full", PRODUCER][:6] == (
+        "full",
+        "3JxQ0v7pT2a",
+        "user=<default>,client-id=etl",
+        {"user": None, "client-id": "etl"},
+        PRODUCER,
+        2.0**63,
+    )
+    assert repr(rows["full", REQUEST].value) == "nan"
+    assert rows["empty", None][:6] == ("empty", "3JxQ0v7pT2a", None, None, None, None)
+    assert rows["down", None].cluster_id is None
+    assert rows["down", None].failure.kind == "ConnectError"
+    assert "127.0.0.1:1" in rows["down", None].failure.message
+
+
+@pytest.mark.parametrize(
+    "error", [ConnectError("down"), InvalidFilesError([Finding(rule="r", message="m"), Finding(rule="s", message="n")])]
+)
+def test_a_failure_is_raised_as_it_was(error: QuotaformError) -> None:
+    from quotaform.spark.source import _failure, require_read
+
+    kind, message, pickled = _failure(error)
+    with pytest.raises(type(error)) as raised:
+        require_read({"kind": kind, "message": message, "pickled": pickled})
+    assert str(raised.value) == str(error)
+    assert vars(raised.value) == vars(error)
+    require_read(None)
+
+
+def test_credentials_are_not_among_the_options(tmp_path: Path) -> None:
+    from quotaform.spark.source import dump_clusters, load_clusters
+
+    secret = tmp_path / "client.properties"
+    secret.write_text("sasl.password=hunter2\n", encoding="utf-8")
+    clusters = [
+        Cluster(name="a", bootstrap_servers=("h:1", "i:2"), command_config=secret),
+        Cluster(name="b", snapshot=secret),
+    ]
+    text = dump_clusters(clusters)
+    assert "hunter2" not in text
+    assert load_clusters(text) == clusters
+
+
+@pytest.mark.parametrize("text", ["", "{}x", "5", '["a"]', '[{"bootstrap_servers": ["a:1"]}]'])
+def test_options_that_name_no_clusters_are_refused(spark: SparkSession, text: str) -> None:
+    from pyspark.errors import PySparkException
+
+    from quotaform.spark.source import KafkaQuotas
+
+    spark.dataSource.register(KafkaQuotas)
+    with pytest.raises(PySparkException, match="the option clusters must be a JSON list"):
+        spark.read.format("kafka_quotas").options(clusters=text).load().collect()

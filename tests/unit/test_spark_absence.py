@@ -1,0 +1,92 @@
+"""Without the extra or a JDK: one sentence; and nothing of Spark is imported before it is needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quotaform.cli.main import run
+from quotaform.errors import EngineError
+from quotaform.spark import session
+from quotaform.spark.java import require_java
+
+MODULES = "java.base@{version}\njava.sql@{version}\n"
+
+
+def make_java(folder: Path, script: str) -> Path:
+    """Make a `java` that says what a script says."""
+    path = folder / "bin" / "java"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return folder
+
+
+def refusal(monkeypatch: pytest.MonkeyPatch, home: Path | None, path: str = "") -> str:
+    """What is said of a Java."""
+    monkeypatch.setenv("PATH", path)
+    if home is None:
+        monkeypatch.delenv("JAVA_HOME", raising=False)
+    else:
+        monkeypatch.setenv("JAVA_HOME", str(home))
+    with pytest.raises(EngineError) as raised:
+        require_java()
+    text = str(raised.value)
+    assert raised.value.exit_code == 1
+    assert "\n" not in text
+    assert text.endswith("install a JDK 17 or newer and put its java on the PATH or set JAVA_HOME.")
+    return text
+
+
+def test_no_java_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "there is no java on the PATH, and JAVA_HOME is not set" in refusal(monkeypatch, None)
+
+
+def test_a_java_home_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert f"cannot run the Java of JAVA_HOME ({tmp_path})" in refusal(monkeypatch, tmp_path)
+
+
+def test_java_11_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    modules = MODULES.format(version="11.0.20") + "jdk.incubator.vector@11.0.20"
+    home = make_java(tmp_path, f"echo '{modules}'")
+    assert f"the Java of JAVA_HOME ({home}) is Java 11.0.20" in refusal(monkeypatch, home)
+
+
+def test_java_8_knows_no_modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    home = make_java(tmp_path, "echo 'Unrecognized option: --list-modules' >&2; exit 1")
+    assert "is older than 17 or does not run" in refusal(monkeypatch, None, str(home / "bin"))
+
+
+def test_a_trimmed_runtime_is_not_enough(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    home = make_java(tmp_path, f"echo '{MODULES.format(version='25.0.2')}'")
+    assert "is a runtime without the module jdk.incubator.vector" in refusal(monkeypatch, home)
+
+
+def test_a_whole_jdk_is_accepted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    modules = MODULES.format(version="17") + "jdk.incubator.vector@17"
+    monkeypatch.setenv("JAVA_HOME", str(make_java(tmp_path, f"echo '{modules}'")))
+    require_java()
+
+
+def test_the_missing_extra_is_one_sentence_and_exit_1(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "quotas.d").mkdir()
+    (tmp_path / "quotas.d/none.yaml").write_text("quotas: []\n", encoding="utf-8")
+    monkeypatch.setattr(session, "find_spec", lambda module: None)
+    code = run(["plan", str(tmp_path), "--snapshot", "lab.json", "--engine", "spark"])
+    shown = capsys.readouterr()
+    assert code == 1
+    assert shown.out == ""
+    assert shown.err == 'quotaform: The Spark engine is not installed; run: pip install "quotaform[spark]".\n'
+
+
+def test_importing_the_package_imports_nothing_of_spark() -> None:
+    script = (
+        "import sys, quotaform.spark, quotaform.spark.plan, quotaform.spark.session\n"
+        "sys.exit(any(name.partition('.')[0] in {'pyspark', 'py4j', 'pyarrow', 'pandas'} for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

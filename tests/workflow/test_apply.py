@@ -1,0 +1,326 @@
+"""`quotaform apply`: approval, what makes it refuse, and that a refusal writes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from quotaform.model.entity import Entity
+from tests.workflow.command import QUOTAFORM, Cluster, Repository, Result, environment
+
+pytestmark = pytest.mark.workflow
+
+MIB = 1048576.0
+
+
+@pytest.fixture
+def ready(repository: Repository, cluster: Cluster) -> Repository:
+    """A repository with a create, an update and a delete to apply, and a plan of them in `plan.json`."""
+    cluster.alter({Entity(user="old"): {"producer_byte_rate": MIB}, Entity(user="b"): {"producer_byte_rate": MIB}})
+    repository.quotas(
+        "  - match: {user: a}\n    values: {producer_byte_rate: 1MiB/s}\n"
+        "  - match: {user: b}\n    values: {producer_byte_rate: 2MiB/s}\n"
+        "  - match: {user: old}\n    state: absent\n"
+    )
+    assert repository("plan", "--out", "plan.json").code == 0
+    return repository
+
+
+def on_terminal(repository: Repository, *arguments: str, answer: str, prompt: str = "Enter a value: ") -> Result:
+    """Run the command on a terminal and type one line when it asks."""
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [QUOTAFORM, *arguments],
+        cwd=repository.path,
+        env=environment(),
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+    )
+    os.close(follower)
+    seen, typed = b"", False
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if select.select([leader], [], [], 0.1)[0]:
+            try:
+                seen += os.read(leader, 65536)
+            except OSError:
+                break
+        if not typed and prompt.encode() in seen:
+            os.write(leader, f"{answer}\n".encode())
+            typed = True
+    os.close(leader)
+    code = process.wait(timeout=10)
+    text = seen.decode().replace("\r\n", "\n")
+    assert "Traceback" not in text
+    return Result(code, text, "")
+
+
+def test_without_a_terminal_nobody_can_say_yes(ready: Repository, cluster: Cluster) -> None:
+    before = cluster.read()
+    for stdin in ("", "yes\n"):
+        refused = ready("apply", stdin=stdin)
+        assert refused.code == 4
+        assert refused.out == ""
+        assert "--auto-approve" in refused.err
+    assert cluster.read() == before
+    assert ready.receipts == []
+
+
+def test_yes_on_a_terminal_applies(ready: Repository, cluster: Cluster) -> None:
+    done = on_terminal(ready, "apply", "--color", "never", answer="yes")
+    assert done.code == 0, done.out
+    assert "Only 'yes' will be accepted to approve." in done.out
+    assert "Nothing is rolled back" in done.out
+    assert done.out.index("Plan: 1 to add, 1 to change, 1 to destroy.") < done.out.index("Enter a value: ")
+    assert "Apply complete! Resources: 1 added, 1 changed, 1 destroyed." in done.out
+    assert cluster.values(user="a") == {"producer_byte_rate": MIB}
+
+
+def test_a_terminal_is_coloured_unless_no_color_is_set(ready: Repository) -> None:
+    assert "\x1b[" in on_terminal(ready, "apply", answer="no").out
+
+
+@pytest.mark.parametrize("answer", ["no", "y", "", "YES", "\x04"])
+def test_any_other_answer_writes_nothing(ready: Repository, cluster: Cluster, answer: str) -> None:
+    before = cluster.read()
+    refused = on_terminal(ready, "apply", answer=answer)
+    assert refused.code == 4
+    assert "not approved; nothing was written" in refused.out
+    assert cluster.read() == before
+    assert ready.receipts == []
+
+
+def test_a_cluster_can_ask_for_its_name(ready: Repository, cluster: Cluster) -> None:
+    before = cluster.read()
+    ready.config(ready.read("quotaform.yaml") + "    confirm: name\n")
+    for arguments in (["apply"], ["apply", "plan.json"]):
+        refused = on_terminal(ready, *arguments, answer="yes")
+        assert refused.code == 4
+        assert "Only 'lab' will be accepted to approve." in refused.out
+        assert cluster.read() == before
+    assert on_terminal(ready, "apply", "plan.json", answer="lab").code == 0
+    assert cluster.values(user="old") == {}
+
+
+def test_nobody_is_asked_when_there_is_nothing_to_do(ready: Repository) -> None:
+    assert ready("apply", "plan.json").code == 0
+    done = on_terminal(ready, "apply", answer="never asked")
+    assert done.code == 0
+    assert "Enter a value" not in done.out
+
+
+def test_the_plan_id_that_was_reviewed_can_be_demanded(ready: Repository, cluster: Cluster) -> None:
+    before = cluster.read()
+    plan_id = json.loads(ready.read("plan.json"))["plan_id"]
+    for arguments in (["plan.json"], ["--auto-approve"]):
+        refused = ready("apply", *arguments, "--expect-plan-id", "sha256:" + "0" * 64)
+        assert refused.code == 5
+        assert plan_id in refused.err
+        assert "nothing was written" in refused.err
+    assert cluster.read() == before
+    assert ready("apply", "--auto-approve", "--expect-plan-id", plan_id).code == 0
+    assert cluster.values(user="a") == {"producer_byte_rate": MIB}
+
+
+def test_a_plan_is_stale_when_somebody_changed_what_it_touches(ready: Repository, cluster: Cluster) -> None:
+    cluster.set({"producer_byte_rate": 7 * MIB}, user="b")
+    before = cluster.read()
+    refused = ready("apply", "plan.json")
+    assert refused.code == 5
+    assert refused.out == ""
+    assert "user=b no longer hold" in refused.err
+    assert "nothing was written: make a new plan" in refused.err
+    assert cluster.read() == before
+    assert ready.receipts == []
+
+
+@pytest.mark.parametrize(
+    ("names", "values"),
+    [
+        ({"user": "a"}, {"producer_byte_rate": 3 * MIB}),
+        ({"user": "b"}, {"producer_byte_rate": None}),
+        ({"user": "b"}, {"consumer_byte_rate": MIB}),
+        ({"user": "old"}, {"request_percentage": 5.0}),
+    ],
+    ids=["created", "removed", "another-key", "deleted-one-has-more"],
+)
+def test_every_kind_of_change_behind_the_plans_back_makes_it_stale(
+    ready: Repository, cluster: Cluster, names: dict[str, str], values: dict[str, float | None]
+) -> None:
+    cluster.set(values, **names)
+    before = cluster.read()
+    refused = ready("apply", "plan.json")
+    assert refused.code == 5
+    assert f"user={names['user']}" in refused.err
+    assert cluster.read() == before
+
+
+def test_a_change_of_something_else_does_not_make_a_plan_stale(ready: Repository, cluster: Cluster) -> None:
+    cluster.set({"producer_byte_rate": 7 * MIB}, user="stranger")
+    assert ready("apply", "plan.json").code == 0
+    assert cluster.values(user="stranger") == {"producer_byte_rate": 7 * MIB}
+
+
+def test_a_plan_that_is_applied_already_is_complete(ready: Repository, cluster: Cluster) -> None:
+    assert ready("apply", "plan.json").code == 0
+    after = cluster.read()
+    again = ready("apply", "plan.json")
+    assert again.code == 0
+    assert again.last == "Apply complete! Resources: 0 added, 0 changed, 0 destroyed (3 already there)."
+    assert cluster.read() == after
+
+
+def test_a_plan_that_is_applied_in_part_is_finished(ready: Repository, cluster: Cluster) -> None:
+    cluster.set({"producer_byte_rate": MIB}, user="a")
+    done = ready("apply", "plan.json")
+    assert done.last == "Apply complete! Resources: 0 added, 1 changed, 1 destroyed (1 already there)."
+    receipt = json.loads(ready.receipts[0].read_text())
+    assert {item["address"]: item["result"] for item in receipt["results"]} == {
+        "user=a": "already-applied",
+        "user=b": "applied",
+        "user=old": "applied",
+    }
+
+
+def test_the_receipt_goes_where_it_is_told(ready: Repository) -> None:
+    done = ready("apply", "plan.json", "--receipt", "ci/receipt.json", "--format", "json")
+    assert done.code == 0
+    assert json.loads(done.out) == json.loads(ready.read("ci/receipt.json"))
+    assert "Receipt: ci/receipt.json" in done.err
+    assert ready.receipts == []
+
+
+@pytest.mark.parametrize("receipt", ["quotas.d", "quotaform.yaml/receipt.json"], ids=["a-folder", "below-a-file"])
+def test_without_a_place_for_the_receipt_nothing_is_written(ready: Repository, cluster: Cluster, receipt: str) -> None:
+    before = cluster.read()
+    refused = ready("apply", "plan.json", "--receipt", receipt)
+    assert refused.code == 1
+    assert refused.out == ""
+    assert receipt in refused.err
+    assert "nothing was done" in refused.err
+    assert cluster.read() == before
+
+
+def edited(find: str, replacement: str) -> Callable[[str], str]:
+    def edit(text: str) -> str:
+        assert find in text
+        return text.replace(find, replacement)
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("edit", "code", "told"),
+    [
+        (edited("1048576", "99999999"), 5, "plan.json was changed after it was written"),
+        (edited('"user=old"', '"user=other"'), 5, "was changed after it was written"),
+        (edited('"applyable": true', '"applyable": false'), 5, "was changed after it was written"),
+        (edited("lab", "prod"), 5, "was changed after it was written"),
+        (lambda text: text[: len(text) // 2], 3, "plan.json is not a whole plan file"),
+        (lambda text: text[:-2], 3, "is not a whole plan file"),
+        (lambda text: "", 3, "is not a whole plan file"),
+        (lambda text: "[]", 3, "is not a plan file"),
+        (lambda text: '{"kind": "quotaform.snapshot"}', 3, "is not a plan file"),
+        (edited('"format_version": "1.0"', '"format_version": "2.0"'), 3, "plan.json has format version '2.0'"),
+        (edited('"format_version": "1.0"', '"format_version": 1'), 3, "has format version"),
+        (lambda text: "[" * 100_000, 3, "is not a whole plan file"),
+    ],
+    ids=[
+        "value", "entity", "flag", "cluster", "half", "last-line", "empty", "list", "kind", "major", "number", "deep"
+    ],
+)  # fmt: skip
+def test_a_plan_file_that_is_not_what_was_written_is_refused(
+    ready: Repository, cluster: Cluster, edit: Callable[[str], str], code: int, told: str
+) -> None:
+    before = cluster.read()
+    ready.write("plan.json", edit(ready.read("plan.json")))
+    for command in ("apply", "show"):
+        refused = ready(command, "plan.json")
+        assert (refused.code, refused.out) == (code, "")
+        assert told in refused.err
+        assert "make" in refused.err or "use the quotaform that wrote it" in refused.err
+    assert cluster.read() == before
+
+
+def test_a_plan_of_a_later_minor_version_is_read(ready: Repository, tmp_path: Path) -> None:
+    from quotaform.core.document import digest
+
+    document = json.loads(ready.read("plan.json"))
+    document.pop("digest")
+    document["format_version"] = "1.7"
+    document["new_in_1_7"] = {"x": 1}
+    ready.write("plan.json", json.dumps({**document, "digest": digest(document)}))
+    assert ready("apply", "plan.json").code == 0
+
+
+def test_a_plan_file_that_is_not_utf8_or_not_there_is_refused(ready: Repository) -> None:
+    ready.write("plan.json", b"\xff\xfe\x00")
+    assert ready("apply", "plan.json").code == 3
+    missing = ready("apply", "nowhere.json")
+    assert (missing.code, missing.out) == (3, "")
+    assert "nowhere.json cannot be read: No such file" in missing.err
+
+
+def test_a_plan_for_another_cluster_is_refused(ready: Repository, cluster: Cluster) -> None:
+    before = cluster.read()
+    other_id = "AAAAAAAAAAAAAAAAAAAAAA"
+    (ready.path / "snapshots").mkdir()
+    ready("snapshot", "--output", "snapshots/lab.json")
+    text = ready.read("snapshots/lab.json").replace(cluster.id, other_id)
+    ready.write("snapshots/lab.json", text)
+    assert ready("plan", "--snapshot", "snapshots/lab.json", "--out", "other.json").code == 0
+    refused = ready("apply", "other.json", "--cluster", "lab")
+    assert refused.code == 5
+    assert f"the plan is for cluster {other_id}, and this is cluster {cluster.id}" in refused.err
+    assert cluster.read() == before
+
+
+def test_a_plan_made_from_a_snapshot_applies_to_its_cluster(ready: Repository, cluster: Cluster) -> None:
+    (ready.path / "snapshots").mkdir()
+    ready("snapshot", "--output", "snapshots/lab.json")
+    ready("plan", "--snapshot", "snapshots/lab.json", "--out", "offline.json")
+    assert ready("apply", "offline.json").code == 0
+    assert cluster.values(user="a") == {"producer_byte_rate": MIB}
+
+
+def test_all_keys_and_shapes_are_written_as_they_are_declared(repository: Repository, cluster: Cluster) -> None:
+    repository.quotas(
+        "  - match: {user: <default>}\n    values: {producer_byte_rate: unlimited, controller_mutation_rate: 0.5/s}\n"
+        "  - match: {client-id: <default>}\n    values: {consumer_byte_rate: 1B/s}\n"
+        "  - match: {user: a}\n    values: {request_percentage: 12.5%}\n"
+        "  - match: {client-id: a}\n    values: {request_percentage: unlimited}\n"
+        "  - match: {user: a, client-id: a}\n    values: {producer_byte_rate: 9007199254740992}\n"
+        "  - match: {user: a, client-id: <default>}\n    values: {producer_byte_rate: 5MB/s}\n"
+        "  - match: {user: <default>, client-id: a}\n    values: {producer_byte_rate: 1GiB/s}\n"
+        "  - match: {user: <default>, client-id: <default>}\n    values: {producer_byte_rate: 1TiB/s}\n"
+        "  - match: {ip: 10.0.0.1}\n    values: {connection_creation_rate: 50/s}\n"
+        "  - match: {ip: <default>}\n    values: {connection_creation_rate: unlimited}\n"
+        '  - match: {user: {name: "<default>"}}\n    values: {producer_byte_rate: 1MiB/s}\n'
+    )
+    done = repository("apply", "--auto-approve")
+    assert done.last == "Apply complete! Resources: 11 added, 0 changed, 0 destroyed."
+    assert cluster.read() == {
+        Entity(user=None): {"producer_byte_rate": 2.0**63, "controller_mutation_rate": 0.5},
+        Entity(client_id=None): {"consumer_byte_rate": 1.0},
+        Entity(user="a"): {"request_percentage": 12.5},
+        Entity(client_id="a"): {"request_percentage": 2147483647.0},
+        Entity(user="a", client_id="a"): {"producer_byte_rate": 2.0**53},
+        Entity(user="a", client_id=None): {"producer_byte_rate": 5e6},
+        Entity(user=None, client_id="a"): {"producer_byte_rate": 2.0**30},
+        Entity(user=None, client_id=None): {"producer_byte_rate": 2.0**40},
+        Entity(ip="10.0.0.1"): {"connection_creation_rate": 50.0},
+        Entity(ip=None): {"connection_creation_rate": 2147483647.0},
+        Entity(user="<default>"): {"producer_byte_rate": MIB},
+    }
+    assert repository("plan", "--detailed-exitcode").code == 0
+    repository.quotas("quotas: []")
+    assert repository("plan", "--detailed-exitcode").code == 0, "what is no longer declared is reported, not removed"

@@ -102,12 +102,11 @@ def _value_problem(types: tuple[str, ...], name: str, value: float) -> tuple[str
     key = QUOTA_KEYS.get(name)
     if key is None:
         return "unknown-key", f"{quote(name)} is not known to this version; it is never touched"
-    is_fitting = key.entity_types.issuperset(types)
-    if is_fitting and is_writable(key, value):
-        return None
-    if not is_fitting and _KNOWN.issuperset(types):
+    if not key.entity_types.issuperset(types) and _KNOWN.issuperset(types):
         fitting = ", ".join(name for name, other in QUOTA_KEYS.items() if other.entity_types.issuperset(types))
         return "misfit-key", f"{name} does not fit this entity, which takes {fitting or 'no key'}; it is left alone"
+    if is_writable(key, value):
+        return None
     text = f"{name} is {plain(value)}, {_reason(key, value)}; the entity is left alone until the files declare it"
     return "nan-value" if isnan(value) else "inexact-value", text
 

@@ -124,7 +124,7 @@ def _type_text(error: Any, name: str, raw: str | None) -> str:
     words = " or ".join(_TYPES[kind] for kind in wanted)
     instance = error.instance
     if instance is None:
-        may_be_empty = error.schema.keys().isdisjoint({"minItems", "minProperties", "required"})
+        may_be_empty = error.schema.keys().isdisjoint({"minItems", "minProperties", "required", "oneOf"})
         empty = _EMPTY.get(wanted[0]) if may_be_empty else None
         remedy = f"write {name}: {empty} if there are none" if empty else "write something or leave it out"
         return f"{name} must be {words}, but nothing is written here; {remedy}"

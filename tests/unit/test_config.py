@@ -1,0 +1,295 @@
+"""quotaform.yaml: what it says, and what is said about its mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from quotaform.core.scope import Pattern, Scope
+from quotaform.desired.config import Cluster, Config, choose_cluster, load_config
+from quotaform.errors import InvalidFilesError, UsageError
+
+MIB = 1048576.0
+
+
+def load(directory: Path, text: str, **environment: str) -> Config:
+    path = directory / "quotaform.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load_config(path, environment)
+
+
+def problems(directory: Path, text: str, **environment: str) -> list[str]:
+    with pytest.raises(InvalidFilesError) as caught:
+        load(directory, text, **environment)
+    return [str(problem).replace(f"{directory.as_posix()}/quotaform.yaml:", "") for problem in caught.value.problems]
+
+
+def test_a_configuration_is_read(tmp_path: Path) -> None:
+    text = """\
+clusters:
+  prod-eu:
+    bootstrap_servers: [b1:9093, "[::1]:9093"]
+    command_config: client-prod.properties
+    cluster_id: 3JxQ0v7pT2aXXXXXXXXXXX
+    confirm: name
+  lab:
+    snapshot: snapshots/lab.json
+profiles: {gold: {producer_byte_rate: 50MiB/s}}
+scope:
+  include: [{user: "svc-*"}, {ip: "10.0.*"}]
+  exclude: [{user: <default>, client-id: etl}]
+prune: report
+"""
+    assert load(tmp_path, text) == Config(
+        clusters={
+            "prod-eu": Cluster(
+                name="prod-eu",
+                bootstrap_servers=("b1:9093", "[::1]:9093"),
+                command_config=tmp_path / "client-prod.properties",
+                cluster_id="3JxQ0v7pT2aXXXXXXXXXXX",
+                confirm="name",
+            ),
+            "lab": Cluster(name="lab", snapshot=tmp_path / "snapshots/lab.json"),
+        },
+        profiles={"gold": {"producer_byte_rate": 50 * MIB}},
+        scope=Scope(
+            include=(Pattern((("user", "svc-*"),)), Pattern((("ip", "10.0.*"),))),
+            exclude=(Pattern((("user", None), ("client-id", "etl"))),),
+        ),
+        prune="report",
+    )
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "{}\n"])
+def test_a_configuration_may_say_nothing(tmp_path: Path, text: str) -> None:
+    assert load(tmp_path, text) == Config()
+
+
+def test_a_missing_file_says_what_to_write(tmp_path: Path) -> None:
+    with pytest.raises(InvalidFilesError) as caught:
+        load_config(tmp_path / "quotaform.yaml")
+    assert str(caught.value.problems[0]).endswith(
+        "error: does not exist; write at least clusters: {local: {bootstrap_servers: [127.0.0.1:9092]}} "
+        "[missing-config]"
+    )
+    assert caught.value.exit_code == 3
+
+
+def test_a_directory_is_no_configuration(tmp_path: Path) -> None:
+    with pytest.raises(InvalidFilesError, match="cannot be read: Is a directory"):
+        load_config(tmp_path)
+
+
+def test_a_path_may_be_absolute(tmp_path: Path) -> None:
+    config = load(tmp_path, "clusters: {a: {snapshot: /srv/a.json}}")
+    assert config.clusters["a"].snapshot == Path("/srv/a.json")
+
+
+def test_variables_are_replaced(tmp_path: Path) -> None:
+    text = """\
+clusters:
+  a:
+    bootstrap_servers: ["${env:SERVERS}", "${env:HOST}:9092"]
+    command_config: ${env:HOST}.properties
+profiles:
+  gold: {producer_byte_rate: "${env:RATE}"}
+"""
+    config = load(tmp_path, text, SERVERS="x:1, y:2", HOST="b", RATE="5MiB/s")
+    assert config.clusters["a"].bootstrap_servers == ("x:1", "y:2", "b:9092")
+    assert config.clusters["a"].command_config == tmp_path / "b.properties"
+    assert config.profiles["gold"] == {"producer_byte_rate": 5 * MIB}
+
+
+SECRET = "s3cr3t\n::error"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            'clusters: {a: {bootstrap_servers: ["${env:SECRET}"]}}',
+            '1:36: error: "${env:SECRET}" is not HOST:PORT, as in broker-1:9092 [bad-server]',
+        ),
+        (
+            'profiles: {gold: {producer_byte_rate: "${env:SECRET}"}}',
+            '1:39: error: producer_byte_rate: "${env:SECRET}" is not a value; '
+            "variables are replaced in quotaform.yaml only, and must hold a value [bad-value]",
+        ),
+        ("prune: ${env:SECRET}", '1:8: error: prune must be report, not "${env:SECRET}" [bad-choice]'),
+        (
+            'clusters: {a: {snapshot: x, confirm: "${env:SECRET}"}}',
+            '1:38: error: confirm must be name, not "${env:SECRET}" [bad-choice]',
+        ),
+        ('scope: "${env:SECRET}"', '1:8: error: scope must be a mapping, not "${env:SECRET}" [wrong-type]'),
+    ],
+)
+def test_what_a_variable_holds_is_never_shown(tmp_path: Path, text: str, said: str) -> None:
+    assert problems(tmp_path, text, SECRET=SECRET) == [said]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "clusters: {a: {snapshot: '${env:NOPE}'}}",
+            ["1:26: error: the environment variable NOPE is not set; set it [unset-variable]"],
+        ),
+        (
+            "clusters: {a: {bootstrap_servers: ['${env:NOPE}:9092']}}",
+            ["1:36: error: the environment variable NOPE is not set; set it [unset-variable]"],
+        ),
+        (
+            "clusters: {a: {snapshot: '$HOME/${HOME}/x'}}",
+            ["1:26: error: only ${env:NAME} is replaced here, and nothing else in ${ } [bad-variable]"],
+        ),
+        (
+            "cluster: {a: {}}",
+            [
+                '1:1: error: unknown field "cluster"; did you mean clusters? '
+                "The fields here are clusters, profiles, scope, prune [unknown-field]"
+            ],
+        ),
+        (
+            "clusters: {a: {snapshot: x, bootstrap_server: [y]}}",
+            [
+                '1:29: error: unknown field "bootstrap_server"; did you mean bootstrap_servers? The fields here are '
+                "bootstrap_servers, command_config, cluster_id, confirm, snapshot [unknown-field]"
+            ],
+        ),
+        (
+            "clusters: {a: {}}",
+            ['1:12: error: the cluster "a" has neither bootstrap_servers nor snapshot; give one of them [bad-cluster]'],
+        ),
+        (
+            "clusters: {a: {snapshot: x, bootstrap_servers: [b:1]}}",
+            ['1:12: error: the cluster "a" has both bootstrap_servers and snapshot; give one of them [bad-cluster]'],
+        ),
+        (
+            "clusters: {a: {snapshot: x, command_config: y}}",
+            ["1:29: error: command_config means nothing beside snapshot; remove it [bad-cluster]"],
+        ),
+        (
+            "clusters: {a: {bootstrap_servers: b:9092}}",
+            ['1:35: error: bootstrap_servers must be a list, not "b:9092" [wrong-type]'],
+        ),
+        (
+            "clusters: {a: {bootstrap_servers: []}}",
+            ["1:35: error: bootstrap_servers must not be empty [empty-field]"],
+        ),
+        (
+            "clusters: {a: {bootstrap_servers: [b, c:99999, 'd:1,e']}}",
+            [
+                '1:36: error: "b" is not HOST:PORT, as in broker-1:9092 [bad-server]',
+                '1:39: error: "c:99999" is not HOST:PORT, as in broker-1:9092 [bad-server]',
+                '1:48: error: "d:1,e" is not HOST:PORT, as in broker-1:9092 [bad-server]',
+            ],
+        ),
+        (
+            "clusters: {a: {bootstrap_servers: [1:30]}}",
+            ['1:36: error: this must be text, and YAML reads 1:30 as a sexagesimal number; write "1:30" [wrong-type]'],
+        ),
+        (
+            "clusters: {a b: {snapshot: x}}",
+            [
+                '1:12: error: the cluster name "a b" must be made of letters, digits, dots, dashes and underscores '
+                "[bad-name]"
+            ],
+        ),
+        (
+            "clusters: {a: }",
+            [
+                "1:15: error: a must be a mapping, but nothing is written here; write something or leave it out "
+                "[wrong-type]"
+            ],
+        ),
+        (
+            "profiles: {gold: {producer_byte_rates: 1, consumer_byte_rate: 10MiBps}}",
+            [
+                '1:19: error: unknown quota key "producer_byte_rates"; did you mean producer_byte_rate? The keys are '
+                "producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate, "
+                "connection_creation_rate [unknown-key]",
+                '1:63: error: consumer_byte_rate: "10MiBps" has no unit of consumer_byte_rate; '
+                "did you mean 10MiB/s? [bad-value]",
+            ],
+        ),
+        ("profiles: {gold: {}}", ["1:18: error: gold must not be empty [empty-field]"]),
+        (
+            "scope: {include: [{user: 007}, {user: 5}]}",
+            [
+                '1:26: error: this must be text, and YAML reads 007 as an octal number; write "007" [wrong-type]',
+                '1:39: error: user must be text, and YAML reads 5 as a number; write "5" [wrong-type]',
+            ],
+        ),
+        ("scope: {include: []}", ["1:18: error: include must not be empty [empty-field]"]),
+        (
+            "scope: {exclude: [{users: a}]}",
+            [
+                '1:20: error: unknown field "users"; did you mean user? The fields here are user, client-id, ip '
+                "[unknown-field]"
+            ],
+        ),
+        (
+            "prune: removed",
+            [
+                "1:8: error: prune: removed is not enforced by this version of quotaform; "
+                "write prune: report, or remove it [unsupported]"
+            ],
+        ),
+        (
+            "prune: scope",
+            [
+                "1:8: error: prune: scope is not enforced by this version of quotaform; "
+                "write prune: report, or remove it [unsupported]"
+            ],
+        ),
+        ("prune: reprot", ['1:8: error: prune must be report, not "reprot"; did you mean report? [bad-choice]']),
+        (
+            "protect: []\nguards: {}\npolicies: []\n",
+            [
+                "1:1: error: protect is not enforced by this version of quotaform; remove it [unsupported]",
+                "2:1: error: guards is not enforced by this version of quotaform; remove it [unsupported]",
+                "3:1: error: policies is not enforced by this version of quotaform; remove it [unsupported]",
+            ],
+        ),
+        ("prune: report\nprune: report\n", ['2:1: error: the key "prune" is written twice; it is also at 1:1']),
+        ("- a\n", ["1:1: error: the file must be a mapping, not a list [wrong-type]"]),
+        ("a: [\n", ["2:1: error: not valid YAML: did not find expected node content while parsing a flow node"]),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, said: list[str]) -> None:
+    found = problems(tmp_path, text)
+    assert len(found) == len(said)
+    assert all(line.startswith(start) for line, start in zip(found, said, strict=True)), found
+
+
+def test_all_problems_are_found_in_one_run_sorted_by_place(tmp_path: Path) -> None:
+    text = "guards: {}\nclusters: {a: {}}\nprune: scope\nclustrs: {}\n"
+    assert [line.split(" ")[0] for line in problems(tmp_path, text)] == ["1:1:", "2:12:", "3:8:", "4:1:"]
+
+
+TWO = Config(clusters={"prod": Cluster(name="prod"), "lab": Cluster(name="lab")})
+
+
+def test_a_cluster_is_chosen_by_name() -> None:
+    assert choose_cluster(TWO, "lab").name == "lab"
+
+
+def test_the_only_cluster_needs_no_name() -> None:
+    assert choose_cluster(Config(clusters={"prod": Cluster(name="prod")}), None).name == "prod"
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "said"),
+    [
+        (TWO, None, "quotaform.yaml names several clusters (prod, lab); choose one with --cluster"),
+        (Config(), None, "quotaform.yaml names no cluster; write one there"),
+        (TWO, "prdo", 'unknown cluster "prdo"; did you mean prod? The clusters are prod, lab'),
+        (TWO, "x\n", 'unknown cluster "x\\n"; quotaform.yaml does not name it. The clusters are prod, lab'),
+        (Config(), "x", 'unknown cluster "x"; quotaform.yaml does not name it.'),
+    ],
+)
+def test_no_clear_choice_names_the_clusters(config: Config, name: str | None, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        choose_cluster(config, name)
+    assert str(caught.value) == said

@@ -1,0 +1,176 @@
+"""YAML as plain values: what is read, what is bounded, and where things are."""
+
+from __future__ import annotations
+
+import time
+from decimal import Decimal
+from typing import Any
+
+import pytest
+import yaml
+
+from quotaform.desired.document import MAX_DEPTH, UnclearError, read_document
+from quotaform.desired.scalar import Oddity, is_text
+
+
+def said(text: str) -> list[str]:
+    return [str(problem) for problem in read_document("f.yaml", text, detailed=True).problems]
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("a", "a"),
+        ("5", 5),
+        ("-5", -5),
+        ("0", 0),
+        ("1.5", Decimal("1.5")),
+        ("1e6", Decimal("1e6")),
+        (".5", Decimal("0.5")),
+        ("10MiB/s", "10MiB/s"),
+        ("10.0.0.1", "10.0.0.1"),
+        ("-", None),
+        ("null", None),
+        ("~", None),
+        ("", None),
+        ("yes", True),
+        ("Off", False),
+        ("true", True),
+        ("y", "y"),
+        ('"5"', "5"),
+        ("'yes'", "yes"),
+        ("! 5", "5"),
+        ("!!str 5", "5"),
+        ("<default>", "<default>"),
+        ("2026-12-31", "2026-12-31"),
+        ("007", "007"),
+        ("9" * 400, "9" * 400),
+    ],
+)
+def test_a_scalar_is_read(written: str, value: Any) -> None:
+    text = f"a: {written}\n" if written != "-" else "a:\n"
+    root = read_document("f.yaml", text).root
+    assert root == {"a": value}
+    assert type(root["a"]) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("written", "oddity"),
+    [
+        ("2026-12-31", Oddity.DATE),
+        ("2026-12-31 10:00:00", Oddity.DATE),
+        ("007", Oddity.OCTAL),
+        ("0o17", Oddity.OCTAL),
+        ("08", Oddity.NUMBER),
+        ("+5", Oddity.NUMBER),
+        ("0x1F", Oddity.HEXADECIMAL),
+        ("0b1", Oddity.BINARY),
+        ("1_000", Oddity.UNDERSCORED),
+        ("1:30", Oddity.SEXAGESIMAL),
+        (".inf", Oddity.INFINITE),
+        (".NaN", Oddity.INFINITE),
+        ("1e5", None),
+        ("a", None),
+    ],
+)
+def test_what_another_reader_takes_for_something_else_is_known(written: str, oddity: Oddity | None) -> None:
+    document = read_document("f.yaml", f"a: {written}\nb: [x, {written}]\n")
+    root: Any = document.root
+    assert document.odd.get((id(root), "a")) == oddity
+    assert document.odd.get((id(root["b"]), 1)) == oddity
+    assert is_text(written) == (written == "a")
+
+
+def test_values_are_those_of_pyyaml_for_a_file_that_both_read_alike() -> None:
+    text = 'a: &x [1, b, {c: "d", e: [~, true]}]\nf: *x\ng: {<<: {h: 1, i: 2}, i: 3}\n"j k": |\n  l\n  m\n'
+    assert read_document("f.yaml", text).root == yaml.safe_load(text)
+
+
+def test_a_place_is_known_for_every_key_and_value() -> None:
+    document = read_document("f.yaml", "# é\na:\n  - b: {c: 007}\n  - [d]\n", detailed=True)
+    place = document.locate(("a", 0, "b", "c"))
+    assert (str(place.key), str(place.value), place.text) == ("f.yaml:3:9", "f.yaml:3:12", "007")
+    assert str(document.locate(("a", 1, 0)).value) == "f.yaml:4:6"
+    assert str(document.locate(()).value) == "f.yaml:1:1"
+
+
+def test_columns_count_characters_and_not_bytes() -> None:
+    document = read_document("f.yaml", '{"😀é": a}', detailed=True)
+    assert str(document.locate(("😀é",)).value) == "f.yaml:1:8"
+
+
+def test_the_first_reading_stops_at_the_first_problem() -> None:
+    with pytest.raises(UnclearError):
+        read_document("f.yaml", "a: 1\na: 2\n")
+
+
+def test_of_a_key_that_is_written_twice_the_first_counts() -> None:
+    document = read_document("f.yaml", "a: {b: 1}\na: {b: 2, b: 3}\n", detailed=True)
+    assert document.root == {"a": {"b": 1}}
+    assert len(document.problems) == 2
+
+
+def test_an_alias_may_be_a_key() -> None:
+    assert read_document("f.yaml", "- &a x\n- {*a : 1}\n").root == ["x", {"x": 1}]
+
+
+def test_a_wide_file_of_aliases_is_no_bomb() -> None:
+    text = "a: &a {b: 1, c: 2}\nd:\n" + "  - *a\n" * 50_000
+    root: Any = read_document("f.yaml", text).root
+    assert len(root["d"]) == 50_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
+        + "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30)),
+        "a: &a {" + ", ".join(f"k{n}: 1" for n in range(1000)) + "}\nb:\n" + "  - <<: *a\n" * 5000,
+    ],
+    ids=["ten to the thirty", "merge keys"],
+)
+def test_a_billion_laughs_are_one_problem_at_once(text: str) -> None:
+    begin = time.perf_counter()
+    (problem,) = said(text)
+    assert "[alias-bomb]" in problem
+    assert time.perf_counter() - begin < 5
+
+
+@pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? "])
+def test_deep_nesting_is_one_problem_at_once(opening: str) -> None:
+    begin = time.perf_counter()
+    (problem,) = said(opening * 100_000)
+    assert "[too-deep]" in problem or "[bad-key]" in problem
+    assert time.perf_counter() - begin < 5
+
+
+def test_aliases_do_not_hide_depth() -> None:
+    lines = ["a0: &a0 []"]
+    lines += [f"a{n}: &a{n} {'[' * 20}*a{n - 1}{']' * 20}" for n in range(1, 6)]
+    (problem,) = said("\n".join(lines))
+    assert problem == f"f.yaml:6:29: error: this is nested more than {MAX_DEPTH} levels deep [too-deep]"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: 1\n---\nb: 2\n", "2:1: error: a second YAML document begins here; a file holds one, "),
+        ("a: !x 1\n", '1:4: error: the tag "!x" means nothing here; write the value without it [yaml-tag]'),
+        ("!x a: 1\n", '1:1: error: the tag "!x" means nothing here; write the value without it [yaml-tag]'),
+        ("a: !!binary x\n", '1:4: error: the tag "tag:yaml.org,2002:binary" means nothing here; '),
+        ("? [a]\n: b\n", "1:3: error: a key must be text, not a mapping or a list; "),
+        ("- &a [b]\n- {*a : 1}\n", "2:4: error: a key must be text, not a mapping or a list; "),
+        ("a: &a {b: *a}\n", "1:11: error: the alias *a is inside of what it points to (line 1) [recursive-alias]"),
+        ("a: *b\n", "1:4: error: the alias *b points to nothing; there is no &b before it [unknown-alias]"),
+        ("a: {<<: b}\n", "1:9: error: << takes a mapping or a list of mappings, as in <<: *name [bad-merge]"),
+        ("a: {<<: [b]}\n", "1:9: error: << takes a mapping or a list of mappings, as in <<: *name [bad-merge]"),
+        ("a: {<<: {}, <<: {}}\n", "1:13: error: the key << is written twice here; "),
+    ],
+)
+def test_a_problem_of_yaml_is_named(text: str, problem: str) -> None:
+    (found,) = said(text)
+    assert found.startswith(f"f.yaml:{problem}")
+
+
+def test_an_anchor_may_be_used_again() -> None:
+    assert read_document("f.yaml", "a: &x 1\nb: *x\nc: &x 2\nd: *x\n").root == {"a": 1, "b": 1, "c": 2, "d": 2}

@@ -1,0 +1,312 @@
+"""What files say: expansion, profiles, layers, expiry, aliases, and files that are no text."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+from datetime import date
+
+import pytest
+
+from quotaform.desired.loader import LoadedFile, Source, assemble, check, load, load_file
+from quotaform.errors import InvalidFilesError
+from quotaform.model.entity import Entity
+from quotaform.model.entry import Desired
+from quotaform.model.finding import Severity
+from quotaform.model.location import Location
+
+TODAY = date(2026, 12, 31)
+MIB = 1048576.0
+GOLD = {"gold": {"producer_byte_rate": 50 * MIB, "consumer_byte_rate": 100 * MIB}}
+
+
+def loaded(*texts: str, layer: str | None = None) -> Desired:
+    """Load common texts, and one more as the layer of a cluster."""
+    sources = [Source(f"{number}.yaml", text) for number, text in enumerate(texts, start=1)]
+    if layer is not None:
+        sources.append(Source("prod/1.yaml", layer, "prod"))
+    return load(sources, GOLD, TODAY)
+
+
+def problems(*sources: Source) -> list[str]:
+    with pytest.raises(InvalidFilesError) as caught:
+        load(sources, GOLD, TODAY)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_an_entry_keeps_its_values_its_place_and_its_metadata() -> None:
+    text = """\
+# a comment
+quotas:
+  - match: {user: svc-orders}
+    values: {producer_byte_rate: 20MiB/s, request_percentage: 150%}
+    owner: team-orders
+    reason: checkout traffic
+"""
+    entry = loaded(text)[Entity(user="svc-orders")]
+    assert entry.values == {"producer_byte_rate": 20 * MIB, "request_percentage": 150.0}
+    assert entry.location == Location("1.yaml", 3, 5)
+    assert (entry.owner, entry.reason, entry.absent) == ("team-orders", "checkout traffic", None)
+
+
+@pytest.mark.parametrize(
+    ("match", "entities"),
+    [
+        ("{user: a}", [Entity(user="a")]),
+        ("{user: <default>}", [Entity(user=None)]),
+        ('{user: "<default>"}', [Entity(user=None)]),
+        ('{user: {name: "<default>"}}', [Entity(user="<default>")]),
+        ("{user: {name: a}}", [Entity(user="a")]),
+        ("{client-id: x, user: a}", [Entity(user="a", client_id="x")]),
+        ("{user: [a, b]}", [Entity(user="a"), Entity(user="b")]),
+        ('{user: [<default>, {name: "<default>"}]}', [Entity(user=None), Entity(user="<default>")]),
+        (
+            "{user: [a, b], client-id: [x, <default>]}",
+            [
+                Entity(user="a", client_id="x"),
+                Entity(user="a", client_id=None),
+                Entity(user="b", client_id="x"),
+                Entity(user="b", client_id=None),
+            ],
+        ),
+        ('{user: "007"}', [Entity(user="007")]),
+        ("{user: !!str 007}", [Entity(user="007")]),
+        ('{user: "yes"}', [Entity(user="yes")]),
+        ("{user: y}", [Entity(user="y")]),
+        ("{user: CN=a}", [Entity(user="CN=a")]),
+        ("{user: 10.0.0.1}", [Entity(user="10.0.0.1")]),
+        ('{user: "a\\tb"}', [Entity(user="a\tb")]),
+    ],
+)
+def test_a_match_names_its_entities(match: str, entities: list[Entity]) -> None:
+    text = f"quotas:\n  - match: {match}\n    values: {{producer_byte_rate: 1}}\n"
+    assert list(loaded(text)) == entities
+
+
+@pytest.mark.parametrize(
+    ("match", "entity"),
+    [
+        ("{ip: 10.0.0.1}", Entity(ip="10.0.0.1")),
+        ('{ip: "::1"}', Entity(ip="::1")),
+        ("{ip: <default>}", Entity(ip=None)),
+    ],
+)
+def test_an_ip_takes_connections(match: str, entity: Entity) -> None:
+    text = f"quotas:\n  - match: {match}\n    values: {{connection_creation_rate: 50/s}}\n"
+    assert loaded(text)[entity].values == {"connection_creation_rate": 50.0}
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [("5", 5.0), ('"5"', 5.0), ("1.5e3", 1500.0), ("1e6", 1e6), ("2.0", 2.0), ("unlimited", 2.0**63), ("5 kB/s", 5e3)],
+)
+def test_a_number_is_a_value_however_it_is_written(written: str, value: float) -> None:
+    text = f"quotas:\n  - match: {{user: a}}\n    values: {{producer_byte_rate: {written}}}\n"
+    assert loaded(text)[Entity(user="a")].values == {"producer_byte_rate": value}
+
+
+def test_values_beside_a_profile_override_it_key_by_key() -> None:
+    text = "quotas:\n  - match: {user: a}\n    profile: gold\n    values: {producer_byte_rate: 1MiB/s}\n"
+    assert loaded(text)[Entity(user="a")].values == {"producer_byte_rate": MIB, "consumer_byte_rate": 100 * MIB}
+
+
+def test_a_tombstone_has_no_values_and_says_why() -> None:
+    entry = loaded("quotas:\n  - match: {user: a}\n    state: absent\n")[Entity(user="a")]
+    assert (entry.values, entry.absent) == ({}, "state: absent")
+
+
+@pytest.mark.parametrize(
+    ("expires", "absent"),
+    [("2026-12-30", "expired 2026-12-30"), ("2026-12-31", "expired 2026-12-31"), ("2027-01-01", None)],
+)
+def test_an_entry_counts_as_absent_from_the_day_on_which_it_expires(expires: str, absent: str | None) -> None:
+    text = f"quotas:\n  - match: {{user: a}}\n    profile: gold\n    expires: {expires}\n"
+    entry = loaded(text)[Entity(user="a")]
+    assert entry.absent == absent
+    assert bool(entry.values) == (absent is None)
+
+
+def test_an_expired_entry_is_worth_a_note() -> None:
+    text = "quotas:\n  - match: {user: a}\n    profile: gold\n    expires: 2026-01-01\n"
+    _, findings = check([Source("f.yaml", text)], GOLD, TODAY)
+    assert [str(finding) for finding in findings] == [
+        "f.yaml:2:5: note: user=a has expired 2026-01-01, so it counts as state: absent; remove it when it is gone "
+        "[expired]"
+    ]
+
+
+COMMON = """\
+quotas:
+  - match: {user: a}
+    values: {producer_byte_rate: 1, consumer_byte_rate: 2}
+    owner: common
+    reason: why
+"""
+
+
+def test_the_layer_of_a_cluster_is_merged_key_by_key() -> None:
+    above = "quotas:\n  - match: {user: a}\n    values: {consumer_byte_rate: 3}\n    owner: prod\n"
+    entry = loaded(COMMON, layer=above)[Entity(user="a")]
+    assert entry.values == {"producer_byte_rate": 1.0, "consumer_byte_rate": 3.0}
+    assert (entry.owner, entry.reason) == ("prod", "why")
+    assert entry.location == Location("prod/1.yaml", 2, 5)
+
+
+def test_absent_in_the_layer_of_a_cluster_removes_the_common_entry() -> None:
+    entry = loaded(COMMON, layer="quotas:\n  - match: {user: a}\n    state: absent\n")[Entity(user="a")]
+    assert (entry.values, entry.absent) == ({}, "state: absent")
+
+
+def test_values_in_the_layer_of_a_cluster_bring_back_what_is_absent_elsewhere() -> None:
+    common = "quotas:\n  - match: {user: a}\n    state: absent\n"
+    above = "quotas:\n  - match: {user: a}\n    values: {consumer_byte_rate: 3}\n"
+    entry = loaded(common, layer=above)[Entity(user="a")]
+    assert (entry.values, entry.absent) == ({"consumer_byte_rate": 3.0}, None)
+
+
+def test_the_order_of_layers_does_not_depend_on_the_order_of_sources() -> None:
+    above = Source("prod/1.yaml", "quotas:\n  - match: {user: a}\n    values: {consumer_byte_rate: 3}\n", "prod")
+    desired = load([above, Source("1.yaml", COMMON)], {}, TODAY)
+    assert desired[Entity(user="a")].values == {"producer_byte_rate": 1.0, "consumer_byte_rate": 3.0}
+
+
+def test_an_entity_twice_in_a_layer_names_both_places() -> None:
+    assert problems(Source("a.yaml", COMMON), Source("b.yaml", COMMON)) == [
+        "b.yaml:2:5: error: user=a is declared twice; it is also at a.yaml:2:5. Keep one of the two [duplicate-entity]"
+    ]
+
+
+def test_a_literal_default_is_not_the_default() -> None:
+    text = """\
+quotas:
+  - match: {user: <default>}
+    values: {producer_byte_rate: 1}
+  - match: {user: {name: "<default>"}}
+    values: {producer_byte_rate: 2}
+"""
+    assert [entry.values["producer_byte_rate"] for entry in loaded(text).values()] == [1.0, 2.0]
+
+
+def test_all_problems_of_all_files_are_found_in_one_run_sorted_by_place() -> None:
+    one = "quotas:\n  - match: {user: 007}\n    values: {producer_byte_rat: 1}\n"
+    two = "quotas: [\n"
+    found = problems(Source("b.yaml", one), Source("a.yaml", two), Source("c.yaml", b"\xff"))
+    assert [line.split(" ")[0] for line in found] == ["a.yaml:2:1:", "b.yaml:2:19:", "b.yaml:3:14:", "c.yaml:1:"]
+
+
+def test_the_error_counts_its_problems() -> None:
+    with pytest.raises(InvalidFilesError, match=r"1 problem found; nothing was sent to any cluster\.$"):
+        load([Source("f.yaml", "quotas: 5")], {}, TODAY)
+
+
+def test_anchors_and_merge_keys_work() -> None:
+    text = """\
+quotas:
+  - match: {user: a}
+    values: &small {producer_byte_rate: 1, consumer_byte_rate: 2}
+  - match: {user: b}
+    values: *small
+  - match: {user: c}
+    values: {<<: *small, consumer_byte_rate: 3}
+  - &entry
+    match: {user: d}
+    values: {request_percentage: &half 50%}
+    owner: x
+  - <<: *entry
+    match: {user: e}
+  - match: {user: f}
+    values: {<<: [{request_percentage: *half}, *small]}
+"""
+    values = {entity.address: entry.values for entity, entry in loaded(text).items()}
+    assert values == {
+        "user=a": {"producer_byte_rate": 1.0, "consumer_byte_rate": 2.0},
+        "user=b": {"producer_byte_rate": 1.0, "consumer_byte_rate": 2.0},
+        "user=c": {"producer_byte_rate": 1.0, "consumer_byte_rate": 3.0},
+        "user=d": {"request_percentage": 50.0},
+        "user=e": {"request_percentage": 50.0},
+        "user=f": {"request_percentage": 50.0, "producer_byte_rate": 1.0, "consumer_byte_rate": 2.0},
+    }
+
+
+def test_a_problem_in_what_was_merged_is_named_where_it_is_written() -> None:
+    text = "quotas:\n  - match: {user: a}\n    values:\n      <<: {producer_byte_rate: 007}\n"
+    assert problems(Source("f.yaml", text)) == [
+        "f.yaml:4:32: error: user=a producer_byte_rate: 007 is an octal number to some readers of YAML; "
+        "write it in plain digits [bad-value]"
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "quotas: []\n", b"\xef\xbb\xbfquotas: []\n"])
+def test_a_file_may_say_nothing(text: str | bytes) -> None:
+    assert load([Source("f.yaml", text)], {}, TODAY) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"quotas: []\n# \xe9\n", "f.yaml:2: error: byte 14 is not UTF-8; save the file as UTF-8 [not-utf8]"),
+        ("quotas: []\n".encode("utf-16"), "f.yaml: error: this is UTF-16; save the file as UTF-8 [not-utf8]"),
+        (
+            "# \ud800",
+            "f.yaml:1: error: character 3 is half of a surrogate pair, which no file can hold [not-utf8]",
+        ),
+        (
+            'quotas: "é\x1b"\n',
+            'f.yaml:1:11: error: the character U+001B must not stand in a file; write it as "\\u001B", '
+            "in double quotes [yaml-syntax]",
+        ),
+    ],
+)
+def test_a_file_that_is_no_text_says_where(text: str | bytes, said: str) -> None:
+    assert problems(Source("f.yaml", text)) == [said]
+
+
+def test_a_name_that_kafka_cannot_carry_is_refused() -> None:
+    text = f"quotas:\n  - match: {{user: {'å' * 20_000}}}\n    values: {{producer_byte_rate: 1}}\n"
+    assert problems(Source("f.yaml", text)) == [
+        "f.yaml:2:19: error: this user name has 40000 bytes; Kafka's protocol carries at most 32767 [bad-name]"
+    ]
+    longest = f"quotas:\n  - match: {{user: {'a' * 32_767}}}\n    values: {{producer_byte_rate: 1}}\n"
+    assert len(loaded(longest)) == 1
+
+
+def test_lists_that_multiply_are_bounded() -> None:
+    names = ", ".join(f"n{number}" for number in range(1001))
+    text = f"quotas:\n  - match: {{user: [{names}], client-id: [{names}]}}\n    profile: gold\n"
+    assert problems(Source("f.yaml", text)) == [
+        "f.yaml:2:19: error: the lists of this file make more than 1000000 entities; write fewer [too-many-entities]"
+    ]
+
+
+def test_a_file_is_loaded_anywhere_and_carried_back() -> None:
+    file = load_file(Source("f.yaml", COMMON, "prod"), {})
+    carried: LoadedFile = pickle.loads(pickle.dumps(file))  # noqa: S301
+    assert carried == file
+    desired, found = assemble([carried], TODAY)
+    assert (list(desired), found) == ([Entity(user="a")], [])
+
+
+def test_what_can_be_made_of_the_rest_is_returned_with_the_problems() -> None:
+    text = "quotas:\n  - match: {user: 007}\n    profile: gold\n  - match: {user: b}\n    profile: gold\n"
+    desired, findings = check([Source("f.yaml", text)], GOLD, TODAY)
+    assert list(desired) == [Entity(user="b")]
+    assert [finding.severity for finding in findings] == [Severity.ERROR]
+
+
+def test_equal_values_are_kept_once() -> None:
+    text = "quotas:\n  - match: {user: a}\n    profile: gold\n  - match: {user: b}\n    profile: gold\n"
+    one, two = loaded(text).values()
+    assert one.values is two.values
+
+
+def test_garbage_collection_is_as_it_was_before() -> None:
+    assert gc.isenabled()
+    with pytest.raises(InvalidFilesError):
+        load([Source("f.yaml", "quotas: 5")], {}, TODAY)
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        load([], {}, TODAY)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

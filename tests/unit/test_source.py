@@ -1,0 +1,104 @@
+"""Which files of a quotas directory count, and that nothing in it is ignored in silence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from quotaform.desired.source import Source, read_sources
+from quotaform.errors import InvalidFilesError
+
+
+def make(directory: Path, *names: str) -> Path:
+    for name in names:
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"# {name}\n", encoding="utf-8")
+    return directory
+
+
+def problems(directory: Path, *clusters: str, cluster: str | None = None) -> list[str]:
+    with pytest.raises(InvalidFilesError) as caught:
+        read_sources(directory, cluster, clusters)
+    return [str(problem).replace(f"{directory.as_posix()}", "DIR") for problem in caught.value.problems]
+
+
+def test_the_common_files_and_those_of_the_cluster_are_read_in_order(tmp_path: Path) -> None:
+    make(tmp_path, "b.yaml", "a.yml", "prod/c.yaml", "lab/d.yaml", ".hidden.yaml", ".git/x.yaml", "README.md")
+    read = read_sources(tmp_path, "prod", ["prod", "lab"])
+    assert [(Path(source.name).name, source.layer) for source in read] == [
+        ("a.yml", None),
+        ("b.yaml", None),
+        ("c.yaml", "prod"),
+    ]
+    assert read[0] == Source((tmp_path / "a.yml").as_posix(), b"# a.yml\n", None)
+
+
+def test_without_a_cluster_the_common_files_are_read(tmp_path: Path) -> None:
+    make(tmp_path, "a.yaml", "prod/c.yaml")
+    assert [source.layer for source in read_sources(tmp_path, None, ["prod"])] == [None]
+
+
+def test_a_cluster_needs_no_folder(tmp_path: Path) -> None:
+    assert len(read_sources(make(tmp_path, "a.yaml"), "prod", ["prod"])) == 1
+
+
+def test_common_files_are_not_needed(tmp_path: Path) -> None:
+    make(tmp_path, "prod/c.yaml")
+    assert [source.layer for source in read_sources(tmp_path, "prod", ["prod", "lab"])] == ["prod"]
+    assert read_sources(tmp_path, "lab", ["prod", "lab"]) == []
+
+
+def test_a_folder_that_is_no_cluster_is_a_problem(tmp_path: Path) -> None:
+    make(tmp_path, "a.yaml", "prdo/c.yaml")
+    assert problems(tmp_path, "prod", "lab") == [
+        'DIR/prdo: error: the folder "prdo" is not the name of a cluster and would be ignored; did you mean prod? '
+        "the clusters are lab, prod [unknown-cluster]"
+    ]
+    assert problems(tmp_path) == [
+        'DIR/prdo: error: the folder "prdo" is not the name of a cluster and would be ignored; '
+        "quotaform.yaml names no cluster [unknown-cluster]"
+    ]
+
+
+def test_a_folder_in_the_folder_of_a_cluster_is_a_problem(tmp_path: Path) -> None:
+    make(tmp_path, "a.yaml", "prod/team/c.yaml")
+    assert problems(tmp_path, "prod") == [
+        "DIR/prod/team: error: a folder inside of a cluster's folder is not read; move its files up [nested-directory]"
+    ]
+
+
+def test_a_directory_that_is_missing_is_a_problem(tmp_path: Path) -> None:
+    assert problems(tmp_path / "quotas.d") == [
+        "DIR: error: the quotas directory does not exist; make it, with a file such as "
+        "DIR/defaults.yaml [empty-directory]"
+    ]
+
+
+def test_a_file_instead_of_a_directory_is_a_problem(tmp_path: Path) -> None:
+    assert "is not a directory" in problems(make(tmp_path, "quotas.d") / "quotas.d")[0]
+
+
+@pytest.mark.parametrize("names", [[], ["README.md"], [".hidden.yaml"], ["prod/README.md"]])
+def test_a_directory_without_any_file_is_a_problem(tmp_path: Path, names: list[str]) -> None:
+    assert problems(make(tmp_path, *names), "prod") == [
+        "DIR: error: no YAML file in the quotas directory; write one, such as DIR/defaults.yaml: quotas: [] "
+        "[empty-directory]"
+    ]
+
+
+def test_a_json_file_would_be_ignored_and_is_a_problem(tmp_path: Path) -> None:
+    assert problems(make(tmp_path, "a.json", "b.yaml")) == [
+        "DIR/a.json: error: only .yaml and .yml files are read; JSON is YAML, so rename it [unread-file]"
+    ]
+
+
+def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").symlink_to(tmp_path / "nowhere")
+    assert problems(tmp_path) == ["DIR/a.yaml: error: cannot be read: No such file or directory [unreadable]"]
+
+
+def test_the_name_of_a_file_cannot_forge_a_line(tmp_path: Path) -> None:
+    make(tmp_path, "a\n::error::.yaml")
+    assert read_sources(tmp_path)[0].name.isprintable()

@@ -99,7 +99,7 @@ def _measure(alteration: Alteration, sizes: dict[str, int]) -> int:
 
 def _string_size(alteration: Alteration, text: object, what: str) -> int:
     if not isinstance(text, str):
-        raise ValueError(f"{_address(alteration)}: {what} {text!r} is not a string")
+        raise ValueError(f"{alteration.entity!r:.200}: the {what} {text!r:.100} is not a string")
     try:
         size = len(text.encode())
     except UnicodeEncodeError:

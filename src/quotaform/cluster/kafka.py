@@ -5,7 +5,9 @@ kafka-python is behind `quotaform.cluster.link`, which is imported when a gatewa
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
@@ -123,18 +125,24 @@ class KafkaGateway:
             UnsupportedError: The brokers are older than Kafka 2.6.
             ClusterError: The cluster could not be read.
         """
+        with _without_collection():
+            response = self._ask(_describe_request)
+            require_described(self.name, response.error_code, response.error_message)
+            return read_quotas(response.entries)
+
+    def _ask(self, make_request: MakeRequest) -> Any:
         deadline = monotonic() + self._api_timeout
-        for attempt in range(1, _TRIES + 1):
+        attempt = 1
+        while True:
             try:
-                timeout = max(1.0, min(self._request_timeout, deadline - monotonic()))
-                response = self._link.send(_describe_request, timeout=timeout)
-                break
+                return self._link.send(
+                    make_request, timeout=max(1.0, min(self._request_timeout, deadline - monotonic()))
+                )
             except UnansweredError as error:
                 if attempt == _TRIES or monotonic() >= deadline:
                     raise ClusterError(f"Cannot read the quotas of {self.name}: {error}") from None
-                sleep(0.1 * 2**attempt)
-        require_described(self.name, response.error_code, response.error_message)
-        return read_quotas(response.entries)
+            sleep(0.1 * 2**attempt)
+            attempt += 1
 
     def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, progress: Progress = no_progress
@@ -156,43 +164,36 @@ class KafkaGateway:
     def _alter_chunks(
         self, alterations: Sequence[Alteration], chunks: Sequence[range], validate_only: bool
     ) -> Iterator[tuple[AlterRow, ...]]:
-        stopped: BaseException | None = None
-        for number, indices in enumerate(chunks):
+        for indices in chunks:
             chunk = alterations[indices.start : indices.stop]
-            rest = alterations[indices.stop :]
+            reason, interrupt = "", None
             try:
                 rows = self._alter_one(chunk, validate_only)
             except ClusterError as error:
-                if number == 0:
+                if indices.start == 0:
                     raise
-                rows, rest = (), alterations[indices.start :]
                 reason = f"Not sent: {error}"
-            except Exception:
-                raise
-            except BaseException as error:
-                # Ctrl-C while an answer is awaited: say what is known before it goes on its way.
-                stopped = error
+                rows = rows_of(chunk, Outcome.NOT_SENT, reason)
+            except (KeyboardInterrupt, SystemExit) as error:
+                interrupt, reason = error, "Not sent: interrupted."
                 rows = rows_of(chunk, Outcome.UNKNOWN, "Interrupted while the broker's answer was awaited.")
-                reason = "Not sent: interrupted."
-            else:
-                if not any(row.outcome is Outcome.UNKNOWN for row in rows):
-                    yield rows
-                    continue
+            if not reason and any(row.outcome is Outcome.UNKNOWN for row in rows):
                 reason = "Not sent, because the outcome of an earlier request is unknown."
-            if rows:
-                yield rows
-            if rest:
+            yield rows
+            if not reason:
+                continue
+            if rest := alterations[indices.stop :]:
                 yield rows_of(rest, Outcome.NOT_SENT, reason)
-            break
-        if stopped is not None:
-            raise stopped
+            if interrupt is not None:
+                raise interrupt
+            return
 
     def _alter_one(self, chunk: Sequence[Alteration], validate_only: bool) -> tuple[AlterRow, ...]:
         timeout = max(ALTER_TIMEOUT, self._request_timeout)
         try:
             response = self._link.send(lambda: _alter_request(chunk, validate_only), timeout=timeout)
         except UnansweredError as error:
-            return rows_of(chunk, Outcome.UNKNOWN, str(error))
+            return rows_of(chunk, Outcome.UNKNOWN, f"{error} The change may have been made, or may be made yet.")
         answer = (
             ([(part.entity_type, part.entity_name) for part in row.entity], row.error_code, row.error_message)
             for row in response.entries
@@ -212,6 +213,18 @@ class KafkaGateway:
     ) -> None:
         """Close the gateway."""
         self.close()
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Keep the garbage collector away while a million small objects are made: it takes as long as making them."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _describe_request() -> Any:

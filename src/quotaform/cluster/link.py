@@ -9,21 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from errno import EINPROGRESS
 from logging import Filter, LogRecord, getLogger
-from os import strerror
-from socket import (
-    AF_UNSPEC,
-    IPPROTO_TCP,
-    SO_ERROR,
-    SO_KEEPALIVE,
-    SOCK_STREAM,
-    SOL_SOCKET,
-    TCP_NODELAY,
-    getaddrinfo,
-    socket,
-)
-from ssl import SSLContext, SSLSocket, SSLWantReadError, SSLWantWriteError
+from ssl import SSLSocket
 from threading import Event
 from time import monotonic
 from typing import Any, Final
@@ -40,13 +27,14 @@ from quotaform.cluster.connect_error import (
     is_timeout,
     shorten,
 )
+from quotaform.cluster.dial import open_socket, shake_hands
 from quotaform.cluster.server import Server
 from quotaform.errors import ClusterError, UnsupportedError
 
 with catch_warnings():
     # kafka-python reads its message schemas in a way that Python 3.11 calls deprecated.
     simplefilter("ignore", DeprecationWarning)
-    from kafka.errors import IncompatibleBrokerVersion, KafkaProtocolError, KafkaTimeoutError
+    from kafka.errors import IncompatibleBrokerVersion, KafkaProtocolError
     from kafka.net.connection import KafkaConnection
     from kafka.net.selector import NetworkSelector
     from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
@@ -208,13 +196,13 @@ class KafkaLink:
         stage = Stage.REACH
         connection = KafkaConnection(self._net, node_id=str(server), **self._settings)
         try:
-            sock = await _open_socket(self._net, server, timeout_at)
+            sock = await open_socket(self._net, server, timeout_at)
             transport: Any
             if self._ssl_context is None:
                 transport = _PlainTransport(self._net, sock, host=server.host)
             else:
                 stage = Stage.TLS
-                sock = await _shake_hands(self._net, sock, self._ssl_context, server, timeout_at)
+                sock = await shake_hands(self._net, sock, self._ssl_context, server, timeout_at)
                 transport = _TlsTransport(self._net, sock, server.host)
             stage = Stage.SPEAK
             connection.connection_made(transport)
@@ -249,63 +237,6 @@ def unanswered(server: str, error: BaseException, seconds: float) -> UnansweredE
     if is_timeout(error):
         return UnansweredError(f"{server} did not answer within {seconds:.0f} s.")
     return UnansweredError(f"The connection to {server} was lost before it answered ({shorten(error)}).")
-
-
-async def _open_socket(net: Any, server: Server, timeout_at: float) -> socket:
-    """Open a TCP connection to the first address of a name that takes it.
-
-    Raises:
-        OSError: The name has no address, or none of its addresses can be reached.
-        KafkaTimeoutError: Nothing happened for too long.
-    """
-    problem: Exception = OSError(f"{server.host} has no address")
-    for family, kind, protocol, _, address in getaddrinfo(server.host, server.port, AF_UNSPEC, SOCK_STREAM):
-        sock = socket(family, kind, protocol)
-        try:
-            sock.setblocking(False)
-            sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
-            sock.setsockopt(SOL_SOCKET, SO_KEEPALIVE, 1)
-            code = sock.connect_ex(address)
-            if code == EINPROGRESS:
-                await net.wait_write(sock, timeout_at=timeout_at)
-                code = sock.getsockopt(SOL_SOCKET, SO_ERROR)
-            if code:
-                raise OSError(code, strerror(code))
-            return sock
-        except (OSError, KafkaTimeoutError) as error:
-            sock.close()
-            problem = error
-        except BaseException:
-            sock.close()
-            raise
-    raise problem
-
-
-async def _shake_hands(net: Any, sock: socket, context: SSLContext, server: Server, timeout_at: float) -> SSLSocket:
-    """Do the TLS handshake.
-
-    Raises:
-        SSLError: It failed.
-        OSError: The connection was lost.
-        KafkaTimeoutError: Nothing happened for too long.
-    """
-    try:
-        tls = context.wrap_socket(sock, server_hostname=server.host.rstrip("."), do_handshake_on_connect=False)
-    except BaseException:
-        sock.close()
-        raise
-    try:
-        while True:
-            try:
-                tls.do_handshake()
-                return tls
-            except SSLWantReadError:
-                await net.wait_read(tls, timeout_at=timeout_at)
-            except SSLWantWriteError:
-                await net.wait_write(tls, timeout_at=timeout_at)
-    except BaseException:
-        tls.close()
-        raise
 
 
 class _LastWords:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from json import JSONDecodeError, JSONDecoder, dumps, loads
+from json import JSONDecodeError, dumps, loads
 from math import inf, isfinite, nan
 from pathlib import Path
-from re import compile as regex
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self, TypeVar
 
 from quotaform.cluster.gateway import Progress, no_progress
+from quotaform.cluster.json_text import ConstantError, item_lines, mark_repeated, refuse_constant
 from quotaform.core.document import values_document
 from quotaform.errors import ClusterError, InvalidFilesError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
@@ -31,7 +31,6 @@ KIND: Final = "quotaform.snapshot"
 T = TypeVar("T", str, list[Any], dict[str, Any])
 
 _WORDS: Final = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
-_BETWEEN: Final = regex(r"[ \t\n\r]*,?[ \t\n\r]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +113,7 @@ class _Reader:
     def _parse(self) -> dict[str, Any]:
         """Return the top object; what is no JSON object ends the reading."""
         try:
-            document = loads(self._text, object_pairs_hook=_object, parse_constant=_refuse_constant)
+            document = loads(self._text, object_pairs_hook=mark_repeated, parse_constant=refuse_constant)
         except JSONDecodeError as error:
             text = self._text.strip()
             if not text or (text.startswith("{") and (error.pos >= len(text) or not text.endswith("}"))):
@@ -124,7 +123,7 @@ class _Reader:
             self._stop(problem, error.lineno, error.colno)
         except RecursionError:
             self._stop("this is nested too deeply to be a snapshot")
-        except _ConstantError as error:
+        except ConstantError as error:
             self._stop(f'{error} is not JSON; a value that is no number is the string "{error}"')
         except ValueError:
             self._stop("a number in this file has too many digits to be a quota value")
@@ -216,32 +215,8 @@ class _Reader:
     def _line_of(self, index: int) -> int:
         """Return the line on which an item of quotas begins; worked out for the first problem and not before."""
         if self._lines is None:
-            self._lines = list(_item_lines(self._text))
+            self._lines = list(item_lines(self._text, "quotas"))
         return self._lines[index] if index < len(self._lines) else 0
-
-
-class _Object(dict[str, Any]):
-    """A JSON object that names a field twice."""
-
-    repeated: tuple[str, ...] = ()
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) == len(pairs):
-        return content
-    names = [name for name, _ in pairs]
-    marked = _Object(content)
-    marked.repeated = tuple(name for name in content if names.count(name) > 1)
-    return marked
-
-
-class _ConstantError(Exception):
-    """NaN, Infinity or -Infinity as a bare word."""
-
-
-def _refuse_constant(word: str) -> NoReturn:
-    raise _ConstantError(word)
 
 
 def _double(number: object) -> float | None:
@@ -255,33 +230,6 @@ def _double(number: object) -> float | None:
     except OverflowError:
         return None
     return value if isfinite(value) and value == number else None
-
-
-def _item_lines(text: str) -> Iterator[int]:
-    """Yield the line on which each item of the top object's `quotas` begins; the text is known to be JSON."""
-    decoder = JSONDecoder()
-    position = _next(text, 0) + 1
-    while text[position := _next(text, position)] != "}":
-        name, position = decoder.raw_decode(text, position)
-        position = _next(text, _next(text, position) + 1)
-        if name == "quotas" and text[position] == "[":
-            position += 1
-            break
-        _, position = decoder.raw_decode(text, position)
-    else:
-        return
-    line, counted = 1, 0
-    while text[position := _next(text, position)] != "]":
-        line += text.count("\n", counted, position)
-        counted = position
-        yield line
-        _, position = decoder.raw_decode(text, position)
-
-
-def _next(text: str, position: int) -> int:
-    """Return where the next token begins, stepping over white space and one comma."""
-    match = _BETWEEN.match(text, position)
-    return match.end() if match else position
 
 
 class SnapshotGateway:

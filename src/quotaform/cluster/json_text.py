@@ -1,0 +1,67 @@
+"""What Python's JSON reader does not tell: names that come twice, words that are no JSON, and lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from json import JSONDecoder
+from re import compile as regex
+from typing import Any, Final, NoReturn
+
+_BETWEEN: Final = regex(r"[ \t\n\r]*,?[ \t\n\r]*")
+
+
+class RepeatedNames(dict[str, Any]):
+    """A JSON object that names a field twice."""
+
+    repeated: tuple[str, ...] = ()
+
+
+def mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of its pairs, as `RepeatedNames` if a name comes twice."""
+    content = dict(pairs)
+    if len(content) == len(pairs):
+        return content
+    marked = RepeatedNames(content)
+    marked.repeated = tuple(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+    return marked
+
+
+class ConstantError(Exception):
+    """NaN, Infinity or -Infinity as a bare word."""
+
+
+def refuse_constant(word: str) -> NoReturn:
+    """Raise for a bare word that Python would take for a number.
+
+    Raises:
+        ConstantError: Always.
+    """
+    raise ConstantError(word)
+
+
+def item_lines(text: str, field: str) -> Iterator[int]:
+    """Yield the line on which each item of a list in the top object begins; the text is known to be JSON."""
+    decoder = JSONDecoder()
+    position = _next(text, 0) + 1
+    while text[position := _next(text, position)] != "}":
+        name, position = decoder.raw_decode(text, position)
+        position = _next(text, _next(text, position) + 1)
+        if name == field and text[position] == "[":
+            position += 1
+            break
+        _, position = decoder.raw_decode(text, position)
+    else:
+        return
+    line, counted = 1, 0
+    while text[position := _next(text, position)] != "]":
+        line += text.count("\n", counted, position)
+        counted = position
+        yield line
+        _, position = decoder.raw_decode(text, position)
+
+
+def _next(text: str, position: int) -> int:
+    """Return where the next token begins, stepping over white space and one comma."""
+    match = _BETWEEN.match(text, position)
+    return match.end() if match else position

@@ -1,0 +1,345 @@
+"""Cutting alterations into requests, and what becomes of them when a broker does what a real one rarely does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import inf, nan
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from quotaform.cluster.alter_chunk import MAX_NAME_BYTES, match_rows, split_alterations, wire_ops
+from quotaform.cluster.connect_error import UnansweredError
+from quotaform.cluster.kafka import KafkaGateway
+from quotaform.errors import AuthorizationError, ClusterError, ConnectError, UnknownOutcomeError
+from quotaform.model.alteration import Alteration, AlterRow, Outcome
+from quotaform.model.entity import Entity
+
+KEY = "producer_byte_rate"
+
+
+def alteration(name: str | None, *values: float | None) -> Alteration:
+    return Alteration(Entity(user=name), {f"k{number}": value for number, value in enumerate(values or (1.0,))})
+
+
+def many(count: int, ops: int = 1) -> list[Alteration]:
+    return [alteration(f"u{number}", *[1.0] * ops) for number in range(count)]
+
+
+def sizes(chunks: Iterable[range]) -> list[int]:
+    return [len(chunk) for chunk in chunks]
+
+
+class TestSplitting:
+    def test_nothing_makes_no_request(self) -> None:
+        assert split_alterations([]) == []
+
+    def test_requests_are_cut_by_ops_and_entities_stay_whole(self) -> None:
+        assert split_alterations(many(7, ops=2), max_ops=5) == [range(2), range(2, 4), range(4, 6), range(6, 7)]
+
+    def test_an_entity_with_more_ops_than_a_request_goes_alone(self) -> None:
+        assert sizes(split_alterations([*many(1), alteration("big", *[1.0] * 9), *many(2)[1:]], max_ops=5)) == [1, 1, 1]
+
+    def test_entities_without_ops_count_too(self) -> None:
+        empty = [Alteration(Entity(user=f"u{number}"), {}) for number in range(7)]
+        assert sizes(split_alterations(empty, max_ops=3)) == [3, 3, 1]
+
+    def test_requests_are_cut_by_bytes(self) -> None:
+        long = [alteration(f"{number}" + "x" * 32_000) for number in range(100)]
+        assert sizes(split_alterations(long)) == [32, 32, 32, 4]
+
+    def test_bytes_are_counted_and_not_characters(self) -> None:
+        wide = [alteration(f"{number:02}" + "é" * 16_000) for number in range(40)]
+        assert sizes(split_alterations(wide)) == [32, 8]
+
+    def test_the_default_is_within_what_a_broker_takes(self) -> None:
+        assert sizes(split_alterations(many(10_001))) == [4_000, 4_000, 2_001]
+
+    def test_the_estimate_is_not_below_what_is_sent(self) -> None:
+        from quotaform.cluster.link import alter_request
+
+        names = ["a", "é" * 100, "x" * 300, None, "", "\U0001f600" * 50]
+        alterations = [
+            Alteration(Entity(user=name, client_id=other), {KEY: 1.0, "": None}) for name in names for other in names
+        ]
+        for one in alterations:
+            request = alter_request([(one.entity.parts, wire_ops(one.ops))], validate_only=True)
+            encoded = len(request.encode(version=1)) - len(alter_request([], validate_only=True).encode(version=1))
+            assert split_alterations([one, one_more(one)], max_bytes=2 * encoded - 1) == [range(1), range(1, 2)]
+
+
+def one_more(of: Alteration) -> Alteration:
+    """The same again under a type that is as long."""
+    return Alteration(Entity({"User": of.entity.names["user"], "client-id": of.entity.names["client-id"]}), of.ops)
+
+
+class TestRefusing:
+    @pytest.mark.parametrize(
+        ("refused", "message"),
+        [
+            (alteration("a", nan), "user=a: k0 is not a finite number"),
+            (alteration("a", inf), "user=a: k0 is not a finite number"),
+            (alteration("a", 10**400), "user=a: k0 is not a finite number"),
+            (Alteration(Entity(user="a"), {KEY: "1"}), "producer_byte_rate is '1'; a quota value is a number"),  # type: ignore[dict-item]
+            (Alteration(Entity(user="a"), {KEY: True}), "producer_byte_rate is True; a quota value is a number"),
+            (Alteration(Entity(user="a"), {7: 1.0}), "Entity({'user': 'a'}): the quota key 7 is not a string"),  # type: ignore[dict-item]
+            (Alteration(Entity.of([("user", b"a")]), {}), "the name b'a' is not a string"),  # type: ignore[list-item]
+            (Alteration(Entity.of([("user", "a"), ("user", "b")]), {}), "names an entity type twice"),
+            (alteration("x\ud800"), r'name "x\ud800" holds a lone surrogate'),
+            (
+                alteration("x" * (MAX_NAME_BYTES + 1)),
+                "the name has 32,768 bytes in UTF-8; a broker reads at most 32,767",
+            ),
+            (alteration("é" * 16_384), "the name has 32,768 bytes in UTF-8"),
+            (Alteration(Entity({"t" * 40_000: "x"}), {}), "the entity type has 40,000 bytes in UTF-8"),
+        ],
+    )
+    def test_what_no_broker_could_read_is_refused_before_anything_is_sent(
+        self, refused: Alteration, message: str
+    ) -> None:
+        link = ScriptedLink([])
+        with pytest.raises(ValueError) as caught:  # noqa: PT011 (the message is checked below)
+            KafkaGateway(link, name="lab").alter_chunks([*many(9_000), refused])
+        assert message in str(caught.value)
+        assert len(str(caught.value)) < 500
+        assert link.requests == 0
+
+    def test_an_entity_twice_in_a_call_is_refused(self) -> None:
+        twice = [alteration("a"), alteration("b"), alteration("a", None)]
+        with pytest.raises(ValueError, match="user=a is altered twice in one call; merge its ops into one alteration"):
+            split_alterations(twice)
+
+    def test_the_longest_name_is_taken(self) -> None:
+        assert sizes(split_alterations([alteration("x" * MAX_NAME_BYTES)])) == [1]
+
+
+class TestMatching:
+    def test_rows_come_back_in_the_order_of_the_alterations(self) -> None:
+        asked = [
+            Alteration(Entity(user="a", client_id=None), {}),
+            Alteration(Entity(user=None), {}),
+            Alteration(Entity(ip="::1"), {}),
+        ]
+        rows = match_rows(
+            asked,
+            [
+                ([("ip", "::1")], 42, "no"),
+                ([("user", "stranger")], 0, None),
+                ([("client-id", None), ("user", "a")], 0, "a text means nothing"),
+                ([("user", None)], 0, None),
+            ],
+        )
+        assert rows == (
+            AlterRow(asked[0].entity, Outcome.OK),
+            AlterRow(asked[1].entity, Outcome.OK),
+            AlterRow(asked[2].entity, Outcome.REFUSED, 42, "no"),
+        )
+
+    @pytest.mark.parametrize(
+        ("code", "outcome"),
+        [
+            (0, Outcome.OK),
+            (-1, Outcome.UNKNOWN),
+            (7, Outcome.UNKNOWN),
+            (31, Outcome.REFUSED),
+            (35, Outcome.REFUSED),
+            (41, Outcome.REFUSED),
+            (42, Outcome.REFUSED),
+            (44, Outcome.REFUSED),
+            (999, Outcome.REFUSED),
+        ],
+    )
+    def test_the_code_alone_decides(self, code: int, outcome: Outcome) -> None:
+        [row] = match_rows([alteration("a")], [([("user", "a")], code, None)])
+        assert (row.outcome, row.code) == (outcome, code)
+        assert bool(row.message) == (code != 0)
+
+    def test_a_row_that_is_missing_or_there_twice_is_of_unknown_outcome(self) -> None:
+        rows = match_rows(many(2), [([("user", "u1")], 0, None), ([("user", "u1")], 42, "duplicate")])
+        assert [row.outcome for row in rows] == [Outcome.UNKNOWN, Outcome.UNKNOWN]
+        assert "no row for this entity" in rows[0].message
+        assert "more than one row" in rows[1].message
+
+    def test_a_lack_of_rights_says_which_one(self) -> None:
+        [row] = match_rows([alteration("a")], [([("user", "a")], 31, "Cluster authorization failed.")])
+        assert "ALTER_CONFIGS on the Cluster resource (kafka-cluster)" in row.message
+
+
+Answer = Callable[[Sequence[Any]], Any]
+
+
+class ScriptedLink:
+    """Answers each request with the next step of a script: a function of its entries, or an error to raise."""
+
+    cluster_id: str | None = "scripted"
+
+    def __init__(self, script: Sequence[Answer | BaseException]) -> None:
+        self._script = list(script)
+        self.requests = 0
+        self.timeouts: list[float] = []
+
+    def send(self, make_request: Callable[[], Any], *, timeout: float) -> Any:
+        self.requests += 1
+        self.timeouts.append(timeout)
+        step = self._script.pop(0)
+        if isinstance(step, BaseException):
+            raise step
+        return step(getattr(make_request(), "entries", ()))
+
+    def close(self) -> None:
+        pass
+
+
+def answer(code: int = 0, message: str | None = None, skip: int = 0) -> Answer:
+    """Answer every entity with a code, in reverse order, leaving out the first `skip`."""
+
+    def respond(entries: Sequence[Any]) -> Any:
+        rows = [
+            SimpleNamespace(
+                entity=[SimpleNamespace(entity_type=kind, entity_name=name) for kind, name in parts],
+                error_code=code,
+                error_message=message,
+            )
+            for parts, _ in reversed(entries[skip:])
+        ]
+        return SimpleNamespace(entries=rows, throttle_time_ms=0)
+
+    return respond
+
+
+def run(script: Sequence[Answer | BaseException], count: int = 12_000) -> tuple[list[AlterRow], ScriptedLink]:
+    link = ScriptedLink(script)
+    rows = [row for chunk in KafkaGateway(link, name="lab").alter_chunks(many(count)) for row in chunk]
+    assert [row.entity for row in rows] == [each.entity for each in many(count)]
+    return rows, link
+
+
+def outcomes(rows: Sequence[AlterRow]) -> list[tuple[str, int]]:
+    """Return the outcomes with how often each comes in a row."""
+    told: list[tuple[str, int]] = []
+    for row in rows:
+        if told and told[-1][0] == row.outcome:
+            told[-1] = (row.outcome, told[-1][1] + 1)
+        else:
+            told.append((row.outcome, 1))
+    return told
+
+
+class TestSending:
+    def test_all_chunks_are_sent_and_progress_is_told(self) -> None:
+        told: list[tuple[str, int, int]] = []
+        gateway = KafkaGateway(ScriptedLink([answer()] * 3), name="lab")
+        result = gateway.alter(many(9_000), progress=lambda *step: told.append(step))
+        assert outcomes(result.rows) == [("ok", 9_000)]
+        assert told == [("altering", 4_000, 9_000), ("altering", 8_000, 9_000), ("altering", 9_000, 9_000)]
+
+    def test_a_validation_says_so(self) -> None:
+        told: list[str] = []
+        gateway = KafkaGateway(ScriptedLink([answer()]), name="lab")
+        gateway.alter(many(1), validate_only=True, progress=lambda what, *_: told.append(what))
+        assert told == ["validating"]
+
+    def test_an_alter_waits_longer_than_a_broker_forwards(self) -> None:
+        _, link = run([answer()], count=1)
+        assert link.timeouts == [65.0]
+
+    def test_refusals_do_not_stop_what_comes_after(self) -> None:
+        rows, link = run([answer(), answer(44, "policy"), answer()])
+        assert outcomes(rows) == [("ok", 4_000), ("refused", 4_000), ("ok", 4_000)]
+        assert link.requests == 3
+
+    @pytest.mark.parametrize("validate_only", [False, True])
+    @pytest.mark.parametrize(
+        "step", [answer(-1), answer(7, "The request timed out."), answer(skip=1), UnansweredError("b:1 went away.")]
+    )
+    def test_after_an_unknown_outcome_nothing_more_is_sent(
+        self, step: Answer | BaseException, validate_only: bool
+    ) -> None:
+        link = ScriptedLink([answer(), step])
+        chunks = KafkaGateway(link, name="lab").alter_chunks(many(12_000), validate_only=validate_only)
+        rows = [row for chunk in chunks for row in chunk]
+        assert [row.entity for row in rows] == [each.entity for each in many(12_000)]
+        assert rows[0].outcome is Outcome.OK
+        assert rows[4_000].outcome is Outcome.UNKNOWN
+        assert {row.outcome for row in rows[8_000:]} == {Outcome.NOT_SENT}
+        assert "outcome of an earlier request is unknown" in rows[-1].message
+        assert link.requests == 2
+
+    def test_an_answer_that_never_came_may_still_have_been_heard(self) -> None:
+        [row] = run([UnansweredError("b:1 did not answer within 65 s.")], count=1)[0]
+        assert row == AlterRow(
+            Entity(user="u0"),
+            Outcome.UNKNOWN,
+            None,
+            "b:1 did not answer within 65 s. The change may have been made, or may be made yet.",
+        )
+        with pytest.raises(UnknownOutcomeError, match="user=u0: b:1 did not answer"):
+            KafkaGateway(ScriptedLink([UnansweredError("b:1 did not answer.")]), name="x").alter(
+                many(1)
+            ).raise_for_errors()
+
+    def test_no_connection_at_the_start_is_an_error(self) -> None:
+        with pytest.raises(ConnectError):
+            run([ConnectError("down")])
+
+    def test_no_connection_later_leaves_the_rest_not_sent(self) -> None:
+        rows, _ = run([answer(), ConnectError("down")])
+        assert outcomes(rows) == [("ok", 4_000), ("not-sent", 8_000)]
+        assert rows[-1].message == "Not sent: down"
+
+    @pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), SystemExit(143)])
+    def test_an_interrupt_comes_after_the_rows_that_say_what_was_done(self, interrupt: BaseException) -> None:
+        rows: list[AlterRow] = []
+        chunks = KafkaGateway(ScriptedLink([answer(), interrupt]), name="lab").alter_chunks(many(12_000))
+        with pytest.raises(type(interrupt)) as caught:  # noqa: PT012 (what came before it counts)
+            for chunk in chunks:
+                rows += chunk
+        assert caught.value is interrupt
+        assert outcomes(rows) == [("ok", 4_000), ("unknown", 4_000), ("not-sent", 4_000)]
+
+    def test_a_mistake_of_ours_is_not_taken_for_the_brokers(self) -> None:
+        with pytest.raises(ZeroDivisionError):
+            run([answer(), ZeroDivisionError()])
+
+    def test_a_consumer_that_stops_early_sends_no_more(self) -> None:
+        link = ScriptedLink([answer()] * 3)
+        next(KafkaGateway(link, name="lab").alter_chunks(many(12_000)))
+        assert link.requests == 1
+
+
+def described(code: int = 0, message: str | None = None) -> Answer:
+    part = SimpleNamespace(entity_type="user", entity_name=None)
+    entry = SimpleNamespace(entity=[part], values=[SimpleNamespace(key=KEY, value=0.1 + 0.2)])
+    response = SimpleNamespace(error_code=code, error_message=message, entries=None if code else [entry])
+    return lambda _: response
+
+
+class TestReading:
+    def test_a_lost_connection_is_tried_again(self) -> None:
+        link = ScriptedLink([UnansweredError("lost"), UnansweredError("lost"), described()])
+        assert KafkaGateway(link, name="lab").describe() == {Entity(user=None): {KEY: 0.1 + 0.2}}
+        assert link.requests == 3
+
+    def test_tries_come_to_an_end(self) -> None:
+        link = ScriptedLink([UnansweredError("b:1 was lost.")] * 9)
+        with pytest.raises(ClusterError, match=r"^Cannot read the quotas of lab: b:1 was lost\.$") as caught:
+            KafkaGateway(link, name="lab").describe()
+        assert not isinstance(caught.value, UnansweredError)
+        assert link.requests == 4
+
+    def test_time_comes_to_an_end(self) -> None:
+        link = ScriptedLink([UnansweredError("lost")] * 9)
+        with pytest.raises(ClusterError):
+            KafkaGateway(link, name="lab", api_timeout=0.0).describe()
+        assert link.requests == 1
+
+    def test_a_lack_of_rights_comes_without_words_and_gets_some(self) -> None:
+        with pytest.raises(AuthorizationError, match=r"lab: grant it DESCRIBE_CONFIGS on the Cluster resource"):
+            KafkaGateway(ScriptedLink([described(31)]), name="lab").describe()
+
+    @pytest.mark.parametrize("code", [-1, 7, 35, 42])
+    def test_an_error_code_is_an_error(self, code: int) -> None:
+        with pytest.raises(ClusterError, match=f"error code {code}: words") as caught:
+            KafkaGateway(ScriptedLink([described(code, "words")]), name="lab").describe()
+        assert not isinstance(caught.value, UnknownOutcomeError)

@@ -23,6 +23,7 @@ from quotaform.model.alteration import AlterRow, Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_values
 from quotaform.planfile import load_plan
+from quotaform.views.plan_text import spell_text
 
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.25
@@ -160,7 +161,9 @@ def _require_accepted(changes: tuple[EntityChange, ...], gateway: Gateway, progr
         codes = {row.code for row in refused}
         if codes == {31}:
             result.raise_for_errors()
-        lines = [f"  {row.entity.address}: {row.message or f'broker error code {row.code}'}" for row in refused]
+        lines = [
+            f"  {row.entity.address}: {spell_text(row.message) or f'broker error code {row.code}'}" for row in refused
+        ]
         raise RefusedError(
             f"the broker would refuse {len(refused)} of {len(changes)} entities, so nothing was written:\n"
             + "\n".join(lines)
@@ -168,7 +171,8 @@ def _require_accepted(changes: tuple[EntityChange, ...], gateway: Gateway, progr
     unanswered = [row for row in result if row.outcome is not Outcome.OK]
     if unanswered:
         raise ClusterError(
-            f"the broker did not answer the dry run of {len(unanswered)} entities ({unanswered[0].message}); "
+            f"the broker did not answer the dry run of {len(unanswered)} entities "
+            f"({spell_text(unanswered[0].message)}); "
             "nothing was written: try again"
         )
 
@@ -203,15 +207,19 @@ class _Run:
         return result in (Result.UNKNOWN, Result.NOT_ATTEMPTED)
 
     def _send(self, changes: list[EntityChange], done: int, total: int) -> bool:
-        """Send changes in chunks; return whether the outcome of every chunk is known."""
+        """Send changes in chunks; return whether the outcome of every chunk is known.
+
+        What was sent before with an unknown outcome stays unknown until it is sent again.
+        """
         for change in changes:
-            self._results[change.entity] = (Result.NOT_ATTEMPTED, "")
+            self._results.setdefault(change.entity, (Result.NOT_ATTEMPTED, ""))
         self._progress("Applying", done, total)
         is_certain = True
         try:
             for rows in self._gateway.alter_chunks([change.alteration() for change in changes]):
                 for row in rows:
-                    self._results[row.entity] = (_RESULTS[row.outcome], row.message)
+                    if row.outcome is not Outcome.NOT_SENT or self._results[row.entity][0] is not Result.UNKNOWN:
+                        self._results[row.entity] = (_RESULTS[row.outcome], row.message)
                 is_certain = is_certain and not any(_is_uncertain(row) for row in rows)
                 done += len(rows)
                 self._progress("Applying", done, total)

@@ -1,0 +1,160 @@
+"""A cluster that behaves as a script says, for what a real broker cannot be made to do.
+
+* It holds `quotas`. A read answers them, unless `reads` has something else to say: each item is for one read and is
+  other quotas, an exception to raise, or `None` for the truth. When the script is over, the truth comes.
+* A request has `chunk_size` alterations. `writes` has one `Answer` per request, and when it is over, all goes well;
+  `validates` does the same for dry runs, which never change anything.
+* It keeps the promises of `Gateway.alter_chunks`: after a request of unknown outcome the rest is `NOT_SENT`, a
+  connection that cannot be had raises while the first rows are asked for and makes later ones `NOT_SENT`, and an
+  interrupt is raised again after the rows were yielded.
+* `sent` and `validated` hold the addresses of every request that reached it, and `log` what happened in which order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from quotaform.cluster.gateway import Progress, no_progress
+from quotaform.core.plan import altered
+from quotaform.errors import ClusterError
+from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
+from quotaform.model.entity import Entity
+from quotaform.model.quotas import Quotas
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How one request goes.
+
+    Attributes:
+        applies: Whether the cluster makes the changes.
+        outcome: What the answer says; UNKNOWN when there is none.
+        refused: Entities that the broker refuses, with its code and words.
+        raises: What the attempt to send ends with: an interrupt while the answer is awaited, or no connection.
+    """
+
+    applies: bool = True
+    outcome: Outcome = Outcome.OK
+    refused: Mapping[Entity, tuple[int, str]] = field(default_factory=dict)
+    raises: BaseException | None = None
+
+
+FINE = Answer()
+ANSWER_LOST = Answer(outcome=Outcome.UNKNOWN)
+REQUEST_LOST = Answer(applies=False, outcome=Outcome.UNKNOWN)
+NEVER_SHOWN = Answer(applies=False)
+NO_CONNECTION = Answer(applies=False, raises=ClusterError("no connection"))
+
+
+class ScriptedGateway:
+    """See the contract above."""
+
+    def __init__(
+        self,
+        quotas: Quotas,
+        *,
+        reads: Sequence[Quotas | BaseException | None] = (),
+        writes: Sequence[Answer] = (),
+        validates: Sequence[Answer] = (),
+        chunk_size: int = 100,
+        cluster_id: str = "3JxQ0v7pT2a",
+        is_live: bool = True,
+    ) -> None:
+        self.name = "lab"
+        self.quotas: Quotas = quotas
+        self.is_live = is_live
+        self.log: list[str] = []
+        self.sent: list[list[str]] = []
+        self.validated: list[list[str]] = []
+        self._reads, self._writes, self._validates = list(reads), list(writes), list(validates)
+        self._chunk_size = chunk_size
+        self._cluster_id = cluster_id
+
+    def cluster_id(self) -> str:
+        return self._cluster_id
+
+    def describe(self) -> Quotas:
+        self.log.append("describe")
+        answer = self._reads.pop(0) if self._reads else None
+        if isinstance(answer, BaseException):
+            raise answer
+        return {entity: dict(values) for entity, values in (self.quotas if answer is None else answer).items()}
+
+    def alter(
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False, progress: Progress = no_progress
+    ) -> AlterResult:
+        rows: list[AlterRow] = []
+        for chunk in self.alter_chunks(alterations, validate_only=validate_only):
+            rows += chunk
+            progress("altering", len(rows), len(alterations))
+        return AlterResult(tuple(rows))
+
+    def alter_chunks(
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False
+    ) -> Iterator[tuple[AlterRow, ...]]:
+        script = self._validates if validate_only else self._writes
+        for start in range(0, len(alterations), self._chunk_size):
+            chunk, rest = alterations[start : start + self._chunk_size], alterations[start + self._chunk_size :]
+            answer = script.pop(0) if script else FINE
+            if isinstance(answer.raises, ClusterError):
+                if start == 0:
+                    raise answer.raises
+                yield _rows(alterations[start:], Outcome.NOT_SENT)
+                return
+            rows = self._request(chunk, answer, validate_only)
+            if answer.raises is None and answer.outcome is Outcome.OK:
+                yield rows
+                continue
+            yield _rows(chunk, Outcome.UNKNOWN)
+            if rest:
+                yield _rows(rest, Outcome.NOT_SENT)
+            if answer.raises is not None:
+                raise answer.raises
+            return
+
+    def _request(self, chunk: Sequence[Alteration], answer: Answer, validate_only: bool) -> tuple[AlterRow, ...]:
+        addresses = [alteration.entity.address for alteration in chunk]
+        (self.validated if validate_only else self.sent).append(addresses)
+        self.log.append("validate" if validate_only else "alter")
+        accepted = [alteration for alteration in chunk if alteration.entity not in answer.refused]
+        if answer.applies and not validate_only:
+            self.quotas = altered(self.quotas, accepted)
+        return tuple(
+            AlterRow(alteration.entity, Outcome.REFUSED, *answer.refused[alteration.entity])
+            if alteration.entity in answer.refused
+            else AlterRow(alteration.entity, Outcome.OK)
+            for alteration in chunk
+        )
+
+    def close(self) -> None:
+        self.log.append("close")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _rows(chunk: Sequence[Alteration], outcome: Outcome) -> tuple[AlterRow, ...]:
+    return tuple(AlterRow(alteration.entity, outcome, None, f"scripted: {outcome}") for alteration in chunk)
+
+
+class Clock:
+    """Stands in for the `time` module: sleeping takes no time and moves it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.pauses: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from json import loads
 from pathlib import Path
 from typing import Any
@@ -14,28 +14,23 @@ from hypothesis import given, settings
 from jsonschema import Draft7Validator
 
 from quotaform.core.drift import make_drift
-from quotaform.core.plan import PlanHeader, PlanSource, diff, make_plan
+from quotaform.core.plan import diff, make_plan
 from quotaform.core.receipt import EntityResult, Receipt, Result, receipt_document
 from quotaform.desired.schema import load_schema
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Desired, Entry
+from quotaform.model.entry import Desired
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
 from quotaform.model.quotas import Quotas
 from quotaform.planfile import dump_plan
 from quotaform.views.drift_json import drift_document
 from quotaform.views.validation_text import render_validation_json
+from tests import builder
 from tests.strategies import desired, quotas
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 NAMES = ("plan", "drift", "receipt", "validation")
-HEADER = PlanHeader(
-    cluster_name="lab",
-    cluster_id="3JxQ0v7pT2a",
-    created_at="2026-11-20T09:12:44Z",
-    source=PlanSource(directory="quotas.d"),
-    options={"prune": "report", "select": [], "exclude": ["user=svc-*"]},
-)
+HEADER = replace(builder.HEADER, options={"prune": "report", "select": [], "exclude": ["user=svc-*"]})
 
 
 @dataclass(frozen=True)
@@ -168,9 +163,8 @@ def test_generated_plans_their_drift_and_their_receipts_are_valid(files: Desired
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), 2.0**63, 1e308, 5e-324, -1.0])
 def test_any_double_that_a_broker_shows_is_valid(value: float) -> None:
     entity, other = Entity(user="a"), Entity({"group": "g", "user": None})
-    files = {entity: Entry(entity=entity, values={"consumer_byte_rate": 1.0}, location=Location("quotas.d/a.yaml"))}
     actual = {entity: {"producer_byte_rate": value, "future_rate": value}, other: {"future_rate": value}}
-    plan = make_plan(diff(files, actual), files, actual, HEADER)
+    plan = builder.plan_of({entity: {"consumer_byte_rate": 1.0}}, actual)
     validator("plan").validate(loads(dump_plan(plan)))
     validator("drift").validate(drift_document(make_drift(plan)))
 
@@ -184,7 +178,7 @@ def test_what_is_no_number_is_no_value(value: object) -> None:
 
 @pytest.mark.parametrize("name", ["plan", "drift", "receipt"])
 def test_an_empty_result_is_valid(name: str) -> None:
-    plan = make_plan((), {}, {}, HEADER)
+    plan = builder.plan_of({}, {})
     receipt = Receipt(
         plan=plan, results=(), applied_by="alice", started_at=HEADER.created_at, finished_at=HEADER.created_at
     )

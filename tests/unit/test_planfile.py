@@ -9,40 +9,22 @@ from typing import Any
 import pytest
 
 from quotaform.core.document import digest
-from quotaform.core.plan import Plan, PlanHeader, PlanSource, diff, make_plan
 from quotaform.errors import PlanFileError, StaleError
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Entry
 from quotaform.model.finding import Finding
-from quotaform.model.location import Location
-from quotaform.model.quotas import Quotas, Values
+from quotaform.model.quotas import Values
 from quotaform.planfile import dump_plan, load_plan
+from tests.builder import plan_of
 
 ALICE, BOB = Entity(user="alice"), Entity(user="bob", client_id=None)
-HEADER = PlanHeader(
-    cluster_name="lab",
-    cluster_id="3JxQ0v7pT2a",
-    created_at="2026-11-20T09:12:44Z",
-    source=PlanSource(directory="quotas.d", commit="4f2c1d9", dirty=False),
-    options={"prune": "report", "select": [], "exclude": []},
-)
 NAN = float("nan")
 
 Edit = Callable[[dict[str, Any]], object]
 
-
-def plan_of(actual: Quotas, wanted: dict[Entity, Values], findings: tuple[Finding, ...] = ()) -> Plan:
-    files = {
-        entity: Entry(entity=entity, values=values, location=Location("quotas.d/a.yaml", 3, 5), owner="team-a")
-        for entity, values in wanted.items()
-    }
-    return make_plan(diff(files, actual), files, actual, HEADER, findings=findings)
-
-
 PLAN = plan_of(
-    {ALICE: {"producer_byte_rate": 1024.0, "consumer_byte_rate": 5.0}, Entity(user="by-hand"): {"future_rate": 1.0}},
     {ALICE: {"producer_byte_rate": 2048.0, "consumer_byte_rate": 5.0}, BOB: {"request_percentage": 12.5}},
-    (Finding(rule="nan-value", message="no number"),),
+    {ALICE: {"producer_byte_rate": 1024.0, "consumer_byte_rate": 5.0}, Entity(user="by-hand"): {"future_rate": 1.0}},
+    findings=(Finding(rule="nan-value", message="no number"),),
 )
 TEXT = dump_plan(PLAN)
 
@@ -215,7 +197,7 @@ def test_the_plan_id_guards_what_is_done_even_with_the_right_digest(edit: Edit) 
 
 def test_numbers_are_the_exact_decimals_of_the_doubles() -> None:
     wanted = {ALICE: {"producer_byte_rate": 2.0**63, "request_percentage": 0.1, "controller_mutation_rate": 1e-300}}
-    text = dump_plan(plan_of({}, wanted))
+    text = dump_plan(plan_of(wanted, {}))
     assert '"after": 9223372036854775808' in text
     assert '"after": 0.1' in text
     assert {row.key: row.after for row in load_plan(text, "plan.json").rows} == wanted[ALICE]
@@ -229,7 +211,7 @@ def test_a_live_value_that_is_no_number_is_a_word() -> None:
             "controller_mutation_rate": float("-inf"),
         }
     }
-    text = dump_plan(plan_of(actual, {ALICE: {"producer_byte_rate": 1.0}}))
+    text = dump_plan(plan_of({ALICE: {"producer_byte_rate": 1.0}}, actual))
     rows = load_plan(text, "plan.json").rows
     assert list(loads(text)["changes"][0]["before"].values()) == ["NaN", "Infinity", "-Infinity"]
     assert rows[0].before is not None
@@ -240,7 +222,7 @@ def test_a_live_value_that_is_no_number_is_a_word() -> None:
 def test_keys_and_types_that_this_version_does_not_know_are_kept() -> None:
     group = Entity({"group": "g", "user": None})
     actual = {ALICE: {"future_rate": 1.5, "producer_byte_rate": 1.0}, group: {"future_rate": 2.0}}
-    plan = load_plan(dump_plan(plan_of(actual, {ALICE: {"producer_byte_rate": 2.0}})), "plan.json")
+    plan = load_plan(dump_plan(plan_of({ALICE: {"producer_byte_rate": 2.0}}, actual)), "plan.json")
     assert plan.changes[0].after == {"future_rate": 1.5, "producer_byte_rate": 2.0}
     assert [(item.entity, item.values) for item in plan.unmanaged] == [(group, {"future_rate": 2.0})]
 
@@ -249,7 +231,7 @@ def test_names_of_any_kind_read_back() -> None:
     names = ["<default>", "a b", "x\n::error", "Å/ß", "\u202e", 'quo"te', "\ud800", "😀"]
     wanted: dict[Entity, Values] = {Entity(user=name): {"request_percentage": 1.0} for name in names}
     wanted[Entity(user=None)] = {"request_percentage": 1.0}
-    text = dump_plan(plan_of({}, wanted))
+    text = dump_plan(plan_of(wanted, {}))
     assert text.isascii()
     assert {row.entity for row in load_plan(text, "plan.json").rows} == wanted.keys()
 

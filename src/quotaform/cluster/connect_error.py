@@ -51,7 +51,7 @@ class Failure:
         server: The server as `host:port`.
         stage: Where it failed.
         cause: What was raised.
-        seconds: How long the attempt was given.
+        seconds: How long the attempt was given, to be shown.
     """
 
     server: str
@@ -138,7 +138,7 @@ def _explain_reach(intent: Intent, failure: Failure, cause: BaseException) -> _S
     if is_timeout(cause):
         return (
             ConnectError,
-            f"{server} did not accept a connection within {failure.seconds:.0f} s",
+            f"{server} did not accept a connection within {failure.seconds:g} s",
             "check the address, and whether a firewall or VPN is in between",
         )
     return ConnectError, f"{server} cannot be reached ({shorten(cause)})", "check the address and your network"
@@ -153,7 +153,7 @@ def _explain_tls(intent: Intent, failure: Failure, cause: BaseException) -> _Sen
     if is_timeout(cause):
         return (
             ConnectError,
-            f"{server} did not answer the TLS handshake within {failure.seconds:.0f} s",
+            f"{server} did not answer the TLS handshake within {failure.seconds:g} s",
             f"check that the port speaks TLS, as security.protocol={intent.protocol} says, and that the broker is well",
         )
     plain = "SASL_PLAINTEXT" if intent.is_sasl else "PLAINTEXT"
@@ -224,7 +224,7 @@ def _explain_speak(intent: Intent, failure: Failure, cause: BaseException) -> _S
     if is_timeout(cause):
         return (
             ConnectError,
-            f"{server} accepted the connection and did not answer within {failure.seconds:.0f} s",
+            f"{server} accepted the connection and did not answer within {failure.seconds:g} s",
             "check that this is a Kafka broker and that it is well",
         )
     return (
@@ -257,7 +257,7 @@ def _explain_sasl(intent: Intent, failure: Failure, cause: BaseException) -> _Se
     if is_timeout(cause):
         return (
             ConnectError,
-            f"{server} did not finish authenticating {who} within {failure.seconds:.0f} s",
+            f"{server} did not finish authenticating {who} within {failure.seconds:g} s",
             "check that the broker is well",
         )
     if isinstance(cause, (ValueError, KeyError)):
@@ -280,7 +280,7 @@ def _explain_ask(intent: Intent, failure: Failure, cause: BaseException) -> _Sen
     if is_timeout(cause):
         return (
             ConnectError,
-            f"{server} stopped answering within {failure.seconds:.0f} s",
+            f"{server} stopped answering within {failure.seconds:g} s",
             "check that the broker is well",
         )
     if not intent.is_sasl:

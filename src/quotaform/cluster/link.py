@@ -217,7 +217,7 @@ class KafkaLink:
             if stage is Stage.SPEAK and self._intent.is_sasl and connection.broker_version_data is not None:
                 stage = Stage.SASL
             connection.close(error)
-            return Failure(server=str(server), stage=stage, cause=error, seconds=seconds)
+            return Failure(server=str(server), stage=stage, cause=error, seconds=round(seconds, 1))
         self._connection = connection
         self.cluster_id = metadata.cluster_id
         for broker in metadata.brokers:

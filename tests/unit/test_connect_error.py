@@ -1,0 +1,272 @@
+"""What is said when a server is not what it should be: servers on loopback that do one wrong thing each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from socket import SO_RCVBUF, SOL_SOCKET, create_server, socket
+from ssl import PROTOCOL_TLS_SERVER, SSLContext, TLSVersion
+from threading import Thread
+from threading import enumerate as threads
+from time import monotonic
+
+import pytest
+
+from quotaform.cluster.client_config import ClientConfig
+from quotaform.cluster.connect_error import Failure, Intent, Stage, connect_error
+from quotaform.cluster.kafka import KafkaGateway
+from quotaform.cluster.secret import Secret
+from quotaform.cluster.tls import Tls
+from quotaform.errors import AuthenticationError, ClusterError, ConnectError, UsageError
+from quotaform.sandbox.certificate import Certificates, make_certificates
+
+Talk = Callable[[socket], None]
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("certificates") / "pem")
+
+
+@contextmanager
+def server(talk: Talk, host: str = "127.0.0.1") -> Iterator[str]:
+    """Serve every connection on a loopback port by `talk`; yield its address."""
+    with closing(create_server((host, 0))) as listening:
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return
+                with connection:
+                    with suppress(OSError):
+                        talk(connection)
+
+        thread = Thread(target=accept)
+        thread.start()
+        try:
+            yield f"{host}:{listening.getsockname()[1]}"
+        finally:
+            listening.shutdown(2)
+            thread.join(10)
+
+
+def silent(connection: socket) -> None:
+    """Listen until the client goes."""
+    while connection.recv(65536):
+        pass
+
+
+def failure(servers: str, config: ClientConfig | None = None, *, within: float = 1.5, timeout: float = 10.0) -> str:
+    begin = monotonic()
+    with pytest.raises(ClusterError) as caught:
+        KafkaGateway.connect(servers, config, name="lab", timeout=timeout)
+    assert monotonic() - begin < within
+    assert not [thread for thread in threads() if thread.name.startswith("kafka-io")]
+    text = str(caught.value)
+    assert text.startswith("Cannot connect to lab: ")
+    assert isinstance(caught.value, (ConnectError, AuthenticationError))
+    return text.removeprefix("Cannot connect to lab: ")
+
+
+TLS = ClientConfig(security_protocol="SSL", tls=Tls())
+SASL = ClientConfig(
+    security_protocol="SASL_PLAINTEXT",
+    sasl_mechanism="PLAIN",
+    sasl_username="alice",
+    sasl_password=Secret("alice-secret"),
+)
+
+
+def test_a_server_that_is_down() -> None:
+    assert failure("127.0.0.1:1") == (
+        "nothing listens at 127.0.0.1:1 (connection refused); check host and port, and whether the broker runs."
+    )
+
+
+def test_several_servers_that_are_down_are_all_tried_and_named() -> None:
+    text = failure("127.0.0.1:1,no-such-host.invalid:2,127.0.0.1:3,[::1]:4,127.0.0.1:5", within=5.0)
+    assert text == (
+        "nothing listens at 127.0.0.1:1 (connection refused); check host and port, and whether the broker runs."
+        " Tried as well: no-such-host.invalid:2 (name not resolved), 127.0.0.1:3 (connection refused),"
+        " [::1]:4 (connection refused) and 1 more."
+    )
+
+
+def test_a_name_that_does_not_resolve() -> None:
+    assert failure("no-such-host.invalid:9092", within=5.0) == (
+        "the host name no-such-host.invalid of no-such-host.invalid:9092 cannot be resolved;"
+        " check its spelling and your DNS."
+    )
+
+
+@pytest.mark.parametrize("config", [ClientConfig(), SASL])
+def test_a_server_that_accepts_and_says_nothing(config: ClientConfig) -> None:
+    with server(silent) as address:
+        assert failure(address, config, timeout=0.5) == (
+            f"{address} accepted the connection and did not answer within 0.5 s; "
+            "check that this is a Kafka broker and that it is well."
+        )
+
+
+def test_a_server_that_does_not_answer_a_tls_handshake() -> None:
+    with server(silent) as address:
+        text = failure(address, TLS, timeout=0.5)
+    assert text.startswith(f"{address} did not answer the TLS handshake within 0.5 s; check that the port speaks TLS")
+
+
+def test_an_address_that_swallows_connections() -> None:
+    with closing(socket()) as listening:
+        listening.setsockopt(SOL_SOCKET, SO_RCVBUF, 1)
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        waiting = [socket() for _ in range(4)]
+        for each in waiting:
+            each.setblocking(False)
+            each.connect_ex(listening.getsockname())
+        text = failure(address, timeout=0.5)
+        for each in waiting:
+            each.close()
+    assert text.startswith(f"{address} did not accept a connection within 0.5 s; check the address, and whether")
+
+
+def test_a_time_limit_is_shared_by_all_servers() -> None:
+    with server(silent) as one, server(silent) as two:
+        text = failure(f"{one},{two}", timeout=4.5, within=6.0)
+    assert "accepted the connection and did not answer within 2.2 s" in text
+    assert "(no answer in time)" in text
+
+
+def test_the_server_that_came_closest_is_told_first() -> None:
+    with server(silent) as address:
+        text = failure(f"127.0.0.1:1,{address}", timeout=0.5)
+    assert text.startswith(f"{address} accepted the connection")
+    assert text.endswith("Tried as well: 127.0.0.1:1 (connection refused).")
+
+
+def test_a_server_that_hangs_up() -> None:
+    with server(lambda connection: None) as address:
+        assert failure(address).startswith(f"{address} closed the connection at the first request (")
+
+
+def test_a_web_server() -> None:
+    with server(lambda connection: connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as address:
+        assert failure(address) == f"{address} is a web server; use the port of a Kafka listener."
+
+
+def test_a_server_of_something_else() -> None:
+    with server(lambda connection: connection.sendall(b"SSH-2.0-OpenSSH\r\n")) as address:
+        assert failure(address) == f"{address} does not speak the Kafka protocol; use the port of a Kafka listener."
+
+
+def test_a_tls_alert_where_plain_text_was_wanted() -> None:
+    def alert(connection: socket) -> None:
+        connection.recv(1)
+        connection.sendall(b"\x15\x03\x03\x00\x02\x02\x50")
+
+    with server(alert) as address:
+        assert failure(address) == (
+            f"{address} speaks TLS but security.protocol is PLAINTEXT; set security.protocol=SSL"
+            " (and ssl.truststore.location), or use the port of a listener without TLS."
+        )
+        assert "set security.protocol=SASL_SSL" in failure(address, SASL)
+
+
+def test_no_tls_where_tls_was_wanted() -> None:
+    with server(lambda connection: connection.sendall(b"\0\0\0\4abcd")) as address:
+        assert failure(address, TLS) == (
+            f"{address} does not speak TLS but security.protocol is SSL;"
+            " use the port of a TLS listener, or security.protocol=PLAINTEXT for this one."
+        )
+
+
+def tls_server(certificates: Certificates) -> Talk:
+    context = SSLContext(PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.server)
+
+    def talk(connection: socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as tls:
+            silent(tls)
+
+    return talk
+
+
+def trusting(certificates: Certificates, **more: bool) -> ClientConfig:
+    return ClientConfig(security_protocol="SSL", tls=Tls(ca=certificates.authority.read_text(), **more))
+
+
+def test_a_certificate_of_an_unknown_authority(certificates: Certificates) -> None:
+    with server(tls_server(certificates)) as address:
+        text = failure(address, TLS)
+    assert text.startswith(
+        f"the certificate of {address} is not trusted (self-signed certificate in certificate chain);"
+    )
+    assert text.endswith("give the CA that issued it with ssl.truststore.type=PEM and ssl.truststore.location.")
+
+
+def test_a_certificate_for_another_host(certificates: Certificates) -> None:
+    with server(tls_server(certificates), host="127.0.0.2") as address:
+        assert failure(address, trusting(certificates)) == (
+            f"the certificate of {address} was not issued for 127.0.0.2; connect by a name that the certificate holds,"
+            " or turn this check off with an empty ssl.endpoint.identification.algorithm."
+        )
+        unchecked = trusting(certificates, check_host=False)
+        assert "accepted the connection and did not answer" in failure(address, unchecked, timeout=0.5)
+
+
+def test_no_tls_version_in_common(certificates: Certificates) -> None:
+    context = SSLContext(PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.server)
+    context.maximum_version = TLSVersion.TLSv1_2
+
+    def talk(connection: socket) -> None:
+        context.wrap_socket(connection, server_side=True).close()
+
+    config = ClientConfig(
+        security_protocol="SSL", tls=Tls(ca=certificates.authority.read_text(), versions=("TLSv1.3",))
+    )
+    with server(talk) as address:
+        assert failure(address, config) == (
+            f"{address} and this client have no TLS version in common;"
+            " see ssl.enabled.protocols here and on the broker."
+        )
+
+
+@pytest.mark.parametrize("servers", ["", " , ", "host", "host:", "host:x", "host:0", "host:65536", "a b:1", ":9092"])
+def test_a_server_that_is_not_host_and_port_is_refused(servers: str) -> None:
+    with pytest.raises(UsageError, match="host:port"):
+        KafkaGateway.connect(servers)
+
+
+def test_the_failure_that_came_furthest_is_told() -> None:
+    intent = Intent(name="lab", protocol="SASL_PLAINTEXT", mechanism="PLAIN", user="alice")
+    error = connect_error(
+        intent,
+        [
+            Failure(server="a:1", stage=Stage.REACH, cause=ConnectionRefusedError(), seconds=3),
+            Failure(server="b:2", stage=Stage.SASL, cause=TimeoutError(), seconds=3),
+        ],
+    )
+    assert str(error) == (
+        "Cannot connect to lab: b:2 did not finish authenticating user alice (PLAIN) within 3 s;"
+        " check that the broker is well. Tried as well: a:1 (connection refused)."
+    )
+
+
+def test_kafka_pythons_own_log_records_stay_out_of_sight(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with caplog.at_level(logging.DEBUG), server(silent) as address:
+        failure(address, SASL, timeout=0.3)
+        failure("127.0.0.1:1", SASL)
+    assert [record for record in caplog.records if record.name.startswith("kafka")] == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_others_in_the_process_still_get_kafka_pythons_log_records(caplog: pytest.LogCaptureFixture) -> None:
+    failure("127.0.0.1:1")
+    logging.getLogger("kafka.net.connection").warning("from somebody else")
+    assert [record.message for record in caplog.records] == ["from somebody else"]

@@ -67,15 +67,15 @@ def test_a_cluster_that_is_as_declared_has_no_drift() -> None:
 def test_the_fingerprint_does_not_depend_on_order_or_time() -> None:
     first = drift_of(FILES, LIVE)
     second = drift_of(
-        dict(reversed(FILES.items())),
-        {entity: dict(reversed(values.items())) for entity, values in reversed(LIVE.items())},
+        dict(reversed(list(FILES.items()))),
+        {entity: dict(reversed(list(values.items()))) for entity, values in reversed(list(LIVE.items()))},
         header=replace(HEADER, created_at="2030-01-01T00:00:00Z", cluster_name="renamed"),
     )
     assert first.fingerprint == second.fingerprint
 
 
 def test_the_fingerprint_does_not_depend_on_words_or_places() -> None:
-    moved = declare(dict(reversed(FILES.items())), owner="me", reason="why")
+    moved = declare(dict(reversed(list(FILES.items()))), owner="me", reason="why")
     assert drift_of(moved, LIVE).fingerprint == drift_of(FILES, LIVE).fingerprint
 
 

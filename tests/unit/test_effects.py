@@ -91,7 +91,7 @@ def test_an_address_without_its_own_entry_has_the_default() -> None:
 
 def test_a_shape_that_no_broker_resolves_limits_nobody_and_has_no_effect() -> None:
     odd = Entity({"user": "alice", "group": "g"})
-    assert QuotaIndex({odd: {PRODUCER: 1.0}}).client_ladder("alice", "app1") == []
+    assert effective(QuotaIndex({odd: {PRODUCER: 1.0}}).client_ladder("alice", "app1"), PRODUCER) == NOTHING
     assert Effects({}, {odd: {PRODUCER: 1.0}}).of(odd, (PRODUCER,)) == (NO_EFFECT,)
 
 

@@ -142,6 +142,8 @@ def load_plan(text: str | bytes, file: str) -> Plan:
         raise PlanFileError(f"{file} is not a plan that this version can read: {error!r}; make a new plan") from error
     if not is_same:
         raise StaleError(f"{file} was changed after it was written: its plan id does not match; make a new plan")
+    if plan.is_applyable is not document["applyable"]:
+        raise PlanFileError(f"{file} is blocked for a reason that this version does not know; make a new plan")
     return plan
 
 

@@ -66,7 +66,7 @@ def test_a_stale_plan_names_the_entities_and_says_what_to_do() -> None:
     with pytest.raises(StaleError) as caught:
         require_fresh(check_fresh(PLAN.changes, {**BEFORE, ALICE: {PRODUCER: 3.0}}))
     assert str(caught.value) == (
-        "the cluster changed after the plan was made: user=alice no longer hold what the plan says; "
+        "the cluster changed after the plan was made and no longer holds what the plan says of user=alice; "
         "nothing was written: make a new plan"
     )
     assert caught.value.exit_code == 5

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from getpass import getuser
 from pathlib import Path
 
@@ -22,8 +23,8 @@ from quotaform.errors import BlockedError, ClusterError, PlanFileError, RefusedE
 from quotaform.model.alteration import AlterRow, Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_values
+from quotaform.model.text import inert
 from quotaform.planfile import load_plan
-from quotaform.views.plan_text import spell_text
 
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.25
@@ -64,6 +65,7 @@ def apply_plan(plan: Plan, gateway: Gateway, progress: Progress = no_progress) -
         run.apply(sorted(pending, key=lambda change: change.action is Action.DELETE))
     except KeyboardInterrupt as interrupt:
         interrupted_by = getattr(interrupt, "signal_name", "SIGINT")
+        run.look_once(plan.changes)
     return Receipt(
         plan=plan,
         results=tuple(run.result_of(change) for change in plan.changes),
@@ -161,9 +163,7 @@ def _require_accepted(changes: tuple[EntityChange, ...], gateway: Gateway, progr
         codes = {row.code for row in refused}
         if codes == {31}:
             result.raise_for_errors()
-        lines = [
-            f"  {row.entity.address}: {spell_text(row.message) or f'broker error code {row.code}'}" for row in refused
-        ]
+        lines = [f"  {row.entity.address}: {inert(row.message) or f'broker error code {row.code}'}" for row in refused]
         raise RefusedError(
             f"the broker would refuse {len(refused)} of {len(changes)} entities, so nothing was written:\n"
             + "\n".join(lines)
@@ -172,7 +172,7 @@ def _require_accepted(changes: tuple[EntityChange, ...], gateway: Gateway, progr
     if unanswered:
         raise ClusterError(
             f"the broker did not answer the dry run of {len(unanswered)} entities "
-            f"({spell_text(unanswered[0].message)}); "
+            f"({inert(unanswered[0].message)}); "
             "nothing was written: try again"
         )
 
@@ -197,14 +197,22 @@ class _Run:
             actual = self._converge(changes)
             if is_certain or actual is None or attempt == _ATTEMPTS - 1:
                 return
-            unsettled = [change for change in changes if self._is_open(change)]
-            todo = list(check_fresh(tuple(unsettled), actual).pending)
+            open_changes = check_fresh(tuple(change for change in changes if self._is_open(change)), actual)
+            self._results.update({change.entity: (Result.ALREADY_APPLIED, "") for change in open_changes.applied})
+            todo = list(open_changes.pending)
             if not todo:
                 return
 
+    def look_once(self, changes: Iterable[EntityChange]) -> None:
+        """Find out what holds of all that was sent, by one read; a second interrupt ends that too."""
+        waiting = {change.entity: change for change in changes if self._is_awaited(change)}
+        with suppress(KeyboardInterrupt):
+            actual = self._describe(waiting) if waiting else None
+            if actual is not None:
+                self._confirm(waiting, actual)
+
     def _is_open(self, change: EntityChange) -> bool:
-        result, _ = self._results.get(change.entity, (Result.NOT_ATTEMPTED, ""))
-        return result in (Result.UNKNOWN, Result.NOT_ATTEMPTED)
+        return self.result_of(change).result in (Result.UNKNOWN, Result.NOT_ATTEMPTED)
 
     def _send(self, changes: list[EntityChange], done: int, total: int) -> bool:
         """Send changes in chunks; return whether the outcome of every chunk is known.
@@ -262,7 +270,7 @@ class _Run:
             pause = min(_LONGEST_PAUSE, pause * 2)
 
     def _is_awaited(self, change: EntityChange) -> bool:
-        return self._results[change.entity][0] in (Result.UNCONFIRMED, Result.UNKNOWN)
+        return self.result_of(change).result in (Result.UNCONFIRMED, Result.UNKNOWN)
 
     def _describe(self, waiting: dict[Entity, EntityChange]) -> Quotas | None:
         try:

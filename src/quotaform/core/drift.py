@@ -83,7 +83,13 @@ class Drift:
     def fingerprint(self) -> str:
         """A digest of the drift set: equal as long as the same entities differ in the same way."""
         rows = [
-            [drifted.entity.address, drifted.drift_class.value, change.key, json_number(change.before)]
+            [
+                drifted.entity.address,
+                drifted.drift_class.value,
+                change.key,
+                json_number(change.before),
+                json_number(change.after),
+            ]
             for drifted in self.entities
             for change in drifted.changes
         ]

@@ -63,6 +63,6 @@ def require_fresh(freshness: Freshness) -> None:
         names = ", ".join(change.entity.address for change in freshness.stale[:5])
         more = f" and {len(freshness.stale) - 5} more" if len(freshness.stale) > 5 else ""
         raise StaleError(
-            f"the cluster changed after the plan was made: {names}{more} no longer hold what the plan says; "
+            f"the cluster changed after the plan was made and no longer holds what the plan says of {names}{more}; "
             "nothing was written: make a new plan"
         )

@@ -15,6 +15,7 @@ from quotaform.errors import (
     UnsupportedError,
 )
 from quotaform.model.entity import Entity
+from quotaform.model.text import inert
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,4 +104,4 @@ class AlterResult:
         else:
             kind = ERRORS_BY_CODE.get(row.code or 0, ClusterError)
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        raise kind(f"{row.entity.address}: {row.message or f'broker error code {row.code}'}{more}")
+        raise kind(f"{row.entity.address}: {inert(row.message) or f'broker error code {row.code}'}{more}")

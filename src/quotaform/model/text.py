@@ -26,5 +26,14 @@ def quote(text: str, longest: int = LONGEST) -> str:
     return quoted if quoted.isprintable() else "".join(map(_inert, quoted))
 
 
+def inert(text: str) -> str:
+    r"""Return a text as it is when it is one printable line, else quoted.
+
+    >>> print(inert("team a"), inert("a\n::error"))
+    team a "a\n::error"
+    """
+    return text if text.isprintable() else quote(text, len(text))
+
+
 def _inert(character: str) -> str:
     return character if character.isprintable() else dumps(character)[1:-1]

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from quotaform.core.drift import Drift, DriftClass, DriftedEntity
 from quotaform.core.plan import Change
 from quotaform.model.entity import spell_name
+from quotaform.model.text import inert
 from quotaform.views.effect_text import value_text
 from quotaform.views.finding_text import render_findings
-from quotaform.views.plan_text import spell_text
 from quotaform.views.style import PLAIN, Style, counted
 
 _COLOURS = {DriftClass.MODIFIED: "yellow", DriftClass.MISSING: "red", DriftClass.UNEXPECTED: "red"}
@@ -50,7 +50,7 @@ def _entity_lines(drifted: DriftedEntity, style: Style) -> Iterator[str]:
     if drifted.location:
         about.append(str(drifted.location))
     if drifted.owner:
-        about.append(f"owner {spell_text(drifted.owner)}")
+        about.append(f"owner {inert(drifted.owner)}")
     if not drifted.is_declared:
         about.append("not declared in any file")
     where = f"   ({'; '.join(about)})" if about else ""

@@ -9,6 +9,7 @@ from typing import Final
 from quotaform.core.plan import Action, EntityChange, Plan, Unmanaged
 from quotaform.model.entity import spell_name
 from quotaform.model.quota_key import key_order
+from quotaform.model.text import inert
 from quotaform.views.effect_text import effect_text, fallback_text, value_text
 from quotaform.views.finding_text import render_findings
 from quotaform.views.style import PLAIN, Style, counted
@@ -70,9 +71,9 @@ def _entity_lines(change: EntityChange, style: Style, shows_unchanged: bool) -> 
     yield f"  # {style.paint(address, 'bold')} {_HEADLINES[change.action]}"
     about = [str(change.location)] if change.location else []
     if change.owner:
-        about.append(f"owner {spell_text(change.owner)}")
+        about.append(f"owner {inert(change.owner)}")
     if change.reason:
-        about.append(spell_text(change.reason))
+        about.append(inert(change.reason))
     if about:
         yield f"  # ({'; '.join(about)})"
     glyph = style.action(change.action.glyph, change.action)
@@ -132,8 +133,3 @@ def summary_line(plan: Plan) -> str:
     """Return the last line of a plan, in Terraform's words."""
     summary = plan.summary()
     return f"Plan: {summary['create']} to add, {summary['update']} to change, {summary['delete']} to destroy."
-
-
-def spell_text(text: str) -> str:
-    """Return free text on one line, quoted when it holds anything that is not printable."""
-    return text if text.isprintable() else spell_name(text)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from quotaform.core.plan import Action
 from quotaform.core.receipt import Receipt, Result
-from quotaform.views.plan_text import spell_text
+from quotaform.model.text import inert
 from quotaform.views.style import PLAIN, Style
 
 _WORDS = {
@@ -27,7 +27,7 @@ def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
     for result, words in _WORDS.items():
         items = [item for item in receipt.results if item.result is result]
         for item in items[:_SHOWN]:
-            message = f": {spell_text(item.message)}" if item.message else ""
+            message = f": {inert(item.message)}" if item.message else ""
             yield style.paint(f"  {item.entity.address} {words}{message}", "red")
         if len(items) > _SHOWN:
             yield style.paint(f"  ... and {len(items) - _SHOWN} more {words}", "red")

@@ -75,7 +75,7 @@ def test_a_stale_plan_names_the_entities_and_says_what_to_do() -> None:
 def test_a_stale_plan_names_five_entities_and_counts_the_rest() -> None:
     names = [Entity(user=f"u{number}") for number in range(8)]
     plan = plan_of({name: {PRODUCER: 2.0} for name in names}, {})
-    with pytest.raises(StaleError, match="user=u0, user=u1, user=u2, user=u3, user=u4 and 3 more no longer"):
+    with pytest.raises(StaleError, match="user=u0, user=u1, user=u2, user=u3, user=u4 and 3 more; nothing was written"):
         require_fresh(check_fresh(plan.changes, {name: {PRODUCER: 3.0} for name in names}))
 
 

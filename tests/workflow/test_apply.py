@@ -137,7 +137,7 @@ def test_a_plan_is_stale_when_somebody_changed_what_it_touches(ready: Repository
     refused = ready("apply", "plan.json")
     assert refused.code == 5
     assert refused.out == ""
-    assert "user=b no longer hold" in refused.err
+    assert "of user=b; nothing was written" in refused.err
     assert "nothing was written: make a new plan" in refused.err
     assert cluster.read() == before
     assert ready.receipts == []

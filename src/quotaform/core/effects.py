@@ -15,7 +15,6 @@ from quotaform.core.resolve import (
     QuotaIndex,
     Request,
     effective,
-    ladder_of,
     representative,
 )
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
@@ -91,7 +90,7 @@ class Effects:
         request = representative(entity)
         if request is None:
             return (NO_EFFECT,) * len(keys)
-        before, after = ladder_of(self._before, request), ladder_of(self._after, request)
+        before, after = self._before.ladder(request), self._after.ladder(request)
         effects = []
         for key in keys:
             then = effective(after, key)
@@ -120,23 +119,23 @@ class _Spread:
         self.pairs_of_user: dict[str, list[tuple[str, float | None]]] = defaultdict(list)
         self.pairs_of_client: dict[str, list[tuple[str, float | None]]] = defaultdict(list)
         for level in (_USER_ANY_CLIENT, _USER):
-            for entity, values in index.entries(level):
-                user = dict(entity.parts)[USER]
-                if key in values and user is not None and user not in self.users:
-                    self.users[user] = values[key]
+            for rung in index.rungs(level):
+                user = dict(rung.entity.parts)[USER]
+                if key in rung.values and user is not None and user not in self.users:
+                    self.users[user] = rung.values[key]
         for level in (_ANY_USER_CLIENT, _CLIENT):
-            for entity, values in index.entries(level):
-                client = dict(entity.parts)[CLIENT_ID]
-                if key in values and client is not None and client not in self.clients:
+            for rung in index.rungs(level):
+                client = dict(rung.entity.parts)[CLIENT_ID]
+                if key in rung.values and client is not None and client not in self.clients:
                     self.clients[client] = effective(index.client_ladder(UNMENTIONED, client), key).value
-        for entity, values in index.entries(_PAIR):
-            names = dict(entity.parts)
+        for rung in index.rungs(_PAIR):
+            values, names = rung.values, dict(rung.entity.parts)
             user, client = names[USER], names[CLIENT_ID]
             if key in values and user is not None and client is not None:
                 self.pairs_of_user[user].append((client, values[key]))
                 self.pairs_of_client[client].append((user, values[key]))
         self.ips: Counter[float | None] = Counter(
-            values[key] for _, values in index.entries(IP_LEVELS[0]) if key in values
+            rung.values[key] for rung in index.rungs(IP_LEVELS[0]) if key in rung.values
         )
         self.user_values = Counter(self.users.values())
         self.client_values = Counter(self.clients.values())

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable
 from operator import itemgetter
 from typing import Final, NamedTuple
 
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
-from quotaform.model.precedence import CLIENT_LEVELS, IP_LEVELS, Level
+from quotaform.model.precedence import CLIENT_LEVELS, IP_LEVELS, LEVELS, Level, Match
+from quotaform.model.quota_key import keys_for
 from quotaform.model.quotas import Quotas, Values
+
+CLIENT_KEYS: Final = keys_for(Entity(user=None, client_id=None))
+"""The quota keys that can limit a request of a user and a client-id."""
+
+IP_KEYS: Final = keys_for(Entity(ip=None))
+"""The quota keys that can limit a connection from an address."""
 
 
 class UnmentionedName:
@@ -26,8 +32,7 @@ Request = tuple[RequestName, ...]
 """The names of a request: (user, client-id), or (ip,)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Effective:
+class Effective(NamedTuple):
     """What limits a request for one quota key.
 
     Attributes:
@@ -44,18 +49,61 @@ class Effective:
 NOTHING: Final = Effective()
 
 
+class Resolved(NamedTuple):
+    """What limits a request for one quota key, and what would if that were not there.
+
+    Attributes:
+        value: The limit; `None` when nothing limits it.
+        source: The entity match whose value it is; `None` when nothing limits it.
+        overridden: The entries that hold the key and lost, in order of precedence.
+        level: The level of precedence that won; `None` when nothing limits it.
+    """
+
+    value: float | None = None
+    source: Entity | None = None
+    overridden: tuple[Effective, ...] = ()
+    level: Level | None = None
+
+    @property
+    def source_name(self) -> str | None:
+        """The name that KIP-248 gave to the source, such as `DefaultClientInUser`."""
+        return self.level.source if self.level else None
+
+
+UNLIMITED: Final = Resolved()
+_UNLIMITED_CLIENT: Final = dict.fromkeys(CLIENT_KEYS, UNLIMITED)
+_UNLIMITED_IP: Final = dict.fromkeys(IP_KEYS, UNLIMITED)
+
+
+class Rung:
+    """A quota entry that matches a request, on its level of precedence.
+
+    Holds per key what it says, alone, so that resolving many requests makes few new objects.
+    """
+
+    __slots__ = ("effective", "entity", "level", "resolved", "values")
+
+    def __init__(self, level: Level, entity: Entity, values: Values) -> None:
+        self.level, self.entity, self.values = level, entity, values
+        self.effective = {key: Effective(value, entity, level) for key, value in values.items()}
+        self.resolved = {key: Resolved(value, entity, (), level) for key, value in values.items()}
+
+
+Ladder = tuple[Rung, ...]
+"""The quota entries that match a request, by precedence: the first that holds a key wins it."""
+
+
 class _Table(NamedTuple):
-    level: Level
     pick: Callable[[Request], Hashable]
-    entries: dict[Hashable, tuple[Entity, Values]]
+    rungs: dict[Hashable, Rung]
 
 
-def _tables(levels: tuple[Level, ...], types: tuple[str, ...]) -> list[_Table]:
-    tables = []
+def _tables(levels: tuple[Level, ...], types: tuple[str, ...]) -> dict[Level, _Table]:
+    tables = {}
     for level in levels:
         positions = [types.index(entity_type) for entity_type in level.exact_types]
         pick: Callable[[Request], Hashable] = itemgetter(*positions) if positions else lambda _: None
-        tables.append(_Table(level, pick, {}))
+        tables[level] = _Table(pick, {})
     return tables
 
 
@@ -66,52 +114,69 @@ class QuotaIndex:
     """
 
     def __init__(self, quotas: Quotas) -> None:
-        self._client: Final = _tables(CLIENT_LEVELS, (USER, CLIENT_ID))
-        self._ip: Final = _tables(IP_LEVELS, (IP,))
-        shapes = {
-            tuple((entity_type, match.value == "default") for entity_type, match in table.level.matches): table.entries
-            for table in (*self._client, *self._ip)
+        client, ip = _tables(CLIENT_LEVELS, (USER, CLIENT_ID)), _tables(IP_LEVELS, (IP,))
+        self._tables: Final = client | ip
+        levels = {
+            tuple((entity_type, match is Match.DEFAULT) for entity_type, match in level.matches): level
+            for level in LEVELS
         }
         for entity, values in quotas.items():
-            entries = shapes.get(tuple([(entity_type, name is None) for entity_type, name in entity.parts]))
-            if entries is not None:
+            level = levels.get(tuple([(entity_type, name is None) for entity_type, name in entity.parts]))
+            if level is not None:
                 exact = [name for _, name in entity.parts if name is not None]
-                entries[tuple(exact) if len(exact) > 1 else exact[0] if exact else None] = (entity, values)
+                key = tuple(exact) if len(exact) > 1 else exact[0] if exact else None
+                self._tables[level].rungs[key] = Rung(level, entity, values)
+        # An empty client-id matches no level that has a client-id, not even a default (KAFKA-13341).
+        nameless = {level: table for level, table in client.items() if CLIENT_ID not in dict(level.matches)}
+        self._client, self._nameless, self._ip = (
+            tuple(table for table in tables.values() if table.rungs) for tables in (client, nameless, ip)
+        )
 
-    def client_ladder(self, user: RequestName, client_id: RequestName) -> list[tuple[Level, Entity, Values]]:
-        """The quota entries that match a request of this user and client-id, the first one winning per key.
-
-        An empty client-id matches no level that has a client-id, not even a default (KAFKA-13341).
-        """
+    def client_ladder(self, user: RequestName, client_id: RequestName) -> Ladder:
+        """The quota entries that match a request of this user and client-id."""
         request = (user, client_id)
-        if client_id == "":
-            return [rung for rung in self._ladder(self._client, request) if CLIENT_ID not in rung[1].types]
-        return list(self._ladder(self._client, request))
+        tables = self._nameless if client_id == "" else self._client
+        return tuple([rung for pick, rungs in tables if (rung := rungs.get(pick(request))) is not None])
 
-    def ip_ladder(self, ip: RequestName) -> list[tuple[Level, Entity, Values]]:
-        """The quota entries that match a connection from this address, the first one winning."""
-        return list(self._ladder(self._ip, (ip,)))
+    def ip_ladder(self, ip: RequestName) -> Ladder:
+        """The quota entries that match a connection from this address."""
+        return tuple([rung for pick, rungs in self._ip if (rung := rungs.get(pick((ip,)))) is not None])
 
-    @staticmethod
-    def _ladder(tables: list[_Table], request: Request) -> Iterator[tuple[Level, Entity, Values]]:
-        for level, pick, entries in tables:
-            if entries:
-                found = entries.get(pick(request))
-                if found is not None:
-                    yield level, *found
+    def ladder(self, request: Request) -> Ladder:
+        """The quota entries that match a request, whichever kind it is."""
+        return self.client_ladder(*request) if len(request) == 2 else self.ip_ladder(*request)
 
-    def entries(self, level: Level) -> Iterator[tuple[Entity, Values]]:
+    def resolve(self, request: Request) -> dict[str, Resolved]:
+        """Resolve every quota key that can limit a request; keys that nothing limits have no source.
+
+        >>> key = "producer_byte_rate"
+        >>> index = QuotaIndex({Entity(user="a"): {key: 9.0}, Entity(user=None): {key: 5.0}})
+        >>> found = index.resolve(("a", "app"))[key]
+        >>> found.value, found.source_name, found.overridden[0].source.address
+        (9.0, 'User', 'user=<default>')
+        """
+        found = dict(_UNLIMITED_IP if len(request) == 1 else _UNLIMITED_CLIENT)
+        for rung in reversed(self.ladder(request)):
+            for key, own in rung.resolved.items():
+                lost = found.get(key)
+                if lost is None or lost.source is None:
+                    found[key] = own
+                else:
+                    beaten = Effective(lost.value, lost.source, lost.level)
+                    found[key] = Resolved(own.value, own.source, (beaten, *lost.overridden), own.level)
+        return found
+
+    def rungs(self, level: Level) -> Iterable[Rung]:
         """All quota entries of one level."""
-        for table in (*self._client, *self._ip):
-            if table.level is level:
-                yield from table.entries.values()
+        return self._tables[level].rungs.values()
 
 
-def effective(ladder: list[tuple[Level, Entity, Values]], key: str) -> Effective:
+def effective(ladder: Ladder, key: str) -> Effective:
     """The first entry of a ladder that holds the key."""
-    for level, entity, values in ladder:
-        if key in values:
-            return Effective(values[key], entity, level)
+    for rung in ladder:
+        found = rung.effective.get(key)
+        if found is not None:
+            return found
     return NOTHING
 
 
@@ -137,8 +202,3 @@ def representative(entity: Entity) -> Request | None:
     if names and names.keys() <= {USER, CLIENT_ID}:
         return (names.get(USER) or UNMENTIONED, names.get(CLIENT_ID) or UNMENTIONED)
     return None
-
-
-def ladder_of(index: QuotaIndex, request: Request) -> list[tuple[Level, Entity, Values]]:
-    """The ladder of a request, whichever kind it is."""
-    return index.client_ladder(*request) if len(request) == 2 else index.ip_ladder(*request)

@@ -40,9 +40,8 @@ def server(talk: Talk, host: str = "127.0.0.1") -> Iterator[str]:
                     connection, _ = listening.accept()
                 except OSError:
                     return
-                with connection:
-                    with suppress(OSError):
-                        talk(connection)
+                with connection, suppress(OSError):
+                    talk(connection)
 
         thread = Thread(target=accept)
         thread.start()

@@ -51,6 +51,8 @@ _SHARE: Final = 2.0
 _GRACE: Final = 5.0
 """Seconds beyond all other timeouts after which the IO thread itself is given up, e.g. inside a DNS lookup."""
 
+_SLICE: Final = 0.2
+
 
 def describe_request() -> Any:
     """Return a request for all client quotas."""
@@ -125,8 +127,11 @@ class KafkaLink:
         done = Event()
         future = self._net.call_soon_with_future(work)
         future.add_both(lambda _: done.set())
-        if not done.wait(timeout + _GRACE):
-            raise UnansweredError(f"{self._intent.name} did not answer within {timeout + _GRACE:.0f} s.")
+        deadline = monotonic() + timeout + _GRACE
+        # In slices: a signal that another thread received is acted upon when this one wakes up.
+        while not done.wait(_SLICE):
+            if monotonic() > deadline:
+                raise UnansweredError(f"{self._intent.name} did not answer within {timeout + _GRACE:.0f} s.")
         if future.exception is not None:
             raise future.exception
         return future.value

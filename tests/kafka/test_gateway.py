@@ -1,0 +1,354 @@
+"""The gateway on a real broker: what goes in comes out, and what is refused is told apart from what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
+from math import isnan, nan
+from signal import SIGINT, raise_signal
+from threading import Thread, Timer
+from threading import enumerate as threads
+from time import monotonic, sleep
+
+import pytest
+
+from quotaform import __version__
+from quotaform.cluster.client_config import ClientConfig
+from quotaform.cluster.kafka import KafkaGateway
+from quotaform.cluster.link import alter_request
+from quotaform.errors import ClusterError, ConnectError, UnsupportedError
+from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
+from quotaform.model.entity import Entity
+from quotaform.model.quotas import Quotas, Values, same_values
+from quotaform.sandbox import Sandbox
+
+pytestmark = pytest.mark.kafka
+
+PRODUCE = "producer_byte_rate"
+CONSUME = "consumer_byte_rate"
+REQUEST = "request_percentage"
+MUTATE = "controller_mutation_rate"
+CONNECT = "connection_creation_rate"
+
+
+@pytest.fixture(scope="module")
+def gateway(sandbox: Sandbox) -> Iterator[KafkaGateway]:
+    with KafkaGateway.connect(sandbox.bootstrap_servers, name="lab") as gateway:
+        yield gateway
+
+
+def set_quotas(gateway: KafkaGateway, quotas: Quotas) -> AlterResult:
+    return gateway.alter([Alteration(entity, values) for entity, values in quotas.items()])
+
+
+def remove(gateway: KafkaGateway, quotas: Quotas) -> None:
+    gateway.alter([Alteration(entity, dict.fromkeys(values)) for entity, values in quotas.items()]).raise_for_errors()
+    deadline = monotonic() + 5
+    while quotas.keys() & gateway.describe().keys() and monotonic() < deadline:
+        sleep(0.02)
+
+
+def read(gateway: KafkaGateway, expected: Quotas) -> Quotas:
+    """Describe until the expected entities are as expected, or for five seconds; return those entities."""
+    deadline = monotonic() + 5
+    while True:
+        live = gateway.describe()
+        found = {entity: live[entity] for entity in expected if entity in live}
+        as_expected = found.keys() == expected.keys() and all(
+            same_values(found[entity], values) for entity, values in expected.items()
+        )
+        if as_expected or monotonic() > deadline:
+            return found
+        sleep(0.02)
+
+
+@pytest.fixture
+def round_trip(gateway: KafkaGateway) -> Iterator[list[Quotas]]:
+    """Clean up what a test names here."""
+    used: list[Quotas] = []
+    yield used
+    for quotas in used:
+        remove(gateway, quotas)
+
+
+class TestReadingAndWriting:
+    def test_a_cluster_has_an_id_and_a_name(self, gateway: KafkaGateway, sandbox: Sandbox) -> None:
+        assert gateway.cluster_id() == sandbox.cluster_id
+        assert gateway.is_live
+        with KafkaGateway.connect(sandbox.bootstrap_servers.split(",")) as unnamed:
+            assert unnamed.name == sandbox.bootstrap_servers
+
+    def test_every_shape_and_every_key_comes_back_bit_for_bit(
+        self, gateway: KafkaGateway, round_trip: list[Quotas]
+    ) -> None:
+        clients: Values = {PRODUCE: 2.0**63, CONSUME: 1024.0000005, REQUEST: 0.1 + 0.2, MUTATE: 5e-324}
+        quotas: dict[Entity, Values] = {
+            Entity(user="shape"): clients,
+            Entity(user=None): {REQUEST: 1e308},
+            Entity(client_id="shape"): {PRODUCE: 2.0**53 + 2},
+            Entity(client_id=None): {REQUEST: 1e308, MUTATE: 0.5},
+            Entity(user="shape", client_id="c"): clients,
+            Entity(user="shape", client_id=None): {CONSUME: 1.0},
+            Entity(user=None, client_id="c"): {MUTATE: 1e308},
+            Entity(user=None, client_id=None): {REQUEST: 2147483647.0},
+            Entity(ip="10.9.8.7"): {CONNECT: 2147483647.0},
+            Entity(ip="2001:db8::1"): {CONNECT: 5e-324},
+            Entity(ip=None): {CONNECT: 2147483647.0},
+        }
+        round_trip.append(quotas)
+        assert {row.outcome for row in set_quotas(gateway, quotas)} == {Outcome.OK}
+        assert read(gateway, quotas) == quotas
+
+    def test_a_value_that_is_no_number_is_shown_as_it_is(self, gateway: KafkaGateway, round_trip: list[Quotas]) -> None:
+        entity = Entity(user="no-number")
+        round_trip.append({entity: {REQUEST: nan}})
+        request = [(entity.parts, [(REQUEST, nan, False)])]
+        gateway._link.send(lambda: alter_request(request, validate_only=False), timeout=65)
+        assert isnan(read(gateway, {entity: {REQUEST: nan}})[entity][REQUEST])
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "with space",
+            "quote\"and'apostrophe",
+            "comma,equals=colon:",
+            "percent%20%",
+            "<default>",
+            "new\nline\ttab",
+            "CN=a b,O=Å/ß+*~",
+            "😀",
+            "e\u0301",
+            "\u202e\u2028\x7f",
+            "x" * 32_767,
+            "é" * 16_383,
+        ],
+        ids=lambda name: ascii(name)[:20],
+    )
+    def test_any_name_comes_back_as_it_is(self, gateway: KafkaGateway, round_trip: list[Quotas], name: str) -> None:
+        quotas = {Entity(user=name, client_id=name): {PRODUCE: 1.0}}
+        round_trip.append(quotas)
+        set_quotas(gateway, quotas).raise_for_errors()
+        assert read(gateway, quotas) == quotas
+
+    def test_none_is_the_default_and_the_word_default_is_a_name(
+        self, gateway: KafkaGateway, round_trip: list[Quotas]
+    ) -> None:
+        quotas = {Entity(client_id="<default>"): {MUTATE: 1.0}, Entity(client_id=None): {MUTATE: 2.0}}
+        round_trip.append(quotas)
+        set_quotas(gateway, quotas).raise_for_errors()
+        assert read(gateway, quotas) == quotas
+
+    def test_keys_are_set_and_removed_in_one_go(self, gateway: KafkaGateway, round_trip: list[Quotas]) -> None:
+        entity = Entity(user="set-and-remove")
+        round_trip.append({entity: {PRODUCE: 0.0, CONSUME: 0.0}})
+        set_quotas(gateway, {entity: {PRODUCE: 1.0}}).raise_for_errors()
+        gateway.alter([Alteration(entity, {PRODUCE: None, CONSUME: 2.0, "unknown": None})]).raise_for_errors()
+        assert read(gateway, {entity: {CONSUME: 2.0}}) == {entity: {CONSUME: 2.0}}
+
+
+class TestRefusals:
+    def test_one_bad_entity_does_not_keep_the_others(self, gateway: KafkaGateway, round_trip: list[Quotas]) -> None:
+        good = {Entity(user=f"good-{number}"): {PRODUCE: 1.0} for number in range(3)}
+        round_trip.append(good)
+        bad: dict[Entity, Values] = {
+            Entity(user="bad-value"): {PRODUCE: 0.0},
+            Entity(user="bad-fraction"): {PRODUCE: 1.5, CONSUME: 1.0},
+            Entity(user="bad-key"): {"nope": 1.0},
+            Entity(user=""): {PRODUCE: 1.0},
+            Entity(ip="10.1.1.1", user="x"): {CONNECT: 1.0},
+            Entity(ip="no.such.host.invalid"): {CONNECT: 1.0},
+            Entity({"group": "x"}): {PRODUCE: 1.0},
+            Entity(): {PRODUCE: 1.0},
+        }
+        result = set_quotas(gateway, bad | good)
+        assert [row.entity for row in result] == [*bad, *good]
+        assert [(row.outcome, row.code) for row in result] == [(Outcome.REFUSED, 42)] * len(bad) + [(Outcome.OK, 0)] * 3
+        assert all(row.message for row in result.failed)
+        assert read(gateway, good) == good
+        assert read(gateway, {}) == {}
+        assert not bad.keys() & gateway.describe().keys()
+        with pytest.raises(ClusterError, match=r"user=bad-value: .*\(and 7 more\)"):
+            result.raise_for_errors()
+
+    def test_a_validation_changes_nothing_and_says_the_same(self, gateway: KafkaGateway) -> None:
+        before = gateway.describe()
+        asked = [
+            Alteration(Entity(user="only-asked"), {PRODUCE: 1.0}),
+            Alteration(Entity(user="only-asked-too"), {PRODUCE: -1.0}),
+        ]
+        rows = gateway.alter(asked, validate_only=True).rows
+        assert [row.outcome for row in rows] == [Outcome.OK, Outcome.REFUSED]
+        sleep(0.2)
+        assert gateway.describe() == before
+
+    def test_an_entity_twice_is_refused_before_the_broker_applies_half_of_it(self, gateway: KafkaGateway) -> None:
+        entity = Entity(user="twice")
+        with pytest.raises(ValueError, match="user=twice is altered twice"):
+            gateway.alter([Alteration(entity, {PRODUCE: 1.0}), Alteration(entity, {CONSUME: 1.0})])
+        sleep(0.1)
+        assert entity not in gateway.describe()
+
+    def test_a_longer_name_than_a_broker_reads_is_refused_before_it_hangs_up(self, gateway: KafkaGateway) -> None:
+        with pytest.raises(ValueError, match="32,768 bytes"):
+            set_quotas(gateway, {Entity(user="x" * 32_768): {PRODUCE: 1.0}})
+
+    def test_nothing_to_do_is_fine(self, gateway: KafkaGateway) -> None:
+        assert gateway.alter([]).rows == ()
+
+
+class TestBulk:
+    def test_more_values_than_a_broker_takes_at_once_are_split(self, gateway: KafkaGateway) -> None:
+        quotas = {Entity(user=f"bulk-{number}"): {PRODUCE: 1.0 + number} for number in range(10_001)}
+        told: list[int] = []
+        result = gateway.alter(
+            [Alteration(entity, values) for entity, values in quotas.items()],
+            progress=lambda what, done, total: told.append(done),
+        )
+        assert {row.outcome for row in result} == {Outcome.OK}
+        assert told == [4_000, 8_000, 10_001]
+        assert read(gateway, quotas) == quotas
+        remove(gateway, quotas)
+
+    def test_long_names_are_split_by_bytes_before_a_controller_resigns(self, gateway: KafkaGateway) -> None:
+        quotas = {Entity(user=f"{number:03}" + "x" * 32_000): {PRODUCE: 1.0} for number in range(270)}
+        assert {row.outcome for row in set_quotas(gateway, quotas)} == {Outcome.OK}
+        assert read(gateway, quotas) == quotas
+        remove(gateway, quotas)
+
+
+class TestConnection:
+    def test_a_gateway_closes_at_once_and_leaves_no_thread(self, sandbox: Sandbox) -> None:
+        before = threads()
+        gateway = KafkaGateway.connect(sandbox.bootstrap_servers)
+        gateway.describe()
+        begin = monotonic()
+        gateway.close()
+        assert monotonic() - begin < 0.1
+        assert threads() == before
+        gateway.close()
+        with pytest.raises(ClusterError, match=r"^The connection to .* is closed\.$"):
+            gateway.describe()
+
+    def test_servers_that_are_down_are_passed_over(self, sandbox: Sandbox) -> None:
+        begin = monotonic()
+        with KafkaGateway.connect(f"127.0.0.1:1,no-such-host.invalid:1,{sandbox.bootstrap_servers}") as gateway:
+            gateway.describe()
+        assert monotonic() - begin < 3
+
+    def test_a_controller_is_not_taken_for_a_broker(self, sandbox: Sandbox) -> None:
+        controller = next(
+            line.split("@", 1)[-1] if "@" in line else line.split("=", 1)[1]
+            for line in (sandbox.data_dir / "node-1" / "server.properties").read_text().splitlines()
+            if line.startswith(("controller.quorum.bootstrap.servers", "controller.quorum.voters"))
+        )
+        with pytest.raises(UnsupportedError, match="is a KRaft controller or too old a broker"):
+            KafkaGateway.connect(controller)
+
+    def test_the_broker_learns_who_is_asking(self, sandbox: Sandbox) -> None:
+        for config, client_id in ((None, f"quotaform/{__version__}"), (ClientConfig(client_id="etl"), "etl")):
+            with KafkaGateway.connect(sandbox.bootstrap_servers, config) as gateway:
+                gateway.describe()
+                assert gateway._link._connection.config["client_id"] == client_id  # type: ignore[attr-defined]
+
+    def test_reading_survives_a_lost_connection(self, sandbox: Sandbox) -> None:
+        with KafkaGateway.connect(sandbox.bootstrap_servers) as gateway:
+            before = gateway.describe()
+            link = gateway._link
+            link._net.run(link._connection.close)  # type: ignore[attr-defined]
+            assert gateway.describe() == before
+
+    def test_a_muted_client_waits_as_long_as_the_broker_asks_for(self, sandbox: Sandbox) -> None:
+        entity = Entity(client_id="muted")
+        with (
+            KafkaGateway.connect(sandbox.bootstrap_servers) as admin,
+            KafkaGateway.connect(sandbox.bootstrap_servers, ClientConfig(client_id="muted")) as muted,
+        ):
+            admin.alter([Alteration(entity, {REQUEST: 0.0001})]).raise_for_errors()
+            read(admin, {entity: {REQUEST: 0.0001}})
+            begin = monotonic()
+            for _ in range(4):
+                muted.describe()
+            remove(admin, {entity: {REQUEST: 0.0}})
+            assert monotonic() - begin > 0.5
+
+
+class TestBrokersThatFail:
+    def test_a_broker_that_is_killed_leaves_its_request_unknown_and_the_rest_not_sent(self) -> None:
+        alterations = [Alteration(Entity(user=f"u{number}"), {PRODUCE: 1.0}) for number in range(40_000)]
+        with Sandbox() as kafka, KafkaGateway.connect(kafka.bootstrap_servers, name="lab", timeout=1.0) as gateway:
+            rows = []
+            for number, chunk in enumerate(gateway.alter_chunks(alterations)):
+                rows += chunk
+                if number == 1:
+                    # The third request is on its way to a broker that never answers it.
+                    kafka.pause(1)
+                    Timer(0.3, kafka.kill, (1,)).start()
+            assert [row.entity for row in rows] == [each.entity for each in alterations]
+            outcomes = [row.outcome for row in rows]
+            assert outcomes == [Outcome.OK] * 8_000 + [Outcome.UNKNOWN] * 4_000 + [Outcome.NOT_SENT] * 28_000
+            assert "was lost before it answered" in rows[8_000].message
+            begin = monotonic()
+            with pytest.raises(ConnectError, match="nothing listens at"):
+                gateway.describe()
+            assert monotonic() - begin < 5
+
+    def test_a_paused_broker_is_given_up_in_time(self) -> None:
+        with Sandbox() as kafka:
+            config = ClientConfig(request_timeout=1.0, api_timeout=2.0)
+            with KafkaGateway.connect(kafka.bootstrap_servers, config, name="lab", timeout=1.0) as gateway:
+                kafka.pause(1)
+                try:
+                    begin = monotonic()
+                    with pytest.raises(ClusterError, match="did not answer within 1 s"):
+                        gateway.describe()
+                    assert monotonic() - begin < 6
+                    with pytest.raises(ConnectError, match="accepted the connection and did not answer within 1 s"):
+                        KafkaGateway.connect(kafka.bootstrap_servers, timeout=1.0)
+                finally:
+                    kafka.resume(1)
+                assert gateway.describe() == {}
+
+    def test_an_interrupt_while_a_broker_is_awaited_is_prompt_and_says_what_was_done(self) -> None:
+        alterations = [Alteration(Entity(user=f"u{number}"), {PRODUCE: 1.0}) for number in range(12_000)]
+        rows: list[AlterRow] = []
+        with Sandbox() as kafka, KafkaGateway.connect(kafka.bootstrap_servers) as gateway:
+            chunks = gateway.alter_chunks(alterations)
+            rows += next(chunks)
+            kafka.pause(1)
+            Timer(0.3, raise_signal, (SIGINT,)).start()
+            begin = monotonic()
+            rows += next(chunks)
+            rows += next(chunks)
+            with pytest.raises(KeyboardInterrupt):
+                next(chunks)
+            gateway.close()
+            assert monotonic() - begin < 2
+        outcomes = [row.outcome for row in rows]
+        assert outcomes == [Outcome.OK] * 4_000 + [Outcome.UNKNOWN] * 4_000 + [Outcome.NOT_SENT] * 4_000
+
+    def test_reading_goes_on_at_another_broker_and_no_acked_change_is_lost(self, three_brokers: Sandbox) -> None:
+        quotas: dict[Entity, Values] = {}
+        with KafkaGateway.connect(three_brokers.bootstrap_servers, name="three") as gateway:
+            serving = 1 + three_brokers.bootstrap_servers.split(",").index(gateway._link._connection.node_id)  # type: ignore[attr-defined]
+            kill = Thread(target=lambda: (sleep(0.3), three_brokers.kill(serving)))
+            kill.start()
+            deadline = monotonic() + 30
+            lost = 0
+            for number in count():
+                entity = Entity(user=f"failover-{number}")
+                [row] = gateway.alter([Alteration(entity, {PRODUCE: 1.0})])
+                assert row.outcome in {Outcome.OK, Outcome.UNKNOWN}
+                if row.outcome is Outcome.OK:
+                    quotas[entity] = {PRODUCE: 1.0}
+                else:
+                    lost += 1
+                if (lost and number > 40) or monotonic() > deadline:
+                    break
+            kill.join()
+            assert lost <= 2
+            assert read(gateway, quotas) == quotas
+            three_brokers.restart(serving)
+            remove(gateway, quotas)
+            with suppress(ClusterError):
+                gateway.describe()

@@ -39,6 +39,15 @@ def test_a_small_difference_is_believed_at_once(clock: Clock) -> None:
     assert gateway.log == ["describe"]
 
 
+def test_bulk_is_a_share_of_a_large_cluster(clock: Clock) -> None:
+    gateway = ScriptedGateway({**entities(10_000), **entities(199, 2.0)})
+    read_actual(gateway, declare(entities(10_000)))
+    assert gateway.log == ["describe"]
+    gateway = ScriptedGateway({**entities(10_000), **entities(200, 2.0)})
+    read_actual(gateway, declare(entities(10_000)))
+    assert gateway.log == ["describe", "describe"]
+
+
 @pytest.mark.parametrize(
     ("files", "live"),
     [
@@ -55,12 +64,12 @@ def test_a_difference_in_bulk_counts_once_a_second_read_says_the_same(
     gateway = ScriptedGateway(live)
     assert read_actual(gateway, declare(files)) == live
     assert gateway.log == ["describe", "describe"]
-    assert clock.pauses == [0.1]
+    assert clock.pauses == [0.05]
 
 
 def test_the_pause_grows_with_the_cluster(clock: Clock) -> None:
     read_actual(ScriptedGateway(entities(10_000)), {})
-    assert clock.pauses == [0.2]
+    assert clock.pauses == [0.1]
 
 
 def test_a_change_that_is_still_spreading_is_waited_for(clock: Clock) -> None:
@@ -70,7 +79,7 @@ def test_a_change_that_is_still_spreading_is_waited_for(clock: Clock) -> None:
 
 
 def test_a_cluster_that_keeps_changing_is_given_up_after_a_minute(clock: Clock) -> None:
-    gateway = ScriptedGateway({}, reads=[entities(MANY, float(number)) for number in range(1, 700)])
+    gateway = ScriptedGateway({}, reads=[entities(MANY, float(number)) for number in range(1, 1300)])
     with pytest.raises(
         UnsettledError, match="the quotas of lab kept changing for 60 s while they were read; wait until"
     ):

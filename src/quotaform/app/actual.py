@@ -9,7 +9,8 @@ from quotaform.errors import UnsettledError
 from quotaform.model.entry import Desired
 from quotaform.model.quotas import Quotas, same_values
 
-_BULK = 50
+_BULK_ENTITIES = 50
+_BULK_SHARE = 0.02
 _MAX_WAIT = 60.0
 
 
@@ -17,8 +18,8 @@ def read_actual(gateway: Gateway, desired: Desired, progress: Progress = no_prog
     """Read all quotas of a cluster, again until they have come to rest when they differ in bulk.
 
     A describe right after somebody's bulk change is a mixture of before and after: 100,000 acknowledged
-    entities took up to 20 s to show. When the first read differs from the files in many entities, it counts
-    only once a second one, taken a moment later, says the same.
+    entities took up to 20 s to show. When the first read differs from the files in bulk, it counts only once a
+    second one, taken a moment later, says the same.
 
     Raises:
         ClusterError: The cluster could not be read.
@@ -28,7 +29,7 @@ def read_actual(gateway: Gateway, desired: Desired, progress: Progress = no_prog
     actual = gateway.describe()
     if not gateway.is_live or not _differs_in_bulk(desired, actual):
         return actual
-    pause = min(2.0, max(0.1, max(len(desired), len(actual)) / 50_000))
+    pause = min(1.0, max(0.05, max(len(desired), len(actual)) / 100_000))
     deadline = time.monotonic() + _MAX_WAIT
     while True:
         progress("Waiting for quotas to come to rest", 0, 0)
@@ -52,10 +53,10 @@ def is_same(one: Quotas, other: Quotas) -> bool:
 
 
 def _differs_in_bulk(desired: Desired, actual: Quotas) -> bool:
-    different = 0
+    bulk = max(_BULK_ENTITIES, _BULK_SHARE * max(len(desired), len(actual)))
+    different = len(actual.keys() - desired.keys())
     for entity, entry in desired.items():
-        if actual.get(entity, {}) != entry.values:
-            different += 1
-            if different >= _BULK:
-                return True
-    return len(actual.keys() - desired.keys()) >= _BULK
+        if different >= bulk:
+            return True
+        different += actual.get(entity, {}) != entry.values
+    return different >= bulk

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePath
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from quotaform.model.finding import Finding
 from quotaform.views.finding_text import render_findings
 from quotaform.views.style import PLAIN, Style, counted
+
+if TYPE_CHECKING:
+    from pathlib import PurePath
 
 
 class ImportReport(Protocol):

@@ -119,3 +119,9 @@ def test_what_files_cannot_say_is_left_out_and_named() -> None:
 )
 def test_a_name_is_quoted_when_any_reader_could_take_it_for_something_else(text: str, spelled: str) -> None:
     assert spell_scalar(text) == spelled
+
+
+def test_a_name_is_spelled_the_same_whoever_was_read_before() -> None:
+    # Regression: the name was compared by identity with a cached reading of an equal text.
+    first, second = ("".join(["10.0.", end]) for end in ("0.9", "0.9"))
+    assert spell_scalar(first) == spell_scalar(second) == "10.0.0.9"

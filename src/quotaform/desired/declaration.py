@@ -80,7 +80,7 @@ class Reader:
         match = item.get("match")
         if not isinstance(match, dict):
             return
-        found = len(report.findings)
+        errors = report.errors
         report.part = (*path, "match")
         named = read_match(match, report, MAX_ENTITIES - len(declarations))
         entity = named[0] if named else None
@@ -93,7 +93,7 @@ class Reader:
             absent = STATE_ABSENT
         else:
             values, absent = self.read_values(path, item, entity, report), None
-        if not named or (not values and absent is None) or (len(report.findings) > found and report.covers_any(path)):
+        if not named or (not values and absent is None) or report.errors > errors:
             return
         owner, reason = item.get("owner"), item.get("reason")
         for declared in named:

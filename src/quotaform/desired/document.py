@@ -121,17 +121,6 @@ class _Anchor(NamedTuple):
     line: int
 
 
-class _Frame(NamedTuple):
-    target: Any
-    key: str | None
-    key_mark: Any
-    merges: list[Any] | None
-    anchor: str | None
-    mark: Any
-    nodes: int
-    height: int
-
-
 class _Reader:
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -151,7 +140,7 @@ class _Reader:
         document, starts = self.document, self.document.starts
         detailed = document.is_detailed
 
-        stack: list[_Frame] = []
+        stack: list[tuple[Any, str | None, Any, list[Any] | None, str | None, Any, int, int]] = []
         target: Any = None
         is_mapping = False
         key: str | None = None
@@ -203,7 +192,7 @@ class _Reader:
                     self.say_tag(event)
                 if len(stack) >= MAX_DEPTH:
                     self.say_depth(event)
-                stack.append(_Frame(target, key, key_mark, merges, anchor, opened, nodes, height))
+                stack.append((target, key, key_mark, merges, anchor, opened, nodes, height))
                 anchor, opened = event.anchor, event.start_mark
                 if anchor is not None:
                     self.open_anchors[anchor] = opened.line

@@ -151,11 +151,15 @@ def _expired(entry: Entry) -> Finding:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Do not look for cycles meanwhile: loading makes many objects and no cycles."""
+    """Do not look for cycles meanwhile, nor among what was made: it is much, and there are none."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_enabled:
+            if not gc.get_freeze_count():
+                # Makes everything old at once; otherwise the next collection would walk through it.
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

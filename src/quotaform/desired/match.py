@@ -45,7 +45,7 @@ def read_match(match: dict[str, Any], report: Report, room: int) -> list[Entity]
         report: Takes the problems.
         room: How many entities the file may still declare.
     """
-    found = len(report.findings)
+    errors = report.errors
     columns = [
         [(entity_type, name) for name in _read_names(match, entity_type, report)]
         for entity_type in ENTITY_TYPES
@@ -53,17 +53,13 @@ def read_match(match: dict[str, Any], report: Report, room: int) -> list[Entity]
     ]
     if len(columns) != len(match) or (len(columns) > 1 and IP in match):
         _check_types(match, report)
-    if not columns or _failed(report, found):
+    if not columns or report.errors > errors:
         return []
     if prod(map(len, columns)) > room:
         text = f"the lists of this file make more than {MAX_ENTITIES} entities; write fewer"
         report.say("too-many-entities", text, match, columns[0][0][0])
         return []
     return [Entity.of(parts) for parts in product(*columns)]
-
-
-def _failed(report: Report, before: int) -> bool:
-    return any(finding.severity is Severity.ERROR for finding in report.findings[before:])
 
 
 def _check_types(match: dict[str, Any], report: Report) -> None:

@@ -20,14 +20,16 @@ class Report:
         document: What it is about.
         part: The path to the part of the document that is being judged.
         covered: The parts that something was found in; the schema's opinion of them is not wanted.
+        errors: How many of the findings are errors.
     """
 
-    __slots__ = ("covered", "document", "findings", "part")
+    __slots__ = ("covered", "document", "errors", "findings", "part")
 
     def __init__(self, document: Document) -> None:
         self.document = document
         self.part: Path = ()
         self.covered: set[Path] = set()
+        self.errors = 0
         self.findings: list[Finding] = []
 
     def say(
@@ -69,15 +71,12 @@ class Report:
             raise UnclearError
         if finding.severity is Severity.ERROR:
             self.covered.add(self.part)
+            self.errors += 1
         self.findings.append(finding)
 
     def covers(self, path: Path) -> bool:
         """Whether something was found in a part that holds this path."""
         return any(path[:length] in self.covered for length in range(1, len(path) + 1))
-
-    def covers_any(self, path: Path) -> bool:
-        """Whether something was found in any part of what is at this path."""
-        return any(part[: len(path)] == path for part in self.covered)
 
 
 def by_location(findings: Iterable[Finding]) -> list[Finding]:

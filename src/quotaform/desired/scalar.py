@@ -93,4 +93,4 @@ def is_text(text: str) -> bool:
     """
     if text in WORDS or text in {"y", "Y", "n", "N", "=", "<<"}:
         return False
-    return text[0] not in NUMERIC_STARTS or read_number(text) is text
+    return text[0] not in NUMERIC_STARTS or type(read_number(text)) is str

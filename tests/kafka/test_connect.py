@@ -66,6 +66,20 @@ class TestWaysIn:
         with KafkaGateway.connect(address, config(secured_sandbox, "SASL_SSL")) as gateway:
             assert gateway.describe() == {}
 
+    def test_a_name_with_the_signs_that_scram_reserves_works(self, secured_sandbox: Sandbox) -> None:
+        name, listener = "CN=a b,O=c", "SASL_PLAINTEXT"
+        admin = secured_sandbox.data_dir / "admin.properties"
+        admin.write_text(secured_sandbox.client_properties(listener), encoding="utf-8")
+        done = secured_sandbox.run_tool(
+            "kafka.admin.ConfigCommand",
+            *("--bootstrap-server", secured_sandbox.bootstrap_servers, "--command-config", str(admin), "--alter"),
+            *("--entity-type", "users", "--entity-name", name, "--add-config", "SCRAM-SHA-512=[password=odd-secret]"),
+        )
+        assert done.returncode == 0, done.stderr
+        settings = config(secured_sandbox, listener, sasl_jaas_config=jaas(name, "odd-secret"))
+        with KafkaGateway.connect(secured_sandbox.bootstrap_servers, settings) as gateway:
+            assert gateway.cluster_id() == secured_sandbox.cluster_id
+
 
 class TestRights:
     def test_who_may_not_read_is_told_which_right_is_missing(self, secured_sandbox: Sandbox) -> None:

@@ -66,7 +66,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "options": dict(header.options),
         "complete": plan.is_complete,
         "applyable": plan.is_applyable,
-        "summary": plan.summary(),
+        "summary": dict(plan.summary),
         "changes": [_change_document(change) for change in plan.changes],
         "unmanaged": [
             {

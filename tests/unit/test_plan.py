@@ -77,7 +77,7 @@ def test_deleting_an_entity_with_nothing_but_an_unknown_key_changes_nothing() ->
 def test_a_tombstone_of_an_entity_that_is_not_there_is_no_change() -> None:
     plan = plan_of({ALICE: {}}, {})
     assert plan.changes == ()
-    assert plan.summary()["no_op"] == 1
+    assert plan.summary["no_op"] == 1
 
 
 def test_an_expired_entry_says_so() -> None:
@@ -180,7 +180,7 @@ def test_keys_are_in_the_order_of_kafka() -> None:
 def test_a_plan_that_changes_nothing_can_be_applied() -> None:
     plan = plan_of({}, {})
     assert plan.is_applyable
-    assert set(plan.summary().values()) == {0}
+    assert set(plan.summary.values()) == {0}
 
 
 def test_what_blocks_comes_first_and_makes_the_plan_not_applyable() -> None:
@@ -192,7 +192,7 @@ def test_what_blocks_comes_first_and_makes_the_plan_not_applyable() -> None:
     plan = plan_of({}, {}, findings=findings)
     assert [finding.rule for finding in plan.findings] == ["cluster-id", "nan-value", "ip-alias"]
     assert not plan.is_applyable
-    assert plan.summary()["blocked"] == 1
+    assert plan.summary["blocked"] == 1
 
 
 def test_the_plan_id_changes_with_what_is_done_and_with_the_cluster() -> None:

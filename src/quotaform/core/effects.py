@@ -69,7 +69,11 @@ NO_EFFECT = Effect(NOTHING, NOTHING)
 
 
 def _size(key: str, value: float | None) -> float:
-    return inf if value is None or is_unlimited(QUOTA_KEYS.get(key), value) else value
+    """Return a value so that larger is looser; NaN stays NaN, which is neither."""
+    if value is None:
+        return inf
+    known = QUOTA_KEYS.get(key)
+    return inf if known is not None and value >= known.maximum else value
 
 
 class Effects:

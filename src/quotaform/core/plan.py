@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any
 
 from quotaform.core.document import digest, json_number
@@ -65,7 +67,7 @@ class Change:
         return Action.DELETE if self.after is None else Action.UPDATE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class EntityChange:
     """The changes of one entity, which the broker makes all or not at all.
 
@@ -96,7 +98,7 @@ class EntityChange:
             return Action.CREATE
         return Action.UPDATE if self.after else Action.DELETE
 
-    @property
+    @cached_property
     def direction(self) -> Direction:
         """What happens to the effective limits, taken together."""
         found = {effect.direction(change.key) for change, effect in zip(self.changes, self.effects, strict=True)}
@@ -105,7 +107,7 @@ class EntityChange:
             return Direction.MIXED
         return found.pop() if found else Direction.NONE
 
-    @property
+    @cached_property
     def becomes_unlimited(self) -> bool:
         """Whether an effective limit becomes unlimited."""
         return any(
@@ -154,7 +156,7 @@ class PlanHeader:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """The whole difference between files and cluster.
 
@@ -184,7 +186,7 @@ class Plan:
         """Whether nothing blocks it."""
         return not any(finding.blocking for finding in self.findings)
 
-    @property
+    @cached_property
     def plan_id(self) -> str:
         """A digest of what the plan would do, to which cluster: no times, prose or paths."""
         rows = sorted(
@@ -200,7 +202,8 @@ class Plan:
         content = {"allowances": [], "changes": rows, "cluster_id": self.header.cluster_id}
         return digest(content)
 
-    def summary(self) -> dict[str, int]:
+    @cached_property
+    def summary(self) -> Mapping[str, int]:
         """How many entities each thing happens to."""
         counts = dict.fromkeys(
             ("create", "update", "delete", "no_op", "loosen", "tighten", "mixed", "to_unlimited", "blocked"), 0
@@ -212,7 +215,7 @@ class Plan:
             counts["to_unlimited"] += change.becomes_unlimited
         counts["no_op"] = self.unchanged
         counts["blocked"] = sum(finding.blocking for finding in self.findings)
-        return counts
+        return MappingProxyType(counts)
 
 
 def diff(desired: Desired, actual: Quotas) -> Iterator[Change]:

@@ -48,7 +48,7 @@ class Entity:
         TypeError: A type is not a string, or a name is neither a string nor `None`.
     """
 
-    __slots__ = ("_hash", "parts")
+    __slots__ = ("_address", "_hash", "parts")
 
     parts: tuple[Part, ...]
     """The parts in canonical order: user, client-id, ip, then others by type."""
@@ -73,6 +73,7 @@ class Entity:
     def _fill(self, parts: tuple[Part, ...]) -> None:
         object.__setattr__(self, "parts", parts)
         object.__setattr__(self, "_hash", hash(parts))
+        object.__setattr__(self, "_address", None)
 
     @classmethod
     def of(cls, parts: Iterable[Part]) -> Entity:
@@ -124,9 +125,15 @@ class Entity:
         >>> Entity(user="tab\\there").address
         'user="tab\\\\there"'
         """
-        return ",".join(
-            [f"{spell_name(kind)}={DEFAULT_WORD if name is None else spell_name(name)}" for kind, name in self.parts]
-        )
+        address: str | None = self._address  # type: ignore[attr-defined]
+        if address is None:
+            spelled = [
+                f"{kind if kind in _RANK else spell_name(kind)}={DEFAULT_WORD if name is None else spell_name(name)}"
+                for kind, name in self.parts
+            ]
+            address = ",".join(spelled)
+            object.__setattr__(self, "_address", address)
+        return address
 
 
 def spell_name(name: str) -> str:

@@ -120,7 +120,7 @@ def _unmanaged_lines(unmanaged: tuple[Unmanaged, ...], shows_unmanaged: bool) ->
 
 
 def _effect_line(plan: Plan) -> str:
-    summary = plan.summary()
+    summary = plan.summary
     unlimited = f" ({summary['to_unlimited']} to unlimited)" if summary["to_unlimited"] else ""
     blocked = f" {summary['blocked']} blocked." if summary["blocked"] else ""
     return (
@@ -131,5 +131,5 @@ def _effect_line(plan: Plan) -> str:
 
 def summary_line(plan: Plan) -> str:
     """Return the last line of a plan, in Terraform's words."""
-    summary = plan.summary()
+    summary = plan.summary
     return f"Plan: {summary['create']} to add, {summary['update']} to change, {summary['delete']} to destroy."

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from quotaform.desired.declaration import STATE_ABSENT, Declaration, Profiles, Reader
-from quotaform.desired.document import UnclearError, read_document
+from quotaform.desired.document import UnclearError
 from quotaform.desired.report import Report, by_location
 from quotaform.desired.source import Source, decode, read_sources
 from quotaform.desired.structure import explain_shape, has_shape
+from quotaform.desired.yaml_reader import read_document
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired, Entry

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -68,29 +69,44 @@ def run(
     return result
 
 
-def start(*arguments: str | Path, cwd: Path) -> subprocess.Popen[bytes]:
-    """Start `quotaform` and return while it runs."""
-    return subprocess.Popen(
-        [QUOTAFORM, *map(str, arguments)],
-        cwd=cwd,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+class Running:
+    """A command that runs; what it prints goes to files, so that it never waits for a reader."""
 
+    def __init__(self, *arguments: str | Path, cwd: Path) -> None:
+        self._out = tempfile.TemporaryFile()  # noqa: SIM115
+        self._err = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [QUOTAFORM, *map(str, arguments)],
+            cwd=cwd,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=self._out,
+            stderr=self._err,
+        )
 
-def end(process: subprocess.Popen[bytes], *, timeout: float = 60) -> Result:
-    """Wait until a started command ends."""
-    try:
-        out, err = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        raise
-    result = Result(process.returncode, (out or b"").decode(), err.decode())
-    require_calm(result)
-    return result
+    @property
+    def is_over(self) -> bool:
+        """Whether it ended."""
+        return self._process.poll() is not None
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
+    def end(self, *, timeout: float = 60) -> Result:
+        """Wait until it ends."""
+        try:
+            code = self._process.wait(timeout)
+        finally:
+            if not self.is_over:
+                self._process.kill()
+                self._process.wait()
+        with self._out as out, self._err as err:
+            out.seek(0)
+            err.seek(0)
+            result = Result(code, out.read().decode(), err.read().decode())
+        require_calm(result)
+        return result
 
 
 def require_calm(result: Result) -> None:
@@ -134,9 +150,9 @@ class Repository:
         """Run the command here."""
         return run(*arguments, cwd=self.path, **options)
 
-    def start(self, *arguments: str | Path) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str | Path) -> Running:
         """Start the command here."""
-        return start(*arguments, cwd=self.path)
+        return Running(*arguments, cwd=self.path)
 
     @property
     def receipts(self) -> list[Path]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from quotaform.model.entity import Entity
-from tests.workflow.command import QUOTAFORM, Cluster, Repository, Result, end, environment
+from tests.workflow.command import QUOTAFORM, Cluster, Repository, environment
 
 pytestmark = pytest.mark.workflow
 
@@ -313,15 +313,17 @@ def test_a_reader_that_goes_away_is_no_accident(changing: Repository, cluster: C
     ):
         reader, writer = os.pipe()
         os.close(reader)
-        process = subprocess.Popen(
+        done = subprocess.run(
             [QUOTAFORM, *arguments.split(), "-q"],
             cwd=changing.path,
             env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=writer,
             stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
         )
         os.close(writer)
-        assert end(process) == Result(code, "", ""), arguments
+        assert (done.returncode, done.stderr) == (code, b""), arguments
     assert cluster.values(user="new") == {"producer_byte_rate": MIB}
     assert len(changing.receipts) == 1

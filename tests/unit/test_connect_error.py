@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from socket import SO_RCVBUF, SOL_SOCKET, create_server, socket
 from ssl import PROTOCOL_TLS_SERVER, SSLContext, TLSVersion
-from threading import Thread
+from threading import Event, Thread
 from threading import enumerate as threads
 from time import monotonic
 
@@ -99,6 +99,19 @@ def test_a_name_that_does_not_resolve() -> None:
         "the host name no-such-host.invalid of no-such-host.invalid:9092 cannot be resolved;"
         " check its spelling and your DNS."
     )
+
+
+def test_a_name_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = Event()
+    monkeypatch.setattr("quotaform.cluster.dial.getaddrinfo", lambda *_: over.wait(20) and [])
+    begin = monotonic()
+    with pytest.raises(ConnectError, match=r"^Cannot connect to lab: looking up .* longer than 0\.5 s; check your DNS"):
+        KafkaGateway.connect("slow.example:9092", name="lab", timeout=0.5)
+    assert monotonic() - begin < 3
+    over.set()
+    for thread in threads():
+        if thread.name.startswith("kafka-io"):
+            thread.join(10)
 
 
 @pytest.mark.parametrize("config", [ClientConfig(), SASL])

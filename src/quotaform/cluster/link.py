@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from logging import Filter, LogRecord, getLogger
 from ssl import SSLSocket
-from threading import Event
+from threading import Event, Thread
 from time import monotonic
 from typing import Any, Final
 from warnings import catch_warnings, simplefilter
@@ -29,7 +29,7 @@ from quotaform.cluster.connect_error import (
 )
 from quotaform.cluster.dial import open_socket, shake_hands
 from quotaform.cluster.server import Server
-from quotaform.errors import ClusterError, UnsupportedError
+from quotaform.errors import ClusterError, ConnectError, UnsupportedError
 
 with catch_warnings():
     # kafka-python reads its message schemas in a way that Python 3.11 calls deprecated.
@@ -49,9 +49,11 @@ _MAX_BACKOFF: Final = 2.0
 _SHARE: Final = 2.0
 """Seconds that one of many servers gets at least before the next is tried."""
 _GRACE: Final = 5.0
-"""Seconds beyond all other timeouts after which the IO thread itself is given up, e.g. inside a DNS lookup."""
-
+"""Seconds beyond all timeouts of a request after which the IO thread itself is given up."""
+_LOOKUP_GRACE: Final = 0.5
+"""The same for connecting: only a DNS lookup cannot be given a time limit of its own."""
 _SLICE: Final = 0.2
+"""Seconds after which a thread that waits for an answer looks up for signals."""
 
 
 def describe_request() -> Any:
@@ -101,7 +103,12 @@ class KafkaLink:
         self._net.start()
         self._thread = self._net._io_thread
         try:
-            self._run(self._open_or_raise, timeout)
+            self._run(self._open_or_raise, timeout + _LOOKUP_GRACE)
+        except UnansweredError:
+            self.close()
+            raise ConnectError(
+                f"Cannot connect to {name}: looking up its host names takes longer than {timeout:g} s; check your DNS."
+            ) from None
         except BaseException:
             self.close()
             raise
@@ -110,7 +117,7 @@ class KafkaLink:
         """Send a request; see `quotaform.cluster.kafka.Link.send`."""
         if self._closed:
             raise ClusterError(f"The connection to {self._intent.name} is closed.")
-        return self._run(lambda: self._send(make_request, timeout), timeout + self._timeout)
+        return self._run(lambda: self._send(make_request, timeout), timeout + self._timeout + _GRACE)
 
     def close(self) -> None:
         """Close the connection and end the IO thread."""
@@ -120,18 +127,25 @@ class KafkaLink:
         with suppress(Exception):
             self._net.call_soon_threadsafe(self._drop)
         self._net.stop(timeout_ms=1000)
-        if not self._thread.is_alive():
-            self._net.close()
+        if self._thread.is_alive():
+            # It hangs in a DNS lookup; nobody waits for that.
+            Thread(target=self._finish, name=f"{self._thread.name}-end", daemon=True).start()
+        else:
+            self._finish()
+
+    def _finish(self) -> None:
+        self._thread.join()
+        self._net.close()
 
     def _run(self, work: Callable[[], Any], timeout: float) -> Any:
         done = Event()
         future = self._net.call_soon_with_future(work)
         future.add_both(lambda _: done.set())
-        deadline = monotonic() + timeout + _GRACE
+        deadline = monotonic() + timeout
         # In slices: a signal that another thread received is acted upon when this one wakes up.
         while not done.wait(_SLICE):
             if monotonic() > deadline:
-                raise UnansweredError(f"{self._intent.name} did not answer within {timeout + _GRACE:.0f} s.")
+                raise UnansweredError(f"{self._intent.name} did not answer within {timeout:.0f} s.")
         if future.exception is not None:
             raise future.exception
         return future.value

@@ -9,7 +9,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
+from pathlib import Path
+from signal import SIGINT, SIGTERM, Signals, raise_signal, signal
 from tempfile import TemporaryFile
+from threading import current_thread, main_thread
+from types import FrameType
 from typing import IO, TYPE_CHECKING, Final
 from warnings import catch_warnings, simplefilter
 
@@ -30,13 +34,6 @@ _CONFIG: Final = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-}
-_ENVIRONMENT: Final = {
-    # The workers must have the packages that this process has.
-    "PYSPARK_PYTHON": sys.executable,
-    "PYSPARK_DRIVER_PYTHON": sys.executable,
-    "SPARK_LOCAL_IP": _LOOPBACK,
 }
 
 
@@ -61,21 +58,29 @@ def spark_session() -> Iterator[SparkSession]:
         EngineError: Spark is missing or does not start, or it failed while it was used.
     """
     require_spark()
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
-    active = _active_session()
+    own: SparkSession | None = None
     try:
-        session = active or _start()
-        try:
-            yield session
-        finally:
-            if active is None:
-                _stop(session)
-    except (PySparkException, Py4JError, ConnectionError) as error:
-        raise EngineError(
-            f"Spark failed: {_cause(str(error))}; run this again, or plan with --engine local."
-        ) from error
+        active = _active_session()
+        if active is not None:
+            yield active
+        else:
+            with _held_signals():
+                own = _start()
+            yield own
+    except (Py4JNetworkError, ConnectionError) as error:
+        raise _failed("its Java process has ended") from error
+    except (PySparkException, Py4JError) as error:
+        raise _failed(_cause(str(error))) from error
+    finally:
+        if own is not None:
+            _stop(own)
+
+
+def _failed(why: str) -> EngineError:
+    return EngineError(f"Spark failed: {why}; run this again, or plan with --engine local.")
 
 
 def _active_session() -> SparkSession | None:
@@ -85,19 +90,27 @@ def _active_session() -> SparkSession | None:
 
 
 def _start() -> SparkSession:
+    import pyspark
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    # py4j would report every broken connection on stderr, beside the error that is raised for it.
-    logging.getLogger("py4j").addHandler(logging.NullHandler())
+    _log_py4j(False)
+    environment = {
+        # Another Spark that is installed here would be of another version.
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_LOCAL_IP": _LOOPBACK,
+        # The workers must have the packages that this process has.
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
     config = SparkConf().setAll(list(_CONFIG.items()))
     # What the JVM and the Python workers say (start-up lines that cannot be turned off among it) would end up
     # among the results of a command; it is kept for the case that Spark does not start.
     with TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
         try:
-            with _environment(_ENVIRONMENT):
+            with _environment(environment):
                 gateway = SparkContext._gateway or launch_gateway(  # type: ignore[no-untyped-call]
                     config, {"stdout": said, "stderr": said}
                 )
@@ -115,6 +128,46 @@ def _stop(session: SparkSession) -> None:
     with suppress(Py4JError, ConnectionError), catch_warnings():
         simplefilter("ignore", RuntimeWarning)
         session.stop()
+    _log_py4j(True)
+
+
+def _log_py4j(is_shown: bool) -> None:
+    """Show or hide what py4j logs: a traceback of every broken connection, beside the error that is raised for it."""
+    logging.getLogger("py4j").propagate = is_shown
+    # It logs some of them as if it were the application itself.
+    root = logging.getLogger()
+    (root.removeFilter if is_shown else root.addFilter)(_is_not_py4j)
+
+
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
+
+
+@contextmanager
+def _held_signals() -> Iterator[None]:
+    """Hold Ctrl-C and SIGTERM back while Spark starts, once: a JVM whose start is interrupted would stay for ever.
+
+    Afterwards they do what they did before, also where a SparkContext has put a handler of its own.
+    """
+    if current_thread() is not main_thread():
+        yield
+        return
+    came: list[int] = []
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        before = handlers[Signals(number)]
+        if came and callable(before):
+            before(number, frame)
+        came.append(number)
+
+    handlers = {number: signal(number, hold) for number in (SIGINT, SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal(number, handler)
+    if came:
+        raise_signal(came[0])
 
 
 @contextmanager

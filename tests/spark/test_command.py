@@ -1,0 +1,101 @@
+"""`quotaform plan --engine spark`, in a process of its own with a session of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from quotaform.model.entity import Entity
+from tests.builder import PRODUCER, REQUEST
+from tests.spark.test_plan import write_snapshot
+from tests.workflow.command import QUOTAFORM, Repository, environment
+
+pytestmark = pytest.mark.workflow
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """A folder with a snapshot and a cluster that is down."""
+    made = Repository(tmp_path)
+    made.config("clusters:\n  lab: {snapshot: lab.json}\n  down: {bootstrap_servers: ['127.0.0.1:1']}\n")
+    made.quotas("  - match: {user: [alice, <default>]}\n    values: {producer_byte_rate: 1MiB/s}\n")
+    write_snapshot(tmp_path / "lab.json", {Entity(user="alice"): {PRODUCER: 5.0, REQUEST: 1.0}})
+    return made
+
+
+def test_the_command_prints_and_writes_what_the_local_engine_does(repository: Repository) -> None:
+    options = {"env": {"SOURCE_DATE_EPOCH": "1795000000"}}
+    local = repository("plan", "--cluster", "lab", "--detailed-exitcode", "--out", "local.json", **options)
+    spark = repository(
+        "plan", "--cluster", "lab", "--detailed-exitcode", "--out", "spark.json", "--engine", "spark", **options
+    )
+    assert (spark.code, spark.out, spark.err) == (local.code, local.out, local.err)
+    assert (spark.code, spark.err) == (2, "")
+    assert repository.read("spark.json") == repository.read("local.json")
+    assert sorted(path.name for path in repository.path.iterdir()) == [
+        "lab.json",
+        "local.json",
+        "quotaform.yaml",
+        "quotas.d",
+        "spark.json",
+    ]
+
+
+def test_a_broker_that_is_down_is_one_sentence_and_exit_1(repository: Repository) -> None:
+    local = repository("plan", "--cluster", "down")
+    spark = repository("plan", "--cluster", "down", "--engine", "spark")
+    assert (spark.code, spark.out, spark.err) == (local.code, local.out, local.err)
+    assert spark.code == 1
+    assert spark.err.count("\n") == 1
+
+
+def test_a_jvm_that_does_not_start_is_one_sentence_and_exit_1(repository: Repository) -> None:
+    env = {"PYSPARK_SUBMIT_ARGS": "--driver-memory 1k pyspark-shell"}
+    spark = repository("plan", "--cluster", "lab", "--engine", "spark", env=env)
+    assert (spark.code, spark.out) == (1, "")
+    assert spark.err == "quotaform: Spark did not start: Too small maximum heap; check the JDK and the memory.\n"
+
+
+def test_ctrl_c_while_spark_starts_leaves_no_jvm_behind(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PySpark forgets a JVM whose start is interrupted, and that JVM then waits for ever."""
+    java = shutil.which("java", path=f"{os.environ.get('JAVA_HOME', '')}/bin:{os.environ['PATH']}")
+    assert java
+    note = repository.path / "jvm.pid"
+    script = repository.write(
+        "jdk/bin/java",
+        f'#!/bin/sh\ncase "$*" in *launcher.Main*) ;; *SparkSubmit*) echo $$ > "{note}" ;; esac\nexec "{java}" "$@"\n',
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(repository.path / "jdk"))
+    command = [QUOTAFORM, "plan", "--cluster", "lab", "--engine", "spark"]
+    with subprocess.Popen(command, cwd=repository.path, env=environment(), stderr=subprocess.DEVNULL) as running:
+        wait_for(lambda: note.exists() and note.read_text(encoding="utf-8").strip() != "")
+        running.send_signal(signal.SIGINT)
+        assert running.wait(60) == 130
+    wait_for(lambda: not is_alive(int(note.read_text(encoding="utf-8"))))
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    """Wait up to a minute until something is so."""
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -22,6 +22,7 @@ from quotaform.core.plan import altered
 from quotaform.errors import ClusterError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
 from quotaform.model.entity import Entity
+from quotaform.model.filter import EVERYTHING, EntityFilter, select
 from quotaform.model.quotas import Quotas
 
 
@@ -76,12 +77,13 @@ class ScriptedGateway:
     def cluster_id(self) -> str:
         return self._cluster_id
 
-    def describe(self) -> Quotas:
+    def describe(self, entity_filter: EntityFilter = EVERYTHING) -> Quotas:
         self.log.append("describe")
         answer = self._reads.pop(0) if self._reads else None
         if isinstance(answer, BaseException):
             raise answer
-        return {entity: dict(values) for entity, values in (self.quotas if answer is None else answer).items()}
+        found = self.quotas if answer is None else answer
+        return select({entity: dict(values) for entity, values in found.items()}, entity_filter)
 
     def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, progress: Progress = no_progress

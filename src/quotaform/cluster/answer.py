@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from quotaform.errors import AuthorizationError, ClusterError, InvalidRequestError, PolicyError, UnsupportedError
+from quotaform.errors import AuthorizationError, ClusterError
+from quotaform.model.alteration import ERRORS_BY_CODE
 from quotaform.model.entity import Entity
-
-_ERRORS: dict[int, type[ClusterError]] = {
-    31: AuthorizationError,
-    35: UnsupportedError,
-    42: InvalidRequestError,
-    44: PolicyError,
-}
+from quotaform.model.text import inert
 
 
 def require_described(name: str, code: int, message: str | None) -> None:
@@ -30,8 +25,10 @@ def require_described(name: str, code: int, message: str | None) -> None:
             f"The principal may not read the client quotas of {name}: "
             "grant it DESCRIBE_CONFIGS on the Cluster resource (kafka-cluster)."
         )
-    words = f": {message}" if message else ""
-    raise _ERRORS.get(code, ClusterError)(f"Cannot read the quotas of {name}; the broker says error code {code}{words}")
+    words = f": {inert(message)}" if message else ""
+    raise ERRORS_BY_CODE.get(code, ClusterError)(
+        f"Cannot read the quotas of {name}; the broker says error code {code}{words}"
+    )
 
 
 def read_quotas(entries: Iterable[Any]) -> dict[Entity, dict[str, float]]:

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
+from quotaform.model.filter import EVERYTHING, EntityFilter
 from quotaform.model.quotas import Quotas
 
 Progress = Callable[[str, int, int], None]
@@ -30,10 +31,15 @@ class Gateway(Protocol):
     def cluster_id(self) -> str:
         """Return the id that the cluster gave itself."""
 
-    def describe(self) -> Quotas:
-        """Return all quotas of all entities, in one consistent read.
+    def describe(self, entity_filter: EntityFilter = EVERYTHING) -> Quotas:
+        """Return the quotas of the entities that a filter selects, in one consistent read.
+
+        Args:
+            entity_filter: Which entities; everything if left out.
 
         Raises:
+            InvalidRequestError: The filter makes no sense to the broker (a user with an ip).
+            UnsupportedError: The broker does not know an entity type of the filter.
             ClusterError: The cluster could not be read.
         """
 

@@ -20,6 +20,7 @@ from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.cluster.server import parse_servers
 from quotaform.errors import ClusterError, UnsupportedError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
+from quotaform.model.filter import EVERYTHING, EntityFilter, Rule, select
 from quotaform.model.quotas import Quotas
 
 CONNECT_TIMEOUT: Final = 10.0
@@ -28,6 +29,9 @@ ALTER_TIMEOUT: Final = 65.0
 """Seconds to wait for an alter: a broker forwards it to the controller for up to 60 s before it gives up."""
 
 _TRIES: Final = 4
+
+_MATCH_TYPES: Final = {Rule.EXACT: 0, Rule.DEFAULT: 1, Rule.ANY: 2}
+"""The match types of DescribeClientQuotasRequest (KIP-546)."""
 
 MakeRequest = Callable[[], Any]
 """Makes a kafka-python request; a new one per attempt, since the protocol version sticks to it."""
@@ -115,20 +119,24 @@ class KafkaGateway:
             raise UnsupportedError(f"{self.name} has no cluster id; its brokers are too old for client quotas.")
         return self._link.cluster_id
 
-    def describe(self) -> Quotas:
-        """Return all quotas of all entities, exactly as one broker has them at one moment.
+    def describe(self, entity_filter: EntityFilter = EVERYTHING) -> Quotas:
+        """Return the quotas of the entities that a filter selects, exactly as one broker has them at one moment.
 
-        A lost connection is no failure here: reading again is harmless.
+        What a broker can evaluate is sent as it is; PREFIX, NOT and a type that is asked twice are evaluated
+        here, over what the rest of the filter selects. A lost connection is no failure: reading again is harmless.
 
         Raises:
+            InvalidRequestError: The filter makes no sense to the broker.
             AuthorizationError: The principal lacks DESCRIBE_CONFIGS on the cluster.
             UnsupportedError: The brokers are older than Kafka 2.6.
             ClusterError: The cluster could not be read.
         """
+        asked = entity_filter if entity_filter.is_answered_by_brokers else entity_filter.for_brokers()
         with _without_collection():
-            response = self._ask(_describe_request)
+            response = self._ask(lambda: _describe_request(asked))
             require_described(self.name, response.error_code, response.error_message)
-            return read_quotas(response.entries)
+            quotas = read_quotas(response.entries)
+        return quotas if asked is entity_filter else select(quotas, entity_filter)
 
     def _ask(self, make_request: MakeRequest) -> Any:
         deadline = monotonic() + self._api_timeout
@@ -227,10 +235,13 @@ def _without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _describe_request() -> Any:
+def _describe_request(entity_filter: EntityFilter) -> Any:
     from quotaform.cluster.link import describe_request
 
-    return describe_request()
+    components = [
+        (component.entity_type, _MATCH_TYPES[component.rule], component.match) for component in entity_filter.components
+    ]
+    return describe_request(components, is_strict=entity_filter.is_strict)
 
 
 def _alter_request(chunk: Sequence[Alteration], validate_only: bool) -> Any:

@@ -56,9 +56,9 @@ _SLICE: Final = 0.2
 """Seconds after which a thread that waits for an answer looks up for signals."""
 
 
-def describe_request() -> Any:
-    """Return a request for all client quotas."""
-    return DescribeClientQuotasRequest(components=[], strict=False)
+def describe_request(components: list[tuple[str, int, str | None]], *, is_strict: bool) -> Any:
+    """Return a request for client quotas; components are (entity type, match type, match or `None`)."""
+    return DescribeClientQuotasRequest(components=components, strict=is_strict)
 
 
 def alter_request(entries: list[Any], *, validate_only: bool) -> Any:

@@ -20,6 +20,7 @@ from quotaform.core.document import values_document
 from quotaform.errors import ClusterError, InvalidFilesError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
 from quotaform.model.entity import Entity, spell_name
+from quotaform.model.filter import EVERYTHING, EntityFilter, select
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
 from quotaform.model.quotas import Quotas
@@ -273,9 +274,9 @@ class SnapshotGateway:
         """Return the id of the cluster that the snapshot was taken from."""
         return self._snapshot.cluster_id
 
-    def describe(self) -> Quotas:
-        """Return the snapshot's quotas."""
-        return self._snapshot.quotas
+    def describe(self, entity_filter: EntityFilter = EVERYTHING) -> Quotas:
+        """Return the snapshot's quotas that a filter selects."""
+        return select(self._snapshot.quotas, entity_filter)
 
     def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, progress: Progress = no_progress

@@ -202,3 +202,41 @@ def representative(entity: Entity) -> Request | None:
     if names and names.keys() <= {USER, CLIENT_ID}:
         return (names.get(USER) or UNMENTIONED, names.get(CLIENT_ID) or UNMENTIONED)
     return None
+
+
+def request_of(entity: Entity) -> Request:
+    """Return the request that a concrete entity makes.
+
+    | entity | request |
+    | --- | --- |
+    | user=U,client-id=C | of U with C |
+    | user=U | of U with an empty client-id |
+    | client-id=C | with C, of a user that no quota mentions: every request has a user |
+    | ip=A | a connection from A |
+
+    >>> request_of(Entity(user="a")), request_of(Entity(client_id="x")), request_of(Entity(ip="10.0.0.1"))
+    (('a', ''), (*, 'x'), ('10.0.0.1',))
+
+    Raises:
+        ValueError: The entity holds a default, an empty user or ip, an unknown type, or types that do not go together.
+    """
+    names = dict(entity.parts)
+    if None in names.values() or "" in (names.get(USER), names.get(IP)):
+        raise ValueError(
+            f"{entity.address} is not a concrete entity: it holds a default or an empty name; name who makes the request"
+        )
+    if names.keys() == {IP}:
+        return (str(names[IP]),)
+    if not names or not names.keys() <= {USER, CLIENT_ID}:
+        raise ValueError(f"{entity.address or 'nothing'} makes no request: give a user, a client-id or both, or an ip")
+    return (names.get(USER) or UNMENTIONED, names.get(CLIENT_ID) or "")
+
+
+def resolve_entities(quotas: Quotas, entities: Iterable[Entity]) -> dict[Entity, dict[str, Resolved]]:
+    """Resolve many concrete entities against the same quotas, which are indexed once.
+
+    Raises:
+        ValueError: One of them is not concrete.
+    """
+    resolve = QuotaIndex(quotas).resolve
+    return {entity: resolve(request_of(entity)) for entity in entities}

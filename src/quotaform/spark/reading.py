@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from quotaform.desired.config import Cluster
-    from quotaform.model.quotas import Quotas
+    from quotaform.model.filter import EVERYTHING, EntityFilter, select
+from quotaform.model.quotas import Quotas
 
 
 class SparkReading:
@@ -37,7 +38,7 @@ class SparkReading:
         """Return the id that the cluster gave itself; empty before the first read."""
         return self._cluster_id
 
-    def describe(self) -> Quotas:
+    def describe(self, entity_filter: EntityFilter = EVERYTHING) -> Quotas:
         """Read the cluster.
 
         Raises:
@@ -56,4 +57,4 @@ class SparkReading:
                 if address not in quotas:
                     quotas[address] = (Entity.of(names), {})
                 quotas[address][1][key] = value
-        return dict(quotas.values())
+        return select(dict(quotas.values()), entity_filter)

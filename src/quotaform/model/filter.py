@@ -1,0 +1,203 @@
+"""Which entities to describe.
+
+| rule | matches, among the names of its entity type | origin |
+| --- | --- | --- |
+| EXACT | that name | KIP-546 |
+| DEFAULT | the default entity | KIP-546 |
+| ANY | every name and the default | KIP-546 |
+| PREFIX | every name that begins with the text; never the default | KIP-546, draft |
+| NOT | every other name, and the default | KIP-546, draft |
+
+Components are AND-ed. An entity that lacks the type of a component does not match, NOT included. A strict filter
+also asks that the entity has no other types than those of the components. Names are compared as they are:
+case-sensitive, not sanitized, not normalised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
+from quotaform.model.quotas import Quotas
+
+
+class Rule(StrEnum):
+    """How a component matches names."""
+
+    EXACT = "exact"
+    DEFAULT = "default"
+    ANY = "any"
+    PREFIX = "prefix"
+    NOT = "not"
+
+
+_ANSWERED: Final = frozenset({Rule.EXACT, Rule.DEFAULT, Rule.ANY})
+
+
+class _Any:
+    def __repr__(self) -> str:
+        return "ANY"
+
+
+ANY: Final = _Any()
+"""In a filter: every name of the type, and its default."""
+
+_ABSENT: Final[Any] = object()
+FilterName = str | None | _Any
+
+
+@dataclass(frozen=True, slots=True)
+class FilterComponent:
+    """What a filter asks of one entity type.
+
+    Attributes:
+        entity_type: Such as `user`.
+        rule: How to match.
+        match: The text of EXACT, PREFIX and NOT; `None` for the others.
+
+    Raises:
+        ValueError: The rule needs a text and has none, or the other way round.
+    """
+
+    entity_type: str
+    rule: Rule
+    match: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.match is None) != (self.rule in (Rule.DEFAULT, Rule.ANY)):
+            raise ValueError(f"a filter component {self.rule} {'needs a' if self.match is None else 'has no'} text")
+
+    def matches(self, name: str | None) -> bool:
+        """Whether a name of this type matches; `None` is the default entity."""
+        match self.rule:
+            case Rule.EXACT:
+                return name == self.match
+            case Rule.DEFAULT:
+                return name is None
+            case Rule.ANY:
+                return True
+            case Rule.PREFIX:
+                return name is not None and name.startswith(self.match or "")
+            case Rule.NOT:
+                return name != self.match
+
+
+@dataclass(frozen=True, slots=True)
+class EntityFilter:
+    """Selects entities by type and name, as DescribeClientQuotas does (KIP-546) and beyond.
+
+    >>> EntityFilter.contains(user="alice").matches(Entity(user="alice", client_id="app"))
+    True
+    >>> EntityFilter.contains_only(user="alice").matches(Entity(user="alice", client_id="app"))
+    False
+    >>> EntityFilter.contains(user=ANY).matches(Entity(user=None))
+    True
+
+    Attributes:
+        components: What is asked of each type; AND-ed. A type may be asked more than once.
+        is_strict: Whether entities with other types are left out.
+    """
+
+    components: tuple[FilterComponent, ...] = ()
+    is_strict: bool = False
+
+    @classmethod
+    def all(cls) -> EntityFilter:
+        """Select every entity."""
+        return cls()
+
+    @classmethod
+    def contains(
+        cls,
+        names: Mapping[str, FilterName] | None = None,
+        /,
+        *,
+        user: FilterName = _ABSENT,
+        client_id: FilterName = _ABSENT,
+        ip: FilterName = _ABSENT,
+    ) -> EntityFilter:
+        """Select entities that have at least these types: a name, `None` for the default, or `ANY`."""
+        return cls(_components(names, user, client_id, ip))
+
+    @classmethod
+    def contains_only(
+        cls,
+        names: Mapping[str, FilterName] | None = None,
+        /,
+        *,
+        user: FilterName = _ABSENT,
+        client_id: FilterName = _ABSENT,
+        ip: FilterName = _ABSENT,
+    ) -> EntityFilter:
+        """Select entities that have exactly these types (strict)."""
+        return cls(_components(names, user, client_id, ip), is_strict=True)
+
+    def matches(self, entity: Entity) -> bool:
+        """Whether the filter selects an entity."""
+        if not self.components:
+            return not self.is_strict
+        names = dict(entity.parts)
+        if self.is_strict and names.keys() != {component.entity_type for component in self.components}:
+            return False
+        return all(
+            component.entity_type in names and component.matches(names[component.entity_type])
+            for component in self.components
+        )
+
+    @property
+    def is_answered_by_brokers(self) -> bool:
+        """Whether a broker can evaluate it whole: EXACT, DEFAULT and ANY, each type once."""
+        types = [component.entity_type for component in self.components]
+        return len(set(types)) == len(types) and all(component.rule in _ANSWERED for component in self.components)
+
+    def for_brokers(self) -> EntityFilter:
+        """Return the narrowest filter that a broker can evaluate and that selects no less.
+
+        >>> str(EntityFilter((FilterComponent("user", Rule.PREFIX, "svc-"),)).for_brokers())
+        'user=<any>'
+        """
+        chosen: dict[str, FilterComponent] = {}
+        for component in self.components:
+            known = chosen.get(component.entity_type)
+            if component.rule not in _ANSWERED:
+                component = FilterComponent(component.entity_type, Rule.ANY)
+            if known is None or known.rule is Rule.ANY:
+                chosen[component.entity_type] = component
+        return EntityFilter(tuple(chosen.values()), self.is_strict)
+
+    def __str__(self) -> str:
+        parts = [f"{component.entity_type}={_spell(component)}" for component in self.components]
+        return (", ".join(parts) or "everything") + (" (strict)" if self.is_strict else "")
+
+
+EVERYTHING: Final = EntityFilter()
+
+
+def select(quotas: Quotas, entity_filter: EntityFilter) -> Quotas:
+    """Return the quotas of the entities that a filter selects."""
+    if entity_filter == EVERYTHING:
+        return quotas
+    return {entity: values for entity, values in quotas.items() if entity_filter.matches(entity)}
+
+
+def _spell(component: FilterComponent) -> str:
+    if component.rule in (Rule.DEFAULT, Rule.ANY):
+        return f"<{component.rule}>"
+    return component.match or "" if component.rule is Rule.EXACT else f"<{component.rule}>{component.match}"
+
+
+def _components(names: Mapping[str, FilterName] | None, *known: FilterName) -> tuple[FilterComponent, ...]:
+    asked = dict(names or {})
+    asked.update({kind: name for kind, name in zip((USER, CLIENT_ID, IP), known, strict=True) if name is not _ABSENT})
+    return tuple(_component(entity_type, name) for entity_type, name in asked.items())
+
+
+def _component(entity_type: str, name: FilterName) -> FilterComponent:
+    if isinstance(name, _Any):
+        return FilterComponent(entity_type, Rule.ANY)
+    if name is None:
+        return FilterComponent(entity_type, Rule.DEFAULT)
+    return FilterComponent(entity_type, Rule.EXACT, name)

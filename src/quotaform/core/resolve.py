@@ -223,7 +223,7 @@ def request_of(entity: Entity) -> Request:
     names = dict(entity.parts)
     if None in names.values() or "" in (names.get(USER), names.get(IP)):
         raise ValueError(
-            f"{entity.address} is not a concrete entity: it holds a default or an empty name; name who makes the request"
+            f"{entity.address} is not a concrete entity: it holds a default or an empty name; say who makes it"
         )
     if names.keys() == {IP}:
         return (str(names[IP]),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from quotaform.cluster.gateway import Gateway, Progress, no_progress
+from quotaform.cluster.gateway import Progress, QuotaReader, no_progress
 from quotaform.errors import UnsettledError
 from quotaform.model.entry import Desired
 from quotaform.model.quotas import Quotas, same_values
@@ -14,7 +14,7 @@ _BULK_SHARE = 0.02
 _MAX_WAIT = 60.0
 
 
-def read_actual(gateway: Gateway, desired: Desired, progress: Progress = no_progress) -> Quotas:
+def read_actual(gateway: QuotaReader, desired: Desired, progress: Progress = no_progress) -> Quotas:
     """Read all quotas of a cluster, again until they have come to rest when they differ in bulk.
 
     A describe right after somebody's bulk change is a mixture of before and after: 100,000 acknowledged

@@ -72,6 +72,8 @@ def _invoke(arguments: list[str]) -> int:
     except QuotaformError as error:
         return _fail(str(error), ExitCode(error.exit_code))
     except typer.Exit as ended:
+        if isinstance(ended.__cause__, KeyboardInterrupt):  # typer makes an exit of an interrupt
+            raise ended.__cause__ from None
         return ended.exit_code
     except typer.Abort:
         return _fail("not approved; nothing was written", ExitCode.BLOCKED)

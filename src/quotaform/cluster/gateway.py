@@ -18,8 +18,8 @@ def no_progress(what: str, done: int, total: int) -> None:
     """Say nothing."""
 
 
-class Gateway(Protocol):
-    """A cluster to read and, unless it is a snapshot, to change."""
+class QuotaReader(Protocol):
+    """A cluster to read."""
 
     name: str
     """What messages call the cluster: its name in quotaform.yaml or its bootstrap servers."""
@@ -42,6 +42,10 @@ class Gateway(Protocol):
             UnsupportedError: The broker does not know an entity type of the filter.
             ClusterError: The cluster could not be read.
         """
+
+
+class Gateway(QuotaReader, Protocol):
+    """A cluster to read and, unless it is a snapshot, to change."""
 
     def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, progress: Progress = no_progress

@@ -7,7 +7,7 @@ what they say about one cluster.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import date
@@ -23,7 +23,17 @@ from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired, Entry
 from quotaform.model.finding import Finding, Severity
 
-__all__ = ["LoadedFile", "Source", "assemble", "check", "load", "load_file", "read_sources"]
+__all__ = [
+    "LoadedFile",
+    "Source",
+    "assemble",
+    "check",
+    "conclude",
+    "load",
+    "load_file",
+    "read_sources",
+    "require_valid",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +64,7 @@ def load(sources: Iterable[Source], profiles: Profiles, today: date) -> Desired:
     Raises:
         InvalidFilesError: Anything is wrong in any of them; all problems at once.
     """
-    desired, findings = check(sources, profiles, today)
-    problems = [finding for finding in findings if finding.severity is Severity.ERROR]
-    if problems:
-        raise InvalidFilesError(problems)
-    return desired
+    return require_valid(*check(sources, profiles, today))
 
 
 def check(sources: Iterable[Source], profiles: Profiles, today: date) -> tuple[Desired, list[Finding]]:
@@ -68,9 +74,25 @@ def check(sources: Iterable[Source], profiles: Profiles, today: date) -> tuple[D
     """
     reader = Reader(profiles)
     with _no_collection():
-        files = [_load_file(source, reader) for source in sources]
-        desired, problems = assemble(files, today)
+        return conclude([_load_file(source, reader) for source in sources], today)
+
+
+def conclude(files: Sequence[LoadedFile], today: date) -> tuple[Desired, list[Finding]]:
+    """Merge what files say, and return it with what is to be said of them, sorted by place."""
+    desired, problems = assemble(files, today)
     return desired, by_location([*(problem for file in files for problem in file.problems), *problems])
+
+
+def require_valid(desired: Desired, findings: Iterable[Finding]) -> Desired:
+    """Return what files say when nothing is wrong with them.
+
+    Raises:
+        InvalidFilesError: Something is; all problems at once.
+    """
+    problems = [finding for finding in findings if finding.severity is Severity.ERROR]
+    if problems:
+        raise InvalidFilesError(problems)
+    return desired
 
 
 def load_file(source: Source, profiles: Profiles) -> LoadedFile:

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow
 
 from quotaform.app.clock import today
-from quotaform.desired.loader import LoadedFile, Source, assemble, load_file
-from quotaform.desired.report import by_location
-from quotaform.errors import InvalidFilesError
-from quotaform.model.finding import Severity
+from quotaform.desired.loader import LoadedFile, Source, load_file
 from quotaform.spark.schemas import ENTRIES, FILES, SOURCES, arrow_schema, make_table
 
 if TYPE_CHECKING:
@@ -32,12 +29,7 @@ def read_desired(spark: SparkSession, sources: Sequence[Source], profiles: Profi
     rows = loaded_files(source_files(spark, sources), profiles).orderBy("position").toArrow()
     # Pickled by `loaded_files` in this application.
     files: list[LoadedFile] = [loads(content) for content in rows.column("loaded").to_pylist()]  # noqa: S301
-    desired, problems = assemble(files, today())
-    found = by_location([*(problem for file in files for problem in file.problems), *problems])
-    errors = [finding for finding in found if finding.severity is Severity.ERROR]
-    if errors:
-        raise InvalidFilesError(errors)
-    return desired
+    return require_valid(*conclude(files, today()))
 
 
 def source_files(spark: SparkSession, sources: Sequence[Source]) -> DataFrame:

@@ -6,14 +6,13 @@ rows (effects, order, findings) is made of them in the one place, `quotaform.cor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.spark.session import spark_session
 
 if TYPE_CHECKING:
     from quotaform.app.plan import PlanRequest
-    from quotaform.cluster.gateway import Gateway
     from quotaform.core.plan import Plan
 
 
@@ -38,7 +37,7 @@ def plan_cluster(request: PlanRequest, progress: Progress = no_progress) -> Plan
         progress("Reading files", 0, 0)
         desired = read_desired(spark, sources, request.config.profiles)
         reading = SparkReading(spark, request.cluster)
-        actual = read_actual(cast("Gateway", reading), desired, progress)
+        actual = read_actual(reading, desired, progress)
         progress("Comparing", 0, 0)
         rows = changes(entries(spark, desired, request.cluster.name), reading.quotas)
         return make_plan(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow
 
 from quotaform.app.clock import today
-from quotaform.desired.loader import LoadedFile, Source, load_file
+from quotaform.desired.loader import LoadedFile, Source, conclude, load_file, require_valid
 from quotaform.spark.schemas import ENTRIES, FILES, SOURCES, arrow_schema, make_table
 
 if TYPE_CHECKING:

@@ -1,0 +1,247 @@
+"""Brokers that are down, are something else, or want other credentials: one sentence, soon, and no secrets."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from quotaform.cluster.client_config import ClientConfig
+from quotaform.cluster.kafka import KafkaGateway
+from quotaform.cluster.secret import Secret
+from quotaform.model.entity import Entity
+from quotaform.sandbox import Sandbox
+from tests.workflow.command import Repository, Result
+
+pytestmark = pytest.mark.workflow
+
+QUOTAS = "  - match: {user: a}\n    values: {producer_byte_rate: 1MiB/s}\n"
+SECRETS = ("admin-secret", "tenant-secret", "plain-secret", "hunter2")
+
+
+def one_sentence(result: Result, *parts: str, code: int = 1) -> None:
+    """Make sure that a failure is told in one line with these parts, and with no secret in it."""
+    assert (result.code, result.out) == (code, ""), result
+    assert re.fullmatch(r"quotaform: [^\n]+\n", result.err), result.err
+    for part in parts:
+        assert part in result.err
+    assert not any(secret in result.err for secret in SECRETS)
+
+
+@pytest.fixture
+def patient(offline: Repository) -> Iterator[Repository]:
+    """A repository in which every run of the command must end within seconds."""
+    offline.quotas(QUOTAS)
+    began = time.monotonic()
+    yield offline
+    assert time.monotonic() - began < 60
+
+
+def plan(repository: Repository, servers: str, properties: str | None = None) -> Result:
+    """Plan a cluster; the run must end within the connection timeout of 10 s and what starting takes."""
+    arguments = ["plan", "--bootstrap-server", servers]
+    if properties is not None:
+        repository.write("client.properties", properties)
+        arguments += ["--command-config", "client.properties"]
+    began = time.monotonic()
+    result = repository(*arguments)
+    assert time.monotonic() - began < 14
+    return result
+
+
+def test_nothing_listens(patient: Repository) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    one_sentence(
+        plan(patient, f"127.0.0.1:{port}"), f"127.0.0.1:{port}", "connection refused", "whether the broker runs"
+    )
+
+
+@pytest.mark.parametrize(
+    "command", [["apply", "--auto-approve"], ["drift"], ["import"], ["snapshot"]], ids=lambda item: item[0]
+)
+def test_every_command_says_it_the_same_way(patient: Repository, command: list[str]) -> None:
+    patient.config("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1', '127.0.0.1:2']}}\n")
+    one_sentence(patient(*command), "Cannot connect to lab: nothing listens at 127.0.0.1:", "Tried as well: 127.0.0.1:")
+    assert patient.receipts == []
+
+
+def test_a_name_that_nobody_knows(patient: Repository) -> None:
+    one_sentence(plan(patient, "broker.invalid:9092"), "host name broker.invalid", "cannot be resolved", "DNS")
+
+
+def test_a_web_server_is_no_broker(patient: Repository) -> None:
+    with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
+        one_sentence(plan(patient, f"127.0.0.1:{port}"), f"127.0.0.1:{port} is a web server", "Kafka listener")
+
+
+def test_something_that_never_answers(patient: Repository) -> None:
+    with answering(b"") as port:
+        one_sentence(plan(patient, f"127.0.0.1:{port}"), f"127.0.0.1:{port}", "did not answer within 10 s")
+
+
+class answering:  # noqa: N801
+    """A server on loopback that gives one answer, whatever is asked, or none at all."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+
+    def __enter__(self) -> int:
+        threading.Thread(target=self._serve, daemon=True).start()
+        return int(self._server.getsockname()[1])
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._server.accept()
+                self._open.append(connection)
+                if self._answer:
+                    connection.recv(1024)
+                    connection.sendall(self._answer)
+
+    def __exit__(self, *error: object) -> None:
+        for each in [*self._open, self._server]:
+            each.close()
+
+
+def test_wrong_credentials_are_told_and_not_shown(patient: Repository, secured_sandbox: Sandbox) -> None:
+    kafka = secured_sandbox
+    servers = kafka.bootstrap_servers
+    for mechanism in ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"):
+        wrong = kafka.client_properties("SASL_PLAINTEXT", user="admin", password="hunter2", mechanism=mechanism)
+        one_sentence(
+            plan(patient, servers, wrong),
+            f"{servers} did not accept user admin ({mechanism})",
+            "check user name and password in sasl.jaas.config",
+        )
+
+
+def test_a_mechanism_that_the_broker_does_not_have(patient: Repository, secured_sandbox: Sandbox) -> None:
+    properties = secured_sandbox.client_properties("SASL_PLAINTEXT").replace("SCRAM-SHA-512", "GSSAPI")
+    refused = plan(patient, secured_sandbox.bootstrap_servers, properties)
+    assert refused.code in (1, 3), refused
+    assert "GSSAPI" in refused.err
+    assert not any(secret in refused.err for secret in SECRETS)
+
+
+def test_every_listener_but_the_right_one_is_explained(patient: Repository, secured_sandbox: Sandbox) -> None:
+    kafka = secured_sandbox
+    listeners = kafka.listeners
+    tls = kafka.client_properties("TLS")
+    one_sentence(plan(patient, listeners["SASL_SSL"]), "speaks TLS but security.protocol is PLAINTEXT")
+    one_sentence(plan(patient, listeners["SASL_PLAINTEXT"]), "wants SASL authentication")
+    one_sentence(plan(patient, listeners["SASL_PLAINTEXT"], tls), "does not speak TLS but security.protocol is SSL")
+    one_sentence(plan(patient, listeners["MTLS"], tls), "wants a client certificate and none is configured")
+    one_sentence(plan(patient, listeners["TLS"], "security.protocol=SSL\n"), "is not trusted", "ssl.truststore")
+
+
+def test_who_may_not_describe_and_who_may_not_alter_is_told(patient: Repository, secured_sandbox: Sandbox) -> None:
+    kafka = secured_sandbox
+    servers = kafka.bootstrap_servers
+    tenant = kafka.client_properties("SASL_PLAINTEXT", user="tenant")
+    one_sentence(plan(patient, servers, tenant), "DESCRIBE_CONFIGS", "Cluster")
+
+    with right_to_describe(kafka, "tenant"):
+        deadline = time.monotonic() + 10
+        while (seen := plan(patient, servers, tenant)).code and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert (seen.code, seen.last) == (0, "Plan: 1 to add, 0 to change, 0 to destroy.")
+        alter = ["apply", "--auto-approve", "--bootstrap-server", servers, "--command-config", "client.properties"]
+        refused = patient(*alter)
+        assert refused.code == 1, refused
+        assert "ALTER_CONFIGS" in refused.err
+        assert refused.err.count("\n") == 1
+        assert patient.receipts == []
+
+    admin = kafka.client_properties("SASL_PLAINTEXT")
+    patient.write("admin.properties", admin)
+    patient.config(f"clusters: {{lab: {{bootstrap_servers: ['{servers}'], command_config: admin.properties}}}}\n")
+    assert patient("plan").last == "Plan: 1 to add, 0 to change, 0 to destroy.", "nothing was written"
+
+
+@contextmanager
+def right_to_describe(kafka: Sandbox, user: str) -> Iterator[None]:
+    """Let a user read quotas and not change them, as long as the block lasts."""
+    from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest
+
+    # Codes of org.apache.kafka.common: resource type CLUSTER, pattern LITERAL, DESCRIBE_CONFIGS, ALLOW.
+    right = (4, "kafka-cluster", 3, f"User:{user}", "*", 10, 3)
+    config = ClientConfig(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="SCRAM-SHA-512",
+        sasl_username="admin",
+        sasl_password=Secret("admin-secret"),
+    )
+    with KafkaGateway.connect(kafka.bootstrap_servers, config) as gateway:
+        created = gateway._link.send(lambda: CreateAclsRequest(creations=[right]), timeout=30)
+        assert [result.error_code for result in created.results] == [0]
+        try:
+            yield
+        finally:
+            deleted = gateway._link.send(lambda: DeleteAclsRequest(filters=[right]), timeout=30)
+            assert [result.error_code for result in deleted.filter_results] == [0]
+
+
+@pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL", "MTLS"])
+def test_the_right_credentials_work_on_every_listener(
+    patient: Repository, secured_sandbox: Sandbox, listener: str
+) -> None:
+    patient.write("client.properties", secured_sandbox.client_properties(listener))
+    server = secured_sandbox.listeners[listener]
+    patient.config(f"clusters: {{lab: {{bootstrap_servers: ['{server}'], command_config: client.properties}}}}\n")
+    done = patient("apply", "--auto-approve", "-v")
+    assert done.code == 0, done
+    assert not any(secret in done.said for secret in SECRETS)
+    assert patient("plan", "--detailed-exitcode").code == 0
+    patient.quotas("  - match: {user: a}\n    state: absent\n")
+    assert patient("apply", "--auto-approve").last == "Apply complete! Resources: 0 added, 0 changed, 1 destroyed."
+    receipt = "".join(path.read_text() for path in patient.receipts)
+    assert not any(secret in receipt for secret in SECRETS)
+
+
+def test_a_password_comes_from_the_environment(patient: Repository, secured_sandbox: Sandbox) -> None:
+    properties = secured_sandbox.client_properties("SASL_PLAINTEXT").replace("admin-secret", "${env:QF_PASSWORD}")
+    assert "${env:QF_PASSWORD}" in properties
+    patient.write("client.properties", properties)
+    arguments = [
+        "plan", "--bootstrap-server", secured_sandbox.bootstrap_servers, "--command-config", "client.properties"
+    ]  # fmt: skip
+    assert patient(*arguments, env={"QF_PASSWORD": "admin-secret"}).code == 0
+    one_sentence(patient(*arguments, env={"QF_PASSWORD": "hunter2"}), "did not accept user admin")
+    missing = patient(*arguments)
+    assert missing.code == 3
+    assert "QF_PASSWORD" in missing.err
+
+
+def test_properties_that_are_not_understood_are_named(patient: Repository) -> None:
+    servers = "127.0.0.1:1"
+    unknown = plan(patient, servers, "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n")
+    assert unknown.code == 3, unknown
+    assert "client.properties:2" in unknown.err
+    assert "OAUTHBEARER" in unknown.err
+    jks = plan(
+        patient, servers, "security.protocol=SSL\nssl.truststore.location=trust.jks\nssl.truststore.password=hunter2\n"
+    )
+    assert jks.code == 3, jks
+    assert "client.properties:" in jks.err
+    assert "hunter2" not in jks.err
+    missing = patient("plan", "--bootstrap-server", servers, "--command-config", "nowhere.properties")
+    assert missing.code == 3, missing
+    assert "nowhere.properties" in missing.err
+
+
+def test_a_plan_for_a_broker_that_went_away_writes_nothing(patient: Repository, sandbox: Sandbox) -> None:
+    with KafkaGateway.connect(sandbox.bootstrap_servers) as gateway:
+        patient.config(f"clusters: {{lab: {{bootstrap_servers: ['{sandbox.bootstrap_servers}']}}}}\n")
+        assert patient("plan", "--out", "plan.json").code == 0
+        patient.config("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1']}}\n")
+        one_sentence(patient("apply", "plan.json"), "Cannot connect to lab")
+        assert Entity(user="a") not in gateway.describe()
+    assert patient.receipts == []

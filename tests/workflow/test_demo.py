@@ -1,0 +1,49 @@
+"""`quotaform demo`: what a stranger sees first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.command import run
+
+pytestmark = pytest.mark.workflow
+
+
+@pytest.mark.timeout(300)
+def test_the_demo_plays_the_whole_loop(tmp_path: Path) -> None:
+    done = run("demo", cwd=tmp_path, timeout=240)
+    assert done.code == 0, done
+    expected = [
+        "$ kafka-configs.sh --alter --entity-type users --entity-default",
+        "$ quotaform import",
+        "Imported 3 entities.",
+        "match: {user: svc-orders}",
+        "$ quotaform validate",
+        "$ quotaform plan --out plan.json",
+        "# user=svc-orders will be updated in-place",
+        "~ producer_byte_rate = 10 MiB/s -> 20 MiB/s   (+100%, loosen)",
+        "# user=svc-search will be created",
+        "Plan: 1 to add, 1 to change, 0 to destroy.",
+        "$ quotaform apply plan.json",
+        "Apply complete! Resources: 1 added, 1 changed, 0 destroyed.",
+        "$ quotaform plan --detailed-exitcode",
+        "No changes. Your infrastructure matches the configuration.",
+        "somebody changes the cluster behind git's back",
+        "$ quotaform drift",
+        "100 MiB/s on the cluster, 20 MiB/s in the files",
+        "(exit code 2)",
+        "$ quotaform apply --auto-approve",
+        "Apply complete! Resources: 0 added, 1 changed, 0 destroyed.",
+        "$ quotaform drift",
+        "No drift.",
+        "Kafka is stopped and its data is gone.",
+    ]
+    at = 0
+    for text in expected:
+        found = done.out.find(text, at)
+        assert found >= 0, f"{text!r} is missing after {done.out[:at][-200:]!r}"
+        at = found + len(text)
+    assert "\x1b[" not in done.out
+    assert list(tmp_path.iterdir()) == []

@@ -189,3 +189,13 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
 def test_a_folder_is_no_snapshot(tmp_path: Path) -> None:
     with pytest.raises(InvalidFilesError, match="cannot be read: Is a directory"):
         SnapshotGateway.open(tmp_path)
+
+
+def test_half_a_character_in_a_name_is_refused() -> None:
+    """Spark strings are UTF-8, so the two engines disagreed on such a snapshot."""
+    quotas = {Entity(user="whole"): {"request_percentage": 5.0}}
+    text = dump_snapshot(
+        Snapshot(cluster_name="lab", cluster_id="id", captured_at="2026-11-20T09:00:00Z", quotas=quotas)
+    )
+    with pytest.raises(InvalidFilesError, match=r"half a character"):
+        load_snapshot(text.replace('"whole"', '"\\ud800"'), "lab.json")

@@ -178,7 +178,13 @@ class _Reader:
         if not all(name is None or isinstance(name, str) for name in names.values()):
             self._problem("snapshot", "a name in an entity must be a text, or null for the default", index)
             return None
-        return Entity(names)
+        entity = Entity(names)
+        if any("\ud800" <= letter <= "\udfff" for part in entity.parts for text in part for letter in text or ""):
+            self._problem(
+                "snapshot", f"{entity.address} holds half a character (a lone surrogate); no broker can", index
+            )
+            return None
+        return entity
 
     def _values(self, index: int, item: Any) -> dict[str, float] | None:
         raw = item.get("values") if isinstance(item, dict) else None

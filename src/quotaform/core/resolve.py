@@ -76,17 +76,19 @@ _UNLIMITED_IP: Final = dict.fromkeys(IP_KEYS, UNLIMITED)
 
 
 class Rung:
-    """A quota entry that matches a request, on its level of precedence.
+    """A quota entry that matches a request, on its level of precedence."""
 
-    Holds per key what it says, alone, so that resolving many requests makes few new objects.
-    """
-
-    __slots__ = ("effective", "entity", "level", "resolved", "values")
+    __slots__ = ("_resolved", "entity", "level", "values")
 
     def __init__(self, level: Level, entity: Entity, values: Values) -> None:
         self.level, self.entity, self.values = level, entity, values
-        self.effective = {key: Effective(value, entity, level) for key, value in values.items()}
-        self.resolved = {key: Resolved(value, entity, (), level) for key, value in values.items()}
+        self._resolved: dict[str, Resolved] | None = None
+
+    def alone(self) -> dict[str, Resolved]:
+        """What the entry says of each of its keys when nothing else holds them; made once for many requests."""
+        if self._resolved is None:
+            self._resolved = {key: Resolved(value, self.entity, (), self.level) for key, value in self.values.items()}
+        return self._resolved
 
 
 Ladder = tuple[Rung, ...]
@@ -157,7 +159,7 @@ class QuotaIndex:
         """
         found = dict(_UNLIMITED_IP if len(request) == 1 else _UNLIMITED_CLIENT)
         for rung in reversed(self.ladder(request)):
-            for key, own in rung.resolved.items():
+            for key, own in rung.alone().items():
                 lost = found.get(key)
                 if lost is None or lost.source is None:
                     found[key] = own
@@ -174,9 +176,9 @@ class QuotaIndex:
 def effective(ladder: Ladder, key: str) -> Effective:
     """The first entry of a ladder that holds the key."""
     for rung in ladder:
-        found = rung.effective.get(key)
-        if found is not None:
-            return found
+        value = rung.values.get(key)
+        if value is not None:
+            return Effective(value, rung.entity, rung.level)
     return NOTHING
 
 

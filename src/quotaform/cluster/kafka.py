@@ -5,9 +5,7 @@ kafka-python is behind `quotaform.cluster.link`, which is imported when a gatewa
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
@@ -18,6 +16,7 @@ from quotaform.cluster.client_config import ClientConfig
 from quotaform.cluster.connect_error import UnansweredError
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.cluster.server import parse_servers
+from quotaform.collector import paused_collector
 from quotaform.errors import ClusterError, UnsupportedError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
 from quotaform.model.filter import EVERYTHING, EntityFilter, Rule, select
@@ -132,7 +131,7 @@ class KafkaGateway:
             ClusterError: The cluster could not be read.
         """
         asked = entity_filter if entity_filter.is_answered_by_brokers else entity_filter.for_brokers()
-        with _without_collection():
+        with paused_collector():
             response = self._ask(lambda: _describe_request(asked))
             require_described(self.name, response.error_code, response.error_message)
             quotas = read_quotas(response.entries)
@@ -221,18 +220,6 @@ class KafkaGateway:
     ) -> None:
         """Close the gateway."""
         self.close()
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Keep the garbage collector away while a million small objects are made: it takes as long as making them."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _describe_request(entity_filter: EntityFilter) -> Any:

@@ -6,12 +6,12 @@ what they say about one cluster.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 
+from quotaform.collector import paused_collector
 from quotaform.desired.declaration import STATE_ABSENT, Declaration, Profiles, Reader
 from quotaform.desired.document import UnclearError
 from quotaform.desired.report import Report, by_location
@@ -73,7 +73,7 @@ def check(sources: Iterable[Source], profiles: Profiles, today: date) -> tuple[D
     What is returned with a problem is what can be made of the rest.
     """
     reader = Reader(profiles)
-    with _no_collection():
+    with paused_collector():
         return conclude([_load_file(source, reader) for source in sources], today)
 
 
@@ -97,7 +97,7 @@ def require_valid(desired: Desired, findings: Iterable[Finding]) -> Desired:
 
 def load_file(source: Source, profiles: Profiles) -> LoadedFile:
     """Read one file; never raises for what is in it."""
-    with _no_collection():
+    with paused_collector():
         return _load_file(source, Reader(profiles))
 
 
@@ -170,19 +170,3 @@ def _expired(entry: Entry) -> Finding:
     address = entry.entity.address
     text = f"{address} has {entry.absent}, so it counts as {STATE_ABSENT}; remove it when it is gone"
     return Finding(rule="expired", message=text, severity=Severity.NOTE, address=address, location=entry.location)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Do not look for cycles meanwhile, nor among what was made: it is much, and there are none."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            if not gc.get_freeze_count():
-                # Makes everything old at once; otherwise the next collection would walk through it.
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()

@@ -66,7 +66,8 @@ def test_effects_resolve_the_representative_and_count_who_differs(
     user, client = names.get("user") or OTHER, names.get("client-id") or OTHER
     users = {n for e in after for t, n in e.parts if t == "user" and n is not None}
     clients = {n for e in after for t, n in e.parts if t == "client-id" and n is not None}
-    for key, effect in zip(USER_KEYS, Effects(before, after).of(entity, USER_KEYS), strict=True):
+    planned: Quotas = {**{gone: {} for gone in before}, **after}
+    for key, effect in zip(USER_KEYS, Effects(before, planned).of(entity, USER_KEYS), strict=True):
         assert (effect.before.value, effect.before.source) == oracle(before, user, client, key)
         value, source = oracle(after, user, client, key)
         assert (effect.after.value, effect.after.source) == (value, source)

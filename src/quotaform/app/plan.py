@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from quotaform.app.actual import read_actual
+from quotaform.app.actual import make_at_rest
 from quotaform.app.clock import timestamp
 from quotaform.app.git import read_source
 from quotaform.app.repository import Repository
@@ -45,16 +45,19 @@ def plan_cluster(request: PlanRequest, desired: Desired, gateway: Gateway, progr
         ClusterError: The cluster could not be read.
     """
     cluster_id = gateway.cluster_id()
-    actual = read_actual(gateway, desired, progress)
-    return make_plan(
-        diff(desired, actual),
-        desired,
-        actual,
-        make_header(request, cluster_id),
-        scope=request.config.scope,
-        selection=request.selection,
-        findings=make_findings(request, cluster_id, actual),
-    )
+
+    def make(actual: Quotas) -> Plan:
+        return make_plan(
+            diff(desired, actual),
+            desired,
+            actual,
+            make_header(request, cluster_id),
+            scope=request.config.scope,
+            selection=request.selection,
+            findings=make_findings(request, cluster_id, actual),
+        )
+
+    return make_at_rest(gateway, desired, make, progress)
 
 
 def make_header(request: PlanRequest, cluster_id: str) -> PlanHeader:

@@ -35,7 +35,8 @@ def digest(content: object) -> str:
 
 def values_document(values: Values) -> dict[str, Any]:
     """Return values as JSON holds them, in the order of the keys."""
-    return {key: json_number(values[key]) for key in sorted(values, key=key_order)}
+    keys = values if len(values) == 1 else sorted(values, key=key_order)
+    return {key: json_number(values[key]) for key in keys}
 
 
 def location_document(location: Location | None) -> dict[str, Any] | None:

@@ -81,12 +81,12 @@ class Effects:
 
     Args:
         actual: All quotas as they are.
-        planned: All quotas as they will be.
+        planned: The quotas that will be other ones, as they will be; empty for an entity that will be gone.
     """
 
     def __init__(self, actual: Quotas, planned: Quotas) -> None:
         self._before = QuotaIndex(actual)
-        self._after = QuotaIndex(planned)
+        self._after = self._before.altered(planned)
         self._spreads: dict[str, _Spread] = {}
 
     def of(self, entity: Entity, keys: tuple[str, ...]) -> tuple[Effect, ...]:
@@ -118,28 +118,29 @@ class _Spread:
     """
 
     def __init__(self, index: QuotaIndex, key: str) -> None:
-        self.users: dict[str, float | None] = {}
-        self.clients: dict[str, float | None] = {}
+        self.users: dict[str, float | None] = {
+            user: rung.values[key]
+            for level in (_USER, _USER_ANY_CLIENT)
+            for user, rung in index.rungs(level).items()
+            if key in rung.values
+        }
+        clients = {
+            client: None
+            for level in (_ANY_USER_CLIENT, _CLIENT)
+            for client, rung in index.rungs(level).items()
+            if key in rung.values
+        }
+        self.clients: dict[str, float | None] = {
+            client: effective(index.client_ladder(UNMENTIONED, client), key).value for client in clients
+        }
         self.pairs_of_user: dict[str, list[tuple[str, float | None]]] = defaultdict(list)
         self.pairs_of_client: dict[str, list[tuple[str, float | None]]] = defaultdict(list)
-        for level in (_USER_ANY_CLIENT, _USER):
-            for rung in index.rungs(level):
-                user = dict(rung.entity.parts)[USER]
-                if key in rung.values and user is not None and user not in self.users:
-                    self.users[user] = rung.values[key]
-        for level in (_ANY_USER_CLIENT, _CLIENT):
-            for rung in index.rungs(level):
-                client = dict(rung.entity.parts)[CLIENT_ID]
-                if key in rung.values and client is not None and client not in self.clients:
-                    self.clients[client] = effective(index.client_ladder(UNMENTIONED, client), key).value
-        for rung in index.rungs(_PAIR):
-            values, names = rung.values, dict(rung.entity.parts)
-            user, client = names[USER], names[CLIENT_ID]
-            if key in values and user is not None and client is not None:
-                self.pairs_of_user[user].append((client, values[key]))
-                self.pairs_of_client[client].append((user, values[key]))
+        for (user, client), rung in index.rungs(_PAIR).items():
+            if key in rung.values:
+                self.pairs_of_user[user].append((client, rung.values[key]))
+                self.pairs_of_client[client].append((user, rung.values[key]))
         self.ips: Counter[float | None] = Counter(
-            rung.values[key] for rung in index.rungs(IP_LEVELS[0]) if key in rung.values
+            rung.values[key] for rung in index.rungs(IP_LEVELS[0]).values() if key in rung.values
         )
         self.user_values = Counter(self.users.values())
         self.client_values = Counter(self.clients.values())

@@ -46,6 +46,8 @@ class Action(StrEnum):
         return {"create": "+", "update": "~", "delete": "-"}[self.value]
 
 
+_NOTHING: Values = {}
+
 ACTION_ORDER = {Action.DELETE: 0, Action.UPDATE: 1, Action.CREATE: 2}
 """The order in which a plan lists its entities; within an action they go by address."""
 
@@ -224,9 +226,8 @@ def diff(desired: Desired, actual: Quotas) -> Iterator[Change]:
     A declared entity is declared whole: a live key that is known and not declared is removed. A key that this
     version does not know is never touched. Entities that no file declares are not looked at.
     """
-    nothing: Values = {}
     for entity, entry in desired.items():
-        live, wanted = actual.get(entity, nothing), entry.values
+        live, wanted = actual.get(entity, _NOTHING), entry.values
         if live == wanted:
             continue
         for key, value in wanted.items():
@@ -280,18 +281,15 @@ def make_plan(
         key=lambda change: (change.entity.address, key_order(change.key)),
     )
     groups = [(entity, tuple(group)) for entity, group in groupby(chosen, key=lambda change: change.entity)]
-    planned = altered(
-        actual,
-        (Alteration(entity, {change.key: change.after for change in group}) for entity, group in groups),
-    )
+    planned = {entity: _after(actual.get(entity, _NOTHING), group) for entity, group in groups}
     effects = Effects(actual, planned)
     changes = [
         _entity_change(
             desired[entity],
-            actual.get(entity, {}),
-            planned.get(entity, {}),
+            actual.get(entity, _NOTHING),
+            planned[entity],
             group,
-            effects.of(entity, tuple(change.key for change in group)),
+            effects.of(entity, tuple([change.key for change in group])),
         )
         for entity, group in groups
     ]
@@ -310,6 +308,16 @@ def make_plan(
         findings=tuple(sorted(findings, key=_finding_order)),
         is_complete=not selection.is_partial,
     )
+
+
+def _after(before: Values, changes: tuple[Change, ...]) -> Values:
+    values = dict(before)
+    for change in changes:
+        if change.after is None:
+            values.pop(change.key, None)
+        else:
+            values[change.key] = change.after
+    return values
 
 
 def _finding_order(finding: Finding) -> tuple[bool, str, str, str]:

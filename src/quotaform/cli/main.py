@@ -67,16 +67,16 @@ def _raise_on_sigterm() -> None:
 def _invoke(arguments: list[str]) -> int:
     import typer
 
-    from quotaform.cli.root import build_app
+    from quotaform.cli.root import Interruption, build_app
     from quotaform.errors import QuotaformError
 
     try:
         result = build_app()(arguments, standalone_mode=False, prog_name="quotaform")
     except QuotaformError as error:
         return _fail(str(error), ExitCode(error.exit_code))
+    except Interruption as stopped:
+        raise stopped.interrupt from None
     except typer.Exit as ended:
-        if isinstance(ended.__cause__, KeyboardInterrupt):  # typer makes an exit of an interrupt
-            raise ended.__cause__ from None
         return ended.exit_code
     except typer.Abort:
         return _fail("not approved; nothing was written", ExitCode.BLOCKED)

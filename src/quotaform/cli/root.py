@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from quotaform import __version__
 from quotaform.cli import apply, demo, drift, live_import, plan, sandbox, schema, show, snapshot, validate
+
+
+class Interruption(BaseException):
+    """Takes an interrupt past typer, which would turn it into an exit code without a word."""
+
+    def __init__(self, interrupt: KeyboardInterrupt) -> None:
+        super().__init__()
+        self.interrupt = interrupt
+
+
+class _Commands(TyperGroup):
+    """The group of all commands."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise Interruption(interrupt) from None
 
 
 def root(
@@ -26,6 +45,7 @@ def build_app() -> typer.Typer:
     """Return the whole command."""
     app = typer.Typer(
         name="quotaform",
+        cls=_Commands,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

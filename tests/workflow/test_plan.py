@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from quotaform.model.entity import Entity
-from tests.workflow.command import QUOTAFORM, Cluster, Repository, environment
+from quotaform.sandbox import Sandbox
+from tests.workflow.command import QUOTAFORM, Cluster, Repository, environment, run
 
 pytestmark = pytest.mark.workflow
 
@@ -327,3 +330,45 @@ def test_a_reader_that_goes_away_is_no_accident(changing: Repository, cluster: C
         assert (done.returncode, done.stderr) == (code, b""), arguments
     assert cluster.values(user="new") == {"producer_byte_rate": MIB}
     assert len(changing.receipts) == 1
+
+
+def test_a_repository_can_be_named_from_elsewhere(changing: Repository, tmp_path: Path) -> None:
+    here = changing("plan").out.splitlines()[3:]
+    for directory in (changing.path, changing.path / "quotas.d"):
+        seen = run("plan", directory, cwd=tmp_path)
+        assert seen.code == 0
+        assert [line.replace(f"{changing.path}/", "") for line in seen.out.splitlines()[3:]] == here
+    assert run("apply", changing.path, "--auto-approve", cwd=tmp_path).code == 0
+    assert len(changing.receipts) == 1, "the receipt lies beside quotaform.yaml"
+
+
+def test_the_commit_that_is_planned_is_named(changing: Repository) -> None:
+    def git(*arguments: str) -> str:
+        who = ["-c", "user.name=someone", "-c", "user.email=someone@example.org"]
+        done = subprocess.run(["git", *who, *arguments], cwd=changing.path, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "quotas")
+    commit = git("rev-parse", "HEAD")
+    assert f"Source quotas.d @ {commit[:7]}\n" in changing("plan").out
+    changing.quotas("  - match: {user: new}\n    values: {producer_byte_rate: 3MiB/s}\n")
+    assert f"Source quotas.d @ {commit[:7]} (dirty)\n" in changing("plan").out
+    document = json.loads(changing("plan", "--format", "json").out)
+    assert document["source"] == {"directory": "quotas.d", "commit": commit, "dirty": True, "base": None}
+
+
+def test_a_plan_that_is_cut_short_while_reading_says_so(changing: Repository, sandbox: Sandbox) -> None:
+    for number, code, word in ((signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")):
+        sandbox.pause(1)
+        try:
+            running = changing.start("apply", "--auto-approve")
+            time.sleep(1.5)
+            running.signal(number)
+            stopped = running.end()
+        finally:
+            sandbox.resume(1)
+        assert (stopped.code, stopped.out) == (code, "")
+        assert stopped.err.endswith(f"quotaform: {word}\n")
+    assert changing.receipts == []

@@ -1,0 +1,127 @@
+"""The comma-separated lists of `kafka-client-quotas`: names, defaults, values and properties.
+
+Entity types, names and keys are read as `quotaform.model.sanitizer.desanitize` does, so that what `--describe` prints
+can be given back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import isfinite
+from re import ASCII
+from re import compile as regex
+from typing import Final
+
+from quotaform.errors import UsageError
+from quotaform.model.sanitizer import desanitize
+from quotaform.model.text import quote
+
+COMMA: Final = "A comma in a name is written %2C."
+"""The remedy when a name was cut at a comma."""
+
+_NUMBER: Final = regex(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", ASCII).fullmatch
+_MAX_NAME_BYTES: Final = 32_767
+
+
+def _pieces(option: str, lists: Iterable[str]) -> Iterator[str]:
+    for text in lists:
+        for piece in text.split(","):
+            if not piece:
+                raise UsageError(f"{option} {quote(text)} has nothing between two commas or at an end")
+            yield piece
+
+
+def read_parts(names: Iterable[str], defaults: Iterable[str]) -> dict[str, str | None]:
+    """Read `--names` and `--defaults`: entity type to name, `None` for the default.
+
+    >>> read_parts(["user=CN%3Da%20b"], ["client-id"])
+    {'user': 'CN=a b', 'client-id': None}
+
+    Raises:
+        UsageError: A piece is no pair, or a type comes twice.
+    """
+    parts: dict[str, str | None] = {}
+
+    def put(option: str, entity_type: str, name: str | None) -> None:
+        if entity_type in parts:
+            raise UsageError(f"{option}: the entity type {quote(entity_type)} is given twice. {COMMA}")
+        if name is not None and not _can_be_sent(name):
+            raise UsageError(f"{option}: {quote(name)} cannot be a name: it is not UTF-8, or longer than 32,767 bytes")
+        parts[entity_type] = name
+
+    for piece in _pieces("--names", names):
+        entity_type, separator, name = piece.partition("=")
+        if not separator or not entity_type:
+            raise UsageError(f"--names: {quote(piece)} is not type=name. {COMMA}")
+        put("--names", desanitize(entity_type), desanitize(name))
+    for entity_type in _pieces("--defaults", defaults):
+        if "=" in entity_type:
+            raise UsageError(f"--defaults: {quote(entity_type)} is not an entity type; names go into --names")
+        put("--defaults", desanitize(entity_type), None)
+    return parts
+
+
+def read_ops(added: Iterable[str], deleted: Iterable[str]) -> dict[str, float | None]:
+    """Read `--add` and `--delete`: quota key to the value to set, `None` to remove it.
+
+    A value is a decimal number, of which the nearest double is sent, as Kafka's own tools do.
+
+    >>> read_ops(["consumer_byte_rate=2000000"], ["producer_byte_rate"])
+    {'consumer_byte_rate': 2000000.0, 'producer_byte_rate': None}
+
+    Raises:
+        UsageError: A piece is no pair, a value no finite number, or a key comes twice.
+    """
+    ops: dict[str, float | None] = {}
+
+    def put(option: str, key: str, value: float | None) -> None:
+        if key in ops:
+            raise UsageError(f"{option}: {quote(key)} is given twice")
+        ops[key] = value
+
+    for piece in _pieces("--add", added):
+        key, separator, text = piece.partition("=")
+        if not separator or not key:
+            raise UsageError(f"--add: {quote(piece)} is not key=value")
+        if not _NUMBER(text) or not isfinite(value := float(text)):
+            raise UsageError(f"--add: {quote(text)} is not a finite number (units are for quotaform alter)")
+        put("--add", desanitize(key), value)
+    for key in _pieces("--delete", deleted):
+        if "=" in key:
+            raise UsageError(f"--delete: {quote(key)} is not a key; only its name is needed")
+        put("--delete", desanitize(key), None)
+    return ops
+
+
+def read_properties(lists: Iterable[str]) -> dict[str, str]:
+    """Read `--adminclient-property` (KIP-248); a piece without `=` belongs to the value before it.
+
+    >>> read_properties(["security.protocol=SSL,ssl.cipher.suites=A,B"])
+    {'security.protocol': 'SSL', 'ssl.cipher.suites': 'A,B'}
+
+    Raises:
+        UsageError: It begins with a piece without `=`, or a key comes twice.
+    """
+    properties: dict[str, str] = {}
+    for text in lists:
+        last = None
+        for piece in text.split(","):
+            key, separator, value = piece.partition("=")
+            if separator and key.strip():
+                last = key.strip()
+                if last in properties:
+                    raise UsageError(f"--adminclient-property: {quote(last)} is given twice")
+                properties[last] = value
+            elif last is not None:
+                properties[last] += f",{piece}"
+            else:
+                # Not shown: it may be half of a password.
+                raise UsageError("--adminclient-property is not key=value")
+    return properties
+
+
+def _can_be_sent(name: str) -> bool:
+    try:
+        return len(name.encode()) <= _MAX_NAME_BYTES
+    except UnicodeEncodeError:
+        return False

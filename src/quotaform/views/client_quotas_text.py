@@ -1,0 +1,43 @@
+"""Quotas as KIP-546 has `kafka-client-quotas` print them: one line each, keys by name, values as plain numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from quotaform.core.resolve import Resolved
+from quotaform.model.entity import ENTITY_TYPES, Entity
+from quotaform.model.quotas import Quotas
+from quotaform.model.sanitizer import sanitize, sanitized_entity
+from quotaform.model.units import plain
+
+_RANK = {entity_type: rank for rank, entity_type in enumerate(ENTITY_TYPES)}
+
+
+def render_described(quotas: Quotas) -> str:
+    """Return a line per entity: `{user=<default>, client-id=x} consumer_byte_rate=1000000`.
+
+    Ordered by user, then client-id, then ip, the names before the default.
+    """
+    return "".join(f"{line}\n" for line in _described(quotas))
+
+
+def _described(quotas: Quotas) -> Iterator[str]:
+    for entity in sorted(quotas, key=_order):
+        values = quotas[entity]
+        yield " ".join([sanitized_entity(entity), *(f"{sanitize(key)}={plain(values[key])}" for key in sorted(values))])
+
+
+def _order(entity: Entity) -> list[tuple[int, str, bool, str]]:
+    return [
+        (_RANK.get(entity_type, len(_RANK)), entity_type, name is None, name or "")
+        for entity_type, name in entity.parts
+    ]
+
+
+def render_resolved(resolved: Mapping[str, Resolved]) -> str:
+    """Return a line per quota key that is limited: `consumer_byte_rate=1000000 {user=<default>, client-id=x}`."""
+    return "".join(
+        f"{sanitize(key)}={plain(found.value)} {sanitized_entity(found.source)}\n"
+        for key, found in sorted(resolved.items())
+        if found.value is not None and found.source is not None
+    )

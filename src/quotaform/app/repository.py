@@ -11,6 +11,7 @@ from quotaform.errors import UsageError
 from quotaform.model.entry import Desired
 
 if TYPE_CHECKING:
+    from quotaform.cluster.client_config import ClientConfig
     from quotaform.cluster.gateway import Gateway
     from quotaform.desired.config import Cluster, Config
     from quotaform.desired.loader import Source
@@ -157,12 +158,17 @@ def open_gateway(cluster: Cluster) -> Gateway:
         from quotaform.cluster.snapshot import SnapshotGateway
 
         return SnapshotGateway.open(cluster.snapshot, name=cluster.name)
-    from quotaform.cluster.client_config import ClientConfig
     from quotaform.cluster.kafka import KafkaGateway
 
-    settings = ClientConfig()
-    if cluster.command_config is not None:
-        from quotaform.cluster.client_config import load_client_config
+    return KafkaGateway.connect(cluster.bootstrap_servers, client_config(cluster), name=cluster.name)
 
-        settings = load_client_config(cluster.command_config)
-    return KafkaGateway.connect(cluster.bootstrap_servers, settings, name=cluster.name)
+
+def client_config(cluster: Cluster) -> ClientConfig:
+    """Read the client properties of a cluster; the defaults when it has none.
+
+    Raises:
+        InvalidFilesError: They are invalid.
+    """
+    from quotaform.cluster.client_config import ClientConfig, load_client_config
+
+    return ClientConfig() if cluster.command_config is None else load_client_config(cluster.command_config)

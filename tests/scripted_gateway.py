@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from quotaform.cluster.gateway import Progress, no_progress
+from quotaform.cluster.gateway import BrokerConfig, Progress, no_progress
 from quotaform.core.plan import altered
 from quotaform.errors import ClusterError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
@@ -47,6 +47,7 @@ FINE = Answer()
 ANSWER_LOST = Answer(outcome=Outcome.UNKNOWN)
 REQUEST_LOST = Answer(applies=False, outcome=Outcome.UNKNOWN)
 NEVER_SHOWN = Answer(applies=False)
+NO_CONFIG = BrokerConfig({1: None}, {})
 NO_CONNECTION = Answer(applies=False, raises=ClusterError("no connection"))
 
 
@@ -63,6 +64,7 @@ class ScriptedGateway:
         chunk_size: int = 100,
         cluster_id: str = "3JxQ0v7pT2a",
         is_live: bool = True,
+        config: BrokerConfig = NO_CONFIG,
     ) -> None:
         self.name = "lab"
         self.quotas: Quotas = quotas
@@ -73,6 +75,7 @@ class ScriptedGateway:
         self._reads, self._writes, self._validates = list(reads), list(writes), list(validates)
         self._chunk_size = chunk_size
         self._cluster_id = cluster_id
+        self._config = config
 
     def cluster_id(self) -> str:
         return self._cluster_id
@@ -84,6 +87,10 @@ class ScriptedGateway:
             raise answer
         found = self.quotas if answer is None else answer
         return select({entity: dict(values) for entity, values in found.items()}, entity_filter)
+
+    def broker_config(self, name: str) -> BrokerConfig:
+        self.log.append(f"config {name}")
+        return self._config
 
     def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, progress: Progress = no_progress

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
+from quotaform.errors import ClusterError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
 from quotaform.model.filter import EVERYTHING, EntityFilter
 from quotaform.model.quotas import Quotas
@@ -16,6 +18,19 @@ Progress = Callable[[str, int, int], None]
 
 def no_progress(what: str, done: int, total: int) -> None:
     """Say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """One configuration value, broker by broker.
+
+    Attributes:
+        values: Node id to value; `None` when the broker has none.
+        errors: Node id to the reason why it could not be asked.
+    """
+
+    values: Mapping[int, str | None]
+    errors: Mapping[int, ClusterError]
 
 
 class QuotaReader(Protocol):
@@ -46,6 +61,18 @@ class QuotaReader(Protocol):
 
 class Gateway(QuotaReader, Protocol):
     """A cluster to read and, unless it is a snapshot, to change."""
+
+    def broker_config(self, name: str) -> BrokerConfig:
+        """Ask every broker for one of its configuration values, each on a connection of its own.
+
+        Nothing is raised for brokers that cannot be asked or refuse: that is in the answer.
+
+        Args:
+            name: Such as `client.quota.callback.class`.
+
+        Raises:
+            UnsupportedError: This is a snapshot, which holds no configuration.
+        """
 
     def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, progress: Progress = no_progress

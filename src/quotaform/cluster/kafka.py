@@ -5,17 +5,17 @@ kafka-python is behind `quotaform.cluster.link`, which is imported when a gatewa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 from quotaform.cluster.alter_chunk import match_rows, rows_of, split_alterations, wire_entries
-from quotaform.cluster.answer import read_quotas, require_described
+from quotaform.cluster.answer import read_config, read_quotas, require_described
 from quotaform.cluster.client_config import ClientConfig
 from quotaform.cluster.connect_error import UnansweredError
-from quotaform.cluster.gateway import Progress, no_progress
-from quotaform.cluster.server import parse_servers
+from quotaform.cluster.gateway import BrokerConfig, Progress, no_progress
+from quotaform.cluster.server import Server, parse_servers
 from quotaform.collector import paused_collector
 from quotaform.errors import ClusterError, UnsupportedError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
@@ -26,6 +26,8 @@ CONNECT_TIMEOUT: Final = 10.0
 """Seconds to get a usable connection."""
 ALTER_TIMEOUT: Final = 65.0
 """Seconds to wait for an alter: a broker forwards it to the controller for up to 60 s before it gives up."""
+BROKER_TIMEOUT: Final = 5.0
+"""Seconds for what is asked of one certain broker; that is never what a command is about."""
 
 _TRIES: Final = 4
 
@@ -40,9 +42,19 @@ class Link(Protocol):
     """A way to send one request and get its response; the seam at which tests let brokers fail."""
 
     cluster_id: str | None
+    brokers: Mapping[int, Server]
+    """The brokers that the cluster named, by node id."""
 
     def send(self, make_request: MakeRequest, *, timeout: float) -> Any:
         """Send a request to any broker and return its response.
+
+        Raises:
+            UnansweredError: It went out, and no answer came.
+            ClusterError: It never went out.
+        """
+
+    def send_to(self, node_id: int, make_request: MakeRequest, *, timeout: float) -> Any:
+        """Send a request to one of `brokers`, connecting to it for that if need be, and return its response.
 
         Raises:
             UnansweredError: It went out, and no answer came.
@@ -136,6 +148,28 @@ class KafkaGateway:
             require_described(self.name, response.error_code, response.error_message)
             quotas = read_quotas(response.entries)
         return quotas if asked is entity_filter else select(quotas, entity_filter)
+
+    def broker_config(self, name: str) -> BrokerConfig:
+        """Ask every broker for one of its configuration values; see `quotaform.cluster.gateway.Gateway`."""
+        values: dict[int, str | None] = {}
+        errors: dict[int, ClusterError] = {}
+        deadline = monotonic() + 2 * BROKER_TIMEOUT
+        for node_id in sorted(self._link.brokers):
+            if monotonic() > deadline:
+                errors[node_id] = ClusterError(f"Broker {node_id} was not asked, after others took too long to answer.")
+                continue
+            try:
+                values[node_id] = read_config(node_id, self._ask_broker(node_id, name))
+            except UnansweredError as error:
+                errors[node_id] = ClusterError(str(error))
+            except ClusterError as error:
+                errors[node_id] = error
+        return BrokerConfig(values, errors)
+
+    def _ask_broker(self, node_id: int, name: str) -> Any:
+        from quotaform.cluster.link import broker_config_request
+
+        return self._link.send_to(node_id, lambda: broker_config_request(node_id, name), timeout=BROKER_TIMEOUT)
 
     def _ask(self, make_request: MakeRequest) -> Any:
         deadline = monotonic() + self._api_timeout

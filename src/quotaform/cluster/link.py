@@ -7,7 +7,7 @@ once per server, in order, and fails with what the socket, TLS or the broker sai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from logging import Filter, LogRecord, getLogger
 from ssl import SSLSocket
@@ -38,7 +38,13 @@ with catch_warnings():
     from kafka.net.connection import KafkaConnection
     from kafka.net.selector import NetworkSelector
     from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
-    from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
+    from kafka.protocol.admin import (
+        AlterClientQuotasRequest,
+        AlterUserScramCredentialsRequest,
+        DescribeClientQuotasRequest,
+        DescribeConfigsRequest,
+        DescribeUserScramCredentialsRequest,
+    )
     from kafka.protocol.metadata import MetadataRequest
 
 _MAX_FRAME: Final = 256 << 20
@@ -52,6 +58,8 @@ _GRACE: Final = 5.0
 """Seconds beyond all timeouts of a request after which the IO thread itself is given up."""
 _LOOKUP_GRACE: Final = 0.5
 """The same for connecting: only a DNS lookup cannot be given a time limit of its own."""
+_BROKER_RESOURCE: Final = 4
+"""ConfigResource.Type.BROKER."""
 _SLICE: Final = 0.2
 """Seconds after which a thread that waits for an answer looks up for signals."""
 
@@ -64,6 +72,22 @@ def describe_request(components: list[tuple[str, int, str | None]], *, is_strict
 def alter_request(entries: list[Any], *, validate_only: bool) -> Any:
     """Return a request that alters client quotas; entries are tuples in the order of the protocol's fields."""
     return AlterClientQuotasRequest(entries=entries, validate_only=validate_only)
+
+
+def describe_scram_request(users: Sequence[str]) -> Any:
+    """Return a request for the SCRAM credentials of some users, or of all users if there are none."""
+    # Not null, which means the same: to a principal without the right a broker never answers it.
+    return DescribeUserScramCredentialsRequest(users=[(user,) for user in users])
+
+
+def alter_scram_request(deletions: list[tuple[str, int]], upsertions: list[tuple[str, int, int, bytes, bytes]]) -> Any:
+    """Return a request that alters SCRAM credentials; the tuples are in the order of the protocol's fields."""
+    return AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
+
+
+def broker_config_request(node_id: int, name: str) -> Any:
+    """Return a request for one configuration value of a broker, which only that broker answers."""
+    return DescribeConfigsRequest(resources=[(_BROKER_RESOURCE, str(node_id), [name])])
 
 
 class KafkaLink:
@@ -79,6 +103,7 @@ class KafkaLink:
         """Connect; see `quotaform.cluster.kafka.KafkaGateway.connect`."""
         _hush()
         self.cluster_id: str | None = None
+        self.brokers: Mapping[int, Server] = {}
         self._config = config
         self._ssl_context = config.ssl_context()
         self._settings = config.connection_settings() | {
@@ -118,6 +143,19 @@ class KafkaLink:
         if self._closed:
             raise ClusterError(f"The connection to {self._intent.name} is closed.")
         return self._run(lambda: self._send(make_request, timeout), timeout + self._timeout + _GRACE)
+
+    def send_to(self, node_id: int, make_request: Callable[[], Any], *, timeout: float) -> Any:
+        """Send a request to one broker; see `quotaform.cluster.kafka.Link.send_to`."""
+        server = self.brokers[node_id]
+        connection = self._connection
+        if len(self.brokers) == 1 or (connection is not None and connection.node_id == str(server)):
+            return self.send(make_request, timeout=timeout)
+        name = f"broker {node_id} at {server}"
+        other = KafkaLink([server], self._config, name=name, timeout=min(timeout, self._timeout))
+        try:
+            return other.send(make_request, timeout=timeout)
+        finally:
+            other.close()
 
     def close(self) -> None:
         """Close the connection and end the IO thread."""
@@ -239,8 +277,8 @@ class KafkaLink:
             return Failure(server=str(server), stage=stage, cause=error, seconds=round(seconds, 1))
         self._connection = connection
         self.cluster_id = metadata.cluster_id
-        for broker in metadata.brokers:
-            named = Server(broker.host, broker.port)
+        self.brokers = {broker.node_id: Server(broker.host, broker.port) for broker in metadata.brokers}
+        for named in self.brokers.values():
             if named not in self._servers:
                 self._servers.append(named)
         return None

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self, TypeVar
 
-from quotaform.cluster.gateway import Progress, no_progress
+from quotaform.cluster.gateway import BrokerConfig, Progress, no_progress
 from quotaform.cluster.json_text import ConstantError, item_lines, mark_repeated, refuse_constant
 from quotaform.core.document import values_document
-from quotaform.errors import ClusterError, InvalidFilesError
+from quotaform.errors import ClusterError, InvalidFilesError, UnsupportedError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.filter import EVERYTHING, EntityFilter, select
@@ -283,6 +283,14 @@ class SnapshotGateway:
     def describe(self, entity_filter: EntityFilter = EVERYTHING) -> Quotas:
         """Return the snapshot's quotas that a filter selects."""
         return select(self._snapshot.quotas, entity_filter)
+
+    def broker_config(self, name: str) -> BrokerConfig:
+        """Refuse: a snapshot holds quotas and nothing else.
+
+        Raises:
+            UnsupportedError: Always.
+        """
+        raise UnsupportedError(f"{self.name} is a snapshot, which holds no configuration of brokers.")
 
     def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, progress: Progress = no_progress

@@ -1,0 +1,80 @@
+"""One configuration value of every broker, each asked itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from quotaform.cluster import kafka
+from quotaform.cluster.client_config import ClientConfig, from_properties
+from quotaform.cluster.kafka import KafkaGateway
+from quotaform.errors import AuthorizationError, ConnectError
+from quotaform.sandbox import Sandbox
+
+pytestmark = pytest.mark.kafka
+
+
+def config_of(sandbox: Sandbox, user: str) -> ClientConfig:
+    text = sandbox.client_properties("SASL_PLAINTEXT", user=user)
+    return from_properties(
+        dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#")), environ={}
+    )
+
+
+@pytest.fixture
+def three(three_brokers: Sandbox) -> Iterator[KafkaGateway]:
+    with KafkaGateway.connect(three_brokers.bootstrap_servers) as gateway:
+        yield gateway
+
+
+def test_every_broker_tells_its_own_value(three: KafkaGateway) -> None:
+    found = three.broker_config("node.id")
+    assert (found.values, found.errors) == ({1: "1", 2: "2", 3: "3"}, {})
+
+
+@pytest.mark.parametrize("name", ["client.quota.callback.class", "no.such.value", "listeners.of.mine"])
+def test_what_a_broker_does_not_have_is_none(three: KafkaGateway, name: str) -> None:
+    assert three.broker_config(name).values == {1: None, 2: None, 3: None}
+
+
+def test_a_principal_without_rights_is_told_so_and_nothing_fails(secured_sandbox: Sandbox) -> None:
+    with KafkaGateway.connect(secured_sandbox.bootstrap_servers, config_of(secured_sandbox, "tenant")) as gateway:
+        found = gateway.broker_config("node.id")
+    assert found.values == {}
+    error = found.errors[1]
+    assert isinstance(error, AuthorizationError)
+    assert "DESCRIBE_CONFIGS" in str(error)
+
+
+def test_a_super_user_of_a_secured_cluster_is_told(secured_sandbox: Sandbox) -> None:
+    with KafkaGateway.connect(secured_sandbox.bootstrap_servers, config_of(secured_sandbox, "admin")) as gateway:
+        assert gateway.broker_config("node.id").values == {1: "1"}
+
+
+def test_a_broker_that_is_down_takes_nothing_from_the_others(three_brokers: Sandbox, three: KafkaGateway) -> None:
+    three_brokers.kill(3)
+    try:
+        found = three.broker_config("node.id")
+        assert found.values == {1: "1", 2: "2"}
+        assert isinstance(found.errors[3], ConnectError)
+    finally:
+        three_brokers.restart(3)
+
+
+def test_brokers_that_do_not_answer_are_given_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+
+    class SlowLink:
+        cluster_id = "id"
+        brokers: Mapping[int, object] = dict.fromkeys(range(1, 31))
+
+        def send_to(self, *_: object, timeout: float) -> None:
+            clock[0] += timeout
+            raise ConnectError("it did not answer")
+
+    monkeypatch.setattr(kafka, "monotonic", lambda: clock[0])
+    found = KafkaGateway(SlowLink(), name="lab").broker_config("node.id")  # type: ignore[arg-type]
+    assert clock[0] <= 20.0
+    assert found.errors.keys() == set(range(1, 31))
+    assert "was not asked" in str(found.errors[30])

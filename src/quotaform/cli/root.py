@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from quotaform import __version__
-from quotaform.cli import apply, demo, drift, live_import, plan, sandbox, schema, show, snapshot, validate
+from quotaform.cli import apply, demo, drift, live_import, plan, sandbox, schema, scram, show, snapshot, validate
 
 
 class Interruption(BaseException):
@@ -59,6 +59,7 @@ def build_app() -> typer.Typer:
     app.command("import", short_help="Write live quotas as YAML.")(live_import.import_quotas)
     app.command("snapshot", short_help="Write live quotas to one JSON file.")(snapshot.snapshot)
     app.command("schema", short_help="Print the JSON Schemas of the files.")(schema.schema)
+    app.add_typer(scram.app, name="scram", short_help="Describe, set and delete SCRAM credentials.")
     app.add_typer(sandbox.app, name="sandbox", short_help="Run a real Apache Kafka on loopback.")
     app.command("demo", short_help="Show the whole loop on a real Apache Kafka.")(demo.demo)
     return app

@@ -1,0 +1,294 @@
+"""The SCRAM credentials of a running cluster: describe and alter (KIP-554).
+
+What brokers do, seen on Kafka 4.3.1:
+
+| asked | a broker answers |
+| --- | --- |
+| all users, as a null list, without the right to | nothing at all (a NullPointerException of its own) |
+| all users, as an empty list | all of them, or code 31 |
+| one user twice in a request, even with two mechanisms | code 92, and none of it is done |
+| under 4096 or over 16384 iterations | code 93, `Too few iterations`, `Too many iterations` |
+| a name of over 32,767 bytes | nothing: it hangs up |
+
+Names and passwords are hashed and sent as their UTF-8 bytes, without SASLprep: that is what Kafka's brokers and its
+Java client do (`org.apache.kafka.common.security.scram.internals.ScramFormatter.normalize`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import pbkdf2_hmac
+from secrets import token_bytes
+from time import monotonic, sleep
+from types import TracebackType
+from typing import Any, Final, Self
+
+from quotaform.cluster.alter_chunk import CLUSTER_AUTHORIZATION_FAILED, MAX_NAME_BYTES, UNKNOWN_CODES
+from quotaform.cluster.client_config import ClientConfig
+from quotaform.cluster.connect_error import UnansweredError
+from quotaform.cluster.kafka import ALTER_TIMEOUT, CONNECT_TIMEOUT, Link, MakeRequest
+from quotaform.cluster.secret import Secret
+from quotaform.cluster.server import parse_servers
+from quotaform.errors import AuthorizationError, ClusterError, UnsupportedError
+from quotaform.model.alteration import ERRORS_BY_CODE, Outcome
+from quotaform.model.entity import spell_name
+from quotaform.model.scram import (
+    DEFAULT_ITERATIONS,
+    ScramAlteration,
+    ScramCredential,
+    ScramDeletion,
+    ScramMechanism,
+    ScramResult,
+    ScramRow,
+    ScramUpsertion,
+    ScramUser,
+)
+from quotaform.model.text import inert
+
+ALTER_ACL: Final = (
+    "The principal may not alter SCRAM credentials: grant it ALTER on the Cluster resource (kafka-cluster)."
+)
+MAX_ALTERATIONS: Final = 1_000
+"""Alterations per request: a controller writes one record for each, and 10,000 are its end."""
+
+_DESCRIBE_TIMEOUT: Final = 10.0
+"""Seconds for a read with all its retries; the answer takes milliseconds, and none comes without the right (above)."""
+_TRIES: Final = 3
+_SALT_BYTES: Final = 32
+
+
+def make_upsertion(
+    user: str, mechanism: ScramMechanism, password: Secret, iterations: int = DEFAULT_ITERATIONS
+) -> ScramUpsertion:
+    """Salt and hash a password; every call takes a new salt."""
+    salt = token_bytes(_SALT_BYTES)
+    salted = pbkdf2_hmac(mechanism.hash_name, password.reveal().encode(), salt, iterations)
+    return ScramUpsertion(user=user, mechanism=mechanism, iterations=iterations, salt=salt, salted_password=salted)
+
+
+class ScramGateway:
+    """The SCRAM credentials of one cluster. Not safe for use from several threads at a time."""
+
+    def __init__(self, link: Link, *, name: str, request_timeout: float = 30.0) -> None:
+        """Make a gateway from a link; `connect` makes both.
+
+        Args:
+            link: How to reach the brokers.
+            name: What messages call the cluster.
+            request_timeout: Seconds for one alter; it is given 65 at least.
+        """
+        self.name = name
+        self._link = link
+        self._request_timeout = request_timeout
+
+    @classmethod
+    def connect(
+        cls,
+        bootstrap_servers: str | Iterable[str] = (),
+        client_config: ClientConfig | None = None,
+        *,
+        name: str | None = None,
+        timeout: float = CONNECT_TIMEOUT,
+    ) -> Self:
+        """Connect to a cluster; see `quotaform.cluster.kafka.KafkaGateway.connect`."""
+        from quotaform.cluster.link import KafkaLink
+
+        config = client_config or ClientConfig()
+        servers = parse_servers(bootstrap_servers or config.bootstrap_servers)
+        label = name or ",".join(map(str, servers))
+        link = KafkaLink(servers, config, name=label, timeout=timeout)
+        return cls(link, name=label, request_timeout=config.request_timeout)
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The id that the cluster gave itself."""
+        return self._link.cluster_id
+
+    def describe(self, users: Sequence[str] = ()) -> list[ScramUser]:
+        """Return what the cluster keeps of some users, or of all that have credentials, by name.
+
+        Args:
+            users: Names, each once; all users if there are none. One without credentials has an error code.
+
+        Raises:
+            AuthorizationError: The principal lacks DESCRIBE on the cluster.
+            UnsupportedError: The brokers have no SCRAM API.
+            ClusterError: The cluster could not be read.
+            ValueError: A name that Kafka's protocol cannot carry.
+        """
+        for user in users:
+            require_name(user)
+        response = self._ask(lambda: _describe_request(users))
+        if response.error_code == CLUSTER_AUTHORIZATION_FAILED:
+            raise AuthorizationError(
+                f"The principal may not read the SCRAM credentials of {self.name}: "
+                "grant it DESCRIBE on the Cluster resource (kafka-cluster)."
+            )
+        if response.error_code:
+            words = f": {inert(response.error_message)}" if response.error_message else ""
+            raise ERRORS_BY_CODE.get(response.error_code, ClusterError)(
+                f"Cannot read the SCRAM credentials of {self.name}; the broker says error code "
+                f"{response.error_code}{words}"
+            )
+        return sorted(map(_read_user, response.results), key=lambda found: found.user)
+
+    def _ask(self, make_request: MakeRequest) -> Any:
+        deadline = monotonic() + _DESCRIBE_TIMEOUT
+        attempt = 1
+        while True:
+            try:
+                return self._send(make_request, max(1.0, deadline - monotonic()))
+            except UnansweredError as error:
+                if attempt == _TRIES or monotonic() >= deadline:
+                    raise ClusterError(
+                        f"Cannot read the SCRAM credentials of {self.name}: {error} Some brokers give no answer to a "
+                        "principal that lacks DESCRIBE on the Cluster resource (kafka-cluster)."
+                    ) from None
+            sleep(0.1 * 2**attempt)
+            attempt += 1
+
+    def _send(self, make_request: MakeRequest, timeout: float) -> Any:
+        try:
+            return self._link.send(make_request, timeout=timeout)
+        except UnsupportedError:
+            raise UnsupportedError(
+                f"The brokers of {self.name} have no SCRAM API; it needs Kafka 2.7 or later, and 3.5 with KRaft."
+            ) from None
+
+    def alter(self, alterations: Sequence[ScramAlteration]) -> ScramResult:
+        """Set and delete credentials, each at most once per user and mechanism.
+
+        A broker takes a user once per request, so several mechanisms of one user go in several requests, in the
+        given order. Nothing is sent after a request of unknown outcome. An interrupt is not raised but returned, with
+        what was done until then.
+
+        Raises:
+            ClusterError: Nothing at all was sent.
+            ValueError: One credential twice, or a name that Kafka's protocol cannot carry; nothing was sent.
+        """
+        rows: list[ScramRow | None] = [None] * len(alterations)
+        reason, interrupt = "", None
+        for number, indices in enumerate(split_scram(alterations)):
+            part = [alterations[index] for index in indices]
+            if reason:
+                answers = _rows_of(part, Outcome.NOT_SENT, reason)
+            else:
+                try:
+                    answers = self._alter_one(part)
+                except ClusterError as error:
+                    if number == 0:
+                        raise
+                    reason = f"Not sent: {error}"
+                    answers = _rows_of(part, Outcome.NOT_SENT, reason)
+                except (KeyboardInterrupt, SystemExit) as error:
+                    interrupt, reason = error, "Not sent: interrupted."
+                    answers = _rows_of(part, Outcome.UNKNOWN, "Interrupted while the broker's answer was awaited.")
+            if not reason and any(row.outcome is Outcome.UNKNOWN for row in answers):
+                reason = "Not sent, because the outcome of an earlier request is unknown."
+            for index, row in zip(indices, answers, strict=True):
+                rows[index] = row
+        return ScramResult(tuple(row for row in rows if row is not None), interrupt)
+
+    def _alter_one(self, part: Sequence[ScramAlteration]) -> list[ScramRow]:
+        timeout = max(ALTER_TIMEOUT, self._request_timeout)
+        try:
+            response = self._send(lambda: _alter_request(part), timeout)
+        except UnansweredError as error:
+            return _rows_of(part, Outcome.UNKNOWN, f"{error} The change may have been made, or may be made yet.")
+        answers = {row.user: (row.error_code, row.error_message) for row in response.results}
+        return [_read_row(alteration, answers.get(alteration.user)) for alteration in part]
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._link.close()
+
+    def __enter__(self) -> Self:
+        """Return the gateway itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the gateway."""
+        self.close()
+
+
+def split_scram(alterations: Sequence[ScramAlteration]) -> list[list[int]]:
+    """Return the indices of each request: a user at most once in it, and at most `MAX_ALTERATIONS`.
+
+    Raises:
+        ValueError: One credential twice, or a name that Kafka's protocol cannot carry.
+    """
+    seen: dict[tuple[str, ScramMechanism], int] = {}
+    rounds: dict[int, list[int]] = {}
+    times: dict[str, int] = {}
+    for index, alteration in enumerate(alterations):
+        user = alteration.user
+        require_name(user)
+        if seen.setdefault((user, alteration.mechanism), index) != index:
+            raise ValueError(
+                f"the {alteration.mechanism} credential of {spell_name(user)} is altered twice in one call"
+            )
+        times[user] = times.get(user, 0) + 1
+        rounds.setdefault(times[user], []).append(index)
+    return [
+        indices[start : start + MAX_ALTERATIONS]
+        for indices in rounds.values()
+        for start in range(0, len(indices), MAX_ALTERATIONS)
+    ]
+
+
+def require_name(user: str) -> None:
+    """Make sure that Kafka's protocol can carry a user name.
+
+    Raises:
+        ValueError: It cannot.
+    """
+    try:
+        size = len(user.encode())
+    except UnicodeEncodeError:
+        raise ValueError(f"the user name {spell_name(user)} holds a lone surrogate and is not text") from None
+    if size > MAX_NAME_BYTES:
+        raise ValueError(f"a user name has {size:,} bytes in UTF-8; a broker reads at most {MAX_NAME_BYTES:,}")
+
+
+def _read_user(result: Any) -> ScramUser:
+    infos = result.credential_infos or ()
+    credentials = (ScramCredential(ScramMechanism.spell(each.mechanism), each.iterations) for each in infos)
+    words = result.error_message or f"The broker says error code {result.error_code}."
+    return ScramUser(result.user, tuple(sorted(credentials)), result.error_code, words if result.error_code else "")
+
+
+def _read_row(alteration: ScramAlteration, answer: tuple[int, str | None] | None) -> ScramRow:
+    if answer is None:
+        return ScramRow(alteration, Outcome.UNKNOWN, None, "The broker's answer has no row for this user.")
+    code, message = answer
+    if code == 0:
+        return ScramRow(alteration, Outcome.OK)
+    if code == CLUSTER_AUTHORIZATION_FAILED:
+        # The broker's own words are a dump of its request object.
+        return ScramRow(alteration, Outcome.REFUSED, code, ALTER_ACL)
+    outcome = Outcome.UNKNOWN if code in UNKNOWN_CODES else Outcome.REFUSED
+    return ScramRow(alteration, outcome, code, message or f"The broker says error code {code}.")
+
+
+def _rows_of(part: Iterable[ScramAlteration], outcome: Outcome, reason: str) -> list[ScramRow]:
+    return [ScramRow(alteration, outcome, None, reason) for alteration in part]
+
+
+def _describe_request(users: Sequence[str]) -> Any:
+    from quotaform.cluster.link import describe_scram_request
+
+    return describe_scram_request(users)
+
+
+def _alter_request(part: Sequence[ScramAlteration]) -> Any:
+    from quotaform.cluster.link import alter_scram_request
+
+    deletions = [(each.user, each.mechanism.number) for each in part if isinstance(each, ScramDeletion)]
+    upsertions = [
+        (each.user, each.mechanism.number, each.iterations, each.salt, each.salted_password)
+        for each in part
+        if isinstance(each, ScramUpsertion)
+    ]
+    return alter_scram_request(deletions, upsertions)

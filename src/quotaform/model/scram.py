@@ -1,0 +1,170 @@
+"""SCRAM credentials: what a cluster keeps of its users' passwords (KIP-554)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from quotaform.errors import ClusterError, UnknownOutcomeError
+from quotaform.model.alteration import ERRORS_BY_CODE, Outcome
+from quotaform.model.entity import spell_name
+from quotaform.model.text import inert
+
+DEFAULT_ITERATIONS: Final = 4096
+"""What Kafka's own tools use, and the least that brokers allow; the most is 16384."""
+
+
+class ScramMechanism(StrEnum):
+    """The mechanisms that Kafka has, with their numbers in KIP-554 and the hash of each (RFC 5802, RFC 7677)."""
+
+    SHA_256 = "SCRAM-SHA-256"
+    SHA_512 = "SCRAM-SHA-512"
+
+    @property
+    def number(self) -> int:
+        """The number on the wire."""
+        return _NUMBERS[self]
+
+    @property
+    def hash_name(self) -> str:
+        """The hash, as `hashlib` calls it.
+
+        >>> ScramMechanism.SHA_512.hash_name
+        'sha512'
+        """
+        return self.replace("SCRAM-", "").replace("-", "").lower()
+
+    @classmethod
+    def spell(cls, number: int) -> str:
+        """Return the name of a number; one that this version does not know is passed through.
+
+        >>> ScramMechanism.spell(1), ScramMechanism.spell(9)
+        ('SCRAM-SHA-256', 'mechanism 9')
+        """
+        return next((str(each) for each, known in _NUMBERS.items() if known == number), f"mechanism {number}")
+
+
+_NUMBERS: Final = {ScramMechanism.SHA_256: 1, ScramMechanism.SHA_512: 2}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ScramCredential:
+    """What a cluster tells of one credential: never the password, which it does not know.
+
+    Attributes:
+        mechanism: Such as `SCRAM-SHA-512`.
+        iterations: How many rounds of hashing.
+    """
+
+    mechanism: str
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScramUser:
+    """What a cluster says of one user.
+
+    Attributes:
+        user: The name.
+        credentials: By mechanism, at most one each; empty when the user has none.
+        code: The broker's error code, 0 for none.
+        message: The broker's words to the code.
+    """
+
+    user: str
+    credentials: tuple[ScramCredential, ...] = ()
+    code: int = 0
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramUpsertion:
+    """Sets the credential of one user for one mechanism, new or not.
+
+    Attributes:
+        user: The name.
+        mechanism: For which mechanism.
+        iterations: How many rounds of hashing made the salted password.
+        salt: Random bytes.
+        salted_password: What is as good as the password to an attacker; it stays out of `repr`.
+    """
+
+    user: str
+    mechanism: ScramMechanism
+    iterations: int
+    salt: bytes = field(repr=False)
+    salted_password: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ScramDeletion:
+    """Removes the credential of one user for one mechanism."""
+
+    user: str
+    mechanism: ScramMechanism
+
+
+ScramAlteration = ScramUpsertion | ScramDeletion
+
+
+@dataclass(frozen=True, slots=True)
+class ScramRow:
+    """The result of one alteration.
+
+    Attributes:
+        alteration: What was asked.
+        outcome: What became of it.
+        code: The broker's error code, 0 for none; `None` when no answer came.
+        message: The broker's words or the reason why there are none; empty when all went well.
+    """
+
+    alteration: ScramAlteration
+    outcome: Outcome
+    code: int | None = 0
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScramResult:
+    """One row per alteration, in the order in which they were given.
+
+    Attributes:
+        rows: The rows.
+        interrupt: The Ctrl-C or SIGTERM that cut the work short, to be raised again once the rows were seen.
+    """
+
+    rows: tuple[ScramRow, ...]
+    interrupt: BaseException | None = field(default=None, compare=False)
+
+    def __iter__(self) -> Iterator[ScramRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def failed(self) -> tuple[ScramRow, ...]:
+        """The rows that did not go well, whatever the reason."""
+        return tuple(row for row in self.rows if row.outcome is not Outcome.OK)
+
+    @property
+    def wrote_anything(self) -> bool:
+        """Whether anything was or may have been written."""
+        return any(row.outcome in (Outcome.OK, Outcome.UNKNOWN) for row in self.rows)
+
+    def raise_for_errors(self) -> None:
+        """Raise the error of the first failed row, naming its user and the number of others.
+
+        Raises:
+            ClusterError: The class for the broker's code; `UnknownOutcomeError` when it cannot be known.
+        """
+        if not self.failed:
+            return
+        row, others = self.failed[0], len(self.failed) - 1
+        kind = ERRORS_BY_CODE.get(row.code or 0, ClusterError)
+        if row.outcome is Outcome.UNKNOWN:
+            kind = UnknownOutcomeError
+        more = f" (and {others} more)" if others else ""
+        raise kind(f"{spell_name(row.alteration.user)} {row.alteration.mechanism}: {inert(row.message)}{more}")

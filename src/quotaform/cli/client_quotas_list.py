@@ -20,7 +20,6 @@ COMMA: Final = "A comma in a name is written %2C."
 """The remedy when a name was cut at a comma."""
 
 _NUMBER: Final = regex(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", ASCII).fullmatch
-_MAX_NAME_BYTES: Final = 32_767
 
 
 def _pieces(option: str, lists: Iterable[str]) -> Iterator[str]:
@@ -45,8 +44,6 @@ def read_parts(names: Iterable[str], defaults: Iterable[str]) -> dict[str, str |
     def put(option: str, entity_type: str, name: str | None) -> None:
         if entity_type in parts:
             raise UsageError(f"{option}: the entity type {quote(entity_type)} is given twice. {COMMA}")
-        if name is not None and not _can_be_sent(name):
-            raise UsageError(f"{option}: {quote(name)} cannot be a name: it is not UTF-8, or longer than 32,767 bytes")
         parts[entity_type] = name
 
     for piece in _pieces("--names", names):
@@ -118,10 +115,3 @@ def read_properties(lists: Iterable[str]) -> dict[str, str]:
                 # Not shown: it may be half of a password.
                 raise UsageError("--adminclient-property is not key=value")
     return properties
-
-
-def _can_be_sent(name: str) -> bool:
-    try:
-        return len(name.encode()) <= _MAX_NAME_BYTES
-    except UnicodeEncodeError:
-        return False

@@ -17,14 +17,13 @@ from math import isfinite
 from typing import Final
 
 from quotaform.model.alteration import Alteration, AlterRow, Outcome
+from quotaform.model.entity import MAX_NAME_BYTES as MAX_NAME_BYTES
 from quotaform.model.entity import Entity, Part, spell_name
 
 MAX_OPS: Final = 4_000
 """Ops per request: beyond it a request takes no less time per op, and 10,000 is the broker's end."""
 MAX_BYTES: Final = 1 << 20
 """Encoded bytes per request, an eighth of what makes a controller resign."""
-MAX_NAME_BYTES: Final = 32_767
-"""The longest name in UTF-8 that a broker reads (a Kafka STRING has a signed 16-bit length)."""
 
 UNKNOWN_CODES: Final = frozenset({-1, 7})
 """UNKNOWN_SERVER_ERROR and REQUEST_TIMED_OUT: the controller may have done it, or may do it still."""

@@ -9,16 +9,13 @@ from __future__ import annotations
 from math import isinf, isnan
 from typing import Final
 
-from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
+from quotaform.model.entity import CLIENT_ID, IP, USER, Entity, is_sendable
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.ip import ip_problem
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
 from quotaform.model.quotas import Values
 from quotaform.model.text import quote
 from quotaform.model.units import UNLIMITED, is_writable, plain
-
-MAX_NAME_BYTES: Final = 32_767
-"""The longest name that Kafka's protocol can carry (a string's length is an INT16)."""
 
 _KNOWN: Final = frozenset({USER, CLIENT_ID, IP})
 
@@ -81,20 +78,11 @@ def _name_problems(entity: Entity) -> list[tuple[str, str]]:
             if problem:
                 text = f"{problem}. It is left alone; remove it with Kafka's own tools and declare the address"
                 problems.append(("ip-name", text))
-        elif not _can_be_sent(name):
+        elif not is_sendable(name):
             problems.append(("bad-name", f"the {entity_type} name cannot be sent to a broker; it is left alone"))
     if not problems and (not entity.parts or (len(entity.parts) > 1 and IP in entity.types)):
         problems.append(("bad-shape", "no broker resolves this combination of types; it is left alone"))
     return problems
-
-
-def _can_be_sent(name: str) -> bool:
-    if name.isascii():
-        return len(name) <= MAX_NAME_BYTES
-    try:
-        return len(name.encode()) <= MAX_NAME_BYTES
-    except UnicodeEncodeError:
-        return False
 
 
 def _value_problem(types: tuple[str, ...], name: str, value: float) -> tuple[str, str] | None:

@@ -18,6 +18,9 @@ ENTITY_TYPES: Final = (USER, CLIENT_ID, IP)
 DEFAULT_WORD: Final = "<default>"
 """How people write and read the default entity of a type; inside the program it is `None`."""
 
+MAX_NAME_BYTES: Final = 32_767
+"""The longest name in UTF-8 that Kafka's protocol can carry (a string's length is an INT16)."""
+
 _RANK: Final = {entity_type: rank for rank, entity_type in enumerate(ENTITY_TYPES)}
 _UNKNOWN_RANK: Final = len(ENTITY_TYPES)
 _PLAIN: Final = regex(r"[A-Za-z0-9._@:/*-]+").fullmatch
@@ -146,3 +149,17 @@ def spell_name(name: str) -> str:
     svc-orders "a b" "x\n::error"
     """
     return name if _PLAIN(name) else quote(name, len(name))
+
+
+def is_sendable(name: str) -> bool:
+    r"""Whether Kafka's protocol can carry a name: it is text, and not too long.
+
+    >>> is_sendable("Å" * 16_383), is_sendable("Å" * 16_384), is_sendable("\ud800")
+    (True, False, False)
+    """
+    if name.isascii():
+        return len(name) <= MAX_NAME_BYTES
+    try:
+        return len(name.encode()) <= MAX_NAME_BYTES
+    except UnicodeEncodeError:
+        return False

@@ -15,13 +15,14 @@ case-sensitive, not sanitized, not normalised.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
+from quotaform.model.entity import CLIENT_ID, IP, MAX_NAME_BYTES, USER, Entity, is_sendable
 from quotaform.model.quotas import Quotas
+from quotaform.model.text import quote
 
 
 class Rule(StrEnum):
@@ -59,7 +60,7 @@ class FilterComponent:
         match: The text of EXACT, PREFIX and NOT; `None` for the others.
 
     Raises:
-        ValueError: The rule needs a text and has none, or the other way round.
+        ValueError: The rule needs a text and has none, or the other way round; or no name can be like the text.
     """
 
     entity_type: str
@@ -69,6 +70,10 @@ class FilterComponent:
     def __post_init__(self) -> None:
         if (self.match is None) != (self.rule in (Rule.DEFAULT, Rule.ANY)):
             raise ValueError(f"a filter component {self.rule} {'needs a' if self.match is None else 'has no'} text")
+        if self.match is not None and not is_sendable(self.match):
+            raise ValueError(
+                f"{quote(self.match)} cannot be a name: it is no text or has over {MAX_NAME_BYTES:,} bytes in UTF-8"
+            )
 
     def matches(self, name: str | None) -> bool:
         """Whether a name of this type matches; `None` is the default entity."""
@@ -181,6 +186,16 @@ def select(quotas: Quotas, entity_filter: EntityFilter) -> Quotas:
     if entity_filter == EVERYTHING:
         return quotas
     return {entity: values for entity, values in quotas.items() if entity_filter.matches(entity)}
+
+
+def select_keys(quotas: Quotas, keys: Collection[str]) -> Quotas:
+    """Return the quotas with these quota keys alone (KIP-248); entities that hold none of them are left out.
+
+    >>> select_keys({Entity(user="a"): {"x": 1.0, "y": 2.0}, Entity(user="b"): {"y": 3.0}}, ["x"])
+    {Entity({'user': 'a'}): {'x': 1.0}}
+    """
+    chosen = {entity: {key: values[key] for key in values if key in keys} for entity, values in quotas.items()}
+    return {entity: values for entity, values in chosen.items() if values}
 
 
 def _spell(component: FilterComponent) -> str:

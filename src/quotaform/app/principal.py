@@ -1,0 +1,112 @@
+"""Whether the users that files declare exist: a quota for a misspelt name limits nobody and nobody notices."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from re import compile as regex
+from typing import TYPE_CHECKING, Final
+
+from quotaform.app.repository import Repository, Target
+from quotaform.app.scram import open_scram
+from quotaform.app.validate import Validation
+from quotaform.errors import UsageError
+from quotaform.model.entity import USER, Entity, spell_name
+from quotaform.model.entry import Desired, Entry
+from quotaform.model.finding import Finding, Severity
+from quotaform.model.text import inert
+
+if TYPE_CHECKING:
+    from quotaform.desired.config import Cluster
+
+_ELSEWHERE: Final = regex(r"ANONYMOUS|[A-Za-z][A-Za-z0-9.-]*=.*").fullmatch
+"""Names that come from no SCRAM login: of connections without any, and of certificates (`CN=app,O=Example`)."""
+_NEARNESS: Final = 0.75
+_MOST_GUESSES: Final = 100
+"""Guessing compares with every user; with this many unknown names, something else is wrong than spelling."""
+
+
+def with_principals(report: Validation, repository: Repository, target: Target) -> Validation:
+    """Return a report together with what its clusters say of the users in the files.
+
+    Args:
+        report: What came of checking the files; one with problems is returned as it is.
+        repository: Where the files are.
+        target: The cluster that is meant; every one in quotaform.yaml that is no snapshot if none is named.
+
+    Raises:
+        UsageError: There is no cluster to ask.
+        ClusterError: One could not be asked.
+    """
+    if not report.is_valid:
+        return report
+    config = repository.config()
+    if target.cluster or target.bootstrap_servers or target.command_config or not config.clusters:
+        clusters = [repository.cluster(config, target)]
+    else:
+        clusters = [cluster for cluster in config.clusters.values() if cluster.snapshot is None]
+    if not clusters:
+        raise UsageError("--check-principals asks running clusters, and quotaform.yaml names only snapshots")
+    findings = [
+        finding
+        for cluster in clusters
+        for finding in check_principals(cluster.name, repository.desired(config, cluster.name), _known_users(cluster))
+    ]
+    return replace(report, problems=(*report.problems, *findings))
+
+
+def _known_users(cluster: Cluster) -> set[str]:
+    with open_scram(cluster) as gateway:
+        return {found.user for found in gateway.describe() if found.credentials}
+
+
+def check_principals(cluster: str, desired: Desired, known: Collection[str]) -> Iterator[Finding]:
+    """Yield a warning for each declared user without SCRAM credentials, where it is declared first.
+
+    Defaults, tombstones and names that come from certificates are passed over. A cluster that keeps no SCRAM
+    credentials at all authenticates in some other way, so there is a note and nothing else.
+
+    Args:
+        cluster: What messages call the cluster.
+        desired: What the files say for it.
+        known: The users that have credentials there.
+    """
+    name = inert(cluster)
+    if not known:
+        yield Finding(
+            rule="no-scram",
+            severity=Severity.NOTE,
+            message=f"{name} keeps no SCRAM credentials, so the users in the files were not checked against it",
+        )
+        return
+    unknown = {user: entry for user, entry in _declared_users(desired).items() if user not in known}
+    candidates = sorted(known)
+    for number, (user, entry) in enumerate(unknown.items()):
+        near = get_close_matches(user, candidates, n=1, cutoff=_NEARNESS) if number < _MOST_GUESSES else []
+        guess = f"; did you mean {spell_name(near[0])}?" if near else ""
+        yield Finding(
+            rule="unknown-principal",
+            severity=Severity.WARNING,
+            message=f"user {spell_name(user)} has no SCRAM credentials on {name}{guess}",
+            address=entry.entity.address,
+            location=entry.location,
+        )
+
+
+def _declared_users(desired: Desired) -> Mapping[str, Entry]:
+    """Return the entry that mentions each user first, by place."""
+    users: dict[str, Entry] = {}
+    for entry in sorted(desired.values(), key=_place):
+        user = _user(entry.entity)
+        if user is not None and entry.absent is None and not _ELSEWHERE(user):
+            users.setdefault(user, entry)
+    return users
+
+
+def _place(entry: Entry) -> tuple[str, int, int, str]:
+    return entry.location.file, entry.location.line, entry.location.column, entry.entity.address
+
+
+def _user(entity: Entity) -> str | None:
+    return next((name for kind, name in entity.parts if kind == USER), None)

@@ -14,6 +14,9 @@ from quotaform.cli.exit_code import ExitCode
 if TYPE_CHECKING:
     import typer
 
+_COMPLETION = "_QUOTAFORM_COMPLETE"
+"""With this in the environment a shell asks for words to complete to, whatever the arguments are."""
+
 
 class TerminatedError(KeyboardInterrupt):
     """SIGTERM, so that it takes the same careful way out as Ctrl-C."""
@@ -29,7 +32,7 @@ def main() -> NoReturn:
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code; nothing is raised."""
-    if arguments == ["--version"]:
+    if arguments == ["--version"] and _COMPLETION not in os.environ:
         from quotaform import __version__
 
         sys.stdout.write(f"quotaform {__version__}\n")

@@ -9,6 +9,21 @@ import typer
 
 from quotaform.cli.console import Color
 
+
+def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the clusters of quotaform.yaml that a shell may complete to; none when it cannot be read."""
+    from quotaform.app.repository import Repository
+    from quotaform.errors import InvalidFilesError
+
+    given = {name: context.params.get(name) for name in ("directory", "config")}
+    folder, config = (Path(value) if value else None for value in given.values())
+    try:
+        names = Repository.at(folder, config).config().clusters
+    except (InvalidFilesError, OSError):
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
 DirectoryArgument: TypeAlias = Annotated[
     Path | None,
     typer.Argument(metavar="DIR", help="The quotas directory, or the folder that holds quotas.d. [default: quotas.d]"),
@@ -19,7 +34,12 @@ ConfigOption: TypeAlias = Annotated[
 ]
 ClusterOption: TypeAlias = Annotated[
     str | None,
-    typer.Option("--cluster", metavar="NAME", help="A cluster of quotaform.yaml; with one cluster it may be left out."),
+    typer.Option(
+        "--cluster",
+        metavar="NAME",
+        help="A cluster of quotaform.yaml; with one cluster it may be left out.",
+        autocompletion=complete_cluster,
+    ),
 ]
 BootstrapOption: TypeAlias = Annotated[
     str | None,

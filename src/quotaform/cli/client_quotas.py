@@ -48,7 +48,7 @@ def main() -> NoReturn:
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code, as Kafka's scripts do: 0, or 1 whatever went wrong."""
     try:
-        options = _parser().parse_args(arguments)
+        options = build_parser().parse_args(arguments)
         _check(options)
         _run(options)
     except SystemExit as ended:
@@ -76,7 +76,8 @@ class _Parser(ArgumentParser):
         raise UsageError(f"{message}. Try '{PROGRAM} --help'.")
 
 
-def _parser() -> ArgumentParser:
+def build_parser() -> ArgumentParser:
+    """Return the whole command."""
     parser = _Parser(
         prog=PROGRAM,
         description="Describe, resolve and alter the client quotas of a Kafka cluster (KIP-546).",

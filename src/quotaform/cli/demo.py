@@ -39,6 +39,10 @@ def demo(color: ColorOption = Color.AUTO) -> int:
 
     Import what somebody set by hand, edit, validate, plan, apply, see drift and repair it. Everything is
     real output of the commands that are shown.
+
+    \b
+    Example:
+      quotaform demo
     """
     from quotaform.sandbox import Sandbox
 

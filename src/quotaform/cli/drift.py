@@ -48,8 +48,8 @@ def drift(
 ) -> int:
     """Compare the cluster with the files and change nothing. Exit 2 when they differ.
 
-    \b
     Classes: modified (other values), missing (declared and not there), unexpected (there and not declared).
+
     \b
     Examples:
       quotaform drift

@@ -13,13 +13,13 @@ from quotaform.cli.console import Color
 def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
     """Return the clusters of quotaform.yaml that a shell may complete to; none when it cannot be read."""
     from quotaform.app.repository import Repository
-    from quotaform.errors import InvalidFilesError
+    from quotaform.errors import QuotaformError
 
     given = {name: context.params.get(name) for name in ("directory", "config")}
     folder, config = (Path(value) if value else None for value in given.values())
     try:
         names = Repository.at(folder, config).config().clusters
-    except (InvalidFilesError, OSError):
+    except (QuotaformError, OSError):
         return []
     return [name for name in names if name.startswith(incomplete)]
 

@@ -33,7 +33,15 @@ def root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    """Kafka client quotas as code: validate, plan, apply, and see when somebody changed the cluster."""
+    """Kafka client quotas as code: validate, plan, apply, and see when somebody changed the cluster.
+
+    \b
+    Examples:
+      quotaform import --bootstrap-server localhost:9092
+      quotaform validate
+      quotaform plan --out plan.json
+      quotaform apply plan.json
+    """
     if version:
         typer.echo(f"quotaform {__version__}")
         raise typer.Exit

@@ -24,13 +24,13 @@ class Format(StrEnum):
     JSON = "json"
 
 
-Name = Annotated[str, typer.Option(help="Which sandbox, if there are several.")]
+Name = Annotated[str, typer.Option(metavar="NAME", help="Which sandbox, if there are several.")]
 Output = Annotated[Format, typer.Option("--format", help="How the result is written.")]
 
 
 @app.command()
 def start(
-    brokers: Annotated[int, typer.Option(min=1, max=9, help="How many brokers.")] = 1,
+    brokers: Annotated[int, typer.Option(metavar="N", min=1, max=9, help="How many brokers, up to 9.")] = 1,
     secured: Annotated[bool, typer.Option("--secured", help="With SASL, TLS and an authorizer.")] = False,
     name: Name = "default",
     output: Output = Format.TEXT,
@@ -38,6 +38,12 @@ def start(
     """Start a sandbox that runs until it is stopped, and print its bootstrap servers.
 
     One that already runs is left as it is. The first start fetches Apache Kafka.
+
+    \b
+    Examples:
+      quotaform sandbox start
+      quotaform sandbox start --brokers 3 --name trio
+      quotaform sandbox start --secured --name safe --format json
     """
     from quotaform.sandbox import detached
 
@@ -49,7 +55,12 @@ def start(
 
 @app.command()
 def stop(name: Name = "default") -> None:
-    """Stop a sandbox and remove its data."""
+    """Stop a sandbox and remove its data.
+
+    \b
+    Example:
+      quotaform sandbox stop
+    """
     from quotaform.sandbox import detached
 
     typer.echo(f"{name}: {'stopped' if detached.stop(name) else 'not running'}")
@@ -57,7 +68,12 @@ def stop(name: Name = "default") -> None:
 
 @app.command()
 def status(name: Name = "default", output: Output = Format.TEXT) -> None:
-    """Print the bootstrap servers of a running sandbox; exit 1 if it does not run."""
+    """Print the bootstrap servers of a running sandbox; exit 1 if it does not run.
+
+    \b
+    Example:
+      quotaform plan --bootstrap-server "$(quotaform sandbox status)"
+    """
     from quotaform.sandbox import detached
 
     sandbox = detached.find(name)

@@ -103,7 +103,10 @@ def upsert(
     user: UserOption,
     mechanism: MechanismOption,
     iterations: Annotated[
-        int, typer.Option("--iterations", min=1, max=100_000, help="Rounds of hashing; brokers allow 4096 to 16384.")
+        int,
+        typer.Option(
+            "--iterations", metavar="N", min=1, max=100_000, help="Rounds of hashing; brokers allow 4096 to 16384."
+        ),
     ] = 4096,
     password_file: Annotated[
         list[Path] | None,

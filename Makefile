@@ -15,7 +15,7 @@ FULL := $(VENV)/.quotaform-dev
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv setup demo test test-fast test-kafka test-spark check lint format bench golden schemas constraints clean
+.PHONY: help venv setup demo test test-fast test-kafka test-spark check lint format bench golden schemas docs constraints clean
 
 help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
@@ -59,6 +59,9 @@ golden: $(FULL) ## rewrite the golden files from what the code prints; read the 
 
 schemas: $(FULL) ## rewrite schemas/ from the package
 	$(BIN)/quotaform schema --output schemas
+
+docs: $(FULL) ## rewrite docs/commands.md from the commands' help
+	$(BIN)/python -m quotaform.cli.reference docs/commands.md
 
 constraints: ## rewrite constraints.txt from a fresh install of everything (Python 3.11)
 	rm -rf build/constraints && $(PYTHON) -m venv build/constraints

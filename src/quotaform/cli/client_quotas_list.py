@@ -7,19 +7,15 @@ can be given back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from math import isfinite
-from re import ASCII
-from re import compile as regex
 from typing import Final
 
 from quotaform.errors import UsageError
 from quotaform.model.sanitizer import desanitize
 from quotaform.model.text import quote
+from quotaform.model.units import parse_number
 
 COMMA: Final = "A comma in a name is written %2C."
 """The remedy when a name was cut at a comma."""
-
-_NUMBER: Final = regex(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", ASCII).fullmatch
 
 
 def _pieces(option: str, lists: Iterable[str]) -> Iterator[str]:
@@ -80,9 +76,10 @@ def read_ops(added: Iterable[str], deleted: Iterable[str]) -> dict[str, float | 
         key, separator, text = piece.partition("=")
         if not separator or not key:
             raise UsageError(f"--add: {quote(piece)} is not key=value")
-        if not _NUMBER(text) or not isfinite(value := float(text)):
-            raise UsageError(f"--add: {quote(text)} is not a finite number (units are for quotaform alter)")
-        put("--add", desanitize(key), value)
+        try:
+            put("--add", desanitize(key), parse_number(text))
+        except ValueError as error:
+            raise UsageError(f"--add: {error} (quotaform alter takes units, too)") from error
     for key in _pieces("--delete", deleted):
         if "=" in key:
             raise UsageError(f"--delete: {quote(key)} is not a key; only its name is needed")

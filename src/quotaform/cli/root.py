@@ -8,7 +8,21 @@ import typer
 from typer.core import TyperGroup
 
 from quotaform import __version__
-from quotaform.cli import apply, demo, drift, live_import, plan, sandbox, schema, scram, show, snapshot, validate
+from quotaform.cli import (
+    alter,
+    apply,
+    demo,
+    describe,
+    drift,
+    live_import,
+    plan,
+    sandbox,
+    schema,
+    scram,
+    show,
+    snapshot,
+    validate,
+)
 
 
 class Interruption(BaseException):
@@ -64,6 +78,8 @@ def build_app() -> typer.Typer:
     app.command("apply", short_help="Make the cluster hold what the files say.")(apply.apply)
     app.command("drift", short_help="See whether somebody changed the cluster.")(drift.drift)
     app.command("show", short_help="Print a saved plan.")(show.show)
+    app.command("describe", short_help="Print live quotas.")(describe.describe)
+    app.command("alter", short_help="Change one entity by hand.")(alter.alter)
     app.command("import", short_help="Write live quotas as YAML.")(live_import.import_quotas)
     app.command("snapshot", short_help="Write live quotas to one JSON file.")(snapshot.snapshot)
     app.command("schema", short_help="Print the JSON Schemas of the files.")(schema.schema)

@@ -36,6 +36,7 @@ _EXAMPLES: Final = {"B/s": "10MiB/s, 5MB/s or a whole number of bytes per second
 _WRITTEN: Final = regex(
     r"(?P<number>(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?(?P<unit>[^0-9 ].*)?"
 ).fullmatch
+_NUMBER: Final = regex(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?").fullmatch
 _SPELLED_NUMBER: Final = regex(r"[+-]?[.]?(?:inf|nan|infinity)").fullmatch
 _SEPARATED: Final = regex(r"[0-9]{1,3}(?:[ ,_'][0-9]{3})+(?:\.[0-9]+)?(?: ?[^0-9 ,_'].*)?").fullmatch
 _BITS: Final = regex(r"(?:[kKMGTmgt]i?)?b(?:its?)?(?:ps|/s|/sec)").fullmatch
@@ -125,6 +126,20 @@ def _unknown_unit(key: QuotaKey, text: str, number: str, unit: str) -> str:
             return f"{shown} has no unit of {key.name}; did you mean {number}{known}?"
     units = " ".join(known for known in _FACTORS[key.unit] if known)
     return f"{shown} has no unit of {key.name}; the units are {units}, or a bare number"
+
+
+def parse_number(text: str) -> float:
+    """Read a plain decimal number as the nearest double, as Kafka's own tools do.
+
+    >>> parse_number("1e3"), parse_number("9223372036854775807")
+    (1000.0, 9.223372036854776e+18)
+
+    Raises:
+        ValueError: It is anything else, or not finite.
+    """
+    if not _NUMBER(text) or not isfinite(value := float(text)):
+        raise ValueError(f"{quote(text, _SHOWN)} is not a finite decimal number")
+    return value
 
 
 def is_unlimited(key: QuotaKey | None, value: float | None) -> bool:

@@ -1,0 +1,107 @@
+"""What the options that name entities say: `--name`, `--default`, `--any`, `--prefix` and `--not`.
+
+Each option is one `type=name`, may be repeated, and takes the name as it is: a comma or an `=` in it means nothing. A
+name may also be written as plans and other results print it, in double quotes with JSON's escapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from json import loads
+
+from quotaform.errors import UsageError
+from quotaform.model.entity import DEFAULT_WORD, Entity, spell_name
+from quotaform.model.filter import EntityFilter, FilterComponent, Rule
+from quotaform.model.text import quote
+
+Pair = tuple[str, str]
+
+
+def read_pair(option: str, text: str) -> Pair:
+    r"""Read `type=name`.
+
+    >>> read_pair("--name", "user=CN=a,O=b"), read_pair("--name", 'user="a\\tb"')
+    (('user', 'CN=a,O=b'), ('user', 'a\tb'))
+
+    Raises:
+        UsageError: It is no pair, or it says `<default>`, which may mean two things.
+    """
+    entity_type, separator, name = text.partition("=")
+    if not separator or not entity_type:
+        raise UsageError(f"{option} {quote(text)} is not TYPE=NAME; write for example {option} user=alice")
+    if name == DEFAULT_WORD:
+        raise UsageError(
+            f"{option} {text}: for the default write --default {entity_type}; for one that is really called "
+            f"{DEFAULT_WORD} write the name in double quotes, {option} '{entity_type}=\"{name}\"'"
+        )
+    return entity_type, _read_name(name)
+
+
+def _read_name(text: str) -> str:
+    """Return the name that a text spells; one in quotes is read only if that is how it is printed."""
+    if text.startswith('"') and len(text) > 1:
+        try:
+            name = loads(text)
+        except ValueError:
+            return text
+        if isinstance(name, str) and text in (spell_name(name), quote(name, len(name))):
+            return name
+    return text
+
+
+def read_entity(names: Iterable[str] | None, defaults: Iterable[str] | None) -> Entity:
+    """Read the entity that `--name` and `--default` say.
+
+    Raises:
+        UsageError: A type comes twice, or an option cannot be read.
+    """
+    parts: dict[str, str | None] = {}
+    for entity_type, name in _named(names, defaults):
+        if entity_type in parts:
+            raise UsageError(f"{quote(entity_type)} is given twice; an entity has one name or the default per type")
+        parts[entity_type] = name
+    return Entity(parts)
+
+
+def _named(names: Iterable[str] | None, defaults: Iterable[str] | None) -> list[tuple[str, str | None]]:
+    pairs: list[tuple[str, str | None]] = [read_pair("--name", text) for text in names or ()]
+    return pairs + [(_read_type("--default", text), None) for text in defaults or ()]
+
+
+def _read_type(option: str, text: str) -> str:
+    if not text or "=" in text:
+        raise UsageError(f"{option} {quote(text)} is not an entity type; write for example {option} user")
+    return text
+
+
+def read_filter(
+    *,
+    names: Iterable[str] | None = None,
+    defaults: Iterable[str] | None = None,
+    any_names: Iterable[str] | None = None,
+    prefixes: Iterable[str] | None = None,
+    others: Iterable[str] | None = None,
+    is_strict: bool = False,
+) -> EntityFilter:
+    """Read a filter: what all options ask for together.
+
+    Raises:
+        UsageError: An option cannot be read, or a type has two names, which no entity has.
+    """
+    components: list[FilterComponent] = []
+    try:
+        for entity_type, name in read_entity(names, defaults).parts:
+            components.append(FilterComponent(entity_type, Rule.DEFAULT if name is None else Rule.EXACT, name))
+        components += [FilterComponent(_read_type("--any", text), Rule.ANY) for text in any_names or ()]
+        components += [FilterComponent(*_ruled("--prefix", Rule.PREFIX, text)) for text in prefixes or ()]
+        components += [FilterComponent(*_ruled("--not", Rule.NOT, text)) for text in others or ()]
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    if is_strict and not components:
+        raise UsageError("--strict leaves out entities with other types than the given ones; give at least one type")
+    return EntityFilter(tuple(components), is_strict)
+
+
+def _ruled(option: str, rule: Rule, text: str) -> tuple[str, Rule, str]:
+    entity_type, name = read_pair(option, text)
+    return entity_type, rule, name

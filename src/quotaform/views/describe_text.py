@@ -1,0 +1,56 @@
+"""Quotas as a person reads them: entities by address, values in units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from quotaform.model.entity import spell_name
+from quotaform.model.filter import EVERYTHING, EntityFilter
+from quotaform.model.quota_key import QUOTA_KEYS, key_order
+from quotaform.model.quotas import Quotas
+from quotaform.model.units import render_value
+from quotaform.views.style import PLAIN, Style, counted
+
+
+def render_quotas_text(quotas: Quotas, entity_filter: EntityFilter = EVERYTHING, style: Style = PLAIN) -> str:
+    """Return quotas, sorted by address.
+
+    Args:
+        quotas: What a filter selected.
+        entity_filter: The filter, for when it selected nothing.
+        style: Colours.
+    """
+    return "".join(f"{line}\n" for line in _lines(quotas, entity_filter, style))
+
+
+def _lines(quotas: Quotas, entity_filter: EntityFilter, style: Style) -> Iterator[str]:
+    if not quotas:
+        yield "There are no quotas." if entity_filter == EVERYTHING else "No entity matches."
+        return
+    for address, values in sorted((entity.address, values) for entity, values in quotas.items()):
+        yield style.paint(address, "bold")
+        yield from value_lines(values)
+    total = sum(map(len, quotas.values()))
+    yield ""
+    yield f"{counted(len(quotas), 'entity', 'entities')}, {counted(total, 'value')}.{_scope(quotas)}"
+
+
+def _scope(quotas: Quotas) -> str:
+    """Say where the limits hold, of those that are there."""
+    found = {key.per for values in quotas.values() for name in values if (key := QUOTA_KEYS.get(name)) is not None}
+    if not found:
+        return ""
+    if found == {"broker"}:
+        return " Limits are per broker."
+    per_cluster = ", ".join(name for name, key in QUOTA_KEYS.items() if key.per == "cluster")
+    return f" Limits are per broker, {per_cluster} per cluster." if len(found) > 1 else " Limits are per cluster."
+
+
+def value_lines(values: Mapping[str, float], notes: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Yield a line per value, `  producer_byte_rate        10 MiB/s`, with a note behind some."""
+    for name in sorted(values, key=key_order):
+        note = f"   ({notes[name]})" if notes and name in notes else ""
+        yield f"  {spell_name(name):<{_WIDTH}}  {render_value(QUOTA_KEYS.get(name), values[name])}{note}"
+
+
+_WIDTH = max(map(len, QUOTA_KEYS))

@@ -80,7 +80,7 @@ class ScriptedGateway:
     def cluster_id(self) -> str:
         return self._cluster_id
 
-    def describe(self, entity_filter: EntityFilter = EVERYTHING) -> Quotas:
+    def describe(self, entity_filter: EntityFilter = EVERYTHING, *, timeout: float | None = None) -> Quotas:
         self.log.append("describe")
         answer = self._reads.pop(0) if self._reads else None
         if isinstance(answer, BaseException):

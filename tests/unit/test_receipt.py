@@ -94,7 +94,7 @@ def test_the_last_line_of_an_incomplete_apply_counts_what_is_left() -> None:
     lines = render_receipt(receipt_of(*Result, interrupted_by="SIGINT")).splitlines()
     assert lines[-1] == (
         "Apply incomplete! Resources: 1 added, 0 changed, 0 destroyed (1 already there); "
-        "2 failed, 1 unknown, 1 not attempted."
+        "1 failed, 1 unconfirmed, 1 unknown, 1 not attempted."
     )
     assert "Interrupted by SIGINT." in lines
     assert "Nothing is rolled back. Run quotaform plan to see what is left." in lines
@@ -103,7 +103,7 @@ def test_the_last_line_of_an_incomplete_apply_counts_what_is_left() -> None:
 def test_the_words_of_a_broker_cannot_forge_a_line() -> None:
     receipt = receipt_of(Result.REFUSED, message="no\n::error::forged\x1b[31m")
     text = render_receipt(receipt)
-    assert 'user=alice refused by the broker: "no\\n::error::forged\\u001b[31m"' in text
+    assert '1 entity refused by the broker: "no\\n::error::forged\\u001b[31m"\n    user=alice\n' in text
     assert "\x1b" not in text
     assert "\x1b" not in render_receipt_json(receipt)
 

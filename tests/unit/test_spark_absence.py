@@ -77,7 +77,7 @@ def test_the_missing_extra_is_one_sentence_and_exit_1(
     (tmp_path / "quotas.d").mkdir()
     (tmp_path / "quotas.d/none.yaml").write_text("quotas: []\n", encoding="utf-8")
     monkeypatch.setattr(session, "find_spec", lambda module: None)
-    code = run(["plan", str(tmp_path), "--snapshot", "lab.json", "--engine", "spark"])
+    code = run(["plan", str(tmp_path), "--bootstrap-server", "127.0.0.1:9092", "--engine", "spark"])
     shown = capsys.readouterr()
     assert code == 1
     assert shown.out == ""

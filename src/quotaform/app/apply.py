@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from getpass import getuser
+from itertools import chain, count
 from pathlib import Path
 
 from quotaform.app.actual import is_same
@@ -31,6 +32,7 @@ _LONGEST_PAUSE = 0.25
 _CONVERGE_SECONDS = 30.0
 _ENTITIES_PER_SECOND = 5_000
 _SETTLE_SECONDS = 3.0
+_LAST_LOOK_SECONDS = 5.0
 _ATTEMPTS = 3
 
 _RESULTS = {
@@ -104,8 +106,10 @@ def receipt_path(plan: Plan, repository: Repository) -> Path:
     """Return where the receipt of an apply goes unless somebody says otherwise."""
     moment = timestamp().replace(":", "").replace("-", "")
     cluster = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in plan.header.cluster_name)
-    name = f"{moment}-{cluster}-{plan.plan_id.removeprefix('sha256:')[:8]}.json"
-    return repository.config_path.parent / ".quotaform" / "receipts" / name
+    stem = f"{moment}-{cluster}-{plan.plan_id.removeprefix('sha256:')[:8]}"
+    folder = repository.config_path.parent / ".quotaform" / "receipts"
+    names = (f"{stem}{suffix}.json" for suffix in chain([""], (f"-{number}" for number in count(2))))
+    return next(folder / name for name in names if not (folder / name).exists())
 
 
 def require_applyable(plan: Plan) -> None:
@@ -207,7 +211,7 @@ class _Run:
         """Find out what holds of all that was sent, by one read; a second interrupt ends that too."""
         waiting = {change.entity: change for change in changes if self._is_awaited(change)}
         with suppress(KeyboardInterrupt):
-            actual = self._describe(waiting) if waiting else None
+            actual = self._describe(waiting, _LAST_LOOK_SECONDS) if waiting else None
             if actual is not None:
                 self._confirm(waiting, actual)
 
@@ -258,7 +262,7 @@ class _Run:
         pause = _FIRST_PAUSE
         while True:
             self._progress("Reading back", total - len(waiting), total)
-            actual = self._describe(waiting)
+            actual = self._describe(waiting, max(1.0, deadline - time.monotonic()))
             if actual is not None:
                 self._confirm(waiting, actual)
                 is_sent = any(self._results[entity][0] is Result.UNCONFIRMED for entity in waiting)
@@ -272,9 +276,9 @@ class _Run:
     def _is_awaited(self, change: EntityChange) -> bool:
         return self.result_of(change).result in (Result.UNCONFIRMED, Result.UNKNOWN)
 
-    def _describe(self, waiting: dict[Entity, EntityChange]) -> Quotas | None:
+    def _describe(self, waiting: dict[Entity, EntityChange], timeout: float) -> Quotas | None:
         try:
-            return self._gateway.describe()
+            return self._gateway.describe(timeout=timeout)
         except ClusterError as error:
             for entity in waiting:
                 result, said = self._results[entity]

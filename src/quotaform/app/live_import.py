@@ -13,7 +13,8 @@ from quotaform.app.repository import Repository
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.express import expressible_values
 from quotaform.core.live import live_findings
-from quotaform.desired.writer import render_quotas
+from quotaform.core.plan import sorted_findings
+from quotaform.desired.writer import SCHEMA, render_quotas
 from quotaform.errors import UsageError
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
@@ -77,11 +78,14 @@ def import_live(
     todo = {entity: values for entity, values in actual.items() if entity not in declared}
     inside = {entity: values for entity, values in todo.items() if config.scope.contains(entity)}
     able = {entity: values for entity, values in inside.items() if expressible_values(entity, values)}
+    # With several clusters the quotas of one are its own: in the common files they would be everybody's.
+    is_own = len(config.clusters) > 1
+    folder = repository.directory / cluster_name if is_own else repository.directory
     files: dict[Path, str] = {}
     counts: dict[PurePath, int] = {}
     for stem, group in sorted(_groups(able, is_split).items()):
-        path = repository.directory / f"{stem}.yaml"
-        files[path], _ = render_quotas(group)
+        path = folder / f"{stem}.yaml"
+        files[path], _ = render_quotas(group, schema=f"../{SCHEMA}" if is_own else SCHEMA)
         counts[path] = len(group)
     existing = [str(path) for path in files if path.exists()]
     if existing:
@@ -92,7 +96,7 @@ def import_live(
         declared=len(actual) - len(todo),
         out_of_scope=len(todo) - len(inside),
         left_out=len(inside) - len(able),
-        findings=tuple(live_findings(actual)),
+        findings=tuple(sorted_findings(live_findings(actual))),
     )
 
 

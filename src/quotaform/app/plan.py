@@ -14,8 +14,9 @@ from quotaform.core.live import live_findings
 from quotaform.core.plan import Plan, PlanHeader, diff, make_plan
 from quotaform.core.scope import Selection
 from quotaform.model.entry import Desired
-from quotaform.model.finding import Finding
+from quotaform.model.finding import Finding, Severity
 from quotaform.model.quotas import Quotas
+from quotaform.model.text import quote
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
@@ -54,7 +55,7 @@ def plan_cluster(request: PlanRequest, desired: Desired, gateway: Gateway, progr
             make_header(request, cluster_id),
             scope=request.config.scope,
             selection=request.selection,
-            findings=make_findings(request, cluster_id, actual),
+            findings=make_findings(request, cluster_id, desired, actual),
         )
 
     return make_at_rest(gateway, desired, make, progress)
@@ -75,9 +76,14 @@ def make_header(request: PlanRequest, cluster_id: str) -> PlanHeader:
     )
 
 
-def make_findings(request: PlanRequest, cluster_id: str, actual: Quotas) -> list[Finding]:
+def make_findings(request: PlanRequest, cluster_id: str, desired: Desired, actual: Quotas) -> list[Finding]:
     """Say what is worth knowing of the live cluster, and what blocks a plan for it."""
-    findings = live_findings(actual)
+    findings = live_findings(actual, desired)
+    findings += [
+        Finding(rule="no-match", severity=Severity.WARNING, message=f"--select {quote(glob)} matches no entity")
+        for glob in request.selection.select
+        if not _matches_any(glob, desired, actual)
+    ]
     pinned = request.cluster.cluster_id
     if pinned and pinned != cluster_id:
         findings.append(
@@ -89,3 +95,8 @@ def make_findings(request: PlanRequest, cluster_id: str, actual: Quotas) -> list
             )
         )
     return findings
+
+
+def _matches_any(glob: str, desired: Desired, actual: Quotas) -> bool:
+    selection = Selection((glob,))
+    return any(selection.contains(entity) for entities in (desired, actual) for entity in entities)

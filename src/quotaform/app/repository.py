@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ class Target:
 
     Attributes:
         cluster: A name in quotaform.yaml; may be left out when there is one cluster.
-        bootstrap_servers: Brokers to ask instead of a cluster of quotaform.yaml.
+        bootstrap_servers: Brokers to ask instead of those in quotaform.yaml.
         command_config: A Java-style client properties file, with `bootstrap_servers`.
         snapshot: A snapshot file to plan against instead of a cluster.
     """
@@ -43,11 +43,13 @@ class Repository:
 
     Attributes:
         directory: The quotas directory.
-        config_path: quotaform.yaml; it need not exist when nothing of it is needed.
+        config_path: quotaform.yaml.
+        needs_config: Whether it must exist, because somebody named it.
     """
 
     directory: Path
     config_path: Path
+    needs_config: bool = False
 
     @classmethod
     def at(cls, directory: Path | None, config_path: Path | None) -> Repository:
@@ -60,20 +62,21 @@ class Repository:
         quotas = Path(QUOTAS_NAME) if directory is None else directory
         if directory is not None and (directory / QUOTAS_NAME).is_dir():
             quotas = directory / QUOTAS_NAME
-        if config_path is None:
-            beside = quotas.parent / CONFIG_NAME
-            config_path = beside if beside.exists() else Path(CONFIG_NAME)
-        return cls(directory=quotas, config_path=config_path)
+        if config_path is not None:
+            return cls(directory=quotas, config_path=config_path, needs_config=True)
+        beside = quotas.parent / CONFIG_NAME
+        return cls(directory=quotas, config_path=beside if beside.exists() else Path(CONFIG_NAME))
 
     def config(self) -> Config:
-        """Read quotaform.yaml; an empty configuration when there is none.
+        """Read quotaform.yaml; an empty configuration when there is none and nobody named one.
 
         Raises:
             InvalidFilesError: It is invalid.
         """
         from quotaform.desired.config import Config, load_config
 
-        return load_config(self.config_path) if self.config_path.exists() else Config()
+        is_there = self.needs_config or self.config_path.exists()
+        return load_config(self.config_path) if is_there else Config()
 
     def sources(self, config: Config, cluster: str | None) -> list[Source]:
         """Read the files of the quotas directory that count for a cluster.
@@ -96,31 +99,31 @@ class Repository:
         return load(self.sources(config, cluster), config.profiles, today())
 
     def cluster(self, config: Config, target: Target) -> Cluster:
-        """Choose the cluster that is meant.
+        """Choose the cluster that is meant, and where to reach it.
+
+        An address or a snapshot on the command line stands for the named cluster, or for the only one; its own
+        quotas, its pinned id and its credentials stay the same.
 
         Raises:
-            UsageError: It is not in quotaform.yaml, or none is named and there are several.
+            UsageError: It is not in quotaform.yaml, none is named and there are several, or options exclude
+                each other.
+            InvalidFilesError: The snapshot is invalid.
         """
         from quotaform.desired.config import Cluster, choose_cluster
 
-        given = [
-            name
-            for name, value in (
-                ("--cluster", target.cluster),
-                ("--bootstrap-server", target.bootstrap_servers),
-                ("--snapshot", target.snapshot),
-            )
-            if value
-        ]
-        if len(given) > 1:
-            raise UsageError(f"{' and '.join(given)} name more than one cluster; give one of them")
+        if target.snapshot and target.bootstrap_servers:
+            raise UsageError("--snapshot and --bootstrap-server are two places to read from; give one of them")
         if target.command_config and not target.bootstrap_servers:
             raise UsageError("--command-config goes with --bootstrap-server; in quotaform.yaml write command_config")
         if target.snapshot:
-            return Cluster(name=target.snapshot.stem, snapshot=target.snapshot)
+            return self._snapshot_cluster(config, target.cluster, target.snapshot)
         if target.bootstrap_servers:
             servers = tuple(server.strip() for server in target.bootstrap_servers.split(",") if server.strip())
-            return Cluster(name=servers[0], bootstrap_servers=servers, command_config=target.command_config)
+            if not config.clusters and target.cluster is None:
+                return Cluster(name=",".join(servers), bootstrap_servers=servers, command_config=target.command_config)
+            named = choose_cluster(config, target.cluster)
+            command_config = target.command_config or named.command_config
+            return replace(named, bootstrap_servers=servers, command_config=command_config, snapshot=None)
         if not config.clusters:
             raise UsageError(
                 f"no cluster to talk to: {self.config_path} "
@@ -128,6 +131,14 @@ class Repository:
                 "write clusters: there, or give --bootstrap-server HOST:PORT"
             )
         return choose_cluster(config, target.cluster)
+
+    def _snapshot_cluster(self, config: Config, name: str | None, path: Path) -> Cluster:
+        from quotaform.cluster.snapshot import SnapshotGateway
+        from quotaform.desired.config import Cluster, choose_cluster
+
+        name = name or SnapshotGateway.open(path).name
+        known = choose_cluster(config, name) if name in config.clusters else Cluster(name=name)
+        return replace(known, bootstrap_servers=(), command_config=None, snapshot=path)
 
     def cluster_of_plan(self, name: str, target: Target) -> Cluster:
         """Find the cluster that a saved plan is for.

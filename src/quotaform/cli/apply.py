@@ -23,7 +23,7 @@ from quotaform.cli.option import (
     SelectOption,
     VerboseOption,
 )
-from quotaform.errors import NotApprovedError, UsageError
+from quotaform.errors import NotApprovedError, QuotaformError, UsageError
 
 if TYPE_CHECKING:
     from quotaform.app.repository import Repository
@@ -135,11 +135,20 @@ def _apply(
     path = path or receipt_path(made, repository)
     require_writable(path)
     done = apply_plan(made, gateway, console.progress)
-    console.echo(render_receipt_json(done) if format_name == "json" else render_receipt(done, console.style()))
     if done.results:
-        write_file(path, render_receipt_json(done))
-        console.warn(f"Receipt: {path}")
+        _keep(path, render_receipt_json(done), console)
+    console.echo(render_receipt_json(done) if format_name == "json" else render_receipt(done, console.style()))
     return _code(done)
+
+
+def _keep(path: Path, text: str, console: Console) -> None:
+    """Write the receipt; what was done stays done when that fails, so then it is shown instead."""
+    try:
+        write_file(path, text)
+    except QuotaformError as error:
+        sys.stderr.write(f"quotaform: {error}; this is the receipt:\n{text}")
+    else:
+        console.warn(f"Receipt: {path}")
 
 
 def _code(done: Receipt) -> ExitCode:

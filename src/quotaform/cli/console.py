@@ -60,7 +60,10 @@ class Console:
             sys.stdout.write(text)
             sys.stdout.flush()
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _forget_stdout()
+        except OSError as error:
+            _forget_stdout()
+            raise QuotaformError(f"the output cannot be written: {error.strerror or error}") from error
 
     def warn(self, text: str) -> None:
         """Print a line for people on stderr, unless quiet."""
@@ -93,6 +96,11 @@ class Console:
             self._shows = False
 
 
+def _forget_stdout() -> None:
+    """Let what is still buffered go nowhere, so that the interpreter does not stumble over it when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def write_file(path: Path, text: str) -> None:
     """Write a file whole or not at all.
 
@@ -121,12 +129,21 @@ def require_writable(path: Path) -> None:
         raise QuotaformError(f"{path} cannot be written; nothing was done: name another file")
 
 
+def require_choice(what: str, name: str, allowed: tuple[str, ...]) -> str:
+    """Make sure that a word is one of those that an option takes.
+
+    Raises:
+        UsageError: It is not.
+    """
+    if name not in allowed:
+        raise UsageError(f"{what} {name!r} does not exist here; choose from {', '.join(allowed)}")
+    return name
+
+
 def require_format(name: str, allowed: tuple[str, ...]) -> str:
     """Make sure that a format is one of those that a command has.
 
     Raises:
         UsageError: It is not.
     """
-    if name not in allowed:
-        raise UsageError(f"format {name!r} is not available here; choose from {', '.join(allowed)}")
-    return name
+    return require_choice("format", name, allowed)

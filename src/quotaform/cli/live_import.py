@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from quotaform.cli.console import Color, Console, require_format, write_file
+from quotaform.cli.console import Color, Console, require_choice, write_file
 from quotaform.cli.option import (
     BootstrapOption,
     ClusterOption,
@@ -51,7 +51,7 @@ def import_quotas(
     from quotaform.views.import_text import render_import
 
     console = Console(color, is_quiet=quiet, is_verbose=verbose)
-    require_format(split, ("none", "prefix"))
+    require_choice("--split", split, ("none", "prefix"))
     repository = Repository.at(output, config)
     content = repository.config()
     target = Target(

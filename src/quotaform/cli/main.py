@@ -18,6 +18,18 @@ _COMPLETION = "_QUOTAFORM_COMPLETE"
 """With this in the environment a shell asks for words to complete to, whatever the arguments are."""
 
 
+_GLOBALS = {
+    "--config": True,
+    "--format": True,
+    "--color": True,
+    "--quiet": False,
+    "-q": False,
+    "--verbose": False,
+    "-v": False,
+}
+"""The options that most commands share, and whether each takes a value."""
+
+
 class TerminatedError(KeyboardInterrupt):
     """SIGTERM, so that it takes the same careful way out as Ctrl-C."""
 
@@ -74,7 +86,7 @@ def _invoke(arguments: list[str]) -> int:
     from quotaform.errors import QuotaformError
 
     try:
-        result = build_app()(arguments, standalone_mode=False, prog_name="quotaform")
+        result = build_app()(globals_last(arguments), standalone_mode=False, prog_name="quotaform")
     except QuotaformError as error:
         return _fail(str(error), ExitCode(error.exit_code))
     except Interruption as stopped:
@@ -86,6 +98,22 @@ def _invoke(arguments: list[str]) -> int:
     except typer.TyperException as error:
         return _fail_usage(error)
     return result if isinstance(result, int) else ExitCode.DONE
+
+
+def globals_last(arguments: list[str]) -> list[str]:
+    """Move global options that stand before the command behind it, where the commands read them.
+
+    >>> globals_last(["--color", "never", "-q", "plan", "quotas.d"])
+    ['plan', 'quotas.d', '--color', 'never', '-q']
+    """
+    moved = []
+    rest = list(arguments)
+    while rest and rest[0].partition("=")[0] in _GLOBALS:
+        name, has_value, _ = rest[0].partition("=")
+        width = 2 if _GLOBALS[name] and not has_value else 1
+        moved += rest[:width]
+        del rest[:width]
+    return [*rest, *moved] if rest else list(arguments)
 
 
 def _fail_usage(error: typer.TyperException) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quotaform.cli.console import Color, Console, require_format, write_file
+from quotaform.cli.console import Color, Console, require_choice, require_format, write_file
 from quotaform.cli.exit_code import ExitCode, decide
 from quotaform.cli.option import (
     FORMATS,
@@ -103,8 +103,7 @@ def plan(
 
 
 def _make(request: PlanRequest, engine: str, console: Console) -> Plan:
-    if engine not in ("auto", "local", "spark"):
-        raise UsageError(f"engine {engine!r} does not exist; choose auto, local or spark")
+    require_choice("engine", engine, ("auto", "local", "spark"))
     if engine == "spark":
         from quotaform.spark.plan import plan_cluster as plan_on_spark
 

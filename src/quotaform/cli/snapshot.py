@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from quotaform.cli.console import Console, write_file
+from quotaform.cli.console import Console, require_writable, write_file
 from quotaform.cli.option import (
     BootstrapOption,
     ClusterOption,
@@ -49,6 +49,7 @@ def snapshot(
     if output is None:
         console.echo(text)
     else:
+        require_writable(output)
         write_file(output, text)
         console.echo(f"Wrote {len(taken.quotas)} entities of {taken.cluster_name} to {output}.\n")
     return 0

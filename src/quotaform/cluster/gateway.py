@@ -46,11 +46,12 @@ class QuotaReader(Protocol):
     def cluster_id(self) -> str:
         """Return the id that the cluster gave itself."""
 
-    def describe(self, entity_filter: EntityFilter = EVERYTHING) -> Quotas:
+    def describe(self, entity_filter: EntityFilter = EVERYTHING, *, timeout: float | None = None) -> Quotas:
         """Return the quotas of the entities that a filter selects, in one consistent read.
 
         Args:
             entity_filter: Which entities; everything if left out.
+            timeout: Seconds after which a read with all its retries is given up, if not the usual ones.
 
         Raises:
             InvalidRequestError: The filter makes no sense to the broker (a user with an ip).

@@ -130,7 +130,7 @@ class KafkaGateway:
             raise UnsupportedError(f"{self.name} has no cluster id; its brokers are too old for client quotas.")
         return self._link.cluster_id
 
-    def describe(self, entity_filter: EntityFilter = EVERYTHING) -> Quotas:
+    def describe(self, entity_filter: EntityFilter = EVERYTHING, *, timeout: float | None = None) -> Quotas:
         """Return the quotas of the entities that a filter selects, exactly as one broker has them at one moment.
 
         What a broker can evaluate is sent as it is; PREFIX, NOT and a type that is asked twice are evaluated
@@ -144,7 +144,7 @@ class KafkaGateway:
         """
         asked = entity_filter if entity_filter.is_answered_by_brokers else entity_filter.for_brokers()
         with paused_collector():
-            response = self._ask(lambda: _describe_request(asked))
+            response = self._ask(lambda: _describe_request(asked), timeout)
             require_described(self.name, response.error_code, response.error_message)
             quotas = read_quotas(response.entries)
         return quotas if asked is entity_filter else select(quotas, entity_filter)
@@ -171,8 +171,8 @@ class KafkaGateway:
 
         return self._link.send_to(node_id, lambda: broker_config_request(node_id, name), timeout=BROKER_TIMEOUT)
 
-    def _ask(self, make_request: MakeRequest) -> Any:
-        deadline = monotonic() + self._api_timeout
+    def _ask(self, make_request: MakeRequest, api_timeout: float | None = None) -> Any:
+        deadline = monotonic() + (self._api_timeout if api_timeout is None else api_timeout)
         attempt = 1
         while True:
             try:

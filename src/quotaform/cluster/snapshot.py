@@ -280,7 +280,7 @@ class SnapshotGateway:
         """Return the id of the cluster that the snapshot was taken from."""
         return self._snapshot.cluster_id
 
-    def describe(self, entity_filter: EntityFilter = EVERYTHING) -> Quotas:
+    def describe(self, entity_filter: EntityFilter = EVERYTHING, *, timeout: float | None = None) -> Quotas:
         """Return the snapshot's quotas that a filter selects."""
         return select(self._snapshot.quotas, entity_filter)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Container
 from typing import Final
 
 from quotaform.core.express import inexpressible
@@ -14,9 +15,18 @@ from quotaform.model.quotas import Quotas
 LOOPBACK: Final = "127.0.0.1"
 
 
-def live_findings(actual: Quotas) -> list[Finding]:
-    """Return what files cannot express of a cluster, and addresses that fight over one limit."""
-    findings = [finding for entity, values in actual.items() for finding in inexpressible(entity, values)]
+def live_findings(actual: Quotas, declared: Container[Entity] = ()) -> list[Finding]:
+    """Return what files cannot express of a cluster, and addresses that fight over one limit.
+
+    What files cannot express of a declared entity is replaced by what they do say, so only what is never
+    touched is told of it.
+    """
+    findings = [
+        finding
+        for entity, values in actual.items()
+        for finding in inexpressible(entity, values)
+        if finding.severity is Severity.NOTE or entity not in declared
+    ]
     return findings + _alias_findings(actual)
 
 

@@ -305,7 +305,7 @@ def make_plan(
         changes=tuple(changes),
         unchanged=declared - len(changes),
         unmanaged=tuple(sorted(unmanaged, key=lambda item: item.entity.address)),
-        findings=tuple(sorted(findings, key=_finding_order)),
+        findings=tuple(sorted_findings(findings)),
         is_complete=not selection.is_partial,
     )
 
@@ -320,8 +320,11 @@ def _after(before: Values, changes: tuple[Change, ...]) -> Values:
     return values
 
 
-def _finding_order(finding: Finding) -> tuple[bool, str, str, str]:
-    return not finding.blocking, finding.address or "", finding.key or "", finding.rule
+def sorted_findings(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings in the order in which they are shown: what blocks first, then by address and key."""
+    return sorted(
+        findings, key=lambda finding: (not finding.blocking, finding.address or "", finding.key or "", finding.rule)
+    )
 
 
 def _entity_change(

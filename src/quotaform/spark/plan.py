@@ -47,5 +47,5 @@ def plan_cluster(request: PlanRequest, progress: Progress = no_progress) -> Plan
             make_header(request, reading.cluster_id()),
             scope=request.config.scope,
             selection=request.selection,
-            findings=make_findings(request, reading.cluster_id(), actual),
+            findings=make_findings(request, reading.cluster_id(), desired, actual),
         )

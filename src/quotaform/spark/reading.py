@@ -38,7 +38,7 @@ class SparkReading:
         """Return the id that the cluster gave itself; empty before the first read."""
         return self._cluster_id
 
-    def describe(self, entity_filter: EntityFilter = EVERYTHING) -> Quotas:
+    def describe(self, entity_filter: EntityFilter = EVERYTHING, *, timeout: float | None = None) -> Quotas:
         """Read the cluster.
 
         Raises:

@@ -32,10 +32,8 @@ def _lines(drift: Drift, style: Style) -> Iterator[str]:
         yield from render_findings(drift.findings, style)
         yield ""
     if not drift.entities:
-        yield style.paint(
-            f"No drift. {counted(drift.in_sync, 'declared entity is', 'declared entities are')} as they should be.",
-            "bold",
-        )
+        sync = counted(drift.in_sync, "declared entity is as it should be", "declared entities are as they should be")
+        yield style.paint(f"No drift. {sync}.", "bold")
         return
     summary = drift.summary
     yield style.paint(

@@ -1,0 +1,226 @@
+"""Filters: the client-side evaluator and a real broker agree, and what a broker refuses is told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import monotonic, sleep
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quotaform import ANY, Alteration, Entity, EntityFilter, FilterComponent, QuotaAdmin, Rule
+from quotaform.errors import ClusterError, InvalidRequestError, UnsupportedError
+from quotaform.model.filter import select
+from quotaform.model.quotas import Quotas
+from quotaform.sandbox import Sandbox
+
+pytestmark = pytest.mark.kafka
+
+REQUEST, CONNECT = "request_percentage", "connection_creation_rate"
+
+MATCHED: dict[Entity, dict[str, float]] = {
+    Entity(user="user-1", client_id="client-id-1"): {REQUEST: 50.50},
+    Entity(user="user-2", client_id="client-id-1"): {REQUEST: 51.51},
+    Entity(user="user-3", client_id="client-id-2"): {REQUEST: 52.52},
+    Entity(user=None, client_id="client-id-1"): {REQUEST: 53.53},
+    Entity(user="user-1", client_id=None): {REQUEST: 54.54},
+    Entity(user="user-3", client_id=None): {REQUEST: 55.55},
+    Entity(user="user-1"): {REQUEST: 56.56},
+    Entity(user="user-2"): {REQUEST: 57.57},
+    Entity(user="user-3"): {REQUEST: 58.58},
+    Entity(user=None): {REQUEST: 59.59},
+    Entity(client_id="client-id-2"): {REQUEST: 60.60},
+    Entity(ip="1.2.3.4"): {CONNECT: 99.0},
+    Entity(ip="2.3.4.5"): {CONNECT: 101.0},
+}
+UNMATCHED = [
+    Entity(user="user-1", client_id="client-id-2"),
+    Entity(user="user-3", client_id="client-id-1"),
+    Entity(user="user-2", client_id=None),
+    Entity(user="user-4"),
+    Entity(user=None, client_id="client-id-2"),
+    Entity(client_id="client-id-1"),
+    Entity(client_id="client-id-3"),
+    Entity(ip=None),
+    Entity(ip="3.4.5.6"),
+]
+
+USERS, CLIENTS, IPS = ("a", "b", "<default>"), ("a", "x y"), ("10.0.0.1", "::1")
+SHAPES: dict[Entity, dict[str, float]] = {
+    **{Entity(user=user): {REQUEST: 1.0} for user in (*USERS, None)},
+    **{Entity(client_id=client): {REQUEST: 2.0} for client in (*CLIENTS, None)},
+    **{
+        Entity(user=user, client_id=client): {REQUEST: 3.0}
+        for user in ("a", "<default>", None)
+        for client in (*CLIENTS, None)
+    },
+    **{Entity(ip=ip): {CONNECT: 4.0} for ip in (*IPS, None)},
+}
+"""All ten shapes, of few names that meet."""
+
+
+def replace_all(admin: QuotaAdmin, quotas: Quotas) -> None:
+    if admin.describe() == quotas:
+        return
+    stale = admin.describe().items()
+    admin.alter([Alteration(entity, dict.fromkeys(values)) for entity, values in stale]).raise_for_errors()
+    admin.alter([Alteration(entity, values) for entity, values in quotas.items()]).raise_for_errors()
+    deadline = monotonic() + 5
+    while admin.describe() != quotas and monotonic() < deadline:
+        sleep(0.01)
+    assert admin.describe() == quotas
+
+
+@pytest.fixture(scope="module")
+def admin(sandbox: Sandbox) -> Iterator[QuotaAdmin]:
+    with QuotaAdmin.connect(sandbox.bootstrap_servers) as admin:
+        yield admin
+
+
+@pytest.fixture
+def shapes(admin: QuotaAdmin) -> QuotaAdmin:
+    """A broker with all ten shapes."""
+    replace_all(admin, SHAPES)
+    return admin
+
+
+@st.composite
+def answered_filters(draw: st.DrawFn) -> EntityFilter:
+    """Filters that a broker answers: each type once, an ip alone."""
+    names = {"user": USERS, "client-id": CLIENTS, "ip": IPS}
+    types = draw(
+        st.sampled_from([("user",), ("client-id",), ("user", "client-id"), ("client-id", "user"), ("ip",), ()])
+    )
+    components = []
+    for entity_type in types:
+        rule = draw(st.sampled_from([Rule.EXACT, Rule.DEFAULT, Rule.ANY]))
+        match = draw(st.sampled_from((*names[entity_type], "nobody", ""))) if rule is Rule.EXACT else None
+        components.append(FilterComponent(entity_type, rule, match))
+    return EntityFilter(tuple(components), draw(st.booleans()))
+
+
+@st.composite
+def all_filters(draw: st.DrawFn) -> EntityFilter:
+    """Filters with every rule, types more than once, what a broker can answer and what it cannot."""
+    names = st.sampled_from([*USERS, *CLIENTS, *IPS, "", "x", "10."])
+    kinds = draw(st.sampled_from([["user", "client-id"], ["ip"]]))
+    components = draw(
+        st.lists(
+            st.one_of(
+                st.builds(
+                    FilterComponent, st.sampled_from(kinds), st.sampled_from([Rule.EXACT, Rule.PREFIX, Rule.NOT]), names
+                ),
+                st.builds(FilterComponent, st.sampled_from(kinds), st.sampled_from([Rule.DEFAULT, Rule.ANY])),
+            ),
+            max_size=4,
+        )
+    )
+    return EntityFilter(tuple(components), draw(st.booleans()))
+
+
+RELAXED = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@given(asked=answered_filters())
+@settings(RELAXED, max_examples=300)
+def test_the_evaluator_and_a_broker_agree_on_all_that_a_broker_answers(shapes: QuotaAdmin, asked: EntityFilter) -> None:
+    assert asked.is_answered_by_brokers
+    assert shapes.describe(asked) == {entity: values for entity, values in SHAPES.items() if asked.matches(entity)}
+
+
+@given(asked=all_filters())
+@settings(RELAXED, max_examples=200)
+def test_what_a_broker_cannot_evaluate_is_what_it_selects_and_then_the_rest(
+    shapes: QuotaAdmin, asked: EntityFilter
+) -> None:
+    assert shapes.describe(asked) == select(SHAPES, asked)
+    assert select(SHAPES, asked.for_brokers()).keys() >= select(SHAPES, asked).keys()
+
+
+def test_a_broker_itself_refuses_a_type_twice_and_such_a_filter_never_reaches_it(shapes: QuotaAdmin) -> None:
+    from quotaform.cluster.answer import require_described
+    from quotaform.cluster.link import describe_request
+
+    twice = [("user", 2, None), ("user", 0, "a")]
+    response = shapes._gateway._link.send(lambda: describe_request(twice, is_strict=False), timeout=30)  # type: ignore[attr-defined]
+    with pytest.raises(InvalidRequestError, match="Entity type user cannot appear more than once"):
+        require_described("lab", response.error_code, response.error_message)
+    asked = EntityFilter((FilterComponent("user", Rule.ANY), FilterComponent("user", Rule.EXACT, "a")))
+    assert shapes.describe(asked) == select(SHAPES, EntityFilter.contains(user="a"))
+
+
+@pytest.fixture
+def seeded(admin: QuotaAdmin) -> QuotaAdmin:
+    """A broker with the entities of Kafka's own tests of filters."""
+    replace_all(admin, MATCHED)
+    return admin
+
+
+def strictly(admin: QuotaAdmin, entity: Entity) -> Quotas:
+    return admin.describe(EntityFilter.contains_only(entity.names))
+
+
+@pytest.mark.parametrize("entity", MATCHED, ids=str)
+def test_a_strict_exact_filter_finds_one_entity(seeded: QuotaAdmin, entity: Entity) -> None:
+    assert strictly(seeded, entity) == {entity: MATCHED[entity]}
+
+
+@pytest.mark.parametrize("entity", UNMATCHED, ids=str)
+def test_a_strict_exact_filter_finds_nothing_else(seeded: QuotaAdmin, entity: Entity) -> None:
+    assert strictly(seeded, entity) == {}
+
+
+@pytest.mark.parametrize(
+    ("asked", "count"),
+    [
+        (EntityFilter.all(), 13),
+        (EntityFilter.contains_only(), 0),
+        (EntityFilter.contains(user="user-1"), 3),
+        (EntityFilter.contains_only(user="user-1"), 1),
+        (EntityFilter.contains(user="unknown"), 0),
+        (EntityFilter.contains(user=ANY), 10),
+        (EntityFilter.contains_only(user=ANY), 4),
+        (EntityFilter.contains(user=None), 2),
+        (EntityFilter.contains_only(user=None), 1),
+        (EntityFilter.contains(client_id="client-id-2"), 2),
+        (EntityFilter.contains_only(client_id="client-id-2"), 1),
+        (EntityFilter.contains(client_id=ANY), 7),
+        (EntityFilter.contains_only(client_id=ANY), 1),
+        (EntityFilter.contains(client_id=None), 2),
+        (EntityFilter.contains_only(client_id=None), 0),
+        (EntityFilter.contains(user=ANY, client_id=ANY), 6),
+        (EntityFilter.contains_only(user=ANY, client_id=ANY), 6),
+        (EntityFilter.contains_only(user="user-1", client_id=ANY), 2),
+        (EntityFilter.contains_only(user=ANY, client_id="client-id-1"), 3),
+        (EntityFilter.contains(ip=ANY), 2),
+        (EntityFilter.contains_only(ip="1.2.3.4"), 1),
+        (EntityFilter.contains(ip=None), 0),
+        (EntityFilter((FilterComponent("user", Rule.PREFIX, "user-"),)), 8),
+        (EntityFilter((FilterComponent("user", Rule.NOT, "user-1"),)), 7),
+        (EntityFilter((FilterComponent("user", Rule.PREFIX, "user-"), FilterComponent("user", Rule.NOT, "user-1"))), 5),
+    ],
+    ids=str,
+)
+def test_a_filter_selects_so_many(seeded: QuotaAdmin, asked: EntityFilter, count: int) -> None:
+    found = seeded.describe(asked)
+    assert len(found) == count
+    assert found == {entity: values for entity, values in MATCHED.items() if asked.matches(entity)}
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind", "words"),
+    [
+        (EntityFilter.contains(user="u", ip="1.2.3.4"), InvalidRequestError, "Invalid entity filter component"),
+        (EntityFilter.contains(client_id=ANY, ip=None), InvalidRequestError, "Invalid entity filter component"),
+        (EntityFilter.contains({"": "u"}), InvalidRequestError, "Invalid empty entity type"),
+        (EntityFilter.contains({"group": "g"}), UnsupportedError, "Unsupported entity type group"),
+        (EntityFilter.contains({"User": ANY}), UnsupportedError, "Unsupported entity type User"),
+    ],
+    ids=str,
+)
+def test_what_a_broker_refuses_is_an_error_of_its_class(
+    seeded: QuotaAdmin, asked: EntityFilter, kind: type[ClusterError], words: str
+) -> None:
+    with pytest.raises(kind, match=words):
+        seeded.describe(asked)

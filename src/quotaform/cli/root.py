@@ -16,6 +16,7 @@ from quotaform.cli import (
     drift,
     live_import,
     plan,
+    resolve,
     sandbox,
     schema,
     scram,
@@ -79,6 +80,7 @@ def build_app() -> typer.Typer:
     app.command("drift", short_help="See whether somebody changed the cluster.")(drift.drift)
     app.command("show", short_help="Print a saved plan.")(show.show)
     app.command("describe", short_help="Print live quotas.")(describe.describe)
+    app.command("resolve", short_help="Which quota applies to a request, and why.")(resolve.resolve)
     app.command("alter", short_help="Change one entity by hand.")(alter.alter)
     app.command("import", short_help="Write live quotas as YAML.")(live_import.import_quotas)
     app.command("snapshot", short_help="Write live quotas to one JSON file.")(snapshot.snapshot)

@@ -51,7 +51,7 @@ def effect_text(change: Change, effect: Effect) -> str:
     elif effect.before.source != change.entity:
         notes.append(f"effective {_move(change.key, effect)}")
     if not is_same:
-        notes.append(", ".join(_size_and_direction(change.key, effect)))
+        notes.append(", ".join(size_and_direction(change.key, effect)))
     if effect.differs:
         names = [
             counted(count, _PLURALS[kind], "addresses" if kind == "ip" else None)
@@ -66,7 +66,8 @@ def _move(key: str, effect: Effect) -> str:
     return f"{_from(key, effect.before)} -> {_from(key, effect.after)}"
 
 
-def _size_and_direction(key: str, effect: Effect) -> list[str]:
+def size_and_direction(key: str, effect: Effect) -> list[str]:
+    """Return how much an effective value changes and which way, as notes; what cannot be said is left out."""
     notes = []
     known = QUOTA_KEYS.get(key)
     before, after = effect.before.value, effect.after.value

@@ -1,0 +1,170 @@
+"""A file of requests to resolve: users, client-ids and addresses, as CSV or as JSON lines.
+
+CSV begins with a line that names its columns: `user`, `client_id` (or `client-id`) and `ip`, those that are needed in
+any order; an empty field is a name that is not there. JSON lines have an object with the same names per line. Which of
+the two it is shows in the first character.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from io import StringIO
+from json import loads
+from pathlib import Path
+from typing import Final
+
+from quotaform.cluster.json_text import ConstantError, RepeatedNames, mark_repeated, refuse_constant
+from quotaform.core.resolve import request_of
+from quotaform.errors import InvalidFilesError
+from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
+from quotaform.model.finding import Finding
+from quotaform.model.location import Location
+from quotaform.model.text import quote
+
+_TYPES: Final = {USER: USER, CLIENT_ID: CLIENT_ID, "client_id": CLIENT_ID, IP: IP}
+_NAMES: Final = "user, client_id and ip"
+Row = tuple[int, Entity | str]
+"""A line, and the entity there or what is wrong with it."""
+
+
+class RequestFile:
+    """The requests of a file, read again each time they are asked for, so that they take no memory.
+
+    Iterating yields one concrete entity per row, in the order of the file.
+    """
+
+    def __init__(self, content: bytes, name: str) -> None:
+        """Check a file.
+
+        Args:
+            content: What it holds.
+            name: What messages call it.
+
+        Raises:
+            InvalidFilesError: Something is wrong in it; all problems at once.
+        """
+        self.name: Final = name
+        self._text = self._decode(content)
+        self._is_json = self._text.lstrip().startswith("{")
+        problems = []
+        self.has_clients, self.has_ips, count = False, False, 0
+        for line, row in self._rows():
+            if isinstance(row, str):
+                problems.append(self._problem(row, line))
+                continue
+            is_ip = row.parts[0][0] == IP
+            self.has_ips, self.has_clients = self.has_ips or is_ip, self.has_clients or not is_ip
+            count += 1
+        if problems:
+            raise InvalidFilesError(problems)
+        self._count = count
+
+    @classmethod
+    def read(cls, path: Path) -> RequestFile:
+        """Read a file.
+
+        Raises:
+            InvalidFilesError: It cannot be read, or something is wrong in it.
+        """
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            text = f"it cannot be read: {error.strerror or error}"
+            raise InvalidFilesError([Finding(rule="requests", message=text, location=Location(str(path)))]) from error
+        return cls(content, str(path))
+
+    def __iter__(self) -> Iterator[Entity]:
+        for _, row in self._rows():
+            if isinstance(row, Entity):
+                yield row
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _decode(self, content: bytes) -> str:
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            raise InvalidFilesError([self._problem("this is not text in UTF-8", line)]) from None
+        if not text.strip():
+            problem = f"the file is empty; its first line names the columns: {_NAMES}, those that are needed"
+            raise InvalidFilesError([self._problem(problem, 0)])
+        return text
+
+    def _problem(self, text: str, line: int) -> Finding:
+        return Finding(rule="requests", message=text, location=Location(self.name, line))
+
+    def _rows(self) -> Iterator[Row]:
+        return self._json_rows() if self._is_json else self._csv_rows()
+
+    def _csv_rows(self) -> Iterator[Row]:
+        reader = csv.reader(StringIO(self._text, newline=""), strict=True)
+        line, types = 0, None
+        try:
+            for fields in reader:
+                line, begin = reader.line_num, line + 1
+                if not fields:
+                    continue
+                if types is None:
+                    types = [_TYPES.get(name.strip()) for name in fields]
+                    if problem := _header_problem(fields, types):
+                        yield begin, problem
+                        return
+                elif len(fields) != len(types):
+                    yield begin, f"there are {len(fields)} fields, and {len(types)} columns are named in the first line"
+                else:
+                    yield (
+                        begin,
+                        _entity([(kind, name) for kind, name in zip(types, fields, strict=True) if kind and name]),
+                    )
+        except csv.Error as error:
+            yield line + 1, f"this is not CSV: {error}"
+
+    def _json_rows(self) -> Iterator[Row]:
+        for line, text in enumerate(StringIO(self._text, newline=None), 1):
+            if text.strip():
+                yield line, _json_entity(text)
+
+
+def _header_problem(fields: list[str], types: list[str | None]) -> str:
+    """Return what is wrong with the line that names the columns; empty if nothing."""
+    unknown = [quote(name) for name, kind in zip(fields, types, strict=True) if kind is None]
+    if unknown:
+        return f"no column can be named {', '.join(unknown)}; the first line names the columns: {_NAMES}"
+    if len(set(types)) < len(types):
+        return "a column is named twice"
+    return ""
+
+
+def _json_entity(text: str) -> Entity | str:
+    try:
+        names = loads(text, object_pairs_hook=mark_repeated, parse_constant=refuse_constant)
+    except (ValueError, RecursionError, ConstantError):
+        names = None
+    if not isinstance(names, dict):
+        return f"this is not a JSON object on a line of its own; write one with {_NAMES}, those that are needed"
+    parts: dict[str, str] = {}
+    if isinstance(names, RepeatedNames):
+        return f"{quote(names.repeated[0])} is here twice"
+    for field, name in names.items():
+        kind = _TYPES.get(field)
+        if kind is None:
+            return f"no field can be named {quote(field)}; the fields are {_NAMES}"
+        if kind in parts:
+            return f"{kind} is here twice"
+        if not isinstance(name, str):
+            hint = "; leave out what is not there" if name is None else ""
+            return f"{kind} must be a text{hint}"
+        parts[kind] = name
+    return _entity(list(parts.items()))
+
+
+def _entity(parts: list[tuple[str, str]]) -> Entity | str:
+    entity = Entity.of(parts)
+    try:
+        request_of(entity)
+    except ValueError as error:
+        return str(error)
+    return entity

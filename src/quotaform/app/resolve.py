@@ -1,0 +1,117 @@
+"""Resolving requests on one cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from quotaform.app.clock import timestamp
+from quotaform.cluster.gateway import Gateway, Progress, no_progress
+from quotaform.core.freshness import require_cluster
+from quotaform.core.plan import Plan, altered
+from quotaform.core.remark import (
+    CALLBACK,
+    Remarks,
+    callback_findings,
+    merge_findings,
+    plan_findings,
+    shape_findings,
+)
+from quotaform.core.resolution import EVERYTHING, Detail, Resolution, ResolveHeader, Resolver
+from quotaform.errors import UsageError
+from quotaform.model.entity import IP, Entity
+from quotaform.model.finding import Finding
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Quotas
+from quotaform.model.text import quote
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolveRequest:
+    """What to resolve.
+
+    Attributes:
+        entities: Who makes the requests: concrete entities, which are gone through once.
+        has_clients: Whether some of them are users or client-ids.
+        has_ips: Whether some of them are addresses.
+        plan: A plan to take as applied.
+        detail: How much is wanted.
+    """
+
+    entities: Iterable[Entity]
+    has_clients: bool
+    has_ips: bool
+    plan: Plan | None = None
+    detail: Detail = EVERYTHING
+
+
+class ResolveRun:
+    """Resolves requests one by one, so that any number of them takes no memory.
+
+    Attributes:
+        header: What is resolved against what.
+    """
+
+    def __init__(self, request: ResolveRequest, gateway: Gateway, progress: Progress = no_progress) -> None:
+        """Read a cluster.
+
+        Raises:
+            ClusterError: The cluster could not be read.
+            StaleError: The plan is for another cluster.
+            UsageError: A quota key is wanted that no request can have.
+        """
+        cluster_id = gateway.cluster_id()
+        if request.plan is not None:
+            require_cluster(request.plan, cluster_id)
+        progress("Reading quotas", 0, 0)
+        actual = gateway.describe()
+        _require_keys(request, actual)
+        self.header = ResolveHeader(
+            cluster_name=gateway.name,
+            cluster_id=cluster_id,
+            read_at=timestamp(),
+            plan_id=request.plan.plan_id if request.plan else None,
+            detail=request.detail,
+        )
+        self._entities = request.entities
+        planned = None if request.plan is None else _planned(request.plan, actual)
+        self._resolver = Resolver(actual, planned, request.detail)
+        self._remarks = Remarks(self._resolver.state)
+        self._general = shape_findings(actual)
+        if request.plan is not None:
+            self._general += plan_findings(request.plan, actual)
+        if request.has_clients and gateway.is_live:
+            progress("Asking brokers for their configuration", 0, 0)
+            found = gateway.broker_config(CALLBACK)
+            self._general += callback_findings(found.values, found.errors)
+
+    def __iter__(self) -> Iterator[Resolution]:
+        for entity in self._entities:
+            resolution = self._resolver.resolve(entity)
+            self._remarks.see(resolution)
+            yield resolution
+
+    def findings(self) -> list[Finding]:
+        """Return what is worth saying of what was resolved so far."""
+        return merge_findings(self._general, self._remarks.findings())
+
+
+def _planned(plan: Plan, actual: Quotas) -> Quotas:
+    """Return the entities that a plan changes, as they will be on this cluster."""
+    touched = {change.entity: actual.get(change.entity, {}) for change in plan.changes}
+    after = altered(touched, (change.alteration() for change in plan.changes))
+    return {entity: after.get(entity, {}) for entity in touched}
+
+
+def _require_keys(request: ResolveRequest, actual: Quotas) -> None:
+    for key in request.detail.keys:
+        known = QUOTA_KEYS.get(key)
+        if known is None and not any(key in values for values in actual.values()):
+            raise UsageError(
+                f"{quote(key)} is not a quota key, and the cluster has none of that name; "
+                f"choose from {', '.join(QUOTA_KEYS)}"
+            )
+        is_for_ips = known is not None and IP in known.entity_types
+        if known is not None and not (request.has_ips if is_for_ips else request.has_clients):
+            limited = "ip addresses" if is_for_ips else "users and client-ids"
+            raise UsageError(f"{key} limits {limited}, and none is asked for")

@@ -1,0 +1,72 @@
+"""What limits requests, as a table: one row per request and quota key.
+
+Names are as they are when they are one printable line, else JSON strings, so that no name can forge a row.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator
+from io import StringIO
+from typing import Final
+
+from quotaform.core.bucket import shared_by
+from quotaform.core.resolution import KeyResolution, Resolution
+from quotaform.core.resolve import Resolved
+from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.text import inert
+from quotaform.model.units import is_unlimited, plain
+
+COLUMNS: Final = (
+    *("user", "client_id", "ip", "key", "value", "unlimited", "source", "source_name", "level"),
+    *("per", "bucket", "shared_by", "overridden", "before_value", "before_source", "before_source_name"),
+)
+_NAMES: Final = (USER, CLIENT_ID, IP)
+
+
+def render_resolve_csv(resolutions: Iterable[Resolution]) -> Iterator[str]:
+    """Yield the table in pieces of whole rows: the names of the columns, then one piece per request.
+
+    What is not there is an empty field: the value and the source of a key that nothing limits, and what was
+    before where no plan is asked about. Overridden entries are `address=value` in order of precedence, with `; `
+    between them.
+    """
+    buffer = StringIO(newline="")
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for resolution in resolutions:
+        yield buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()
+        names = resolution.entity.names
+        asked = [inert(names.get(entity_type) or "") for entity_type in _NAMES]
+        writer.writerows([*asked, *_cells(row, resolution.entity)] for row in resolution.keys)
+    yield buffer.getvalue()
+
+
+def _cells(row: KeyResolution, asked: Entity) -> Iterator[str]:
+    resolved, known = row.resolved, QUOTA_KEYS.get(row.key)
+    level = resolved.level
+    value, source, source_name = _limit_cells(resolved)
+    yield inert(row.key)
+    yield value
+    yield "true" if is_unlimited(known, resolved.value) else "false"
+    yield source
+    yield source_name
+    yield str(level.number) if level else ""
+    yield known.per if known else ""
+    yield ",".join(level.bucket) if level else ""
+    yield shared_by(level, asked) if level else ""
+    yield "; ".join(
+        f"{entry.source.address}={plain(entry.value)}"
+        for entry in resolved.overridden
+        if entry.source is not None and entry.value is not None
+    )
+    yield from _limit_cells(row.before) if row.before else ("", "", "")
+
+
+def _limit_cells(resolved: Resolved) -> tuple[str, str, str]:
+    if resolved.value is None or resolved.source is None:
+        return "", "", ""
+    return plain(resolved.value), resolved.source.address, resolved.source_name or ""

@@ -1,0 +1,111 @@
+"""What limits requests, as a person reads it: per quota key the ladder of entries, the winner on top."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from quotaform.core.bucket import shared_by
+from quotaform.core.effects import Effect
+from quotaform.core.resolution import KeyResolution, Resolution, ResolveHeader, entries
+from quotaform.core.resolve import Effective, Resolved
+from quotaform.model.entity import Entity, spell_name
+from quotaform.model.finding import Finding
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import same_value
+from quotaform.model.units import UNLIMITED, is_unlimited
+from quotaform.views.effect_text import size_and_direction, value_text
+from quotaform.views.finding_text import render_findings
+from quotaform.views.style import PLAIN, Style
+
+
+def render_resolve(
+    header: ResolveHeader,
+    resolutions: Iterable[Resolution],
+    findings: Callable[[], list[Finding]],
+    style: Style = PLAIN,
+) -> Iterator[str]:
+    """Yield the text in pieces of whole lines, one per request.
+
+    Args:
+        header: What is resolved against what.
+        resolutions: What limits each request.
+        findings: Asked at the end for what is worth saying.
+        style: How to colour.
+    """
+    yield _header(header, style)
+    for resolution in resolutions:
+        yield "\n" + "".join(f"{line}\n" for line in _request_lines(resolution, style))
+    if found := findings():
+        yield "\n" + "".join(f"{line}\n" for line in render_findings(found, style))
+
+
+def _header(header: ResolveHeader, style: Style) -> str:
+    cluster = style.paint(spell_name(header.cluster_name), "bold")
+    plan = f"\nAs if plan {header.plan_id} were applied: live -> planned." if header.plan_id else ""
+    return (
+        f"Cluster  {cluster} (id {spell_name(header.cluster_id)})   Live state read {header.read_at}{plan}\n"
+        "Of the entries that match, the first that holds the key wins.\n"
+    )
+
+
+def _request_lines(resolution: Resolution, style: Style) -> Iterator[str]:
+    yield style.paint(resolution.entity.address, "bold")
+    if not resolution.keys:
+        yield "  (no key has an entry of its own)"
+    rungs = [rung for row in resolution.keys for rung in entries(row.resolved)]
+    names = max((len(rung.level.source) for rung in rungs if rung.level), default=0)
+    addresses = max((len(rung.source.address) for rung in rungs if rung.source), default=0)
+    for row in resolution.keys:
+        yield f"  {_headline(row, style)}"
+        for place, rung in enumerate(entries(row.resolved)):
+            yield f"    {_rung(row.key, rung, place == 0, names, addresses, style)}"
+        yield from (f"      {note}" for note in _notes(row, resolution.entity, style))
+
+
+def _headline(row: KeyResolution, style: Style) -> str:
+    known = QUOTA_KEYS.get(row.key)
+    scope = f" per {known.per}" if known and row.resolved.source else ""
+    value = style.paint(limit_text(row.key, row.resolved), "bold")
+    if row.before is not None and not same_value(row.before.value, row.resolved.value):
+        effect = Effect(_effective(row.before), _effective(row.resolved))
+        value = f"{limit_text(row.key, row.before)} -> {value}"
+        notes = size_and_direction(row.key, effect)
+        scope += f"   ({', '.join(notes)})" if notes else ""
+    elif row.resolved.source is None:
+        scope = ": no entry applies"
+    return f"{spell_name(row.key)} = {value}{scope}"
+
+
+def limit_text(key: str, resolved: Resolved) -> str:
+    """Return a limit as it prints: a value, `unlimited`, or `unlimited (explicit)` when an entry says so."""
+    if resolved.value is None:
+        return UNLIMITED
+    if is_unlimited(QUOTA_KEYS.get(key), resolved.value):
+        return f"{UNLIMITED} (explicit)"
+    return value_text(key, resolved.value)
+
+
+def _rung(key: str, rung: Effective, wins: bool, names: int, addresses: int, style: Style) -> str:
+    if rung.source is None or rung.level is None or rung.value is None:
+        return ""
+    text = (
+        f"{'>' if wins else ' '} {rung.level.number} {rung.level.source:<{names}}  {rung.source.address:<{addresses}}  "
+        f"{value_text(key, rung.value)}"
+    )
+    return style.paint(text, "green") if wins else style.paint(f"{text}   overridden", "dim")
+
+
+def _notes(row: KeyResolution, asked: Entity, style: Style) -> Iterator[str]:
+    level, before = row.resolved.level, row.before
+    if level is not None and not is_unlimited(QUOTA_KEYS.get(row.key), row.resolved.value):
+        yield style.paint(f"one rate for {shared_by(level, asked)}", "dim")
+    if before is not None and before.source != row.resolved.source:
+        if before.source is None or before.level is None:
+            yield "before: no entry applies"
+        else:
+            number, name = before.level.number, before.level.source
+            yield f"before: {limit_text(row.key, before)} from {before.source.address} (level {number}, {name})"
+
+
+def _effective(resolved: Resolved) -> Effective:
+    return Effective(resolved.value, resolved.source, resolved.level)

@@ -1,0 +1,176 @@
+"""Interop with `kafka-configs`: what either writes the other reads, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from struct import pack
+from subprocess import CompletedProcess
+from time import monotonic, sleep
+
+import pytest
+
+from quotaform import Alteration, Entity, QuotaAdmin
+from quotaform.model.quotas import Quotas
+from quotaform.sandbox import Sandbox
+
+pytestmark = pytest.mark.kafka
+
+PRODUCE, CONSUME = "producer_byte_rate", "consumer_byte_rate"
+REQUEST, MUTATE, CONNECT = "request_percentage", "controller_mutation_rate", "connection_creation_rate"
+
+NAMES = (
+    "two words",
+    "quote\"d and apo'strophe",
+    "com,ma=x,O=y",
+    "Å/ß 日本 🙂",
+    "100%",
+    "a%20b",
+    "%3Cdefault%3E",
+    "<default>",
+    "are a=1",
+    "new\nline",
+)
+
+ALL_KEYS = {PRODUCE: 2.0**63, CONSUME: 2.0**53 + 2, REQUEST: 0.1 + 0.2, MUTATE: 1e308}
+
+SHAPES: dict[Entity, dict[str, float]] = {
+    Entity(user="plain"): ALL_KEYS,
+    Entity(user=None): {CONSUME: 9007199254740991.0, REQUEST: 1e308},
+    Entity(client_id="plain"): {PRODUCE: 1.0, REQUEST: 100 / 3},
+    Entity(client_id=None): {MUTATE: 2.2250738585072014e-308},
+    Entity(user="plain", client_id="of,a"): ALL_KEYS,
+    Entity(user="CN=a b,O=x", client_id=None): {PRODUCE: 1048576.0},
+    Entity(user=None, client_id="plain"): {REQUEST: 12.5},
+    Entity(user=None, client_id=None): {REQUEST: 2147483647.0, MUTATE: 0.25},
+    Entity(ip="10.0.0.7"): {CONNECT: 2147483647.0},
+    Entity(ip=None): {CONNECT: 1000.0},
+}
+
+TYPES = {"user": "users", "client-id": "clients", "ip": "ips"}
+WORDS = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
+
+
+class ConfigCommand:
+    """`kafka-configs` of the same Kafka."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+
+    def __call__(self, *arguments: str) -> str:
+        done: CompletedProcess[str] = self._sandbox.run_tool(
+            "kafka.admin.ConfigCommand", "--bootstrap-server", self._sandbox.bootstrap_servers, *arguments
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def alter(self, entity: Entity, *change: str) -> None:
+        self("--alter", *change, *entity_arguments(entity))
+
+    def all_texts(self) -> dict[tuple[str, ...], str]:
+        """What a describe of each combination of types prints; two JVMs at a time."""
+        kinds = [("user",), ("client-id",), ("user", "client-id"), ("ip",)]
+        flags = [[flag for kind in each for flag in ("--entity-type", TYPES[kind])] for each in kinds]
+        with ThreadPoolExecutor(2) as pool:
+            return dict(zip(kinds, pool.map(lambda each: self("--describe", *each), flags), strict=True))
+
+
+def entity_arguments(entity: Entity) -> list[str]:
+    arguments = []
+    for entity_type, name in entity.parts:
+        arguments += ["--entity-type", TYPES[entity_type]]
+        arguments += ["--entity-default"] if name is None else ["--entity-name", name]
+    return arguments
+
+
+def heading(entity: Entity) -> str:
+    """How kafka-configs begins the line of an entity; it writes names as they are."""
+    parts = [f"the default {WORDS[kind]}" if name is None else f"{WORDS[kind]} '{name}'" for kind, name in entity.parts]
+    return f"Quota configs for {', '.join(parts)} are "
+
+
+def printed(text: str, entity: Entity) -> dict[str, float]:
+    """The values that kafka-configs prints of an entity, which are Java's doubles."""
+    _, _, rest = text.partition(heading(entity))
+    pairs = rest.partition("\n")[0].split(", ")
+    return {key: float(value) for key, _, value in (pair.partition("=") for pair in pairs)}
+
+
+def bits(values: Mapping[str, float]) -> dict[str, bytes]:
+    return {key: pack(">d", value) for key, value in values.items()}
+
+
+@pytest.fixture(scope="module")
+def config_command(sandbox: Sandbox) -> ConfigCommand:
+    return ConfigCommand(sandbox)
+
+
+@pytest.fixture
+def admin(sandbox: Sandbox) -> Iterator[QuotaAdmin]:
+    """A broker without any quotas."""
+    with QuotaAdmin.connect(sandbox.bootstrap_servers) as admin:
+        wipe(admin)
+        yield admin
+        wipe(admin)
+
+
+def wipe(admin: QuotaAdmin) -> None:
+    live = admin.describe().items()
+    admin.alter([Alteration(entity, dict.fromkeys(values)) for entity, values in live]).raise_for_errors()
+    wait_for(admin, {})
+
+
+def wait_for(admin: QuotaAdmin, quotas: Quotas) -> None:
+    deadline = monotonic() + 5
+    while admin.describe() != quotas and monotonic() < deadline:
+        sleep(0.01)
+    assert admin.describe() == quotas
+
+
+def test_kafka_configs_reads_what_quotaform_writes(admin: QuotaAdmin, config_command: ConfigCommand) -> None:
+    quotas = dict(SHAPES)
+    for name in NAMES:
+        quotas[Entity(user=name)] = ALL_KEYS
+        quotas[Entity(client_id=name)] = {PRODUCE: 5e6}
+        quotas[Entity(user=name, client_id=name)] = {REQUEST: 0.1}
+        quotas[Entity(user=name, client_id=None)] = {CONSUME: 3.0}
+        quotas[Entity(user=None, client_id=name)] = {MUTATE: 7.25}
+    admin.alter([Alteration(entity, values) for entity, values in quotas.items()]).raise_for_errors()
+    wait_for(admin, quotas)
+    texts = config_command.all_texts()
+    for entity, values in quotas.items():
+        assert texts[entity.types].count(heading(entity)) == 1, entity
+        assert bits(printed(texts[entity.types], entity)) == bits(values), entity
+    assert sum(text.count("Quota configs for ") for text in texts.values()) == len(quotas)
+
+
+def test_quotaform_reads_what_kafka_configs_writes(admin: QuotaAdmin, config_command: ConfigCommand) -> None:
+    odd = dict(zip(SHAPES, NAMES, strict=True))
+    quotas: dict[Entity, dict[str, float]] = {}
+    for entity, values in SHAPES.items():
+        # Each shape takes one of the odd names; an ip is an ip.
+        named = {kind: name if name is None or kind == "ip" else odd[entity] for kind, name in entity.names.items()}
+        quotas[Entity(named)] = values
+
+    def write(item: tuple[Entity, dict[str, float]]) -> None:
+        entity, values = item
+        config_command.alter(entity, "--add-config", ",".join(f"{key}={value!r}" for key, value in values.items()))
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, quotas.items()))
+    wait_for(admin, quotas)
+    live = admin.describe()
+    assert {entity: bits(values) for entity, values in live.items()} == {
+        entity: bits(values) for entity, values in quotas.items()
+    }
+
+
+def test_each_removes_what_the_other_wrote(admin: QuotaAdmin, config_command: ConfigCommand) -> None:
+    ours, theirs = Entity(user="<default>", client_id=None), Entity(user=None)
+    admin.alter([Alteration(ours, {PRODUCE: 1.0, CONSUME: 2.0})]).raise_for_errors()
+    config_command.alter(ours, "--delete-config", PRODUCE)
+    config_command.alter(theirs, "--add-config", f"{REQUEST}=50,{PRODUCE}=9")
+    wait_for(admin, {ours: {CONSUME: 2.0}, theirs: {REQUEST: 50.0, PRODUCE: 9.0}})
+    admin.alter([Alteration(theirs, {REQUEST: None, PRODUCE: None})]).raise_for_errors()
+    wait_for(admin, {ours: {CONSUME: 2.0}})
+    assert config_command("--describe", "--user-defaults") == ""

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _ELSEWHERE: Final = regex(r"ANONYMOUS|[A-Za-z][A-Za-z0-9.-]*=.*").fullmatch
 """Names that come from no SCRAM login: of connections without any, and of certificates (`CN=app,O=Example`)."""
 _NEARNESS: Final = 0.75
-_MOST_GUESSES: Final = 100
-"""Guessing compares with every user; with this many unknown names, something else is wrong than spelling."""
+_MOST_COMPARISONS: Final = 50_000
+"""Guessing compares with every user of the cluster; a few seconds of it are enough for anybody."""
 
 
 def with_principals(report: Validation, repository: Repository, target: Target) -> Validation:
@@ -82,8 +82,9 @@ def check_principals(cluster: str, desired: Desired, known: Collection[str]) -> 
         return
     unknown = {user: entry for user, entry in _declared_users(desired).items() if user not in known}
     candidates = sorted(known)
+    guesses = max(1, _MOST_COMPARISONS // len(candidates))
     for number, (user, entry) in enumerate(unknown.items()):
-        near = get_close_matches(user, candidates, n=1, cutoff=_NEARNESS) if number < _MOST_GUESSES else []
+        near = get_close_matches(user, candidates, n=1, cutoff=_NEARNESS) if number < guesses else []
         guess = f"; did you mean {spell_name(near[0])}?" if near else ""
         yield Finding(
             rule="unknown-principal",

@@ -23,7 +23,7 @@ from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Final, Self
 
-from quotaform.cluster.alter_chunk import CLUSTER_AUTHORIZATION_FAILED, MAX_NAME_BYTES, UNKNOWN_CODES
+from quotaform.cluster.alter_chunk import CLUSTER_AUTHORIZATION_FAILED, MAX_BYTES, MAX_NAME_BYTES, UNKNOWN_CODES
 from quotaform.cluster.client_config import ClientConfig
 from quotaform.cluster.connect_error import UnansweredError
 from quotaform.cluster.kafka import ALTER_TIMEOUT, CONNECT_TIMEOUT, Link, MakeRequest
@@ -55,6 +55,8 @@ _DESCRIBE_TIMEOUT: Final = 10.0
 """Seconds for a read with all its retries; the answer takes milliseconds, and none comes without the right (above)."""
 _TRIES: Final = 3
 _SALT_BYTES: Final = 32
+_CREDENTIAL_BYTES: Final = 256
+"""More than a credential takes in a request or in a controller's log, its name aside."""
 
 
 def make_upsertion(
@@ -214,32 +216,33 @@ class ScramGateway:
 
 
 def split_scram(alterations: Sequence[ScramAlteration]) -> list[list[int]]:
-    """Return the indices of each request: a user at most once in it, and at most `MAX_ALTERATIONS`.
+    """Return the indices of each request: a user at most once, `MAX_ALTERATIONS` and `MAX_BYTES` at most.
 
     Raises:
         ValueError: One credential twice, or a name that Kafka's protocol cannot carry.
     """
-    seen: dict[tuple[str, ScramMechanism], int] = {}
-    rounds: dict[int, list[int]] = {}
+    seen: set[tuple[str, ScramMechanism]] = set()
     times: dict[str, int] = {}
+    requests: dict[int, list[list[int]]] = {}
+    sizes: dict[int, int] = {}
     for index, alteration in enumerate(alterations):
-        user = alteration.user
-        require_name(user)
-        if seen.setdefault((user, alteration.mechanism), index) != index:
-            raise ValueError(
-                f"the {alteration.mechanism} credential of {spell_name(user)} is altered twice in one call"
-            )
-        times[user] = times.get(user, 0) + 1
-        rounds.setdefault(times[user], []).append(index)
-    return [
-        indices[start : start + MAX_ALTERATIONS]
-        for indices in rounds.values()
-        for start in range(0, len(indices), MAX_ALTERATIONS)
-    ]
+        user, mechanism = alteration.user, alteration.mechanism
+        if (user, mechanism) in seen:
+            raise ValueError(f"the {mechanism} credential of {spell_name(user)} is altered twice in one call")
+        seen.add((user, mechanism))
+        size = require_name(user) + _CREDENTIAL_BYTES
+        turn = times[user] = times.get(user, 0) + 1
+        same_turn = requests.setdefault(turn, [])
+        if not same_turn or len(same_turn[-1]) == MAX_ALTERATIONS or sizes[turn] + size > MAX_BYTES:
+            same_turn.append([])
+            sizes[turn] = 0
+        same_turn[-1].append(index)
+        sizes[turn] += size
+    return [request for same_turn in requests.values() for request in same_turn]
 
 
-def require_name(user: str) -> None:
-    """Make sure that Kafka's protocol can carry a user name.
+def require_name(user: str) -> int:
+    """Make sure that Kafka's protocol can carry a user name, and return its size in bytes.
 
     Raises:
         ValueError: It cannot.
@@ -250,6 +253,7 @@ def require_name(user: str) -> None:
         raise ValueError(f"the user name {spell_name(user)} holds a lone surrogate and is not text") from None
     if size > MAX_NAME_BYTES:
         raise ValueError(f"a user name has {size:,} bytes in UTF-8; a broker reads at most {MAX_NAME_BYTES:,}")
+    return size
 
 
 def _read_user(result: Any) -> ScramUser:

@@ -12,11 +12,7 @@ from quotaform.model.text import inert
 from quotaform.views.style import PLAIN, Style, counted
 
 _HEADINGS: Final = ("USER", "MECHANISM", "ITERATIONS")
-_WORDS: Final = {
-    Outcome.REFUSED: "refused by the broker",
-    Outcome.UNKNOWN: "outcome unknown",
-    Outcome.NOT_SENT: "not sent",
-}
+_WORDS: Final = {Outcome.REFUSED: "refused by the broker: ", Outcome.UNKNOWN: "outcome unknown: ", Outcome.NOT_SENT: ""}
 
 
 def render_scram(cluster: str, users: Sequence[ScramUser], style: Style = PLAIN) -> str:
@@ -63,7 +59,7 @@ def render_scram_result(result: ScramResult, style: Style = PLAIN) -> str:
 
 def _fate(row: ScramRow, style: Style) -> str:
     if row.outcome is not Outcome.OK:
-        return style.paint(f"{_WORDS[row.outcome]}: {inert(row.message)}", "red")
+        return style.paint(f"{_WORDS[row.outcome]}{inert(row.message)}", "red")
     if isinstance(row.alteration, ScramUpsertion):
         return style.paint(f"set ({row.alteration.iterations} iterations)", "green")
     return style.paint("deleted", "green")

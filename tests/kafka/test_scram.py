@@ -1,0 +1,210 @@
+"""SCRAM credentials on a real broker: who can log in afterwards, what Kafka's own tools see, and what is refused.
+
+No test deletes a credential on a broker that is restarted: Kafka 4.3.1 loses all users of the mechanism then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic, sleep
+from unicodedata import normalize
+
+import pytest
+
+from quotaform.cluster.client_config import ClientConfig, from_properties
+from quotaform.cluster.kafka import KafkaGateway
+from quotaform.cluster.scram import ScramGateway, make_upsertion
+from quotaform.cluster.secret import Secret
+from quotaform.errors import AuthenticationError, AuthorizationError
+from quotaform.model.alteration import Outcome
+from quotaform.model.scram import ScramCredential, ScramDeletion, ScramMechanism, ScramUpsertion, ScramUser
+from quotaform.sandbox import Sandbox
+
+pytestmark = pytest.mark.kafka
+
+SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
+LISTENER = "SASL_PLAINTEXT"
+SASLPREPARED = "I\u00adX \u2168"
+"""A soft hyphen and a Roman numeral, which SASLprep would take away and change."""
+ODD_NAMES = ("svc orders", "zoë", "a=b,c", '"quoted"', "<default>", "100%", "line\nbreak", "x" * 300)
+
+
+def login(user: str, password: str, mechanism: str = SHA_512) -> ClientConfig:
+    quoted = password.replace("\\", "\\\\").replace('"', '\\"')
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    properties = {
+        "security.protocol": LISTENER,
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": f'{module} required username="{user}" password="{quoted}";',
+    }
+    return from_properties(properties, environ={})
+
+
+@pytest.fixture(scope="module")
+def secured(secured_sandbox: Sandbox) -> Iterator[ScramGateway]:
+    address = secured_sandbox.listeners[LISTENER]
+    with ScramGateway.connect(address, login("admin", "admin-secret"), name="lab") as gateway:
+        yield gateway
+
+
+@pytest.fixture(scope="module")
+def gateway(sandbox: Sandbox) -> Iterator[ScramGateway]:
+    with ScramGateway.connect(sandbox.bootstrap_servers, name="lab") as gateway:
+        yield gateway
+        deletions = [
+            ScramDeletion(found.user, ScramMechanism(each.mechanism))
+            for found in gateway.describe()
+            for each in found.credentials
+        ]
+        gateway.alter(deletions).raise_for_errors()
+
+
+PASSWORD = "hunter2"
+
+
+def upsertion(user: str, password: str = PASSWORD, mechanism: ScramMechanism = SHA_512, **more: int) -> ScramUpsertion:
+    return make_upsertion(user, mechanism, Secret(password), **more)
+
+
+def wait_for(gateway: ScramGateway, user: str, *mechanisms: str) -> ScramUser:
+    """Describe a user until the mechanisms show, or for five seconds."""
+    deadline = monotonic() + 5
+    while True:
+        (found,) = gateway.describe([user])
+        if {each.mechanism for each in found.credentials} == set(mechanisms) or monotonic() > deadline:
+            return found
+        sleep(0.02)
+
+
+@pytest.mark.parametrize("password", ["hunter2", "pässwörd ✓", "a=b,c;\"d'", SASLPREPARED, "p" * 1000])
+@pytest.mark.parametrize("mechanism", ScramMechanism)
+def test_who_was_set_can_log_in(
+    secured: ScramGateway, secured_sandbox: Sandbox, mechanism: ScramMechanism, password: str
+) -> None:
+    user = f"newcomer-{mechanism}"
+    secured.alter([upsertion(user, password, mechanism, iterations=8192)]).raise_for_errors()
+    wait_for(secured, user, mechanism)
+    settings = login(user, password, mechanism)
+    with KafkaGateway.connect(secured_sandbox.listeners[LISTENER], settings) as connected:
+        assert connected.cluster_id() == secured_sandbox.cluster_id
+
+
+def test_kafka_s_own_client_logs_in_with_a_password_that_saslprep_would_change(
+    secured: ScramGateway, secured_sandbox: Sandbox, tmp_path: Path
+) -> None:
+    secured.alter([upsertion("java", SASLPREPARED)]).raise_for_errors()
+    wait_for(secured, "java", SHA_512)
+    path = tmp_path / "client.properties"
+    for password, code in ((SASLPREPARED, 0), (normalize("NFKC", SASLPREPARED), 1)):
+        path.write_text(secured_sandbox.client_properties(LISTENER, user="java", password=password), encoding="ascii")
+        done = secured_sandbox.run_tool(
+            "kafka.admin.ConfigCommand",
+            *("--bootstrap-server", secured_sandbox.listeners[LISTENER], "--command-config", str(path)),
+            *("--describe", "--entity-type", "topics"),
+        )
+        assert done.returncode == code, done
+        assert ("SaslAuthenticationException" in done.stdout + done.stderr) is bool(code), done
+
+
+def test_an_old_password_no_longer_works(secured: ScramGateway, secured_sandbox: Sandbox) -> None:
+    address = secured_sandbox.listeners[LISTENER]
+    secured.alter([upsertion("rotated", "first")]).raise_for_errors()
+    wait_for(secured, "rotated", SHA_512)
+    KafkaGateway.connect(address, login("rotated", "first")).close()
+    secured.alter([upsertion("rotated", "second")]).raise_for_errors()
+    KafkaGateway.connect(address, login("rotated", "second")).close()
+    with pytest.raises(AuthenticationError):
+        KafkaGateway.connect(address, login("rotated", "first"))
+
+
+def test_who_may_not_read_all_users_is_told_at_once(secured_sandbox: Sandbox) -> None:
+    # Kafka's own client asks with a null list, and the broker never answers.
+    address = secured_sandbox.listeners[LISTENER]
+    with ScramGateway.connect(address, login("tenant", "tenant-secret"), name="lab") as gateway:
+        for users in ([], ["admin"]):
+            began = monotonic()
+            with pytest.raises(AuthorizationError, match=r"grant it DESCRIBE on the Cluster resource"):
+                gateway.describe(users)
+            assert monotonic() - began < 2
+
+
+def test_who_may_not_write_is_told_per_user(secured_sandbox: Sandbox) -> None:
+    address = secured_sandbox.listeners[LISTENER]
+    with ScramGateway.connect(address, login("tenant", "tenant-secret"), name="lab") as gateway:
+        result = gateway.alter([upsertion("a"), ScramDeletion("b", SHA_256)])
+    assert [(row.outcome, row.code) for row in result] == [(Outcome.REFUSED, 31)] * 2
+    assert all("grant it ALTER on the Cluster" in row.message for row in result)
+
+
+def test_several_users_with_several_mechanisms_go_in_one_call(gateway: ScramGateway) -> None:
+    wanted = [upsertion(user, mechanism=each) for user in ("two-a", "two-b") for each in ScramMechanism]
+    gateway.alter(wanted).raise_for_errors()
+    for user in ("two-a", "two-b"):
+        found = wait_for(gateway, user, SHA_256, SHA_512)
+        assert found.credentials == (ScramCredential("SCRAM-SHA-256", 4096), ScramCredential("SCRAM-SHA-512", 4096))
+    gateway.alter([ScramDeletion("two-a", SHA_256), ScramDeletion("two-b", SHA_512)]).raise_for_errors()
+    assert wait_for(gateway, "two-a", SHA_512).credentials == (ScramCredential("SCRAM-SHA-512", 4096),)
+    assert wait_for(gateway, "two-b", SHA_256).credentials == (ScramCredential("SCRAM-SHA-256", 4096),)
+
+
+@pytest.mark.parametrize("user", ODD_NAMES)
+def test_any_name_is_kept_as_it_is(gateway: ScramGateway, user: str) -> None:
+    gateway.alter([upsertion(user)]).raise_for_errors()
+    assert wait_for(gateway, user, SHA_512) == ScramUser(user, (ScramCredential("SCRAM-SHA-512", 4096),))
+    assert user in {found.user for found in gateway.describe()}
+
+
+def test_each_user_has_an_error_of_its_own_in_the_words_of_the_broker(gateway: ScramGateway) -> None:
+    result = gateway.alter(
+        [
+            upsertion("mixed"),
+            upsertion("few", iterations=4095),
+            upsertion("many", iterations=16_385),
+            upsertion("most", iterations=16_384),
+            ScramDeletion("mixed", SHA_256),
+            ScramDeletion("nobody", SHA_256),
+        ]
+    )
+    assert [(row.alteration.user, row.outcome, row.code, row.message) for row in result] == [
+        ("mixed", Outcome.OK, 0, ""),
+        ("few", Outcome.REFUSED, 93, "Too few iterations"),
+        ("many", Outcome.REFUSED, 93, "Too many iterations"),
+        ("most", Outcome.OK, 0, ""),
+        ("mixed", Outcome.REFUSED, 91, "Attempt to delete a user credential that does not exist"),
+        ("nobody", Outcome.REFUSED, 91, "Attempt to delete a user credential that does not exist"),
+    ]
+    wait_for(gateway, "most", SHA_512)
+    assert gateway.describe(["nobody", "most"]) == [
+        ScramUser("most", (ScramCredential("SCRAM-SHA-512", 16_384),)),
+        ScramUser("nobody", (), 91, "Attempt to describe a user credential that does not exist: nobody"),
+    ]
+
+
+def test_what_kafka_configs_writes_we_read_and_the_other_way_round(gateway: ScramGateway, sandbox: Sandbox) -> None:
+    def kafka_configs(*arguments: str) -> str:
+        done = sandbox.run_tool(
+            "kafka.admin.ConfigCommand", "--bootstrap-server", sandbox.bootstrap_servers, "--entity-type", "users",
+            *arguments,
+        )  # fmt: skip
+        assert done.returncode == 0, done
+        return done.stdout
+
+    kafka_configs(
+        "--alter", "--entity-name", "theirs", "--add-config", "SCRAM-SHA-256=[iterations=8192,password=hunter2]"
+    )
+    assert wait_for(gateway, "theirs", SHA_256).credentials == (ScramCredential("SCRAM-SHA-256", 8192),)
+    gateway.alter([upsertion("ours", iterations=8192)]).raise_for_errors()
+    wait_for(gateway, "ours", SHA_512)
+    assert "SCRAM-SHA-512=iterations=8192" in kafka_configs("--describe", "--entity-name", "ours")
+
+
+def test_no_log_at_any_level_holds_a_secret(gateway: ScramGateway, caplog: pytest.LogCaptureFixture) -> None:
+    made = upsertion("logged", "unspeakable-password")
+    with caplog.at_level(logging.DEBUG):
+        gateway.alter([made]).raise_for_errors()
+        gateway.describe(["logged"])
+    assert "unspeakable" not in caplog.text
+    assert repr(made.salted_password)[2:-1] not in caplog.text
+    assert "salted_password" not in caplog.text

@@ -1,0 +1,298 @@
+"""SCRAM credentials: how they are made, sent and told, and what becomes of them when brokers misbehave."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable
+from hashlib import sha256
+from hmac import digest
+from json import loads
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from quotaform.cluster import scram
+from quotaform.cluster.connect_error import UnansweredError
+from quotaform.cluster.scram import ScramGateway, make_upsertion, split_scram
+from quotaform.cluster.secret import Secret
+from quotaform.errors import (
+    AuthorizationError,
+    ClusterError,
+    ConnectError,
+    InvalidRequestError,
+    UnknownOutcomeError,
+    UnsupportedError,
+)
+from quotaform.model.alteration import Outcome
+from quotaform.model.scram import (
+    ScramAlteration,
+    ScramCredential,
+    ScramDeletion,
+    ScramMechanism,
+    ScramResult,
+    ScramRow,
+    ScramUpsertion,
+    ScramUser,
+)
+from quotaform.views.scram_json import render_scram_json, render_scram_result_json
+from quotaform.views.scram_text import render_scram, render_scram_result
+
+SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
+LINE_FORGED = "x\n::error::"
+
+
+def upsertion(user: str, mechanism: ScramMechanism = SHA_512, iterations: int = 4096) -> ScramUpsertion:
+    return ScramUpsertion(user=user, mechanism=mechanism, iterations=iterations, salt=b"s", salted_password=b"hidden")
+
+
+class ScriptedLink:
+    """Answers as the script says: per request an exception, or the code and words of each user."""
+
+    cluster_id = "3JxQ0v7pT2a"
+    brokers: dict[int, Any] = {}  # noqa: RUF012
+
+    def __init__(self, *answers: BaseException | dict[str, tuple[int, str | None]] | Any) -> None:
+        self._answers = list(answers)
+        self.requests: list[Any] = []
+
+    def send(self, make_request: Callable[[], Any], *, timeout: float) -> Any:
+        self.requests.append(make_request())
+        answer = self._answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        if isinstance(answer, dict):
+            rows = [SimpleNamespace(user=u, error_code=c, error_message=m) for u, (c, m) in answer.items()]
+            return SimpleNamespace(results=rows)
+        return answer
+
+    def send_to(self, node_id: int, make_request: Callable[[], Any], *, timeout: float) -> Any:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+
+def gateway(*answers: Any) -> tuple[ScramGateway, ScriptedLink]:
+    link = ScriptedLink(*answers)
+    return ScramGateway(link, name="lab"), link
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scram, "sleep", lambda seconds: None)
+
+
+class TestMaking:
+    def test_a_password_is_salted_as_rfc_7677_says(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        # The RFC's own example: the proof that its client sends follows from the salted password.
+        monkeypatch.setattr(scram, "token_bytes", lambda size: b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
+        made = make_upsertion("user", SHA_256, Secret("pencil"), 4096)
+        messages = (
+            "n=user,r=rOprNGfwEbeRWgbNEkqO,"
+            "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096,"
+            "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+        )
+        client_key = digest(made.salted_password, b"Client Key", "sha256")
+        signature = digest(sha256(client_key).digest(), messages.encode(), "sha256")
+        proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+        assert proof == b64decode("dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
+
+    def test_one_password_gets_a_new_salt_every_time(self) -> None:
+        first, second = (make_upsertion("a", SHA_512, Secret("pencil")) for _ in range(2))
+        assert len(first.salt) == 32
+        assert first.salt != second.salt
+        assert first.salted_password != second.salted_password
+        assert len(first.salted_password) == 64
+
+    def test_nothing_that_helps_an_attacker_is_in_a_repr(self) -> None:
+        made = make_upsertion("a", SHA_512, Secret("pencil"))
+        shown = repr(ScramResult((ScramRow(made, Outcome.OK),)))
+        assert "pencil" not in shown
+        assert "salt" not in shown
+        assert "iterations=4096" in shown
+
+
+class TestSplitting:
+    def test_nothing_makes_no_request(self) -> None:
+        assert split_scram([]) == []
+
+    def test_a_user_is_in_a_request_once(self) -> None:
+        both: list[ScramAlteration] = [upsertion(user, each) for user in "ab" for each in (SHA_256, SHA_512)]
+        assert split_scram([*both, ScramDeletion("c", SHA_256)]) == [[0, 2, 4], [1, 3]]
+
+    def test_requests_are_cut_by_number_and_by_bytes(self) -> None:
+        assert [len(part) for part in split_scram([upsertion(f"u{n}") for n in range(2001)])] == [1000, 1000, 1]
+        assert [len(part) for part in split_scram([upsertion(f"{n:02}" + "x" * 32_000) for n in range(40)])] == [32, 8]
+
+    def test_one_credential_twice_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="the SCRAM-SHA-512 credential of a is altered twice in one call"):
+            split_scram([upsertion("a"), ScramDeletion("a", SHA_512)])
+
+    @pytest.mark.parametrize(("name", "words"), [("\udc80", "lone surrogate"), ("é" * 16_384, "has 32,768 bytes")])
+    def test_a_name_that_no_broker_reads_is_refused(self, name: str, words: str) -> None:
+        made, link = gateway()
+        for call in (lambda: made.alter([upsertion(name)]), lambda: made.describe([name])):
+            with pytest.raises(ValueError, match=words):
+                call()
+        assert link.requests == []
+
+
+class TestAltering:
+    def test_rows_come_in_the_order_in_which_they_were_asked_for(self) -> None:
+        made, link = gateway({"b": (0, None), "a": (0, None)}, {"a": (93, "Too few iterations")})
+        result = made.alter([upsertion("a", SHA_256), ScramDeletion("b", SHA_256), upsertion("a", SHA_512, 1)])
+        assert [(row.alteration.user, row.outcome, row.code, row.message) for row in result] == [
+            ("a", Outcome.OK, 0, ""),
+            ("b", Outcome.OK, 0, ""),
+            ("a", Outcome.REFUSED, 93, "Too few iterations"),
+        ]
+        assert result.wrote_anything
+        assert [(len(each.deletions), len(each.upsertions)) for each in link.requests] == [(1, 1), (0, 1)]
+
+    def test_without_the_right_the_row_says_which_one_it_is(self) -> None:
+        made, _ = gateway({"a": (31, "Request Request(processor=1 ...) needs ALTER permission.")})
+        result = made.alter([upsertion("a")])
+        assert result.rows[0].message.endswith("grant it ALTER on the Cluster resource (kafka-cluster).")
+        assert not result.wrote_anything
+        with pytest.raises(AuthorizationError, match="a SCRAM-SHA-512: The principal may not alter"):
+            result.raise_for_errors()
+
+    @pytest.mark.parametrize(
+        "answer",
+        [{"a": (-1, "what?")}, {"a": (7, None)}, {}, UnansweredError("lab did not answer within 65 s.")],
+        ids=["error -1", "timed out", "no row", "no answer"],
+    )
+    def test_after_an_unknown_outcome_nothing_more_is_sent(self, answer: Any) -> None:
+        made, link = gateway(answer)
+        result = made.alter([upsertion("a", SHA_256), upsertion("a", SHA_512)])
+        assert [row.outcome for row in result] == [Outcome.UNKNOWN, Outcome.NOT_SENT]
+        assert result.wrote_anything
+        assert len(link.requests) == 1
+        with pytest.raises(UnknownOutcomeError, match=r"a SCRAM-SHA-256: .*\(and 1 more\)"):
+            result.raise_for_errors()
+
+    def test_a_connection_that_is_lost_later_leaves_the_rest_unsent(self) -> None:
+        made, _ = gateway({"a": (0, None)}, ConnectError("no connection"))
+        result = made.alter([upsertion("a", SHA_256), upsertion("a", SHA_512)])
+        assert [row.outcome for row in result] == [Outcome.OK, Outcome.NOT_SENT]
+        assert result.rows[1].message == "Not sent: no connection"
+
+    def test_when_nothing_could_be_sent_that_is_the_error(self) -> None:
+        made, _ = gateway(ConnectError("no connection"))
+        with pytest.raises(ConnectError, match="no connection"):
+            made.alter([upsertion("a")])
+
+    def test_an_interrupt_is_handed_over_with_what_was_done(self) -> None:
+        interrupt = KeyboardInterrupt()
+        made, _ = gateway({"a": (0, None)}, interrupt)
+        result = made.alter([upsertion("a", SHA_256), upsertion("a", SHA_512)])
+        assert [row.outcome for row in result] == [Outcome.OK, Outcome.UNKNOWN]
+        assert result.interrupt is interrupt
+
+    def test_a_result_without_failures_raises_nothing(self) -> None:
+        result = gateway({"a": (0, None)})[0].alter([upsertion("a")])
+        result.raise_for_errors()
+        assert (len(result), result.failed) == (1, ())
+
+
+def described(*rows: tuple[str, int, str, list[tuple[int, int]]], code: int = 0, words: str | None = "") -> Any:
+    results = [
+        SimpleNamespace(
+            user=user,
+            error_code=error,
+            error_message=message,
+            credential_infos=[SimpleNamespace(mechanism=number, iterations=rounds) for number, rounds in infos],
+        )
+        for user, error, message, infos in rows
+    ]
+    return SimpleNamespace(error_code=code, error_message=words, results=results)
+
+
+class TestDescribing:
+    def test_users_come_by_name_and_a_mechanism_of_tomorrow_is_passed_through(self) -> None:
+        made, _ = gateway(described(("b", 0, "", [(9, 5000), (1, 4096)]), ("a", 91, "no such", [])))
+        assert made.describe(["b", "a"]) == [
+            ScramUser("a", (), 91, "no such"),
+            ScramUser("b", (ScramCredential("SCRAM-SHA-256", 4096), ScramCredential("mechanism 9", 5000))),
+        ]
+
+    def test_all_users_are_asked_for_in_the_way_that_is_always_answered(self) -> None:
+        # A null list means the same, and brokers never answer it to a principal without the right.
+        made, link = gateway(described())
+        assert made.describe() == []
+        assert link.requests[0].users == []
+
+    def test_without_the_right_the_error_says_which_one_it_is(self) -> None:
+        with pytest.raises(AuthorizationError, match="SCRAM credentials of lab: grant it DESCRIBE on the Cluster"):
+            gateway(described(code=31, words=None))[0].describe()
+
+    @pytest.mark.parametrize(("code", "kind"), [(42, InvalidRequestError), (99, ClusterError)])
+    def test_another_error_is_told_with_its_code(self, code: int, kind: type[Exception]) -> None:
+        with pytest.raises(kind, match=f"error code {code}: why not"):
+            gateway(described(code=code, words="why not"))[0].describe()
+
+    def test_an_old_broker_is_told(self) -> None:
+        with pytest.raises(UnsupportedError, match=r"lab have no SCRAM API; it needs Kafka 2\.7"):
+            gateway(UnsupportedError("client quotas need Kafka 2.6"))[0].describe()
+
+    def test_a_lost_connection_is_tried_again(self) -> None:
+        made, link = gateway(UnansweredError("lost"), described(("a", 0, "", [(2, 4096)])))
+        assert [found.user for found in made.describe()] == ["a"]
+        assert len(link.requests) == 2
+
+    def test_silence_is_told_with_its_likely_cause(self) -> None:
+        made, link = gateway(*[UnansweredError("lab did not answer within 10 s.")] * 9)
+        with pytest.raises(ClusterError, match=r"did not answer within 10 s\. Some brokers give no answer .* DESCRIBE"):
+            made.describe()
+        assert len(link.requests) == 3
+
+
+class TestViews:
+    USERS = (
+        ScramUser("alice", (ScramCredential("SCRAM-SHA-256", 8192), ScramCredential("SCRAM-SHA-512", 4096))),
+        ScramUser(LINE_FORGED, (), 91, f"Attempt to describe a user credential that does not exist: {LINE_FORGED}"),
+    )
+    RESULT = ScramResult(
+        (
+            ScramRow(upsertion("alice"), Outcome.OK),
+            ScramRow(upsertion(LINE_FORGED), Outcome.REFUSED, 93, LINE_FORGED),
+            ScramRow(upsertion("c"), Outcome.UNKNOWN, None, "No answer."),
+            ScramRow(upsertion("d"), Outcome.NOT_SENT, None, "Not sent: no connection"),
+        )
+    )
+
+    def test_credentials_are_a_table(self) -> None:
+        assert render_scram("lab", self.USERS).splitlines() == [
+            "USER   MECHANISM      ITERATIONS",
+            "alice  SCRAM-SHA-256  8192",
+            "alice  SCRAM-SHA-512  4096",
+            "",
+            r'"x\n::error::": "Attempt to describe a user credential that does not exist: x\n::error::"',
+            "2 SCRAM credentials of 1 user on lab.",
+        ]
+
+    def test_a_cluster_without_any_says_so(self) -> None:
+        assert render_scram("lab", ()) == "lab keeps no SCRAM credentials.\n"
+
+    def test_each_change_has_a_line(self) -> None:
+        assert render_scram_result(self.RESULT).splitlines() == [
+            "alice           SCRAM-SHA-512  set (4096 iterations)",
+            r'"x\n::error::"  SCRAM-SHA-512  refused by the broker: "x\n::error::"',
+            "c               SCRAM-SHA-512  outcome unknown: No answer.",
+            "d               SCRAM-SHA-512  Not sent: no connection",
+            "1 credential set, 1 failed, 1 unknown, 1 not sent.",
+        ]
+
+    def test_a_deletion_says_deleted(self) -> None:
+        result = ScramResult((ScramRow(ScramDeletion("a", SHA_256), Outcome.OK),))
+        assert render_scram_result(result) == "a  SCRAM-SHA-256  deleted\n1 credential deleted.\n"
+
+    def test_machines_get_the_same(self) -> None:
+        document = loads(render_scram_json("lab", "id", self.USERS))
+        assert document["kind"] == "quotaform.scram"
+        assert document["users"][0]["credentials"][0] == {"mechanism": "SCRAM-SHA-256", "iterations": 8192}
+        assert document["users"][1]["error"]["code"] == 91
+        text = render_scram_result_json("lab", "id", self.RESULT)
+        assert [row["outcome"] for row in loads(text)["results"]] == ["ok", "refused", "unknown", "not-sent"]
+        assert "hidden" not in text

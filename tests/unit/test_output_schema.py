@@ -29,7 +29,7 @@ from tests import builder
 from tests.strategies import desired, quotas
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-NAMES = ("plan", "drift", "receipt", "validation")
+NAMES = ("plan", "drift", "receipt", "resolve", "validation")
 HEADER = replace(builder.HEADER, options={"prune": "report", "select": [], "exclude": ["user=svc-*"]})
 
 

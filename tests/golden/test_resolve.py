@@ -1,0 +1,134 @@
+"""The ladder in every format, on a cluster that has a bit of everything."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from io import StringIO
+from json import loads
+from typing import Any
+
+import pytest
+
+from quotaform.app.resolve import ResolveRequest, ResolveRun
+from quotaform.cluster.gateway import BrokerConfig
+from quotaform.core.plan import Plan
+from quotaform.core.resolution import Detail
+from quotaform.errors import AuthorizationError
+from quotaform.model.entity import Entity
+from quotaform.views.resolve_csv import render_resolve_csv
+from quotaform.views.resolve_json import render_resolve_json
+from quotaform.views.resolve_text import render_resolve
+from quotaform.views.style import PLAIN, Style
+from tests.builder import plan_of
+from tests.golden.conftest import Golden
+from tests.scripted_gateway import ScriptedGateway
+
+MIB = 1024.0**2
+PRODUCER = "producer_byte_rate"
+QUOTAS = {
+    Entity(user="alice", client_id="app1"): {PRODUCER: 1 * MIB},
+    Entity(user="alice"): {PRODUCER: 2 * MIB, "consumer_byte_rate": 2.0**63},
+    Entity(user=None, client_id=None): {PRODUCER: 50e6, "future_rate": 7.0},
+    Entity(user=None): {PRODUCER: 5 * MIB, "request_percentage": 33.3},
+    Entity(client_id="app1"): {"controller_mutation_rate": 5.0},
+    Entity(client_id=None): {PRODUCER: 6 * MIB},
+    Entity(user="x\n::error", client_id=None): {PRODUCER: float("nan")},
+    Entity(ip="10.0.0.7"): {"connection_creation_rate": 50.0},
+    Entity(ip="localhost"): {"connection_creation_rate": 5.0},
+    Entity(ip="127.0.0.1"): {"connection_creation_rate": 9.0},
+    Entity(ip=None): {"connection_creation_rate": 0.5},
+    Entity({"group": "g"}): {"future_rate": 1.0},
+}
+ASKED = (
+    Entity(user="alice", client_id="app1"),
+    Entity(user="bob", client_id="zzz"),
+    Entity(user="alice"),
+    Entity(client_id="app1"),
+    Entity(user="x\n::error", client_id="<default>"),
+    Entity(ip="10.0.0.7"),
+    Entity(ip="::ffff:10.0.0.7"),
+    Entity(ip="127.0.0.1"),
+    Entity(ip="192.0.2.1"),
+)
+CONFIG = BrokerConfig(
+    {1: "io.example.Callback", 2: None, 3: "io.example.Callback"},
+    {4: AuthorizationError("The principal may not read the configuration of broker 4: grant it.")},
+)
+
+
+@pytest.fixture(autouse=True)
+def _fixed_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795166364")
+
+
+def run(asked: Sequence[Entity] = ASKED, plan: Plan | None = None, **detail: Any) -> ResolveRun:
+    request = ResolveRequest(entities=asked, has_clients=True, has_ips=True, plan=plan, detail=Detail(**detail))
+    return ResolveRun(request, ScriptedGateway(QUOTAS, config=CONFIG))
+
+
+def text_of(found: ResolveRun, style: Style = PLAIN) -> str:
+    return "".join(render_resolve(found.header, found, found.findings, style))
+
+
+def json_of(found: ResolveRun) -> str:
+    return "".join(render_resolve_json(found.header, found, found.findings))
+
+
+def plan() -> Plan:
+    wanted = {
+        Entity(user="alice"): {PRODUCER: 20 * MIB},
+        Entity(user=None): {PRODUCER: 10 * MIB, "request_percentage": 33.3},
+        Entity(user="bob", client_id=None): {PRODUCER: 50e6, "consumer_byte_rate": 2.0**63},
+        Entity(client_id="app1"): {},
+        Entity(ip="10.0.0.7"): {"connection_creation_rate": 5.0},
+    }
+    return plan_of(wanted, QUOTAS)
+
+
+def test_resolve_text(golden: Golden) -> None:
+    golden("resolve.txt", text_of(run()))
+
+
+def test_resolve_text_in_colour(golden: Golden) -> None:
+    golden("resolve-colour.txt", text_of(run(ASKED[:2]), Style(True)))
+
+
+def test_resolve_text_as_if_a_plan_were_applied(golden: Golden) -> None:
+    golden("resolve-plan.txt", text_of(run(ASKED[:6], plan())))
+
+
+def test_resolve_text_of_what_is_the_entity_s_own(golden: Golden) -> None:
+    golden("resolve-own.txt", text_of(run(inherited=False, overridden=False)))
+
+
+def test_resolve_json(golden: Golden) -> None:
+    golden("resolve.json", json_of(run(plan=plan())))
+
+
+def test_resolve_csv(golden: Golden) -> None:
+    golden("resolve.csv", "".join(render_resolve_csv(run(plan=plan()))))
+
+
+def test_every_format_says_the_same() -> None:
+    document = loads(json_of(run()))
+    rows = list(csv.DictReader(StringIO("".join(render_resolve_csv(run())))))
+    keys = [key for request in document["requests"] for key in request["keys"]]
+    assert [row["key"] for row in rows] == [key["key"] for key in keys]
+    for row, key in zip(rows, keys, strict=True):
+        assert row["value"] == ("" if key["value"] is None else str(key["value"]))
+        assert (row["source"], row["source_name"]) == (key["source"] or "", key["source_name"] or "")
+        assert (row["unlimited"] == "true") is key["unlimited"]
+        assert row["overridden"].count("=") >= len(key["overridden"])
+
+
+def test_no_name_can_forge_a_line() -> None:
+    table = "".join(render_resolve_csv(run()))
+    for text in (text_of(run()), json_of(run()), table):
+        assert not any(line.startswith("::") for line in text.splitlines())
+
+
+def test_nothing_asked_is_an_empty_document() -> None:
+    document = loads(json_of(run(())))
+    assert document["requests"] == []
+    assert "".join(render_resolve_csv(run(()))).count("\n") == 1

@@ -1,0 +1,308 @@
+"""`quotaform scram` and `validate --check-principals`, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from quotaform.cluster.scram import ScramGateway, make_upsertion
+from quotaform.cluster.secret import Secret
+from quotaform.model.scram import ScramDeletion, ScramMechanism
+from quotaform.sandbox import Sandbox
+from tests.workflow.command import Repository, Result
+from tests.workflow.terminal import talk
+
+pytestmark = pytest.mark.workflow
+
+SECRET = "hunter2-is-it"
+SHA_512 = "SCRAM-SHA-512"
+UPSERT = ("scram", "upsert", "--mechanism", SHA_512)
+
+
+class Credentials:
+    """The credentials of the shared broker, seen without the command."""
+
+    def __init__(self, gateway: ScramGateway) -> None:
+        self._gateway = gateway
+
+    def read(self) -> dict[str, dict[str, int]]:
+        """Return {user: {mechanism: iterations}}."""
+        return {
+            found.user: {each.mechanism: each.iterations for each in found.credentials}
+            for found in self._gateway.describe()
+        }
+
+    def set(self, *users: str) -> None:
+        """Give users a credential."""
+        mechanism = ScramMechanism.SHA_512
+        self._gateway.alter([make_upsertion(user, mechanism, Secret("x")) for user in users]).raise_for_errors()
+        self._wait(lambda: set(users) <= self.read().keys())
+
+    def wipe(self) -> None:
+        """Remove all."""
+        deletions = [
+            ScramDeletion(user, ScramMechanism(mechanism)) for user, known in self.read().items() for mechanism in known
+        ]
+        self._gateway.alter(deletions).raise_for_errors()
+        self._wait(lambda: not self.read())
+
+    @staticmethod
+    def _wait(is_so: object) -> None:
+        deadline = time.monotonic() + 10
+        while not is_so() and time.monotonic() < deadline:  # type: ignore[operator]
+            time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def shared_credentials(sandbox: Sandbox) -> Iterator[Credentials]:
+    with ScramGateway.connect(sandbox.bootstrap_servers, name="lab") as gateway:
+        credentials = Credentials(gateway)
+        yield credentials
+        credentials.wipe()
+
+
+@pytest.fixture
+def credentials(shared_credentials: Credentials) -> Credentials:
+    """The shared broker without any credentials."""
+    shared_credentials.wipe()
+    return shared_credentials
+
+
+def usage(result: Result, *parts: str) -> None:
+    """Make sure that a command line was refused with these words and no secret."""
+    assert (result.code, result.out) == (64, ""), result
+    for part in parts:
+        assert part in result.err
+    assert SECRET not in result.err
+
+
+def test_credentials_are_set_shown_and_deleted(repository: Repository, credentials: Credentials) -> None:
+    assert repository("scram", "describe").out == "lab keeps no SCRAM credentials.\n"
+
+    repository.write("password", f"{SECRET}\n").chmod(0o600)
+    both = ("--mechanism", "SCRAM-SHA-256", "--mechanism", SHA_512)
+    done = repository(
+        "scram", "upsert", "--user", "a", "--user", "b b", *both, "--iterations", "8192", "--password-file", "password"
+    )
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        "a      SCRAM-SHA-256  set (8192 iterations)",
+        "a      SCRAM-SHA-512  set (8192 iterations)",
+        '"b b"  SCRAM-SHA-256  set (8192 iterations)',
+        '"b b"  SCRAM-SHA-512  set (8192 iterations)',
+        "4 credentials set.",
+    ]
+    each = {"SCRAM-SHA-256": 8192, SHA_512: 8192}
+    assert credentials.read() == {"a": each, "b b": each}
+
+    shown = repository("scram", "describe")
+    assert shown.code == 0
+    assert shown.last == "4 SCRAM credentials of 2 users on lab."
+
+    gone = repository("scram", "delete", "--user", "a", "--user", "b b", "--mechanism", "SCRAM-SHA-256")
+    assert gone.code == 0
+    assert gone.last == "2 credentials deleted."
+    assert "may lose all users of that mechanism" in gone.err
+    assert credentials.read() == {"a": {SHA_512: 8192}, "b b": {SHA_512: 8192}}
+
+
+def test_machines_get_json_without_secrets(repository: Repository, credentials: Credentials) -> None:
+    done = repository(*UPSERT, "--user", "a", "--password-env", "PW", "--format", "json", env={"PW": SECRET})
+    assert json.loads(done.out)["results"] == [
+        {"user": "a", "mechanism": SHA_512, "iterations": 4096, "outcome": "ok", "code": 0, "message": ""}
+    ]
+    shown = json.loads(repository("scram", "describe", "--user", "a", "--format", "json").out)
+    assert shown["users"] == [{"user": "a", "credentials": [{"mechanism": SHA_512, "iterations": 4096}], "error": None}]
+    assert SECRET not in done.said
+
+
+def test_a_user_that_has_none_is_shown_beside_those_that_have(repository: Repository, credentials: Credentials) -> None:
+    credentials.set("a")
+    shown = repository("scram", "describe", "--user", "nobody", "--user", "a")
+    assert shown.code == 1
+    assert f"a     {SHA_512}  4096" in shown.out
+    assert "nobody: Attempt to describe a user credential that does not exist" in shown.out
+
+
+def test_when_some_fail_all_are_shown_and_the_exit_code_is_6(repository: Repository, credentials: Credentials) -> None:
+    credentials.set("a")
+    done = repository("scram", "delete", "--user", "nobody", "--user", "a", "--mechanism", SHA_512)
+    assert done.code == 6
+    assert done.out.splitlines() == [
+        f"nobody  {SHA_512}  refused by the broker: Attempt to delete a user credential that does not exist",
+        f"a       {SHA_512}  deleted",
+        "1 credential deleted, 1 failed.",
+    ]
+
+
+def test_when_all_fail_nothing_was_changed_and_the_exit_code_is_1(
+    repository: Repository, credentials: Credentials
+) -> None:
+    done = repository(
+        *UPSERT, "--user", "a", "--user", "b", "--iterations", "4095", "--password-env", "PW", env={"PW": SECRET}
+    )
+    assert done.code == 1
+    assert done.out.count("refused by the broker: Too few iterations") == 2
+    assert credentials.read() == {}
+    assert repository("scram", "delete", "--user", "a", "--mechanism", SHA_512).err == ""
+
+
+def test_a_password_file_that_all_can_read_is_a_warning(repository: Repository, credentials: Credentials) -> None:
+    repository.write("password", SECRET).chmod(0o644)
+    done = repository(*UPSERT, "--user", "a", "--password-file", "password")
+    assert done.code == 0
+    assert done.err == "Warning: every user of this machine can read password; chmod 600 keeps it to you.\n"
+    assert repository(*UPSERT, "--user", "a", "--password-file", "password", "--quiet").err == ""
+
+
+def test_each_user_can_have_a_password_of_its_own(repository: Repository, credentials: Credentials) -> None:
+    two = ("--user", "a", "--user", "b")
+    env = {"PW_A": SECRET, "PW_B": "other"}
+    assert repository(*UPSERT, *two, "--password-env", "PW_A", "--password-env", "PW_B", env=env).code == 0
+    assert credentials.read().keys() == {"a", "b"}
+    three = repository(*UPSERT, *two, "--user", "c", "--password-env", "PW_A", "--password-env", "PW_B", env=env)
+    usage(three, "--password-env is given 2 times for 3 users; give one for all or one for each")
+
+
+def test_the_password_can_be_piped_in(repository: Repository, credentials: Credentials) -> None:
+    assert repository(*UPSERT, "--user", "a", "--password-file", "-", stdin=f"{SECRET}\n").code == 0
+    assert credentials.read() == {"a": {SHA_512: 4096}}
+
+
+def test_the_password_is_asked_for_twice_and_never_shown(repository: Repository, credentials: Credentials) -> None:
+    answers = [
+        ("Password for a: ", f"{SECRET}\n"),
+        ("The same password for a again: ", f"{SECRET}\n"),
+        ("Password for b: ", "other\n"),
+        ("The same password for b again: ", "other\n"),
+    ]
+    code, screen = talk(*UPSERT, "--user", "a", "--user", "b", cwd=repository.path, answers=answers)
+    assert code == 0, screen
+    assert "2 credentials set." in screen
+    assert SECRET not in screen
+    assert "other" not in screen
+    assert credentials.read().keys() == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "words"),
+    [
+        (("one\n", "two\n"), 64, "the two passwords for a differ; nothing was changed"),
+        (("\n",), 64, "the password for a is empty"),
+        (("\x04",), 64, "no password was given for a; nothing was changed"),
+        (("\x03",), 130, "interrupted"),
+    ],
+    ids=["differ", "empty", "end of file", "Ctrl-C"],
+)
+def test_a_password_that_was_not_given_changes_nothing(
+    repository: Repository, credentials: Credentials, typed: tuple[str, ...], code: int, words: str
+) -> None:
+    prompts = ("Password for a: ", "again: ")
+    ended, screen = talk(*UPSERT, "--user", "a", cwd=repository.path, answers=list(zip(prompts, typed, strict=False)))
+    assert ended == code, screen
+    assert words in screen
+    assert "Traceback" not in screen
+    assert credentials.read() == {}
+
+
+@pytest.mark.parametrize("argument", [("--password", SECRET), (f"--password={SECRET}",), ("--password",)])
+def test_no_password_is_taken_from_the_command_line(offline: Repository, argument: tuple[str, ...]) -> None:
+    refused = offline(*UPSERT, "--user", "a", *argument)
+    usage(refused, "there is no --password", "can be read by every process", "--password-file, --password-env or")
+
+
+def test_without_a_terminal_the_password_must_come_from_somewhere(offline: Repository) -> None:
+    offline.config("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1']}}\n")
+    usage(offline(*UPSERT, "--user", "a"), "no terminal to ask for the password on", "--password-file")
+    usage(offline(*UPSERT, "--user", "a", "--password-env", "NOT_SET"), "NOT_SET", "is not set")
+    usage(offline(*UPSERT, "--user", "a", "--password-env", f"{SECRET}!"), "the name of an environment variable")
+    usage(offline(*UPSERT, "--user", "a", "--password-file", "nowhere"), "nowhere cannot be read")
+    both = ("--password-file", "f", "--password-env", "e")
+    usage(offline(*UPSERT, "--user", "a", *both), "give one of them")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("upsert", "--user", "a"), "Missing option '--mechanism'"),
+        (("upsert", "--mechanism", SHA_512), "Missing option '--user'"),
+        (("delete", "--user", "a", "--mechanism", "PLAIN"), "choose SCRAM-SHA-256 or SCRAM-SHA-512"),
+        (("delete", "--user", "a", "--user", "a", "--mechanism", SHA_512), "given more than once"),
+        (("describe", "--user", ""), "--user has an empty name"),
+        (("describe", "--format", "yaml"), "choose from text, json"),
+        (("describe", "--cluster", "prod"), 'unknown cluster "prod"'),
+        (("describe", "--cluster", "file"), "holds quotas and no SCRAM credentials"),
+        (("upsert", "--user", "a", "--mechanism", SHA_512, "--iterations", "0"), "--iterations"),
+    ],
+)
+def test_wrong_usage_is_told_before_anything_is_asked(
+    offline: Repository, arguments: tuple[str, ...], words: str
+) -> None:
+    offline.config("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1']}, file: {snapshot: lab.json}}\n")
+    usage(offline("scram", *arguments), words)
+
+
+def test_without_the_right_it_is_said_which_one_is_needed(offline: Repository, secured_sandbox: Sandbox) -> None:
+    kafka = secured_sandbox
+    offline.write("client.properties", kafka.client_properties("SASL_PLAINTEXT", user="tenant"))
+    where = ("--bootstrap-server", kafka.bootstrap_servers, "--command-config", "client.properties")
+    shown = offline("scram", "describe", *where)
+    assert (shown.code, shown.out) == (1, "")
+    assert "grant it DESCRIBE on the Cluster resource" in shown.err
+    refused = offline(*UPSERT, "--user", "x", "--password-env", "PW", *where, env={"PW": SECRET})
+    assert refused.code == 1
+    assert "grant it ALTER on the Cluster resource" in refused.out
+    assert "HeapByteBuffer" not in refused.said
+
+
+class TestCheckPrincipals:
+    QUOTAS = (
+        "  - match: {user: [svc-etl, svc-ordres]}\n    values: {producer_byte_rate: 1MiB/s}\n"
+        "  - match: {user: reporting}\n    values: {producer_byte_rate: 1MiB/s}\n"
+        "  - match: {user: 'CN=app,O=Example'}\n    values: {producer_byte_rate: 1MiB/s}\n"
+        "  - match: {user: <default>}\n    values: {producer_byte_rate: 1MiB/s}\n"
+    )
+
+    def test_users_without_credentials_are_warnings(self, repository: Repository, credentials: Credentials) -> None:
+        credentials.set("svc-etl", "svc-orders")
+        repository.quotas(self.QUOTAS)
+        checked = repository("validate", "--check-principals")
+        assert checked.code == 0
+        assert checked.out.splitlines() == [
+            "quotas.d/quotas.yaml:2:5: warning: user svc-ordres has no SCRAM credentials on lab;"
+            " did you mean svc-orders? [unknown-principal]",
+            "quotas.d/quotas.yaml:4:5: warning: user reporting has no SCRAM credentials on lab [unknown-principal]",
+            "Valid: 1 file in quotas.d, 5 entities for lab.",
+        ]
+        found = json.loads(repository("validate", "--check-principals", "--format", "json").out)["problems"]
+        assert [(each["rule"], each["severity"], each["address"], each["location"]["line"]) for each in found] == [
+            ("unknown-principal", "warning", "user=svc-ordres", 2),
+            ("unknown-principal", "warning", "user=reporting", 4),
+        ]
+
+    def test_a_cluster_that_keeps_none_is_a_note(self, repository: Repository, credentials: Credentials) -> None:
+        repository.quotas(self.QUOTAS)
+        checked = repository("validate", "--check-principals", "--cluster", "lab")
+        assert checked.code == 0
+        assert "note: lab keeps no SCRAM credentials, so the users in the files were not checked" in checked.out
+        assert "warning" not in checked.out
+
+    def test_any_cluster_can_be_asked(self, offline: Repository, sandbox: Sandbox, credentials: Credentials) -> None:
+        credentials.set("a")
+        offline.quotas(self.QUOTAS)
+        where = ("--bootstrap-server", sandbox.bootstrap_servers)
+        checked = offline("validate", "--check-principals", *where)
+        assert (checked.code, checked.out.count("[unknown-principal]")) == (0, 3)
+        usage(offline("validate", *where), "--bootstrap-server goes with --check-principals")
+        usage(offline("validate", "--check-principals"), "no cluster to talk to")
+
+    def test_without_it_nobody_is_asked(self, offline: Repository) -> None:
+        offline.config("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1']}}\n")
+        offline.quotas(self.QUOTAS)
+        assert offline("validate").code == 0
+        unreachable = offline("validate", "--check-principals")
+        assert (unreachable.code, unreachable.out) == (1, "")
+        assert "nothing listens at 127.0.0.1:1" in unreachable.err

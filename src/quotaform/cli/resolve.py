@@ -69,9 +69,9 @@ def resolve(
 ) -> int:
     """Say what limits a request, key by key: the value, the entry that it comes from and those it overrides.
 
-    \b
     A user without a client-id means requests with an empty client-id, which no entry with a client-id matches.
     JSON is one document with one line per request, CSV one row per request and key.
+
     \b
     Examples:
       quotaform resolve --name user=svc-orders --name client-id=etl

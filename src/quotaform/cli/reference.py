@@ -121,7 +121,7 @@ def _argument(argument: Any) -> str:
 
 
 def _option(option: Any) -> str:
-    names = ", ".join(option.opts)
+    names = " / ".join(", ".join(each) for each in (option.opts, option.secondary_opts) if each)
     return names if option.is_flag else f"{names} {_metavar(option)}"
 
 
@@ -135,6 +135,8 @@ def _option_help(option: Any) -> str:
     if option.required:
         return f"{text} Required."
     default = option.default
+    if option.secondary_opts:
+        return f"{text} [default: {(option.opts if default else option.secondary_opts)[0]}]"
     is_told = "[default:" in text or default is None or default is False or default == ""
     return text if is_told else f"{text} [default: {getattr(default, 'value', default)}]"
 

@@ -1,0 +1,105 @@
+"""The help of every command: examples that work, and docs/commands.md says the same."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from quotaform.cli.client_quotas import build_parser
+from quotaform.cli.exit_code import ExitCode
+from quotaform.cli.reference import render_reference
+from quotaform.cli.root import build_app
+
+PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
+
+
+def commands(command: Any = None, path: str = "quotaform") -> Iterator[tuple[str, Any]]:
+    """Yield every command and group, by path."""
+    command = command or typer.main.get_command(build_app())
+    yield path, command
+    for name, child in getattr(command, "commands", {}).items():
+        yield from commands(child, f"{path} {name}")
+
+
+COMMANDS = dict(commands())
+LEAVES = {path: command for path, command in COMMANDS.items() if not hasattr(command, "commands")}
+
+
+def examples(command: Any) -> list[str]:
+    """Return the command lines that a help text shows."""
+    _, _, text = (command.help or "").partition("Example")
+    return [line.strip() for line in text.splitlines()[1:] if line.strip()]
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == render_reference(), "docs/commands.md is out of date: run make docs"
+
+
+def test_the_page_does_not_depend_on_where_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = render_reference()
+    for name, value in (("COLUMNS", "40"), ("TERM", "dumb"), ("NO_COLOR", "1"), ("FORCE_COLOR", "1"), ("LANG", "C")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda fallback=None: os.terminal_size((40, 10)))
+    assert render_reference() == expected
+    assert "\x1b" not in expected
+    assert "\b" not in expected
+
+
+def test_the_page_has_every_command_every_option_and_every_exit_code() -> None:
+    page = render_reference()
+    for path, command in LEAVES.items():
+        _, heading, section = page.partition(f"\n## {path}\n")
+        section = section.partition("\n## ")[0]
+        assert heading, path
+        for option in command.params:
+            if option.param_type_name == "option" and not option.hidden:
+                assert f"`{', '.join(option.opts)}" in section, (path, option.name)
+    _, _, script = page.partition("\n## kafka-client-quotas\n")
+    for action in build_parser()._actions:
+        assert "help" in action.dest or f"`{action.option_strings[0]}" in script
+    for code in ExitCode:
+        assert f"| {code} |" in page or f"{code}, " in page or f", {code} |" in page
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_help_text_says_what_it_does_in_a_sentence_and_fits_a_screen(path: str) -> None:
+    command = COMMANDS[path]
+    first = (command.help or "").partition("\n\n")[0]
+    assert first[:1].isupper(), path
+    assert first.endswith("."), path
+    assert len((command.help or "").splitlines()) < 40
+    for option in command.params:
+        assert option.help, f"{path} {option.name}"
+
+
+@pytest.mark.parametrize("path", ["quotaform", *LEAVES])
+def test_every_help_text_has_an_example(path: str) -> None:
+    assert any(path in line for line in examples(COMMANDS[path])), path
+
+
+@pytest.mark.parametrize(
+    "line", [line for command in COMMANDS.values() for line in examples(command)], ids=lambda line: line[10:]
+)
+def test_every_example_is_a_command_line_that_is_understood(line: str) -> None:
+    words = shlex.split(line.partition(" | ")[0], comments=True)
+    path = words.pop(0)
+    while words and f"{path} {words[0]}" in COMMANDS:
+        path = f"{path} {words.pop(0)}"
+    assert path in LEAVES, f"{line}: no such command"
+    # Raises what a user would be told if an option or an argument did not exist or were missing.
+    LEAVES[path].make_context(path, words)
+
+
+def test_the_examples_of_the_script_are_understood() -> None:
+    parser = build_parser()
+    text = (parser.epilog or "").replace("\\\n", " ")
+    lines = [line.strip() for line in text.splitlines() if line.strip().startswith(f"{parser.prog} ")]
+    assert len(lines) >= 3
+    for line in lines:
+        assert parser.parse_args(shlex.split(line)[1:]).operation

@@ -214,6 +214,10 @@ def test_no_password_is_taken_from_the_command_line(offline: Repository, argumen
     usage(refused, "there is no --password", "can be read by every process", "--password-file, --password-env or")
 
 
+def test_a_password_as_an_argument_is_refused_and_not_repeated(offline: Repository) -> None:
+    usage(offline(*UPSERT, "--user", "a", SECRET), "scram upsert has options only", "can be read by every process")
+
+
 def test_without_a_terminal_the_password_must_come_from_somewhere(offline: Repository) -> None:
     offline.config("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1']}}\n")
     usage(offline(*UPSERT, "--user", "a"), "no terminal to ask for the password on", "--password-file")

@@ -41,7 +41,7 @@ MechanismOption: TypeAlias = Annotated[
 ]
 
 _NO_ARGV = (
-    "there is no --password: what stands on a command line can be read by every process of this machine and stays in "
+    "what stands on a command line can be read by every process of this machine and stays in "
     "the shell's history; use --password-file, --password-env or the prompt"
 )
 _RESTART_BUG = (
@@ -51,12 +51,19 @@ _RESTART_BUG = (
 
 
 class _UpsertCommand(TyperCommand):
-    """Says why there is no `--password`, instead of something about options that it does not know."""
+    """Says why there is no `--password`, and does not repeat one that stands where no argument belongs."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if any(argument.partition("=")[0] == "--password" for argument in args) and not ctx.resilient_parsing:
-            raise UsageError(_NO_ARGV)
-        return super().parse_args(ctx, args)
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
+        if any(argument.partition("=")[0] == "--password" for argument in args):
+            raise UsageError(f"there is no --password: {_NO_ARGV}")
+        # Else typer would refuse what is left over, and show it.
+        ctx.allow_extra_args = True
+        left = super().parse_args(ctx, args)
+        if ctx.args:
+            raise UsageError(f"scram upsert has options only. If that was a password: {_NO_ARGV}")
+        return left
 
 
 @app.command("describe", short_help="Show which users have which credentials.")

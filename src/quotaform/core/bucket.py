@@ -20,10 +20,10 @@ from quotaform.model.precedence import Level, Match
 
 _EACH_OTHER: Final = {
     (): "",
-    (USER,): "; each other user has a rate of its own",
-    (CLIENT_ID,): "; each other client-id has a rate of its own",
-    (USER, CLIENT_ID): "; each other pair of user and client-id has a rate of its own",
-    (IP,): "; each other address has a rate of its own",
+    (USER,): "; each other user has its own",
+    (CLIENT_ID,): "; each other client-id has its own",
+    (USER, CLIENT_ID): "; each other pair of user and client-id has its own",
+    (IP,): "; each other address has its own",
 }
 
 
@@ -32,7 +32,7 @@ def shared_by(level: Level, asked: Entity) -> str:
 
     >>> from quotaform.model.precedence import CLIENT_LEVELS
     >>> shared_by(CLIENT_LEVELS[7], Entity(user="alice", client_id="app1"))
-    'all users together that send client-id app1; each other client-id has a rate of its own'
+    'all users together that send client-id app1; each other client-id has its own'
 
     Args:
         level: The level that won.

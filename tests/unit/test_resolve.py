@@ -1,0 +1,268 @@
+"""Resolving on one cluster: who shares a limit, how addresses meet their entries, and what is worth saying."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from quotaform.app.resolve import ResolveRequest, ResolveRun
+from quotaform.cluster.gateway import BrokerConfig
+from quotaform.core.bucket import shared_by
+from quotaform.core.plan import Plan
+from quotaform.core.resolution import Detail, Resolution, Resolver
+from quotaform.errors import ConnectError, StaleError, UsageError
+from quotaform.model.entity import Entity
+from quotaform.model.finding import Finding, Severity
+from quotaform.model.precedence import CLIENT_LEVELS, IP_LEVELS
+from quotaform.model.quotas import Quotas
+from tests.builder import CONNECTION, CONSUMER, HEADER, MUTATION, PRODUCER, REQUEST, plan_of
+from tests.scripted_gateway import NO_CONFIG, ScriptedGateway
+
+ALICE = Entity(user="alice")
+BOTH = Entity(user="alice", client_id="app1")
+LIVE: Quotas = {ALICE: {PRODUCER: 1.0}, Entity(user=None): {PRODUCER: 5.0}}
+
+
+def run(
+    quotas: Quotas,
+    *asked: Entity,
+    plan: Plan | None = None,
+    config: BrokerConfig = NO_CONFIG,
+    is_live: bool = True,
+    detail: Detail | None = None,
+) -> ResolveRun:
+    ips = ["ip" in entity.types for entity in asked]
+    request = ResolveRequest(
+        entities=asked, has_clients=not all(ips), has_ips=any(ips), plan=plan, detail=detail or Detail()
+    )
+    return ResolveRun(request, ScriptedGateway(quotas, config=config, is_live=is_live))
+
+
+def findings(quotas: Quotas, *asked: Entity, **more: Any) -> dict[str, Finding]:
+    found = run(quotas, *asked, **more)
+    assert len(list(found)) == len(asked)
+    return {finding.rule: finding for finding in found.findings()}
+
+
+def values(resolutions: Sequence[Resolution]) -> list[dict[str, float | None]]:
+    return [{row.key: row.resolved.value for row in resolution.keys} for resolution in resolutions]
+
+
+class TestBuckets:
+    @pytest.mark.parametrize(
+        ("level", "text"),
+        [
+            (1, "all requests of alice with client-id app1"),
+            (2, "all requests of alice with client-id app1; each other client-id has its own"),
+            (3, "all client-ids of alice without an entry of their own"),
+            (4, "all requests of alice with client-id app1; each other user has its own"),
+            (5, "all requests of alice with client-id app1; each other pair of user and client-id has its own"),
+            (6, "all client-ids of alice without an entry of their own; each other user has its own"),
+            (7, "all users together that send client-id app1"),
+            (8, "all users together that send client-id app1; each other client-id has its own"),
+        ],
+    )
+    def test_who_shares_the_rate_of_a_level(self, level: int, text: str) -> None:
+        assert shared_by(CLIENT_LEVELS[level - 1], BOTH) == text
+
+    def test_an_address_has_its_rate_alone(self) -> None:
+        assert shared_by(IP_LEVELS[0], Entity(ip="::1")) == "all connections from ::1"
+        assert shared_by(IP_LEVELS[1], Entity(ip="::1")).endswith("; each other address has its own")
+
+    def test_a_name_is_spelled_so_that_it_cannot_forge_a_line(self) -> None:
+        text = shared_by(CLIENT_LEVELS[0], Entity(user="a\nb", client_id="c\x1b[31m"))
+        assert text == r'all requests of "a\nb" with client-id "c\u001b[31m"'
+
+
+class TestKeys:
+    def test_keys_come_in_kafka_s_order_and_unknown_ones_last(self) -> None:
+        quotas = {ALICE: {"zz_rate": 1.0, MUTATION: 2.0, "aa_rate": 3.0}}
+        rows = Resolver(quotas).resolve(ALICE).keys
+        assert [row.key for row in rows] == [PRODUCER, CONSUMER, REQUEST, MUTATION, "aa_rate", "zz_rate"]
+
+    def test_a_key_that_only_the_plan_removes_is_still_there(self) -> None:
+        quotas = {ALICE: {"future_rate": 1.0}}
+        rows = Resolver(quotas, {ALICE: {}}, Detail(keys=("future_rate",))).resolve(ALICE).keys
+        assert [(row.resolved.value, row.before and row.before.value) for row in rows] == [(None, 1.0)]
+
+    def test_a_key_that_nobody_knows_is_refused(self) -> None:
+        with pytest.raises(UsageError, match=r'"producer_rate" is not a quota key.*choose from producer_byte_rate'):
+            run({ALICE: {PRODUCER: 1.0}}, ALICE, detail=Detail(keys=("producer_rate",)))
+
+    def test_a_key_that_only_the_cluster_knows_is_resolved(self) -> None:
+        found = run({ALICE: {"future_rate": 1.0}}, ALICE, detail=Detail(keys=("future_rate",)))
+        assert values(list(found)) == [{"future_rate": 1.0}]
+
+    @pytest.mark.parametrize(("key", "asked"), [(CONNECTION, ALICE), (PRODUCER, Entity(ip="::1"))])
+    def test_a_key_that_cannot_limit_what_is_asked_is_refused(self, key: str, asked: Entity) -> None:
+        with pytest.raises(UsageError, match=f"{key} limits .*, and none is asked for"):
+            run({}, asked, detail=Detail(keys=(key,)))
+
+
+class TestAddresses:
+    @pytest.mark.parametrize("live", ["10.0.0.1", "::ffff:10.0.0.1", "10.1"])
+    @pytest.mark.parametrize("asked", ["10.0.0.1", "::ffff:10.0.0.1", "10.1"])
+    def test_an_address_finds_its_entry_however_that_is_written(self, live: str, asked: str) -> None:
+        quotas = {Entity(ip=live): {CONNECTION: 5.0}, Entity(ip=None): {CONNECTION: 9.0}}
+        assert values([Resolver(quotas).resolve(Entity(ip=asked))]) == [{CONNECTION: 5.0}]
+        found = findings(quotas, Entity(ip=asked)).get("ip-alias")
+        assert (found is None) if live == asked else (found is not None and found.severity is Severity.NOTE)
+
+    def test_localhost_is_the_loopback_address(self) -> None:
+        quotas = {Entity(ip="localhost"): {CONNECTION: 5.0}}
+        assert values([Resolver(quotas).resolve(Entity(ip="127.0.0.1"))]) == [{CONNECTION: 5.0}]
+
+    def test_several_spellings_of_one_address_are_a_warning(self) -> None:
+        quotas = {Entity(ip=name): {CONNECTION: 5.0} for name in ("::1", "0:0::1", "10.0.0.1")}
+        found = findings(quotas, Entity(ip="::1"))["ip-alias"]
+        assert found.severity is Severity.WARNING
+        assert "0:0::1, ::1 are one address" in found.message
+        assert "ip-alias" not in findings(quotas, Entity(ip="10.0.0.1"))
+
+    def test_a_host_name_is_no_address(self) -> None:
+        found = findings({Entity(ip="broker.example"): {CONNECTION: 5.0}}, Entity(ip="broker.example"))
+        assert "connections come from addresses" in found["ip-name"].message
+
+
+class TestEmptyClientIds:
+    def test_only_the_levels_without_a_client_id_apply(self) -> None:
+        quotas = {
+            Entity(user="alice", client_id=None): {PRODUCER: 1.0},
+            Entity(client_id=None): {PRODUCER: 2.0, CONSUMER: 3.0},
+            Entity(user=None): {PRODUCER: 4.0},
+        }
+        for asked in (ALICE, Entity(user="alice", client_id="")):
+            (found,) = values([Resolver(quotas).resolve(asked)])
+            assert (found[PRODUCER], found[CONSUMER]) == (4.0, None)
+
+    @pytest.mark.parametrize(
+        ("entity", "severity"),
+        [
+            (Entity(user="alice", client_id="app1"), Severity.WARNING),
+            (Entity(user="alice", client_id=None), Severity.WARNING),
+            (Entity(user=None, client_id="app1"), Severity.WARNING),
+            (Entity(user=None, client_id=None), Severity.WARNING),
+            (Entity(client_id="app1"), Severity.WARNING),
+            (Entity(client_id=None), Severity.WARNING),
+            (Entity(user="alice"), Severity.NOTE),
+            (Entity(user=None), Severity.NOTE),
+            (Entity(user="bob", client_id="app1"), Severity.NOTE),
+            (Entity(user="bob", client_id=None), Severity.NOTE),
+        ],
+    )
+    def test_it_is_a_warning_when_entries_with_a_client_id_are_passed_over(
+        self, entity: Entity, severity: Severity
+    ) -> None:
+        found = findings({entity: {PRODUCER: 1.0}}, ALICE)["empty-client-id"]
+        assert (found.severity, found.address) == (severity, "user=alice")
+
+    def test_many_of_them_are_one_finding(self) -> None:
+        found = findings({}, *(Entity(user=f"u{number}") for number in range(1200)))["empty-client-id"]
+        assert "(and 1,199 more)" in found.message
+
+    def test_a_request_with_a_client_id_and_one_of_an_address_have_no_such_finding(self) -> None:
+        assert findings({}, BOTH, Entity(ip="::1")) == {}
+
+
+class TestFindings:
+    def test_a_client_id_alone_is_resolved_for_nobody_in_particular(self) -> None:
+        quotas = {ALICE: {PRODUCER: 1.0}, Entity(user=None): {PRODUCER: 2.0}, Entity(client_id="x"): {PRODUCER: 3.0}}
+        assert values([Resolver(quotas).resolve(Entity(client_id="x"))])[0][PRODUCER] == 2.0
+        assert findings(quotas, Entity(client_id="x"))["any-user"].severity is Severity.NOTE
+
+    def test_a_name_that_looks_like_the_default_is_a_warning(self) -> None:
+        assert (
+            "is taken as somebody's name"
+            in findings({}, Entity(user="<default>", client_id="x"))["default-word"].message
+        )
+
+    @pytest.mark.parametrize("key", [PRODUCER, CONSUMER, REQUEST, MUTATION])
+    def test_nan_that_applies_is_a_warning(self, key: str) -> None:
+        found = findings({ALICE: {key: float("nan")}}, BOTH)["nan-value"]
+        assert (found.address, found.key) == ("user=alice", key)
+
+    def test_nan_that_is_overridden_is_none(self) -> None:
+        assert findings({ALICE: {PRODUCER: float("nan")}, BOTH: {PRODUCER: 1.0}}, BOTH) == {}
+
+    @pytest.mark.parametrize(
+        ("value", "words"),
+        [(0.0, "nothing gets through"), (-1.0, "nothing"), (1e-7, "blocks"), (1024.0000005, "whole")],
+    )
+    def test_a_value_that_is_not_what_it_looks_like_is_a_warning(self, value: float, words: str) -> None:
+        assert words in findings({ALICE: {PRODUCER: value}}, BOTH)["odd-value"].message
+
+    @pytest.mark.parametrize("value", [1.0, 2.0**63])
+    def test_a_value_that_files_may_hold_is_none(self, value: float) -> None:
+        assert findings({ALICE: {PRODUCER: value, REQUEST: 1e308}}, BOTH) == {}
+
+    def test_no_limit_by_infinity_is_none(self) -> None:
+        assert findings({ALICE: {REQUEST: float("inf")}}, BOTH) == {}
+
+    def test_shapes_that_only_a_broker_knows_are_noted(self) -> None:
+        quotas: Quotas = {Entity({"group": f"g{number}"}): {"x": 1.0} for number in range(7)}
+        found = findings(quotas, BOTH)["unknown-shape"]
+        assert found.severity is Severity.NOTE
+        assert "group=g0, group=g1, group=g2, group=g3, group=g4 and 2 more" in found.message
+
+
+class TestCallback:
+    def test_a_broker_that_decides_by_itself_is_a_warning(self) -> None:
+        config = BrokerConfig({1: "a.Callback", 2: None, 3: "a.Callback", 4: "b.Callback\n"}, {})
+        found = run({}, BOTH, config=config).findings()
+        assert [(f.rule, f.severity) for f in found] == [("quota-callback", Severity.WARNING)] * 2
+        assert "is a.Callback on broker 1, 3: it decides by itself" in found[0].message
+        assert r'is "b.Callback\n" on broker 4' in found[1].message
+
+    def test_a_broker_that_cannot_be_asked_is_a_note_and_stops_nothing(self) -> None:
+        config = BrokerConfig({1: None}, {number: ConnectError("no connection") for number in range(2, 9)})
+        found = findings({}, BOTH, config=config)
+        assert found.keys() == {"quota-callback-unchecked"}
+        note = found["quota-callback-unchecked"]
+        assert note.severity is Severity.NOTE
+        assert "broker 2, 3, 4, 5, 6 and 2 more" in note.message
+        assert note.message.endswith("could not be checked: no connection")
+
+    @pytest.mark.parametrize(("asked", "is_live"), [(Entity(ip="::1"), True), (BOTH, False)])
+    def test_nobody_is_asked_for_addresses_or_of_a_snapshot(self, asked: Entity, is_live: bool) -> None:
+        gateway = ScriptedGateway({}, is_live=is_live)
+        is_ip = "ip" in asked.types
+        ResolveRun(ResolveRequest(entities=(asked,), has_clients=not is_ip, has_ips=is_ip), gateway)
+        assert gateway.log == ["describe"]
+
+
+class TestPlans:
+    def test_both_sides_are_told(self) -> None:
+        found = run(LIVE, BOTH, plan=plan_of({ALICE: {}}, LIVE))
+        row = next(iter(found)).keys[0]
+        assert (row.resolved.value, row.before and row.before.value) == (5.0, 1.0)
+        assert found.header.plan_id is not None
+        assert found.findings() == []
+
+    def test_a_plan_for_another_cluster_is_refused(self) -> None:
+        plan = plan_of({ALICE: {}}, LIVE)
+        request = ResolveRequest(entities=(BOTH,), has_clients=True, has_ips=False, plan=plan)
+        with pytest.raises(StaleError, match=f"the plan is for cluster {HEADER.cluster_id}"):
+            ResolveRun(request, ScriptedGateway(LIVE, cluster_id="other"))
+
+    def test_a_cluster_that_moved_on_is_resolved_all_the_same_with_a_warning(self) -> None:
+        plan = plan_of({ALICE: {PRODUCER: 2.0}}, LIVE)
+        moved = {**LIVE, ALICE: {PRODUCER: 7.0, CONSUMER: 3.0}}
+        found = run(moved, BOTH, plan=plan)
+        rows = {row.key: row for row in next(iter(found)).keys}
+        assert (rows[PRODUCER].resolved.value, rows[CONSUMER].resolved.value) == (2.0, 3.0)
+        assert {finding.rule for finding in found.findings()} == {"plan-stale"}
+
+    def test_an_applied_plan_changes_nothing(self) -> None:
+        plan = plan_of({ALICE: {PRODUCER: 2.0}}, LIVE)
+        found = run({**LIVE, ALICE: {PRODUCER: 2.0}}, BOTH, plan=plan)
+        row = next(iter(found)).keys[0]
+        assert row.resolved == row.before
+        assert found.findings() == []
+
+    def test_a_blocked_plan_is_resolved_with_a_warning(self) -> None:
+        blocked = Finding(rule="cluster-id", message="no", blocking=True)
+        plan = plan_of({ALICE: {}}, LIVE, findings=[blocked])
+        found = findings(LIVE, BOTH, plan=plan)
+        assert "the plan is blocked (cluster-id)" in found["plan-blocked"].message

@@ -20,7 +20,6 @@ from quotaform.cli.option import (
 )
 
 if TYPE_CHECKING:
-    from quotaform.model.filter import EntityFilter
     from quotaform.model.quotas import Quotas
 
 FORMATS = ("text", "json", "yaml", "csv")
@@ -107,7 +106,7 @@ def describe(
             quota_types=keys,
         )
     else:
-        text = _render(found, format_name, entity_filter, console)
+        text = _render(found, format_name, bool(keys or entity_filter.components), console)
     if format_name == "yaml" and keys:
         console.warn(
             "Some keys are left out: a file with these entries would remove them, as it declares entities whole."
@@ -124,10 +123,12 @@ def _warn_of_unknown(console: Console, keys: tuple[str, ...]) -> None:
         if key not in QUOTA_KEYS:
             from quotaform.desired.structure import did_you_mean
 
-            console.warn(f"The quota key {quote(key)} is not known to this version{did_you_mean(key, QUOTA_KEYS)}.")
+            console.warn(
+                f"The quota key {quote(key)} is not known to this version{did_you_mean(key, QUOTA_KEYS) or '.'}"
+            )
 
 
-def _render(found: Quotas, format_name: str, entity_filter: EntityFilter, console: Console) -> str:
+def _render(found: Quotas, format_name: str, is_filtered: bool, console: Console) -> str:
     if format_name == "csv":
         from quotaform.views.describe_csv import render_quotas_csv
 
@@ -142,4 +143,4 @@ def _render(found: Quotas, format_name: str, entity_filter: EntityFilter, consol
         return text
     from quotaform.views.describe_text import render_quotas_text
 
-    return render_quotas_text(found, entity_filter, console.style())
+    return render_quotas_text(found, console.style(), is_filtered=is_filtered)

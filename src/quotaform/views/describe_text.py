@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from quotaform.model.entity import spell_name
-from quotaform.model.filter import EVERYTHING, EntityFilter
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Quotas
 from quotaform.model.units import render_value
 from quotaform.views.style import PLAIN, Style, counted
 
 
-def render_quotas_text(quotas: Quotas, entity_filter: EntityFilter = EVERYTHING, style: Style = PLAIN) -> str:
+def render_quotas_text(quotas: Quotas, style: Style = PLAIN, *, is_filtered: bool = False) -> str:
     """Return quotas, sorted by address.
 
     Args:
-        quotas: What a filter selected.
-        entity_filter: The filter, for when it selected nothing.
+        quotas: What was selected.
         style: Colours.
+        is_filtered: Whether there may be more than these.
     """
-    return "".join(f"{line}\n" for line in _lines(quotas, entity_filter, style))
+    return "".join(f"{line}\n" for line in _lines(quotas, style, is_filtered))
 
 
-def _lines(quotas: Quotas, entity_filter: EntityFilter, style: Style) -> Iterator[str]:
+def _lines(quotas: Quotas, style: Style, is_filtered: bool) -> Iterator[str]:
     if not quotas:
-        yield "There are no quotas." if entity_filter == EVERYTHING else "No entity matches."
+        yield "No entity matches." if is_filtered else "There are no quotas."
         return
     for address, values in sorted((entity.address, values) for entity, values in quotas.items()):
         yield style.paint(address, "bold")

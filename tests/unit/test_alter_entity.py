@@ -1,0 +1,165 @@
+"""Altering one entity on a cluster that refuses, forgets, is slow or goes away."""
+
+from __future__ import annotations
+
+import pytest
+
+from quotaform.admin import QuotaAdmin
+from quotaform.app import alter, repository
+from quotaform.app.alter import Ops, alter_entity, read_ops, require_pinned
+from quotaform.cli import client_quotas
+from quotaform.cli.main import run
+from quotaform.errors import BlockedError, ClusterError, InvalidRequestError, PartialError, UsageError
+from quotaform.model.entity import Entity
+from quotaform.views.alter_text import render_altered
+from tests.builder import CONSUMER, PRODUCER
+from tests.scripted_gateway import ANSWER_LOST, NEVER_SHOWN, NO_CONNECTION, REQUEST_LOST, Answer, Clock, ScriptedGateway
+
+ALICE = Entity(user="alice")
+OPS: Ops = {PRODUCER: 2.0, CONSUMER: None}
+BEFORE = {ALICE: {PRODUCER: 1.0, CONSUMER: 1.0}, Entity(user="bob"): {PRODUCER: 7.0}}
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(alter, "time", clock)
+    return clock
+
+
+def test_the_fresh_state_comes_back(clock: Clock) -> None:
+    gateway = ScriptedGateway(BEFORE)
+    done = alter_entity(QuotaAdmin(gateway), ALICE, OPS)
+    assert (done.before, done.after, done.is_late) == (BEFORE[ALICE], {PRODUCER: 2.0}, False)
+    assert gateway.log == ["describe", "alter", "describe"]
+    assert clock.pauses == []
+
+
+def test_a_change_that_shows_late_is_waited_for(clock: Clock) -> None:
+    gateway = ScriptedGateway(BEFORE, reads=[None, BEFORE, ClusterError("gone"), BEFORE])
+    assert alter_entity(QuotaAdmin(gateway), ALICE, OPS).after == {PRODUCER: 2.0}
+    assert len(clock.pauses) == 3
+    assert clock.pauses == sorted(clock.pauses)
+
+
+def test_a_change_that_does_not_show_is_told_after_30_seconds(clock: Clock) -> None:
+    gateway = ScriptedGateway(BEFORE, writes=[NEVER_SHOWN])
+    with pytest.raises(PartialError) as caught:
+        alter_entity(QuotaAdmin(gateway), ALICE, OPS)
+    assert str(caught.value) == (
+        "the broker accepted the change of user=alice, and after 30 s the cluster still shows 1 B/s for "
+        '"producer_byte_rate"; the change may show later, or somebody else changed it too: describe it again'
+    )
+    assert caught.value.exit_code == 6
+    assert 30 <= sum(clock.pauses) < 31
+    assert len(gateway.sent) == 1, "it is never sent again"
+
+
+def test_a_removal_that_does_not_show_is_told_as_well(clock: Clock) -> None:
+    with pytest.raises(PartialError, match=r'after 30 s the cluster still shows 7 B/s for "producer_byte_rate"'):
+        alter_entity(QuotaAdmin(ScriptedGateway(BEFORE, writes=[NEVER_SHOWN])), Entity(user="bob"), {PRODUCER: None})
+    with pytest.raises(PartialError, match=r'shows no value for "producer_byte_rate"'):
+        alter_entity(QuotaAdmin(ScriptedGateway({}, writes=[NEVER_SHOWN])), ALICE, OPS)
+
+
+def test_a_cluster_that_cannot_be_read_back_is_no_success(clock: Clock) -> None:
+    gateway = ScriptedGateway(BEFORE, reads=[None, *[ClusterError("the broker is gone")] * 200])
+    with pytest.raises(PartialError, match="it could not be read back: the broker is gone"):
+        alter_entity(QuotaAdmin(gateway), ALICE, OPS)
+
+
+def test_an_answer_that_is_lost_is_found_out_by_reading(clock: Clock) -> None:
+    gateway = ScriptedGateway(BEFORE, writes=[ANSWER_LOST])
+    done = alter_entity(QuotaAdmin(gateway), ALICE, OPS)
+    assert (done.after, done.is_late) == ({PRODUCER: 2.0}, True)
+    assert len(gateway.sent) == 1
+
+
+def test_a_request_that_is_lost_has_an_unknown_outcome(clock: Clock) -> None:
+    gateway = ScriptedGateway(BEFORE, writes=[REQUEST_LOST])
+    with pytest.raises(
+        PartialError, match=r"^it is not known whether user=alice was changed \(scripted: unknown\), and"
+    ):
+        alter_entity(QuotaAdmin(gateway), ALICE, OPS)
+    assert len(gateway.sent) == 1
+
+
+def test_a_refusal_is_in_the_brokers_words_and_nothing_is_read_back(clock: Clock) -> None:
+    gateway = ScriptedGateway(BEFORE, writes=[Answer(refused={ALICE: (42, "no\nway")})])
+    with pytest.raises(InvalidRequestError, match=r'^user=alice: "no\\nway"; nothing was changed$'):
+        alter_entity(QuotaAdmin(gateway), ALICE, OPS)
+    assert gateway.log == ["describe", "alter"]
+
+
+def test_without_a_connection_nothing_is_changed(clock: Clock) -> None:
+    with pytest.raises(ClusterError, match="no connection"):
+        alter_entity(QuotaAdmin(ScriptedGateway(BEFORE, writes=[NO_CONNECTION])), ALICE, OPS)
+
+
+def test_a_validation_never_writes(clock: Clock) -> None:
+    gateway = ScriptedGateway(BEFORE)
+    done = alter_entity(QuotaAdmin(gateway), ALICE, OPS, validate_only=True)
+    assert (done.after, done.is_validation) == ({PRODUCER: 2.0}, True)
+    assert gateway.sent == []
+    assert gateway.quotas == BEFORE
+    lost = ScriptedGateway(BEFORE, validates=[ANSWER_LOST])
+    with pytest.raises(ClusterError, match="nothing was changed"):
+        alter_entity(QuotaAdmin(lost), ALICE, OPS, validate_only=True)
+
+
+def test_a_key_that_this_version_does_not_know_is_the_brokers_to_judge(clock: Clock) -> None:
+    entity = Entity({"group": "g"})
+    ops = read_ops(entity, ["future_rate=1e3", "producer_byte_rate=1KiB/s"], [])
+    assert ops == {"future_rate": 1000.0, PRODUCER: 1024.0}
+    done = alter_entity(QuotaAdmin(ScriptedGateway({})), entity, ops)
+    assert "  future_rate               1000   (was not set)\n" in render_altered(done)
+
+
+@pytest.mark.parametrize("text", ["future_rate=", "future_rate=NaN", "future_rate=1e999", "future_rate=unlimited"])
+def test_an_unknown_key_takes_a_plain_number_alone(text: str) -> None:
+    with pytest.raises(UsageError, match=r"is not a finite decimal number; .* is not known to this version"):
+        read_ops(ALICE, [text], [])
+
+
+def test_no_name_forges_a_line() -> None:
+    entity = Entity(user="x\n::error")
+    gateway = ScriptedGateway({entity: {"odd\nkey": 1.0, PRODUCER: 1.0}})
+    done = alter_entity(QuotaAdmin(gateway), entity, {"odd\nkey": None})
+    assert "\n::" not in render_altered(done)
+    assert '  "odd\\nkey" is removed   (was 1)\n' in render_altered(done)
+
+
+def test_a_pin_that_fits_is_no_trouble() -> None:
+    require_pinned("lab", None, "x")
+    require_pinned("lab", "x", "x")
+    with pytest.raises(BlockedError, match="cluster lab is pinned to id y, and the live id is x"):
+        require_pinned("lab", "y", "x")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"), [([], "It is not known whether user=alice was changed"), (["--validate-only"], "")]
+)
+def test_an_interrupt_says_that_the_outcome_is_unknown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: list[str], told: str
+) -> None:
+    interrupted = [Answer(raises=KeyboardInterrupt())]
+    gateway = ScriptedGateway(BEFORE, writes=interrupted, validates=interrupted)
+    monkeypatch.setattr(repository, "open_gateway", lambda cluster: gateway)
+    words = ["alter", "--bootstrap-server", "lab:9092", "--name", "user=alice", "--add", f"{PRODUCER}=2", *options]
+    assert run(words) == 130
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(told)
+    assert gateway.log[-1] == "close"
+
+
+def test_an_interrupt_of_the_script_says_so_as_well(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    admin = QuotaAdmin(ScriptedGateway(BEFORE, writes=[Answer(raises=KeyboardInterrupt())]))
+    monkeypatch.setattr(QuotaAdmin, "connect", lambda *_, **__: admin)
+    words = ["--bootstrap-server", "lab:9092", "--alter", "--names=user=alice", f"--add={PRODUCER}=2"]
+    assert client_quotas.run(words) == 130
+    assert capsys.readouterr().err == (
+        "kafka-client-quotas: interrupted; the quotas may or may not have been altered\n"
+    )

@@ -1,0 +1,60 @@
+"""The comma-separated lists of `kafka-client-quotas`."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quotaform.cli.client_quotas_list import read_ops, read_parts, read_properties
+from quotaform.errors import UsageError
+from quotaform.model.entity import Entity
+from quotaform.model.quotas import same_value
+from quotaform.model.sanitizer import sanitized_entity
+from quotaform.views.client_quotas_text import render_described
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+ENTITIES = st.dictionaries(st.one_of(st.sampled_from(["user", "client-id", "ip"]), NAMES), NAMES, min_size=1)
+VALUES = st.dictionaries(NAMES, st.floats(allow_nan=False, allow_infinity=False), min_size=1)
+
+
+@given(ENTITIES)
+def test_any_printed_entity_is_read_as_itself(names: dict[str, str]) -> None:
+    printed = sanitized_entity(Entity(names))
+    assert read_parts([printed.strip("{}").replace(", ", ",")], []) == names
+    assert printed.isprintable()
+
+
+@given(VALUES)
+def test_any_printed_values_are_read_as_themselves_bit_for_bit(values: dict[str, float]) -> None:
+    line = render_described({Entity(user="u"): values})
+    found = read_ops([",".join(line.split()[1:])], [])
+    assert found.keys() == values.keys()
+    assert all(same_value(found[key], value) for key, value in values.items())
+
+
+def test_an_equals_sign_belongs_to_the_name() -> None:
+    assert read_parts(["user=CN=a,client-id=b=c="], []) == {"user": "CN=a", "client-id": "b=c="}
+
+
+@pytest.mark.parametrize(
+    ("lists", "properties"),
+    [
+        ([], {}),
+        (["a=1,b=2"], {"a": "1", "b": "2"}),
+        (["a=1", "b=2"], {"a": "1", "b": "2"}),
+        (["bootstrap.servers=h1:1,h2:2,a=b"], {"bootstrap.servers": "h1:1,h2:2", "a": "b"}),
+        (["sasl.jaas.config=X required username=\"a\" password=\"p,q\";"],
+         {"sasl.jaas.config": "X required username=\"a\" password=\"p,q\";"}),
+        (["a=,b= 1 "], {"a": "", "b": " 1 "}),
+    ],
+)  # fmt: skip
+def test_properties_keep_commas_that_begin_no_pair(lists: list[str], properties: dict[str, str]) -> None:
+    assert read_properties(lists) == properties
+
+
+@pytest.mark.parametrize("lists", [["x"], ["a=1,a=2"], ["a=1", "a=2"], ["=hunter2"]])
+def test_properties_that_are_no_pairs_are_refused_without_their_values(lists: list[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_properties(lists)
+    assert "hunter2" not in str(caught.value)

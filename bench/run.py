@@ -25,6 +25,7 @@ from quotaform.sandbox import Sandbox
 
 HERE = Path(__file__).parent
 QUOTAFORM = str(Path(sys.executable).with_name("quotaform"))
+CLIENT_QUOTAS = str(Path(sys.executable).with_name("kafka-client-quotas"))
 PYTHON = sys.executable
 LARGE = 10
 
@@ -248,6 +249,38 @@ def start_up(bench: Bench) -> Iterator[Row]:
         )
 
 
+def direct(bench: Bench) -> Iterator[Row]:
+    """Measure `kafka-client-quotas` beside Kafka's own script, both reading all users of a small cluster."""
+    _tell("Direct commands")
+    bench.generate("small", 50)
+    with Sandbox() as kafka:
+        bench.cluster("direct", kafka)
+        bench.load("small", "direct")
+        where = ("--bootstrap-server", kafka.bootstrap_servers, "--describe")
+        # As bin/kafka-configs.sh and bin/kafka-run-class.sh of Apache Kafka 4 start it.
+        java = (
+            *(str(kafka.java), "-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
+            *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true"),
+            *(f"-Dlog4j2.configurationFile={kafka.data_dir / 'log4j2.properties'}", "-cp", kafka.classpath),
+        )
+        configs = (*java, "kafka.admin.ConfigCommand", *where, "--entity-type", "users")
+        measured = bench.measure(
+            [
+                Work(name="kafka-configs", command=configs, expect="Quota configs for user-principal"),
+                Work(name="ours", command=(CLIENT_QUOTAS, *where), expect="{user="),
+            ]
+        )
+    found = measured["ours"]
+    yield Row(
+        work="kafka-client-quotas --describe, 50 entities",
+        wall=found.wall,
+        peak=found.peak,
+        against="kafka-configs --describe",
+        floor=measured["kafka-configs"].wall,
+        goal=0.25,
+    )
+
+
 def plans(bench: Bench, entities: int) -> Iterator[Row]:
     """Measure plans of few and many changes; one broker holds everything, the other nothing."""
     _tell(f"Plans of {entities:,} entities")
@@ -367,7 +400,7 @@ def main() -> None:
     parser.add_argument("--entities", type=int, default=10_000, help="how many (default: 10000)")
     parser.add_argument("--large", action="store_true", help=f"also {LARGE} times as many (minutes, some GB of memory)")
     parser.add_argument("--repetitions", type=int, default=5, help="rounds that count (default: 5)")
-    parser.add_argument("--only", choices=("start", "plan", "apply"), help="only these rows")
+    parser.add_argument("--only", choices=("start", "plan", "apply", "direct"), help="only these rows")
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write the rows as JSON")
     options = parser.parse_args()
     rows: list[Row] = []
@@ -377,6 +410,8 @@ def main() -> None:
         writes = min(options.repetitions, 3)
         if options.only in (None, "start"):
             rows += start_up(bench)
+        if options.only in (None, "direct"):
+            rows += direct(bench)
         if options.only in (None, "plan"):
             rows += plans(bench, options.entities)
             if options.large:

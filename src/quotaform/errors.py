@@ -5,9 +5,11 @@
     * InvalidFilesError          files do not say something that can be used (exit 3)
     * PlanFileError              a plan file is unreadable or of an unknown format (exit 3)
     * BlockedError               refused before anything was written (exit 4)
+        * PlanBlockedError       findings of a plan block it
         * RefusedError           the broker's dry run refused entities
         * NotApprovedError       nobody said yes
     * StaleError                 plan, plan id or cluster no longer match (exit 5)
+        * StaleEntitiesError     the cluster no longer holds what the plan says of entities
     * PartialError               something was written and not all of it holds (exit 6)
     * ClusterError               a cluster could not be read or changed (exit 1)
         * ConnectError           no usable connection
@@ -31,6 +33,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from quotaform.model.alteration import AlterRow
+    from quotaform.model.entity import Entity
     from quotaform.model.finding import Finding
 
 
@@ -71,8 +75,29 @@ class BlockedError(QuotaformError):
     exit_code = 4
 
 
+class PlanBlockedError(BlockedError):
+    """Findings of a plan block it; they are in `findings`."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        self.findings = tuple(findings)
+        reasons = "; ".join(f"{finding.rule}: {finding.message}" for finding in self.findings)
+        super().__init__(f"the plan is blocked and nothing was written. {reasons}")
+
+
 class RefusedError(BlockedError):
-    """The broker's validate-only answer refused entities; nothing was written."""
+    """The broker's validate-only answer refused entities; nothing was written. Their rows are in `rows`."""
+
+    shown = 20
+
+    def __init__(self, rows: Sequence[AlterRow], total: int) -> None:
+        self.rows = tuple(rows)
+        lines = [f"  {row.entity.address}: {row.reason}" for row in self.rows[: self.shown]]
+        if len(self.rows) > self.shown:
+            lines.append(f"  ... and {len(self.rows) - self.shown} more")
+        super().__init__(
+            f"the broker would refuse {len(self.rows)} of {total} entities, so nothing was written:\n"
+            + "\n".join(lines)
+        )
 
 
 class NotApprovedError(BlockedError):
@@ -83,6 +108,21 @@ class StaleError(QuotaformError):
     """A plan, a plan id or a cluster is no longer what it was; nothing was written."""
 
     exit_code = 5
+
+
+class StaleEntitiesError(StaleError):
+    """The cluster no longer holds what a plan says of some entities, which are in `entities`."""
+
+    shown = 5
+
+    def __init__(self, entities: Sequence[Entity]) -> None:
+        self.entities = tuple(entities)
+        names = ", ".join(entity.address for entity in self.entities[: self.shown])
+        more = f" and {len(self.entities) - self.shown} more" if len(self.entities) > self.shown else ""
+        super().__init__(
+            f"the cluster changed after the plan was made and no longer holds what the plan says of {names}{more}; "
+            "nothing was written: make a new plan"
+        )
 
 
 class PartialError(QuotaformError):

@@ -6,11 +6,18 @@ Two digests guard it: `plan_id` covers what the plan would do and to which clust
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from json import JSONDecodeError, dumps, loads
+from collections.abc import Mapping
+from json import JSONDecodeError, loads
 from typing import Any, Final
 
-from quotaform.core.document import digest, finding_document, json_number, location_document, values_document
+from quotaform.core.document import (
+    digest,
+    finding_document,
+    json_number,
+    location_document,
+    render_document,
+    values_document,
+)
 from quotaform.core.effects import Effect
 from quotaform.core.plan import Change, EntityChange, Plan, PlanHeader, PlanSource, Unmanaged
 from quotaform.core.resolve import Effective
@@ -18,6 +25,7 @@ from quotaform.errors import PlanFileError, StaleError
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
+from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Values
 from quotaform.model.units import render_value
@@ -31,21 +39,7 @@ def dump_plan(plan: Plan) -> str:
     """Return the plan file: a header, then one line per entity, so that it can be compared line by line."""
     document = plan_document(plan)
     document["digest"] = digest(document)
-    return "".join(_lines(document))
-
-
-def _lines(document: Mapping[str, Any]) -> Iterator[str]:
-    yield "{\n"
-    last = len(document) - 1
-    for number, (name, value) in enumerate(document.items()):
-        comma = "," if number < last else ""
-        if name in _LISTS and value:
-            yield f'  "{name}": [\n    '
-            yield ",\n    ".join([dumps(item) for item in value])
-            yield f"\n  ]{comma}\n"
-        else:
-            yield f'  "{name}": {dumps(value)}{comma}\n'
-    yield "}\n"
+    return render_document(document, _LISTS)
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -189,6 +183,7 @@ def _plan(document: Mapping[str, Any]) -> Plan:
         ),
         changes=tuple(map(_entity_change, document["changes"])),
         unchanged=int(document["summary"]["no_op"]),
+        in_scope=int(document["summary"]["in_scope"]),
         unmanaged=tuple(
             Unmanaged(Entity(item["entity"]), _values(item["values"]), item["in_scope"])
             for item in document["unmanaged"]
@@ -231,7 +226,10 @@ def _values(values: Mapping[str, float | str] | None) -> Values:
 
 def _effective(item: Mapping[str, Any]) -> Effective:
     entity = item["entity"]
-    return Effective(_number(item["value"]), None if entity is None else Entity(entity))
+    if entity is None:
+        return Effective(_number(item["value"]))
+    source = Entity(entity)
+    return Effective(_number(item["value"]), source, level_of(source))
 
 
 def _location(item: Mapping[str, Any] | None) -> Location | None:

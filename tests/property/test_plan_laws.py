@@ -78,7 +78,7 @@ def test_a_plan_file_reads_back_as_the_plan(files: Desired, actual: Quotas) -> N
     plan = plan_of(files, actual)
     text = dump_plan(plan)
     again = load_plan(text, "plan.json")
-    assert again.rows == plan.rows
+    assert again == plan
     assert again.plan_id == plan.plan_id
     assert dump_plan(again) == text
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import combinations
 
 import pytest
 
 from quotaform import errors
 from quotaform.cli.exit_code import ExitCode, decide
+from quotaform.core.plan import Action
+from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.errors import QuotaformError
-
-PRECEDENCE = (64, 1, 3, 4, 2, 0)
-"""As the contract says it; what was written or interrupted comes before all of them."""
+from quotaform.model.entity import Entity
+from tests.builder import PRODUCER, plan_of
 
 
 def error_classes(base: type[QuotaformError] = QuotaformError) -> Iterator[type[QuotaformError]]:
@@ -22,25 +22,49 @@ def error_classes(base: type[QuotaformError] = QuotaformError) -> Iterator[type[
         yield from error_classes(each)
 
 
-@pytest.mark.parametrize(("stronger", "weaker"), list(combinations((143, 130, 6, 5, *PRECEDENCE), 2)))
-def test_the_code_that_matters_more_wins(stronger: int, weaker: int) -> None:
-    codes = [ExitCode(weaker), ExitCode(stronger), ExitCode(weaker)]
-    assert decide(codes) == stronger
-    assert decide(reversed(codes)) == stronger
+def receipt(*results: Result, interrupted_by: str | None = None) -> Receipt:
+    entity = Entity(user="a")
+    return Receipt(
+        plan=plan_of({entity: {PRODUCER: 1.0}}, {}),
+        results=tuple(EntityResult(entity, Action.CREATE, result) for result in results),
+        applied_by="me",
+        started_at="",
+        finished_at="",
+        interrupted_by=interrupted_by,
+    )
 
 
-@pytest.mark.parametrize("code", ExitCode)
-def test_one_code_is_itself(code: ExitCode) -> None:
-    assert decide([code]) is code
-    assert decide([ExitCode.DONE, code]) is code
+@pytest.mark.parametrize(
+    ("facts", "code"),
+    [
+        ({}, 0),
+        ({"differs": True}, 2),
+        ({"differs": True, "is_blocked": True}, 4),
+        ({"is_blocked": True, "is_invalid": True}, 3),
+        ({"is_invalid": True, "is_unknown": True, "differs": True}, 1),
+    ],
+)
+def test_the_code_that_matters_more_wins(facts: dict[str, bool], code: int) -> None:
+    assert decide(**facts) == code
 
 
-def test_nothing_at_all_is_success() -> None:
-    assert decide([]) is ExitCode.DONE
-
-
-def test_plain_numbers_are_as_good() -> None:
-    assert decide([0, 2]) is ExitCode.DIFFERENCES  # type: ignore[list-item]
+@pytest.mark.parametrize(
+    ("results", "interrupted_by", "code"),
+    [
+        ([], None, 0),
+        ([Result.APPLIED, Result.ALREADY_APPLIED], None, 0),
+        ([Result.APPLIED, Result.REFUSED], None, 6),
+        ([Result.UNKNOWN], None, 6),
+        ([Result.UNCONFIRMED], None, 6),
+        ([Result.REFUSED, Result.NOT_ATTEMPTED], None, 1),
+        ([Result.APPLIED, Result.NOT_ATTEMPTED], "SIGINT", 130),
+        ([Result.APPLIED, Result.NOT_ATTEMPTED], "SIGTERM", 143),
+        ([Result.APPLIED, Result.NOT_ATTEMPTED], "SIGHUP", 143),
+        ([Result.APPLIED, Result.NOT_ATTEMPTED], "an internal error", 6),
+    ],
+)
+def test_a_receipt_has_a_code(results: list[Result], interrupted_by: str | None, code: int) -> None:
+    assert decide(receipt=receipt(*results, interrupted_by=interrupted_by)) == code
 
 
 @pytest.mark.parametrize("error", list(error_classes()), ids=lambda error: error.__name__)

@@ -20,11 +20,10 @@ from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.freshness import check_fresh, require_cluster, require_fresh
 from quotaform.core.plan import Action, EntityChange, Plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
-from quotaform.errors import BlockedError, ClusterError, PlanFileError, RefusedError, StaleError
+from quotaform.errors import BlockedError, ClusterError, PlanBlockedError, PlanFileError, RefusedError, StaleError
 from quotaform.model.alteration import AlterRow, Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_values
-from quotaform.model.text import inert
 from quotaform.planfile import load_plan
 
 _FIRST_PAUSE = 0.005
@@ -43,11 +42,19 @@ _RESULTS = {
 }
 
 
-def apply_plan(plan: Plan, gateway: Gateway, progress: Progress = no_progress) -> Receipt:
+def apply_plan(
+    plan: Plan, gateway: Gateway, progress: Progress = no_progress, *, pinned_id: str | None = None
+) -> Receipt:
     """Apply a plan and say what became of every entity.
 
     Until the first change is sent, whatever is wrong raises and nothing was written. From then on this
-    returns a receipt, also when the connection is lost or the user interrupts.
+    returns a receipt, whatever happens: a lost connection, an interrupt, a mistake of our own.
+
+    Args:
+        plan: What to apply.
+        gateway: To which cluster.
+        progress: Told what is being done.
+        pinned_id: The id that quotaform.yaml pins the cluster to, if it does.
 
     Raises:
         BlockedError: Something in the plan blocks it.
@@ -57,6 +64,7 @@ def apply_plan(plan: Plan, gateway: Gateway, progress: Progress = no_progress) -
     """
     require_applyable(plan)
     started_at = timestamp()
+    require_pinned(pinned_id, gateway.cluster_id())
     require_cluster(plan, gateway.cluster_id())
     progress("Reading quotas", 0, 0)
     pending, applied = _read_fresh(plan.changes, gateway)
@@ -67,7 +75,10 @@ def apply_plan(plan: Plan, gateway: Gateway, progress: Progress = no_progress) -
         run.apply(sorted(pending, key=lambda change: change.action is Action.DELETE))
     except KeyboardInterrupt as interrupt:
         interrupted_by = getattr(interrupt, "signal_name", "SIGINT")
-        run.look_once(plan.changes)
+        run.look_once(pending)
+    except Exception as error:
+        interrupted_by = f"an internal error ({type(error).__name__}: {error}), which please report"
+        run.look_once(pending)
     return Receipt(
         plan=plan,
         results=tuple(run.result_of(change) for change in plan.changes),
@@ -116,12 +127,24 @@ def require_applyable(plan: Plan) -> None:
     """Make sure that nothing blocks a plan.
 
     Raises:
-        BlockedError: Something does; the message says what.
+        PlanBlockedError: Something does.
     """
     blocking = [finding for finding in plan.findings if finding.blocking]
     if blocking:
-        reasons = "; ".join(f"{finding.rule}: {finding.message}" for finding in blocking)
-        raise BlockedError(f"the plan is blocked and nothing was written. {reasons}")
+        raise PlanBlockedError(blocking)
+
+
+def require_pinned(pinned: str | None, cluster_id: str) -> None:
+    """Make sure that a cluster is the one that quotaform.yaml pins.
+
+    Raises:
+        BlockedError: It has another id.
+    """
+    if pinned and pinned != cluster_id:
+        raise BlockedError(
+            f"quotaform.yaml pins the cluster to id {pinned}, and the live id is {cluster_id}; nothing was written: "
+            "check the bootstrap servers, or correct cluster_id"
+        )
 
 
 def _who() -> str:
@@ -167,16 +190,11 @@ def _require_accepted(changes: tuple[EntityChange, ...], gateway: Gateway, progr
         codes = {row.code for row in refused}
         if codes == {31}:
             result.raise_for_errors()
-        lines = [f"  {row.entity.address}: {inert(row.message) or f'broker error code {row.code}'}" for row in refused]
-        raise RefusedError(
-            f"the broker would refuse {len(refused)} of {len(changes)} entities, so nothing was written:\n"
-            + "\n".join(lines)
-        )
+        raise RefusedError(refused, len(changes))
     unanswered = [row for row in result if row.outcome is not Outcome.OK]
     if unanswered:
         raise ClusterError(
-            f"the broker did not answer the dry run of {len(unanswered)} entities "
-            f"({inert(unanswered[0].message)}); "
+            f"the broker did not answer the dry run of {len(unanswered)} entities ({unanswered[0].reason}); "
             "nothing was written: try again"
         )
 
@@ -208,8 +226,11 @@ class _Run:
                 return
 
     def look_once(self, changes: Iterable[EntityChange]) -> None:
-        """Find out what holds of all that was sent, by one read; a second interrupt ends that too."""
-        waiting = {change.entity: change for change in changes if self._is_awaited(change)}
+        """Find out what holds, by one read; a second interrupt ends that too.
+
+        Everything is looked at: an interrupt may have come between an answer and our taking note of it.
+        """
+        waiting = {change.entity: change for change in changes if not self.result_of(change).result.holds}
         with suppress(KeyboardInterrupt):
             actual = self._describe(waiting, _LAST_LOOK_SECONDS) if waiting else None
             if actual is not None:
@@ -229,9 +250,13 @@ class _Run:
         is_certain = True
         try:
             for rows in self._gateway.alter_chunks([change.alteration() for change in changes]):
-                for row in rows:
-                    if row.outcome is not Outcome.NOT_SENT or self._results[row.entity][0] is not Result.UNKNOWN:
-                        self._results[row.entity] = (_RESULTS[row.outcome], row.message)
+                self._results.update(
+                    {
+                        row.entity: (_RESULTS[row.outcome], row.message)
+                        for row in rows
+                        if row.outcome is not Outcome.NOT_SENT or self._results[row.entity][0] is not Result.UNKNOWN
+                    }
+                )
                 is_certain = is_certain and not any(_is_uncertain(row) for row in rows)
                 done += len(rows)
                 self._progress("Applying", done, total)
@@ -281,7 +306,7 @@ class _Run:
             return self._gateway.describe(timeout=timeout)
         except ClusterError as error:
             for entity in waiting:
-                result, said = self._results[entity]
+                result, said = self._results.get(entity, (Result.NOT_ATTEMPTED, ""))
                 self._results[entity] = (result, said or f"it could not be read back: {error}")
             return None
 

@@ -8,14 +8,17 @@ from pathlib import Path
 from quotaform.core.plan import PlanSource
 
 
-def read_source(directory: Path) -> PlanSource:
-    """Return the directory, its git commit and whether it differs from it; no commit outside a repository."""
+def read_source(directory: Path, config_path: Path) -> PlanSource:
+    """Return the directory, its git commit and whether it or quotaform.yaml differs from it.
+
+    There is no commit outside a git repository.
+    """
     name = directory.as_posix()
     root = directory if directory.is_dir() else directory.parent
     commit = _git(root, "rev-parse", "--verify", "--quiet", "HEAD")
     if commit is None:
         return PlanSource(directory=name)
-    status = _git(root, "status", "--porcelain", "--", ".")
+    status = _git(root, "status", "--porcelain", "--", ".", str(config_path.absolute()))
     return PlanSource(directory=name, commit=commit, dirty=None if status is None else bool(status))
 
 

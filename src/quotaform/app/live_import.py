@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,6 @@ from quotaform.core.express import expressible_values
 from quotaform.core.live import live_findings
 from quotaform.core.plan import sorted_findings
 from quotaform.desired.writer import SCHEMA, render_quotas
-from quotaform.errors import UsageError
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Values
@@ -70,7 +70,6 @@ def import_live(
 
     Raises:
         InvalidFilesError: The files that are there are invalid.
-        UsageError: A file would be overwritten.
         ClusterError: The cluster could not be read.
     """
     declared = repository.desired(config, cluster_name) if _has_files(repository.directory) else {}
@@ -84,12 +83,9 @@ def import_live(
     files: dict[Path, str] = {}
     counts: dict[PurePath, int] = {}
     for stem, group in sorted(_groups(able, is_split).items()):
-        path = folder / f"{stem}.yaml"
+        path = _free(folder, stem)
         files[path], _ = render_quotas(group, schema=f"../{SCHEMA}" if is_own else SCHEMA)
         counts[path] = len(group)
-    existing = [str(path) for path in files if path.exists()]
-    if existing:
-        raise UsageError(f"{', '.join(existing)} would be overwritten; move it away, or give another --output")
     return Import(
         files=files,
         counts=counts,
@@ -98,6 +94,12 @@ def import_live(
         left_out=len(inside) - len(able),
         findings=tuple(sorted_findings(live_findings(actual))),
     )
+
+
+def _free(folder: Path, stem: str) -> Path:
+    """Return the first name that no file has yet: what was imported before stays as it is."""
+    names = chain([stem], (f"{stem}-{number}" for number in count(2)))
+    return next(path for name in names if not (path := folder / f"{name}.yaml").exists())
 
 
 def _has_files(directory: Path) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from quotaform.app.actual import make_at_rest
-from quotaform.app.clock import timestamp
+from quotaform.app.clock import plan_timestamp
 from quotaform.app.git import read_source
 from quotaform.app.repository import Repository
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
@@ -66,8 +66,8 @@ def make_header(request: PlanRequest, cluster_id: str) -> PlanHeader:
     return PlanHeader(
         cluster_name=request.cluster.name,
         cluster_id=cluster_id,
-        created_at=timestamp(),
-        source=read_source(request.repository.directory),
+        created_at=plan_timestamp(),
+        source=read_source(request.repository.directory, request.repository.config_path),
         options={
             "prune": request.config.prune,
             "select": list(request.selection.select),

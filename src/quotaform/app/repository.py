@@ -96,7 +96,7 @@ class Repository:
         """
         from quotaform.desired.loader import load
 
-        return load(self.sources(config, cluster), config.profiles, today())
+        return load(self.sources(config, cluster), config.profiles, today(), config.scope)
 
     def cluster(self, config: Config, target: Target) -> Cluster:
         """Choose the cluster that is meant, and where to reach it.
@@ -140,6 +140,10 @@ class Repository:
         known = choose_cluster(config, name) if name in config.clusters else Cluster(name=name)
         return replace(known, bootstrap_servers=(), command_config=None, snapshot=path)
 
+    @staticmethod
+    def _known(config: Config, name: str) -> str | None:
+        return name if name in config.clusters else None
+
     def cluster_of_plan(self, name: str, target: Target) -> Cluster:
         """Find the cluster that a saved plan is for.
 
@@ -147,8 +151,8 @@ class Repository:
             UsageError: The plan names one that quotaform.yaml does not have.
         """
         config = self.config()
-        if target.bootstrap_servers or target.cluster:
-            return self.cluster(config, target)
+        if target != Target():
+            return self.cluster(config, replace(target, cluster=target.cluster or self._known(config, name)))
         found = config.clusters.get(name)
         if found is None or found.snapshot is not None:
             why = "is a snapshot" if found else f"is not in {self.config_path}"

@@ -58,7 +58,7 @@ def validate_files(repository: Repository, cluster: str | None = None) -> Valida
         try:
             sources = repository.sources(config, name)
             files.update(source.name for source in sources)
-            desired, found = check(sources, config.profiles, today())
+            desired, found = check(sources, config.profiles, today(), config.scope)
             entities[name] = len(desired)
             problems.update(dict.fromkeys(found))
         except InvalidFilesError as error:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quotaform.cli.console import Color, Console, require_format, require_writable, write_file
-from quotaform.cli.exit_code import ExitCode
+from quotaform.cli.exit_code import decide
 from quotaform.cli.option import (
     FORMATS,
     BootstrapOption,
@@ -23,13 +24,13 @@ from quotaform.cli.option import (
     SelectOption,
     VerboseOption,
 )
+from quotaform.cli.plan_request import make_request
 from quotaform.errors import NotApprovedError, QuotaformError, UsageError
 
 if TYPE_CHECKING:
     from quotaform.app.repository import Repository
     from quotaform.cluster.gateway import Gateway
     from quotaform.core.plan import Plan
-    from quotaform.core.receipt import Receipt
     from quotaform.desired.config import Cluster
 
 
@@ -69,13 +70,13 @@ def apply(
       quotaform apply quotas.d --auto-approve
     """
     from quotaform.app.apply import load_plan_file, require_plan_id
-    from quotaform.app.plan import PlanRequest, plan_cluster
+    from quotaform.app.plan import plan_cluster
     from quotaform.app.repository import Repository, Target, open_gateway
-    from quotaform.core.scope import Selection
 
     console = Console(color, is_quiet=quiet, is_verbose=verbose)
     require_format(format_name, FORMATS)
     target = Target(cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config)
+    run = _Apply(console, format_name, receipt)
     if source is not None and (source.is_file() or (source.suffix == ".json" and not source.is_dir())):
         if select or exclude:
             raise UsageError("--select and --exclude choose what to plan; a saved plan is applied whole")
@@ -84,76 +85,84 @@ def apply(
         repository = Repository.at(None, config)
         chosen = repository.cluster_of_plan(saved.header.cluster_name, target)
         if chosen.confirm == "name" and not auto_approve and sys.stdin.isatty():
-            _ask(console, chosen)
+            run.show(saved)
+            run.ask(chosen)
         with open_gateway(chosen) as gateway:
-            return _apply(saved, gateway, receipt, repository, console, format_name)
+            return run.apply(saved, gateway, repository, chosen)
     if not auto_approve and not sys.stdin.isatty():
         raise NotApprovedError(
             "there is no terminal to ask on, so nothing was done; give --auto-approve, or apply a saved plan"
         )
-    repository = Repository.at(source, config)
-    content = repository.config()
-    chosen = repository.cluster(content, target)
+    request = make_request(Repository.at(source, config), target, select, exclude)
+    chosen = request.cluster
     if chosen.snapshot is not None:
         raise UsageError(f"cluster {chosen.name} is a snapshot file, which can be planned and not applied")
-    request = PlanRequest(
-        repository=repository,
-        config=content,
-        cluster=chosen,
-        selection=Selection(tuple(select or ()), tuple(exclude or ())),
-    )
-    desired = repository.desired(content, chosen.name)
+    desired = request.repository.desired(request.config, chosen.name)
     with open_gateway(chosen) as gateway:
         made = plan_cluster(request, desired, gateway, console.progress)
-        if format_name == "text":
-            from quotaform.views.plan_text import render_plan
-
-            console.echo(render_plan(made, console.style()))
+        run.show(made)
         require_plan_id(made, expect_plan_id)
         if made.changes and made.is_applyable and not auto_approve:
-            _ask(console, chosen)
-        return _apply(made, gateway, receipt, repository, console, format_name)
+            run.ask(chosen)
+        return run.apply(made, gateway, request.repository, chosen)
 
 
-def _ask(console: Console, chosen: Cluster) -> None:
-    wanted = chosen.name if chosen.confirm == "name" else "yes"
-    console.echo(
-        f"\nApply this plan to cluster {chosen.name}? Nothing is rolled back afterwards.\n"
-        f"Only {wanted!r} will be accepted to approve.\n\nEnter a value: "
-    )
-    if sys.stdin.readline().strip() != wanted:
-        raise NotApprovedError("not approved; nothing was written")
+@dataclass(frozen=True, slots=True)
+class _Apply:
+    """One apply and what it prints: when stdout is for JSON, what people read goes to stderr."""
 
+    console: Console
+    format_name: str
+    receipt_path: Path | None
 
-def _apply(
-    made: Plan, gateway: Gateway, path: Path | None, repository: Repository, console: Console, format_name: str
-) -> int:
-    from quotaform.app.apply import apply_plan, receipt_path
-    from quotaform.views.receipt_json import render_receipt_json
-    from quotaform.views.receipt_text import render_receipt
+    def show(self, made: Plan) -> None:
+        """Print what is going to be applied."""
+        from quotaform.views.plan_text import render_plan
 
-    path = path or receipt_path(made, repository)
-    require_writable(path)
-    done = apply_plan(made, gateway, console.progress)
-    if done.results:
-        _keep(path, render_receipt_json(done), console)
-    console.echo(render_receipt_json(done) if format_name == "json" else render_receipt(done, console.style()))
-    return _code(done)
+        if self.format_name == "text":
+            self.console.echo(render_plan(made, self.console.style()))
+        elif sys.stdin.isatty():
+            self.console.say(render_plan(made))
 
+    def ask(self, chosen: Cluster) -> None:
+        """Ask a person for approval.
 
-def _keep(path: Path, text: str, console: Console) -> None:
-    """Write the receipt; what was done stays done when that fails, so then it is shown instead."""
-    try:
-        write_file(path, text)
-    except QuotaformError as error:
-        sys.stderr.write(f"quotaform: {error}; this is the receipt:\n{text}")
-    else:
-        console.warn(f"Receipt: {path}")
+        Raises:
+            NotApprovedError: It was not given.
+        """
+        wanted = chosen.name if chosen.confirm == "name" else "yes"
+        question = (
+            f"\nApply this plan to cluster {chosen.name}? Nothing is rolled back afterwards.\n"
+            f"Only {wanted!r} will be accepted to approve.\n\nEnter a value: "
+        )
+        (self.console.echo if self.format_name == "text" else self.console.say)(question)
+        if sys.stdin.readline().strip() != wanted:
+            raise NotApprovedError("not approved; nothing was written")
 
+    def apply(self, made: Plan, gateway: Gateway, repository: Repository, chosen: Cluster) -> int:
+        """Apply a plan, keep the receipt and print what was done."""
+        from quotaform.app.apply import apply_plan, receipt_path, require_applyable
+        from quotaform.interrupt import held_signals
+        from quotaform.views.receipt_json import render_receipt_json
+        from quotaform.views.receipt_text import render_receipt
 
-def _code(done: Receipt) -> ExitCode:
-    if done.interrupted_by:
-        return ExitCode.TERMINATED if done.interrupted_by == "SIGTERM" else ExitCode.INTERRUPTED
-    if done.is_complete:
-        return ExitCode.DONE
-    return ExitCode.PARTIAL if done.wrote_anything else ExitCode.ERROR
+        require_applyable(made)
+        path = self.receipt_path or receipt_path(made, repository)
+        if made.changes:
+            require_writable(path)
+        done = apply_plan(made, gateway, self.console.progress, pinned_id=chosen.cluster_id)
+        with held_signals():
+            text = render_receipt_json(done)
+            if done.results:
+                self._keep(path, text)
+            self.console.echo(text if self.format_name == "json" else render_receipt(done, self.console.style()))
+        return decide(receipt=done)
+
+    def _keep(self, path: Path, text: str) -> None:
+        """Write the receipt; what was done stays done when that fails, so then it is shown instead."""
+        try:
+            write_file(path, text)
+        except QuotaformError as error:
+            self.console.say(f"quotaform: {error}; this is the receipt:\n{text}")
+        else:
+            self.console.warn(f"Receipt: {path}")

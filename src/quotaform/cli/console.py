@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -65,19 +66,23 @@ class Console:
             _forget_stdout()
             raise QuotaformError(f"the output cannot be written: {error.strerror or error}") from error
 
+    def say(self, text: str) -> None:
+        """Print for people on stderr, as it is; a reader that went away stops nothing."""
+        self.clear()
+        _write_stderr(text)
+
     def warn(self, text: str) -> None:
         """Print a line for people on stderr, unless quiet."""
         self.clear()
         if not self.is_quiet:
-            sys.stderr.write(f"{text}\n")
-            sys.stderr.flush()
+            _write_stderr(f"{text}\n")
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Show how far the work is, on a terminal and only once it has taken a second."""
         if self.is_verbose and what != self._said:
             self._said = what
             self.clear()
-            sys.stderr.write(f"{what} ...\n")
+            _write_stderr(f"{what} ...\n")
         now = time.monotonic()
         if self.is_quiet or now - self._started < _PATIENCE or now - self._shown_at < _INTERVAL:
             return
@@ -85,15 +90,20 @@ class Console:
             return
         self._shown_at, self._shows = now, True
         share = f" {done:,} of {total:,} ({100 * done // total}%)" if total else ""
-        sys.stderr.write(f"\r\x1b[K{what}{share} ...")
-        sys.stderr.flush()
+        _write_stderr(f"\r\x1b[K{what}{share} ...")
 
     def clear(self) -> None:
         """Wipe the progress line."""
         if self._shows:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            _write_stderr("\r\x1b[K")
             self._shows = False
+
+
+def _write_stderr(text: str) -> None:
+    """Write to stderr if somebody listens: remarks must never stop the work."""
+    with suppress(OSError, ValueError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def _forget_stdout() -> None:

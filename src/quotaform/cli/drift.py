@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quotaform.cli.console import Color, Console, require_format, write_file
-from quotaform.cli.exit_code import ExitCode
+from quotaform.cli.exit_code import decide
 from quotaform.cli.option import (
     FORMATS,
     BootstrapOption,
@@ -24,6 +24,7 @@ from quotaform.cli.option import (
     SnapshotOption,
     VerboseOption,
 )
+from quotaform.cli.plan_request import make_request, read_output
 
 if TYPE_CHECKING:
     from quotaform.core.drift import Drift
@@ -55,33 +56,24 @@ def drift(
       quotaform drift
       quotaform drift --format json --out json=drift.json
     """
-    from quotaform.app.plan import PlanRequest, plan_cluster
+    from quotaform.app.plan import plan_cluster
     from quotaform.app.repository import Repository, Target, open_gateway
-    from quotaform.cli.plan import read_output
     from quotaform.core.drift import make_drift
-    from quotaform.core.scope import Selection
 
     console = Console(color, is_quiet=quiet, is_verbose=verbose)
     require_format(format_name, FORMATS)
     outputs = [read_output(text) for text in out or ()]
-    repository = Repository.at(directory, config)
-    content = repository.config()
     target = Target(
         cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config, snapshot=snapshot
     )
-    request = PlanRequest(
-        repository=repository,
-        config=content,
-        cluster=repository.cluster(content, target),
-        selection=Selection(tuple(select or ()), tuple(exclude or ())),
-    )
-    desired = repository.desired(content, request.cluster.name)
+    request = make_request(Repository.at(directory, config), target, select, exclude)
+    desired = request.repository.desired(request.config, request.cluster.name)
     with open_gateway(request.cluster) as gateway:
         found = make_drift(plan_cluster(request, desired, gateway, console.progress))
     for format_of_file, path in outputs:
         write_file(path, _render(found, format_of_file))
     console.echo(_render(found, format_name, console.style()))
-    return ExitCode.DIFFERENCES if found.entities and not exit_zero else ExitCode.DONE
+    return decide(differs=bool(found.entities) and not exit_zero, is_unknown=not found.is_known)
 
 
 def _render(found: Drift, format_name: str, style: Style | None = None) -> str:

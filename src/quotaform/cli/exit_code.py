@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import IntEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from quotaform.core.receipt import Receipt
 
 
 class ExitCode(IntEnum):
@@ -49,11 +51,36 @@ _PRECEDENCE: Final = (
 )
 
 
-def decide(codes: Iterable[ExitCode]) -> ExitCode:
-    """Return the code that matters most: 64 before 1, 3, 4, 2 and 0; what was interrupted or written before all.
+def decide(
+    *,
+    differs: bool = False,
+    is_blocked: bool = False,
+    is_invalid: bool = False,
+    is_unknown: bool = False,
+    receipt: Receipt | None = None,
+) -> ExitCode:
+    """Return the code that matters most of all that a run found out.
 
-    >>> decide([ExitCode.DONE, ExitCode.DIFFERENCES, ExitCode.BLOCKED])
+    >>> decide(differs=True, is_blocked=True)
     <ExitCode.BLOCKED: 4>
+
+    Args:
+        differs: There are differences, and they count as a result.
+        is_blocked: Something blocks the plan.
+        is_invalid: The files are invalid.
+        is_unknown: What was asked could not be found out.
+        receipt: What an apply did.
     """
-    found = set(codes)
-    return next((code for code in _PRECEDENCE if code in found), ExitCode.DONE)
+    found = {
+        ExitCode.DIFFERENCES: differs,
+        ExitCode.BLOCKED: is_blocked,
+        ExitCode.INVALID: is_invalid,
+        ExitCode.ERROR: is_unknown,
+    }
+    if receipt is not None:
+        is_cut = receipt.interrupted_by is not None
+        found[ExitCode.TERMINATED] = is_cut and receipt.interrupted_by in ("SIGTERM", "SIGHUP")
+        found[ExitCode.INTERRUPTED] = receipt.interrupted_by == "SIGINT"
+        found[ExitCode.PARTIAL] = not receipt.is_complete and receipt.wrote_anything
+        found[ExitCode.ERROR] |= not receipt.is_complete
+    return next((code for code in _PRECEDENCE if found.get(code)), ExitCode.DONE)

@@ -6,6 +6,8 @@ import gc
 import os
 import signal
 import sys
+from contextlib import suppress
+from io import TextIOWrapper
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -31,9 +33,11 @@ _GLOBALS = {
 
 
 class TerminatedError(KeyboardInterrupt):
-    """SIGTERM, so that it takes the same careful way out as Ctrl-C."""
+    """SIGTERM, or SIGHUP of a closed terminal, so that they take the same careful way out as Ctrl-C."""
 
-    signal_name = "SIGTERM"
+    def __init__(self, signal_name: str) -> None:
+        self.signal_name = signal_name
+        super().__init__(signal_name)
 
 
 def main() -> NoReturn:
@@ -49,15 +53,14 @@ def run(arguments: list[str]) -> int:
 
         sys.stdout.write(f"quotaform {__version__}\n")
         return ExitCode.DONE
-    _raise_on_sigterm()
+    _raise_on_signals()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a broker's words may be more than the terminal's encoding has
+            stream.reconfigure(errors="backslashreplace")
     # What a run makes lives until it ends; walking it over and over takes as long as making it.
     gc.set_threshold(200_000, 20, 100)
     try:
         return _invoke(arguments)
-    except BrokenPipeError:
-        # The reader of our output is gone (`| head`); what was asked for is done.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.DONE
     except TerminatedError:
         return _fail("terminated", ExitCode.TERMINATED)
     except KeyboardInterrupt:
@@ -72,11 +75,13 @@ def run(arguments: list[str]) -> int:
         )
 
 
-def _raise_on_sigterm() -> None:
-    def terminate(_signal: int, _frame: FrameType | None) -> NoReturn:
-        raise TerminatedError
+def _raise_on_signals() -> None:
+    def terminate(number: int, _frame: FrameType | None) -> NoReturn:
+        raise TerminatedError(signal.Signals(number).name)
 
-    signal.signal(signal.SIGTERM, terminate)
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):  # Windows has no SIGHUP
+            signal.signal(getattr(signal, name), terminate)
 
 
 def _invoke(arguments: list[str]) -> int:
@@ -127,9 +132,7 @@ def _fail_usage(error: typer.TyperException) -> int:
 
 
 def _fail(message: str, code: ExitCode) -> ExitCode:
-    try:
+    with suppress(OSError, ValueError):
         sys.stderr.write(f"quotaform: {message}\n")
         sys.stderr.flush()
-    except BrokenPipeError:
-        pass
     return code

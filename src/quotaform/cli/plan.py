@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quotaform.cli.console import Color, Console, require_choice, require_format, write_file
-from quotaform.cli.exit_code import ExitCode, decide
+from quotaform.cli.exit_code import decide
 from quotaform.cli.option import (
     FORMATS,
     BootstrapOption,
@@ -26,7 +25,7 @@ from quotaform.cli.option import (
     SnapshotOption,
     VerboseOption,
 )
-from quotaform.errors import UsageError
+from quotaform.cli.plan_request import make_request, read_output
 
 if TYPE_CHECKING:
     from quotaform.app.plan import PlanRequest
@@ -66,24 +65,15 @@ def plan(
       quotaform plan --out plan.json --detailed-exitcode
       quotaform plan --snapshot snapshots/lab.json --select 'user=svc-*'
     """
-    from quotaform.app.plan import PlanRequest
     from quotaform.app.repository import Repository, Target
-    from quotaform.core.scope import Selection
 
     console = Console(color, is_quiet=quiet, is_verbose=verbose)
     require_format(format_name, FORMATS)
     outputs = [read_output(text) for text in out or ()]
-    repository = Repository.at(directory, config)
-    content = repository.config()
     target = Target(
         cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config, snapshot=snapshot
     )
-    request = PlanRequest(
-        repository=repository,
-        config=content,
-        cluster=repository.cluster(content, target),
-        selection=Selection(tuple(select or ()), tuple(exclude or ())),
-    )
+    request = make_request(Repository.at(directory, config), target, select, exclude)
     made = _make(request, engine, console)
     for format_of_file, path in outputs:
         write_file(path, render(made, format_of_file))
@@ -94,12 +84,7 @@ def plan(
 
         text = render_plan(made, console.style(), shows_unchanged=show_unchanged, shows_unmanaged=show_unmanaged)
         console.echo(text)
-    codes = [ExitCode.DONE]
-    if made.changes and detailed_exitcode:
-        codes.append(ExitCode.DIFFERENCES)
-    if not made.is_applyable:
-        codes.append(ExitCode.BLOCKED)
-    return decide(codes)
+    return decide(differs=bool(made.changes) and detailed_exitcode, is_blocked=not made.is_applyable)
 
 
 def _make(request: PlanRequest, engine: str, console: Console) -> Plan:
@@ -126,18 +111,3 @@ def render(made: Plan, format_name: str) -> str:
     from quotaform.views.plan_text import render_plan
 
     return render_plan(made)
-
-
-def read_output(text: str) -> tuple[str, Path]:
-    """Read the value of `--out`: FORMAT=PATH, or a path alone for the plan file.
-
-    Raises:
-        UsageError: The format does not exist, or there is no path.
-    """
-    name, separator, path = text.partition("=")
-    if not separator:
-        name, path = "json", text
-    require_format(name, FORMATS)
-    if not path:
-        raise UsageError(f"--out {text}: a path is missing; write for example --out json=plan.json")
-    return name, Path(path)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from quotaform.cli.console import Color, Console, require_format
+from quotaform.cli.exit_code import decide
 from quotaform.cli.option import (
     FORMATS,
     BootstrapOption,
@@ -67,4 +68,4 @@ def validate(
         console.echo(render_validation_json(report))
     else:
         console.echo(render_validation(report, console.style()))
-    return 0 if report.is_valid else 3
+    return decide(is_invalid=not report.is_valid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from json import dumps
 from typing import Any
@@ -10,6 +11,18 @@ from quotaform.model.finding import Finding
 from quotaform.model.location import Location
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Values
+
+
+def render_document(document: Mapping[str, Any], lists: Collection[str]) -> str:
+    """Return a document as JSON with one line per field, and one per item of the fields that are long lists."""
+    fields = []
+    for name, value in document.items():
+        if name in lists and value:
+            items = ",\n    ".join([dumps(item) for item in value])
+            fields.append(f'  "{name}": [\n    {items}\n  ]')
+        else:
+            fields.append(f'  "{name}": {dumps(value)}')
+    return "{\n" + ",\n".join(fields) + "\n}\n"
 
 
 def json_number(value: float | None) -> int | float | str | None:

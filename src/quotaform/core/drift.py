@@ -11,8 +11,10 @@ Drift is the same difference as a plan's, seen from the other side.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from quotaform.core.document import digest, json_number
 from quotaform.core.plan import Action, Change, Plan
@@ -62,6 +64,7 @@ class Drift:
         entities: What differs.
         in_sync: How many declared entities are as they should be.
         findings: What is worth saying about the live cluster.
+        options: What was asked for: `select`, `exclude`.
     """
 
     cluster_name: str
@@ -70,6 +73,24 @@ class Drift:
     entities: tuple[DriftedEntity, ...]
     in_sync: int
     findings: tuple[Finding, ...]
+    options: Mapping[str, Any]
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the right cluster was compared; if not, nothing follows from what was seen."""
+        return not any(finding.blocking for finding in self.findings)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything was compared."""
+        return not (self.options.get("select") or self.options.get("exclude"))
+
+    @property
+    def status(self) -> str:
+        """`unknown`, `drift` or `in-sync`."""
+        if not self.is_known:
+            return "unknown"
+        return "drift" if self.entities else "in-sync"
 
     @property
     def summary(self) -> dict[str, int]:
@@ -134,4 +155,5 @@ def make_drift(plan: Plan) -> Drift:
         entities=tuple(sorted(entities, key=lambda drifted: drifted.entity.address)),
         in_sync=plan.unchanged,
         findings=plan.findings,
+        options={name: plan.header.options.get(name, []) for name in ("select", "exclude")},
     )

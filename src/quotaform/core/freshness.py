@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quotaform.core.plan import EntityChange, Plan
-from quotaform.errors import StaleError
+from quotaform.errors import StaleEntitiesError, StaleError
 from quotaform.model.quotas import Quotas, Values, same_values
 
 _NOTHING: Values = {}
@@ -57,12 +57,7 @@ def require_fresh(freshness: Freshness) -> None:
     """Make sure that nobody changed what a plan is about.
 
     Raises:
-        StaleError: Somebody did; the message names up to five of the entities.
+        StaleEntitiesError: Somebody did.
     """
     if freshness.stale:
-        names = ", ".join(change.entity.address for change in freshness.stale[:5])
-        more = f" and {len(freshness.stale) - 5} more" if len(freshness.stale) > 5 else ""
-        raise StaleError(
-            f"the cluster changed after the plan was made and no longer holds what the plan says of {names}{more}; "
-            "nothing was written: make a new plan"
-        )
+        raise StaleEntitiesError([change.entity for change in freshness.stale])

@@ -166,6 +166,7 @@ class Plan:
         header: What it was made of.
         changes: One per entity that differs: deletes, updates, creates, each by address.
         unchanged: How many declared entities are as they should be.
+        in_scope: How many of the cluster's entities are in scope.
         unmanaged: The live entities that no file declares.
         findings: What is worth saying about the live cluster or the plan.
         is_complete: Whether the plan covers everything; false when parts were left out (`--select`).
@@ -174,6 +175,7 @@ class Plan:
     header: PlanHeader
     changes: tuple[EntityChange, ...]
     unchanged: int = 0
+    in_scope: int = 0
     unmanaged: tuple[Unmanaged, ...] = ()
     findings: tuple[Finding, ...] = ()
     is_complete: bool = True
@@ -216,6 +218,7 @@ class Plan:
                 counts[change.direction.value] += 1
             counts["to_unlimited"] += change.becomes_unlimited
         counts["no_op"] = self.unchanged
+        counts["in_scope"] = self.in_scope
         counts["blocked"] = sum(finding.blocking for finding in self.findings)
         return MappingProxyType(counts)
 
@@ -304,6 +307,7 @@ def make_plan(
         header=header,
         changes=tuple(changes),
         unchanged=declared - len(changes),
+        in_scope=sum(map(scope.contains, actual)),
         unmanaged=tuple(sorted(unmanaged, key=lambda item: item.entity.address)),
         findings=tuple(sorted_findings(findings)),
         is_complete=not selection.is_partial,

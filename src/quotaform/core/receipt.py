@@ -6,14 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
 
-from quotaform.core.document import digest
 from quotaform.core.plan import Action, Plan
 from quotaform.model.entity import Entity
-
-FORMAT_VERSION: Final = "1.0"
-KIND: Final = "quotaform.receipt"
 
 
 class Result(StrEnum):
@@ -90,37 +85,3 @@ class Receipt:
     def tally(self) -> Mapping[Result, int]:
         """How many entities there are per result."""
         return Counter(result.result for result in self.results)
-
-
-def receipt_document(receipt: Receipt) -> dict[str, Any]:
-    """Return a receipt as the plain values of its JSON."""
-    plan = receipt.plan
-    document = {
-        "format_version": FORMAT_VERSION,
-        "kind": KIND,
-        "plan_id": plan.plan_id,
-        "cluster": {"name": plan.header.cluster_name, "id": plan.header.cluster_id},
-        "source": {
-            "directory": plan.header.source.directory,
-            "commit": plan.header.source.commit,
-            "dirty": plan.header.source.dirty,
-        },
-        "allowances": [],
-        "applied_by": receipt.applied_by,
-        "started_at": receipt.started_at,
-        "finished_at": receipt.finished_at,
-        "interrupted_by": receipt.interrupted_by,
-        "complete": receipt.is_complete,
-        "summary": {result.value: receipt.tally.get(result, 0) for result in Result},
-        "results": [
-            {
-                "address": item.entity.address,
-                "entity": item.entity.names,
-                "action": item.action.value,
-                "result": item.result.value,
-                "message": item.message or None,
-            }
-            for item in receipt.results
-        ],
-    }
-    return {**document, "digest": digest(document)}

@@ -52,6 +52,8 @@ class Scope:
 
     def contains(self, entity: Entity) -> bool:
         """Whether the entity is in scope."""
+        if self is EVERYTHING:
+            return True
         if self.include and not any(pattern.matches(entity) for pattern in self.include):
             return False
         return not any(pattern.matches(entity) for pattern in self.exclude)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from quotaform.collector import paused_collector
+from quotaform.core.scope import EVERYTHING, Scope
 from quotaform.desired.declaration import STATE_ABSENT, Declaration, Profiles, Reader
 from quotaform.desired.document import UnclearError
 from quotaform.desired.report import Report, by_location
@@ -53,34 +54,47 @@ class LoadedFile:
     problems: list[Finding]
 
 
-def load(sources: Iterable[Source], profiles: Profiles, today: date) -> Desired:
+def load(sources: Iterable[Source], profiles: Profiles, today: date, scope: Scope = EVERYTHING) -> Desired:
     """Read what files say.
 
     Args:
         sources: The common files and those of at most one cluster.
         profiles: The profiles of quotaform.yaml.
         today: The day (UTC) on which entries may have expired.
+        scope: The entities that the files may speak of.
 
     Raises:
         InvalidFilesError: Anything is wrong in any of them; all problems at once.
     """
-    return require_valid(*check(sources, profiles, today))
+    return require_valid(*check(sources, profiles, today, scope))
 
 
-def check(sources: Iterable[Source], profiles: Profiles, today: date) -> tuple[Desired, list[Finding]]:
+def check(
+    sources: Iterable[Source], profiles: Profiles, today: date, scope: Scope = EVERYTHING
+) -> tuple[Desired, list[Finding]]:
     """Read what files say, and return it with all problems, warnings and notes, sorted by place.
 
     What is returned with a problem is what can be made of the rest.
     """
     reader = Reader(profiles)
     with paused_collector():
-        return conclude([_load_file(source, reader) for source in sources], today)
+        return conclude([_load_file(source, reader) for source in sources], today, scope)
 
 
-def conclude(files: Sequence[LoadedFile], today: date) -> tuple[Desired, list[Finding]]:
+def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = EVERYTHING) -> tuple[Desired, list[Finding]]:
     """Merge what files say, and return it with what is to be said of them, sorted by place."""
     desired, problems = assemble(files, today)
+    problems += [_out_of_scope(entry) for entity, entry in desired.items() if not scope.contains(entity)]
     return desired, by_location([*(problem for file in files for problem in file.problems), *problems])
+
+
+def _out_of_scope(entry: Entry) -> Finding:
+    return Finding(
+        rule="out-of-scope",
+        message=f"{entry.entity.address} is declared here and not in the scope of quotaform.yaml; remove one of them",
+        address=entry.entity.address,
+        location=entry.location,
+    )
 
 
 def require_valid(desired: Desired, findings: Iterable[Finding]) -> Desired:

@@ -71,6 +71,11 @@ class AlterRow:
     code: int | None = 0
     message: str = ""
 
+    @property
+    def reason(self) -> str:
+        """Why it did not go well, on one line: the broker's words, or its code when it has none."""
+        return inert(self.message) or f"broker error code {self.code}"
+
 
 @dataclass(frozen=True, slots=True)
 class AlterResult:
@@ -104,4 +109,4 @@ class AlterResult:
         else:
             kind = ERRORS_BY_CODE.get(row.code or 0, ClusterError)
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        raise kind(f"{row.entity.address}: {inert(row.message) or f'broker error code {row.code}'}{more}")
+        raise kind(f"{row.entity.address}: {row.reason}{more}")

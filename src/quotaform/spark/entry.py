@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from quotaform.core.scope import Scope
     from quotaform.desired.declaration import Profiles
     from quotaform.model.entry import Desired
 
 
-def read_desired(spark: SparkSession, sources: Sequence[Source], profiles: Profiles) -> Desired:
+def read_desired(spark: SparkSession, sources: Sequence[Source], profiles: Profiles, scope: Scope) -> Desired:
     """Read and check what files say, file by file on the executors.
 
     Raises:
@@ -29,7 +30,7 @@ def read_desired(spark: SparkSession, sources: Sequence[Source], profiles: Profi
     rows = loaded_files(source_files(spark, sources), profiles).orderBy("position").toArrow()
     # Pickled by `loaded_files` in this application.
     files: list[LoadedFile] = [loads(content) for content in rows.column("loaded").to_pylist()]  # noqa: S301
-    return require_valid(*conclude(files, today()))
+    return require_valid(*conclude(files, today(), scope))
 
 
 def source_files(spark: SparkSession, sources: Sequence[Source]) -> DataFrame:

@@ -35,7 +35,7 @@ def plan_cluster(request: PlanRequest, progress: Progress = no_progress) -> Plan
         from quotaform.spark.reading import SparkReading
 
         progress("Reading files", 0, 0)
-        desired = read_desired(spark, sources, request.config.profiles)
+        desired = read_desired(spark, sources, request.config.profiles, request.config.scope)
         reading = SparkReading(spark, request.cluster)
         actual = read_actual(reading, desired, progress)
         progress("Comparing", 0, 0)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quotaform.model.entity import Entity
+from quotaform.model.filter import EVERYTHING, select
 from quotaform.spark.source import read_clusters, require_read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from quotaform.desired.config import Cluster
-    from quotaform.model.filter import EVERYTHING, EntityFilter, select
+    from quotaform.model.filter import EntityFilter
 from quotaform.model.quotas import Quotas
 
 

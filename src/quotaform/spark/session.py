@@ -10,14 +10,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from signal import SIGINT, SIGTERM, Signals, raise_signal, signal
 from tempfile import TemporaryFile
-from threading import current_thread, main_thread
-from types import FrameType
 from typing import IO, TYPE_CHECKING, Final
 from warnings import catch_warnings, simplefilter
 
 from quotaform.errors import EngineError
+from quotaform.interrupt import held_signals
 from quotaform.spark.java import require_java
 
 if TYPE_CHECKING:
@@ -67,7 +65,7 @@ def spark_session() -> Iterator[SparkSession]:
         if active is not None:
             yield active
         else:
-            with _held_signals():
+            with held_signals():
                 own = _start()
             yield own
     except (Py4JNetworkError, ConnectionError) as error:
@@ -141,33 +139,6 @@ def _log_py4j(is_shown: bool) -> None:
 
 def _is_not_py4j(record: logging.LogRecord) -> bool:
     return Path(record.pathname).parent.name != "py4j"
-
-
-@contextmanager
-def _held_signals() -> Iterator[None]:
-    """Hold Ctrl-C and SIGTERM back while Spark starts, once: a JVM whose start is interrupted would stay for ever.
-
-    Afterwards they do what they did before, also where a SparkContext has put a handler of its own.
-    """
-    if current_thread() is not main_thread():
-        yield
-        return
-    came: list[int] = []
-
-    def hold(number: int, frame: FrameType | None) -> None:
-        before = handlers[Signals(number)]
-        if came and callable(before):
-            before(number, frame)
-        came.append(number)
-
-    handlers = {number: signal(number, hold) for number in (SIGINT, SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal(number, handler)
-    if came:
-        raise_signal(came[0])
 
 
 @contextmanager

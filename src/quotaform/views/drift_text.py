@@ -29,16 +29,20 @@ def _lines(drift: Drift, style: Style) -> Iterator[str]:
     if drift.entities:
         yield ""
     if drift.findings:
-        yield from render_findings(drift.findings, style)
+        yield from render_findings(drift.findings, style, heading="Not compared:")
         yield ""
+    partial = "" if drift.is_complete else " of what was selected"
+    if not drift.is_known:
+        yield style.paint("Unknown: this is not the cluster that the files are for (see above).", "red")
+        return
     if not drift.entities:
         sync = counted(drift.in_sync, "declared entity is as it should be", "declared entities are as they should be")
-        yield style.paint(f"No drift. {sync}.", "bold")
+        yield style.paint(f"No drift{partial}. {sync}.", "bold")
         return
     summary = drift.summary
     yield style.paint(
-        f"Drift: {summary['modified']} modified, {summary['missing']} missing, {summary['unexpected']} unexpected; "
-        f"{drift.in_sync} in sync.",
+        f"Drift{partial}: {summary['modified']} modified, {summary['missing']} missing, "
+        f"{summary['unexpected']} unexpected; {drift.in_sync} in sync.",
         "bold",
     )
 

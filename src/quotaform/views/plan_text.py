@@ -53,7 +53,6 @@ def _header_lines(plan: Plan, style: Style) -> Iterator[str]:
         source += f" @ {header.source.commit[:7]}{' (dirty)' if header.source.dirty else ''}"
     cluster = style.paint(spell_name(header.cluster_name), "bold")
     yield f"Cluster  {cluster} (id {spell_name(header.cluster_id)})   Source {source}"
-    in_scope = sum(item.in_scope for item in plan.unmanaged) + plan.unchanged + len(plan.changes)
     options = header.options
     partial = "".join(
         f", --{name} {' '.join(spell_name(glob) for glob in options[name])}"
@@ -61,7 +60,7 @@ def _header_lines(plan: Plan, style: Style) -> Iterator[str]:
         if options.get(name)
     )
     yield (
-        f"Live state read {header.created_at}, {counted(in_scope, 'entity', 'entities')} in scope, "
+        f"Live state read {header.created_at}, {counted(plan.in_scope, 'entity', 'entities')} in scope, "
         f"prune={options.get('prune', 'report')}{partial}. Byte rates are per broker."
     )
 

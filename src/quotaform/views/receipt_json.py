@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
-from json import dumps
+from typing import Any, Final
 
-from quotaform.core.receipt import Receipt, receipt_document
+from quotaform.core.document import digest, render_document
+from quotaform.core.receipt import Receipt, Result
+
+FORMAT_VERSION: Final = "1.0"
+KIND: Final = "quotaform.receipt"
 
 
 def render_receipt_json(receipt: Receipt) -> str:
     """Return a receipt as JSON, one line per entity."""
-    document = receipt_document(receipt)
-    lines = []
-    for name, value in document.items():
-        if name == "results" and value:
-            lines.append(f'  "{name}": [\n    ' + ",\n    ".join(dumps(item) for item in value) + "\n  ]")
-        else:
-            lines.append(f'  "{name}": {dumps(value)}')
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    return render_document(receipt_document(receipt), ("results",))
+
+
+def receipt_document(receipt: Receipt) -> dict[str, Any]:
+    """Return a receipt as the plain values of its JSON."""
+    plan = receipt.plan
+    document = {
+        "format_version": FORMAT_VERSION,
+        "kind": KIND,
+        "plan_id": plan.plan_id,
+        "cluster": {"name": plan.header.cluster_name, "id": plan.header.cluster_id},
+        "source": {
+            "directory": plan.header.source.directory,
+            "commit": plan.header.source.commit,
+            "dirty": plan.header.source.dirty,
+        },
+        "allowances": [],
+        "applied_by": receipt.applied_by,
+        "started_at": receipt.started_at,
+        "finished_at": receipt.finished_at,
+        "interrupted_by": receipt.interrupted_by,
+        "complete": receipt.is_complete,
+        "summary": {result.value: receipt.tally.get(result, 0) for result in Result},
+        "results": [
+            {
+                "address": item.entity.address,
+                "entity": item.entity.names,
+                "action": item.action.value,
+                "result": item.result.value,
+                "message": item.message or None,
+            }
+            for item in receipt.results
+        ],
+    }
+    return {**document, "digest": digest(document)}

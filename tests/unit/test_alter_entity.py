@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from io import StringIO
+from pathlib import Path
+
 import pytest
 
 from quotaform.admin import QuotaAdmin
@@ -151,6 +154,34 @@ def test_an_interrupt_says_that_the_outcome_is_unknown(
     assert said.out == ""
     assert said.err.startswith(told)
     assert gateway.log[-1] == "close"
+
+
+class _Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("typed", "options", "code", "sent"),
+    [
+        ("lab\n", [], 0, 1),
+        ("yes\n", [], 4, 0),
+        ("", [], 4, 0),
+        ("", ["--auto-approve"], 0, 1),
+        ("", ["--validate-only"], 0, 0),
+    ],
+)
+def test_a_cluster_may_ask_for_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, typed: str, options: list[str], code: int, sent: int
+) -> None:
+    config = tmp_path / "quotaform.yaml"
+    config.write_text("clusters: {lab: {bootstrap_servers: ['b:9092'], confirm: name}}\n", encoding="utf-8")
+    gateway = ScriptedGateway(BEFORE)
+    monkeypatch.setattr(repository, "open_gateway", lambda cluster: gateway)
+    monkeypatch.setattr("sys.stdin", _Terminal(typed))
+    words = ["alter", "--config", str(config), "--name", "user=alice", "--add", f"{PRODUCER}=2", *options]
+    assert run(words) == code
+    assert len(gateway.sent) == sent
 
 
 def test_an_interrupt_of_the_script_says_so_as_well(

@@ -9,10 +9,10 @@ import pytest
 
 from quotaform.admin import QuotaAdmin
 from quotaform.app import alter, repository
-from quotaform.app.alter import Ops, alter_entity, read_ops, require_pinned
+from quotaform.app.alter import Ops, alter_entity, read_ops
 from quotaform.cli import client_quotas
 from quotaform.cli.main import run
-from quotaform.errors import BlockedError, ClusterError, InvalidRequestError, PartialError, UsageError
+from quotaform.errors import ClusterError, InvalidRequestError, PartialError, UsageError
 from quotaform.model.entity import Entity
 from quotaform.views.alter_text import render_altered
 from tests.builder import CONSUMER, PRODUCER
@@ -130,13 +130,6 @@ def test_no_name_forges_a_line() -> None:
     done = alter_entity(QuotaAdmin(gateway), entity, {"odd\nkey": None})
     assert "\n::" not in render_altered(done)
     assert '  "odd\\nkey" is removed   (was 1)\n' in render_altered(done)
-
-
-def test_a_pin_that_fits_is_no_trouble() -> None:
-    require_pinned("lab", None, "x")
-    require_pinned("lab", "x", "x")
-    with pytest.raises(BlockedError, match="cluster lab is pinned to id y, and the live id is x"):
-        require_pinned("lab", "y", "x")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from quotaform.admin import QuotaAdmin
 from quotaform.cluster.gateway import Progress, no_progress
-from quotaform.errors import BlockedError, ClusterError, PartialError, UsageError
+from quotaform.errors import ClusterError, PartialError, UsageError
 from quotaform.model.alteration import Alteration, AlterResult, Outcome
 from quotaform.model.entity import ENTITY_TYPES, IP, Entity
 from quotaform.model.filter import EntityFilter
@@ -106,19 +106,6 @@ def _require_settable(entity: Entity) -> None:
             raise UsageError(f"the name of {entity_type} is empty; for the default write --default {entity_type}")
         if entity_type == IP and name is not None and (problem := ip_problem(name)):
             raise UsageError(f"--name ip={inert(name)}: {problem}")
-
-
-def require_pinned(cluster_name: str, pinned: str | None, cluster_id: str) -> None:
-    """Make sure that a cluster is the one that quotaform.yaml means.
-
-    Raises:
-        BlockedError: It has another id.
-    """
-    if pinned and pinned != cluster_id:
-        raise BlockedError(
-            f"cluster {cluster_name} is pinned to id {pinned}, and the live id is {cluster_id}; nothing was written: "
-            "check bootstrap_servers, or correct cluster_id in quotaform.yaml"
-        )
 
 
 def alter_entity(

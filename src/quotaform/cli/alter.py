@@ -65,7 +65,8 @@ def alter(
       quotaform alter --default ip --add connection_creation_rate=unlimited --validate-only
     """
     from quotaform.admin import QuotaAdmin
-    from quotaform.app.alter import alter_entity, read_ops, require_pinned
+    from quotaform.app.alter import alter_entity, read_ops
+    from quotaform.app.apply import require_pinned
     from quotaform.app.clock import timestamp
     from quotaform.app.repository import Repository, Target, open_gateway
     from quotaform.cli.entity_reader import read_entity
@@ -84,7 +85,7 @@ def alter(
         raise UsageError(f"cluster {chosen.name} is a snapshot file, which cannot be altered")
     with QuotaAdmin(open_gateway(chosen)) as admin:
         cluster_id = admin.cluster_id()
-        require_pinned(chosen.name, chosen.cluster_id, cluster_id)
+        require_pinned(chosen.cluster_id, cluster_id)
         if chosen.confirm == "name" and not (auto_approve or validate_only) and sys.stdin.isatty():
             _ask(console, chosen)
         try:

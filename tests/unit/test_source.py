@@ -77,7 +77,7 @@ def test_a_directory_that_is_missing_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_a_file_instead_of_a_directory_is_a_problem(tmp_path: Path) -> None:
-    assert "is not a directory" in problems(make(tmp_path, "quotas.d") / "quotas.d")[0]
+    assert "this is a file; give the quotas directory" in problems(make(tmp_path, "quotas.d") / "quotas.d")[0]
 
 
 @pytest.mark.parametrize("names", [[], ["README.md"], [".hidden.yaml"], ["prod/README.md"]])

@@ -308,7 +308,7 @@ def test_a_directory_must_be_there_and_hold_files(offline: Repository) -> None:
     assert named.code == 3
     assert "elsewhere: error: the quotas directory does not exist" in named.out
     a_file = offline.write("file.txt", "x")
-    assert "is not a directory" in offline("validate", a_file.name).out
+    assert "this is a file; give the quotas directory" in offline("validate", a_file.name).out
     offline.write("empty.json", EMPTY_SNAPSHOT)
     for command in ("plan", "drift"):
         seen = offline(command, "--snapshot", "empty.json")

@@ -121,6 +121,11 @@ class Repository:
             servers = tuple(server.strip() for server in target.bootstrap_servers.split(",") if server.strip())
             if not config.clusters and target.cluster is None:
                 return Cluster(name=",".join(servers), bootstrap_servers=servers, command_config=target.command_config)
+            if target.cluster is None and len(config.clusters) > 1:
+                raise UsageError(
+                    f"--bootstrap-server says where to connect, and {self.config_path} names several clusters "
+                    f"({', '.join(config.clusters)}); say with --cluster whose files are meant"
+                )
             named = choose_cluster(config, target.cluster)
             command_config = target.command_config or named.command_config
             return replace(named, bootstrap_servers=servers, command_config=command_config, snapshot=None)
@@ -156,6 +161,8 @@ class Repository:
         found = config.clusters.get(name)
         if found is None or found.snapshot is not None:
             why = "is a snapshot" if found else f"is not in {self.config_path}"
+            if not self.config_path.exists():
+                why = f"is not known, as there is no {self.config_path} (--config names another)"
             raise UsageError(
                 f"the plan is for cluster {name}, which {why}; say where it is: --bootstrap-server HOST:PORT"
             )

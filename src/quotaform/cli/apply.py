@@ -89,15 +89,15 @@ def apply(
             run.ask(chosen)
         with open_gateway(chosen) as gateway:
             return run.apply(saved, gateway, repository, chosen)
-    if not auto_approve and not sys.stdin.isatty():
-        raise NotApprovedError(
-            "there is no terminal to ask on, so nothing was done; give --auto-approve, or apply a saved plan"
-        )
     request = make_request(Repository.at(source, config), target, select, exclude)
     chosen = request.cluster
     if chosen.snapshot is not None:
         raise UsageError(f"cluster {chosen.name} is a snapshot file, which can be planned and not applied")
     desired = request.repository.desired(request.config, chosen.name)
+    if not auto_approve and not sys.stdin.isatty():
+        raise NotApprovedError(
+            "there is no terminal to ask on, so nothing was done; give --auto-approve, or apply a saved plan"
+        )
     with open_gateway(chosen) as gateway:
         made = plan_cluster(request, desired, gateway, console.progress)
         run.show(made)

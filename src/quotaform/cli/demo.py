@@ -7,7 +7,6 @@ import subprocess
 import sys
 from difflib import unified_diff
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from quotaform.cli.console import Color, Console
@@ -48,8 +47,11 @@ def demo(color: ColorOption = Color.AUTO) -> int:
 
     console = Console(color)
     console.echo("Starting Apache Kafka on loopback (the first time its jars are fetched) ...\n")
-    with TemporaryDirectory(prefix="quotaform-demo-") as folder, Sandbox() as kafka:
-        _Session(console, Path(folder), kafka).play()
+    with Sandbox() as kafka:
+        # Inside of the sandbox's own folder, which goes whatever happens to this process.
+        folder = kafka.data_dir / "demo"
+        folder.mkdir()
+        _Session(console, folder, kafka).play()
     console.echo("\nKafka is stopped and its data is gone. Next: README.md, or quotaform --help\n")
     return 0
 

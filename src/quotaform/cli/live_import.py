@@ -18,6 +18,7 @@ from quotaform.cli.option import (
     SnapshotOption,
     VerboseOption,
 )
+from quotaform.errors import UsageError
 
 
 def import_quotas(
@@ -52,6 +53,8 @@ def import_quotas(
 
     console = Console(color, is_quiet=quiet, is_verbose=verbose)
     require_choice("--split", split, ("none", "prefix"))
+    if output is not None and output.exists() and not output.is_dir():
+        raise UsageError(f"--output is a folder, and {output} is a file")
     repository = Repository.at(output, config)
     content = repository.config()
     target = Target(
@@ -66,4 +69,11 @@ def import_quotas(
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, text)
     console.echo(render_import(done, console.style()))
+    if done.files and not repository.config_path.exists():
+        servers = ", ".join(chosen.bootstrap_servers)
+        console.warn(
+            f"Next: name the cluster in {repository.config_path}, for example with\n"
+            f"  clusters: {{my-cluster: {{bootstrap_servers: [{servers}]}}}}\n"
+            "and let editors check the files: quotaform schema --output schemas"
+        )
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 import sys
 from contextlib import suppress
@@ -15,6 +16,8 @@ from quotaform.cli.exit_code import ExitCode
 
 if TYPE_CHECKING:
     import typer
+
+_EMPTY_OPTION = re.compile(r"--[a-z-]+=").fullmatch
 
 _COMPLETION = "_QUOTAFORM_COMPLETE"
 """With this in the environment a shell asks for words to complete to, whatever the arguments are."""
@@ -59,6 +62,10 @@ def run(arguments: list[str]) -> int:
             stream.reconfigure(errors="backslashreplace")
     # What a run makes lives until it ends; walking it over and over takes as long as making it.
     gc.set_threshold(200_000, 20, 100)
+    if any(argument == "" or _EMPTY_OPTION(argument) for argument in arguments):
+        return _fail(
+            "an argument is empty, as an unset variable makes it; leave it out, or say what is meant", ExitCode.USAGE
+        )
     try:
         return _invoke(arguments)
     except TerminatedError:

@@ -27,7 +27,7 @@ _MODULES: Final = ("PlainLoginModule", "ScramLoginModule")
 
 FORM: Final = (
     'write: sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="NAME"'
-    ' password="PASSWORD"; (in a properties file every backslash in it is doubled)'
+    ' password="PASSWORD"; (for PLAIN: security.plain.PlainLoginModule; every backslash in it is doubled)'
 )
 
 

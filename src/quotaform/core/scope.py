@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from quotaform.model.entity import Entity, Part
+from quotaform.model.entity import DEFAULT_WORD, Entity, Part
 
 _NOT_THERE: Final = object()
 
@@ -66,7 +66,11 @@ EVERYTHING: Final = Scope()
 class Selection:
     """The part of a plan that was asked for, by globs over addresses (`--select`, `--exclude`).
 
+    A glob is held against the address and against the same without quotes.
+
     >>> Selection(select=("user=svc-*",)).contains(Entity(user="svc-a"))
+    True
+    >>> Selection(select=("user=CN=*",)).contains(Entity(user="CN=a b"))
     True
     """
 
@@ -82,10 +86,18 @@ class Selection:
         """Whether the entity was asked for."""
         if not self.is_partial:
             return True
-        address = entity.address
-        if self.select and not any(fnmatchcase(address, glob) for glob in self.select):
+        if self.select and not _matches_any(entity, self.select):
             return False
-        return not any(fnmatchcase(address, glob) for glob in self.exclude)
+        return not _matches_any(entity, self.exclude)
+
+
+def _matches_any(entity: Entity, globs: Sequence[str]) -> bool:
+    if any(fnmatchcase(entity.address, glob) for glob in globs):
+        return True
+    if any(name == DEFAULT_WORD for _, name in entity.parts):
+        return False  # without its quotes it would look like the default
+    raw = ",".join([f"{kind}={DEFAULT_WORD if name is None else name}" for kind, name in entity.parts])
+    return any(fnmatchcase(raw, glob) for glob in globs)
 
 
 ALL: Final = Selection()

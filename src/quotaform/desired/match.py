@@ -143,7 +143,7 @@ def _check_name(container: Any, key: str | int, entity_type: str, name: str, rep
         text = f"this {entity_type} name has {size} bytes; Kafka's protocol carries at most {MAX_NAME_BYTES}"
         report.say("bad-name", text, container, key)
         return False
-    if not name.isprintable() or name[0] == " " or name[-1] == " " or VARIABLE in name:
+    if _oddness(name) is not None:
         text = (
             f"{entity_type}={spell_name(name)} {_oddness(name)}; Kafka takes it as it is, so make sure that it is meant"
         )
@@ -151,10 +151,16 @@ def _check_name(container: Any, key: str | int, entity_type: str, name: str, rep
     return True
 
 
-def _oddness(name: str) -> str:
+def _oddness(name: str) -> str | None:
     if not name.isprintable():
         return "holds characters that do not print"
-    return "holds a variable, which is not replaced here" if VARIABLE in name else "begins or ends with a space"
+    if VARIABLE in name:
+        return "holds a variable, which is not replaced here"
+    if name[0] == " " or name[-1] == " ":
+        return "begins or ends with a space"
+    if "*" in name:
+        return f"holds a *, and names are no patterns ({DEFAULT_WORD} stands for all others)"
+    return "begins with User:, and quotas go by the name alone" if name.startswith("User:") else None
 
 
 def _refuse_name(container: Any, key: str | int, entity_type: str, node: Node, report: Report) -> None:

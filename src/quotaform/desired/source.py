@@ -47,8 +47,9 @@ def read_sources(directory: Path, cluster: str | None = None, clusters: Collecti
     """
     problems: list[Finding] = []
     if not directory.is_dir():
-        what = "is not a directory" if directory.exists() else "does not exist"
-        text = f"the quotas directory {what}; make it, with a file such as {directory / 'defaults.yaml'}"
+        text = f"the quotas directory does not exist; make it, with a file such as {directory / 'defaults.yaml'}"
+        if directory.exists():
+            text = f"this is a file; give the quotas directory, the folder that holds it: {directory.parent}"
         raise InvalidFilesError([_problem("empty-directory", text, directory)])
     known = sorted({*clusters, *([cluster] if cluster else [])})
     sources: list[Source] = []

@@ -110,6 +110,11 @@ def fetch_with_jgo(directory: Path) -> list[Path]:
                 jars += [*environment.path.glob("jars/*.jar"), *environment.path.glob("modules/*.jar")]
     except Exception as error:
         cause = " ".join(str(error).split())[:200] or type(error).__name__
+        if "CERTIFICATE_VERIFY_FAILED" in str(error) or "SSLCertVerificationError" in str(error):
+            raise SandboxError(
+                f"Apache Kafka {KAFKA_VERSION} could not be downloaded, because a server's certificate is not trusted; "
+                "set REQUESTS_CA_BUNDLE to your certificate authorities, or KAFKA_HOME to an unpacked Apache Kafka."
+            ) from error
         raise SandboxError(
             f"Apache Kafka {KAFKA_VERSION} could not be downloaded ({type(error).__name__}: {cause}); try again "
             "with a network, or set KAFKA_HOME to an unpacked Apache Kafka."

@@ -92,7 +92,7 @@ def ratio_text(before: float, after: float) -> str:
     ratio = Fraction(after) / Fraction(before)
     if ratio > 2:
         return f"x{plain_fraction(round(ratio, 0 if ratio >= 10 else 1))}"
-    percent = round((ratio - 1) * 100, 0 if abs(ratio - 1) >= Fraction(1, 10) else 3)
+    percent = round((ratio - 1) * 100, 1 if abs(ratio - 1) >= Fraction(1, 100) else 3)
     if percent == 0:
         return "+<0.001%" if ratio > 1 else "-<0.001%"
     if percent == -100:

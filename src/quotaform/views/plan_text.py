@@ -40,7 +40,7 @@ def _plan_lines(plan: Plan, style: Style, shows_unchanged: bool, shows_unmanaged
         yield from render_findings(plan.findings, style)
         yield ""
     if not plan.changes:
-        yield style.paint(NO_CHANGES, "bold")
+        yield style.paint(NO_CHANGES if plan.is_applyable else "Nothing was compared to an end: see above.", "bold")
         return
     yield _effect_line(plan)
     yield style.paint(summary_line(plan), "bold")
@@ -122,9 +122,11 @@ def _effect_line(plan: Plan) -> str:
     summary = plan.summary
     unlimited = f" ({summary['to_unlimited']} to unlimited)" if summary["to_unlimited"] else ""
     blocked = f" {summary['blocked']} blocked." if summary["blocked"] else ""
+    without = len(plan.changes) - summary["loosen"] - summary["tighten"] - summary["mixed"]
+    none = f", {without} without effect" if without else ""
     return (
-        f"Effect: {summary['loosen']} loosened{unlimited}, {summary['tighten']} tightened, {summary['mixed']} mixed. "
-        f"{summary['no_op']} unchanged.{blocked} Plan id {plan.plan_id}"
+        f"Effect: {summary['loosen']} loosened{unlimited}, {summary['tighten']} tightened, "
+        f"{summary['mixed']} mixed{none}. {summary['no_op']} unchanged.{blocked} Plan id {plan.plan_id}"
     )
 
 

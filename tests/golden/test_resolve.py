@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from quotaform.app import resolve
 from quotaform.app.resolve import ResolveRequest, ResolveRun
 from quotaform.cluster.gateway import BrokerConfig
 from quotaform.core.plan import Plan
@@ -59,7 +60,7 @@ CONFIG = BrokerConfig(
 
 @pytest.fixture(autouse=True)
 def _fixed_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795166364")
+    monkeypatch.setattr(resolve, "timestamp", lambda: "2026-11-20T09:12:44Z")
 
 
 def run(asked: Sequence[Entity] = ASKED, plan: Plan | None = None, **detail: Any) -> ResolveRun:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from itertools import takewhile
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -111,6 +112,25 @@ def _tables(levels: tuple[Level, ...], types: tuple[str, ...]) -> dict[Level, _T
     return tables
 
 
+def _halves(tables: dict[Level, _Table], entity_type: str) -> tuple[tuple[_Table, ...], tuple[_Table, ...]]:
+    """Return the tables that name one, the last of them first; and the rest, which is the same for all of that type."""
+    count = sum(1 for _ in takewhile(lambda level: entity_type in level.exact_types, tables))
+    ordered = tuple(tables.values())
+    return ordered[:count][::-1], ordered[count:]
+
+
+def _lay(rung: Rung, found: dict[str, Resolved]) -> None:
+    """Put an entry over what was found on lower levels."""
+    for key, own in rung.alone().items():
+        value, source, overridden, level = found.get(key, UNLIMITED)
+        if source is None:
+            found[key] = own
+        else:
+            # Half the time of calling the classes.
+            beaten = _new(Effective, (value, source, level))
+            found[key] = _new(Resolved, (own[0], own[1], (beaten, *overridden), own[3]))
+
+
 _LEVELS: Final = {
     tuple(item for entity_type, match in level.matches for item in (entity_type, match is Match.DEFAULT)): level
     for level in LEVELS
@@ -128,8 +148,11 @@ class QuotaIndex:
         client, ip = _tables(CLIENT_LEVELS, (USER, CLIENT_ID)), _tables(IP_LEVELS, (IP,))
         self._tables: Final = client | ip
         # An empty client-id matches no level that has a client-id, not even a default (KAFKA-13341).
-        nameless = [table for level, table in client.items() if CLIENT_ID not in dict(level.matches)]
-        self._client, self._nameless, self._ip = tuple(client.values()), tuple(nameless), tuple(ip.values())
+        nameless = {level: table for level, table in client.items() if CLIENT_ID not in dict(level.matches)}
+        self._client, self._nameless, self._ip = (tuple(tables.values()) for tables in (client, nameless, ip))
+        self._client_halves, self._nameless_halves = _halves(client, USER), _halves(nameless, USER)
+        self._ip_halves = _halves(ip, IP)
+        self._shared: dict[Ladder | int, dict[str, Resolved]] = {}
         for entity, values in quotas.items():
             self._put(entity, values)
 
@@ -184,16 +207,22 @@ class QuotaIndex:
         >>> found.value, found.source_name, found.overridden[0].source.address
         (9.0, 'User', 'user=<default>')
         """
-        found = dict(_UNLIMITED_IP if len(request) == 1 else _UNLIMITED_CLIENT)
-        for rung in reversed(self.ladder(request)):
-            for key, own in rung.alone().items():
-                value, source, overridden, level = found.get(key, UNLIMITED)
-                if source is None:
-                    found[key] = own
-                else:
-                    # Half the time of calling the classes.
-                    beaten = _new(Effective, (value, source, level))
-                    found[key] = _new(Resolved, (own[0], own[1], (beaten, *overridden), own[3]))
+        size = len(request)
+        own, common = (
+            self._ip_halves if size == 1 else self._nameless_halves if request[1] == "" else self._client_halves
+        )
+        rungs = tuple([rung for pick, table in common if table and (rung := table.get(pick(request))) is not None])
+        # What is the same for all users is merged once, and not for every request.
+        shared = self._shared.get(rungs or size)
+        if shared is None:
+            shared = dict(_UNLIMITED_IP if size == 1 else _UNLIMITED_CLIENT)
+            for rung in reversed(rungs):
+                _lay(rung, shared)
+            self._shared[rungs or size] = shared
+        found = shared.copy()
+        for pick, table in own:
+            if table and (rung := table.get(pick(request))) is not None:
+                _lay(rung, found)
         return found
 
     def resolve_entities(self, entities: Iterable[Entity]) -> dict[Entity, dict[str, Resolved]]:

@@ -28,6 +28,10 @@ QUOTAFORM = str(Path(sys.executable).with_name("quotaform"))
 CLIENT_QUOTAS = str(Path(sys.executable).with_name("kafka-client-quotas"))
 PYTHON = sys.executable
 LARGE = 10
+PAIRS = 100_000
+"""As many as `admin.py` makes."""
+PAIRS_PER_SECOND = 200_000
+"""What a process is to resolve at least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -379,6 +383,52 @@ def apply(bench: Bench, name: str, entities: int, *, goal: float, repetitions: i
     )
 
 
+def resolve(bench: Bench, entities: int) -> Iterator[Row]:
+    """Measure resolving many pairs of users and client-ids, without what reading and making them takes."""
+    _tell("Resolving")
+    bench.generate("base", entities)
+    script = (PYTHON, str(HERE / "admin.py"))
+    measured = bench.measure(
+        [
+            Work(name="load", command=(*script, "load", "base/quotas.json"), expect="pairs"),
+            Work(name="resolve", command=(*script, "resolve", "base/quotas.json"), expect="limited"),
+        ]
+    )
+    found = measured["resolve"]
+    yield Row(
+        work=f"resolve_all of {PAIRS:,} pairs against {entities:,} quotas",
+        wall=found.wall - measured["load"].wall,
+        peak=found.peak,
+        against=f"the time at {PAIRS_PER_SECOND:,} pairs/s",
+        floor=PAIRS / PAIRS_PER_SECOND,
+        goal=1.0,
+    )
+
+
+def describe(bench: Bench, name: str, entities: int) -> Iterator[Row]:
+    """Measure reading everything through the API, against kafka-python's bare decoding of the same answer."""
+    _tell(f"Describe of {entities:,} entities")
+    script = (PYTHON, str(HERE / "admin.py"))
+    with Sandbox() as kafka:
+        bench.cluster("described", kafka)
+        bench.load(name, "described")
+        measured = bench.measure(
+            [
+                Work(name=work, command=(*script, work, kafka.bootstrap_servers), expect=f"{entities} entities")
+                for work in ("decode", "describe")
+            ]
+        )
+    found = measured["describe"]
+    yield Row(
+        work=f"QuotaAdmin.describe of {entities:,} entities",
+        wall=found.wall,
+        peak=found.peak,
+        against="kafka-python's bare decode",
+        floor=measured["decode"].wall,
+        goal=1.3,
+    )
+
+
 def table(rows: Sequence[Row]) -> str:
     """Return the rows as a Markdown table that also reads well as text."""
     cells = [HEADINGS, *(row.cells() for row in rows)]
@@ -400,7 +450,7 @@ def main() -> None:
     parser.add_argument("--entities", type=int, default=10_000, help="how many (default: 10000)")
     parser.add_argument("--large", action="store_true", help=f"also {LARGE} times as many (minutes, some GB of memory)")
     parser.add_argument("--repetitions", type=int, default=5, help="rounds that count (default: 5)")
-    parser.add_argument("--only", choices=("start", "plan", "apply", "direct"), help="only these rows")
+    parser.add_argument("--only", choices=("start", "plan", "apply", "direct", "resolve"), help="only these rows")
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write the rows as JSON")
     options = parser.parse_args()
     rows: list[Row] = []
@@ -412,6 +462,11 @@ def main() -> None:
             rows += start_up(bench)
         if options.only in (None, "direct"):
             rows += direct(bench)
+        if options.only in (None, "resolve"):
+            rows += resolve(bench, options.entities)
+            many = options.entities * (LARGE if options.large else 1)
+            bench.generate("described", many)
+            rows += describe(bench, "described", many)
         if options.only in (None, "plan"):
             rows += plans(bench, options.entities)
             if options.large:

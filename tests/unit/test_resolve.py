@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from quotaform.admin import QuotaAdmin
 from quotaform.app.resolve import ResolveRequest, ResolveRun
 from quotaform.cluster.gateway import BrokerConfig
 from quotaform.core.bucket import shared_by
@@ -109,6 +110,12 @@ class TestAddresses:
         assert values([Resolver(quotas).resolve(Entity(ip=asked))]) == [{CONNECTION: 5.0}]
         found = findings(quotas, Entity(ip=asked)).get("ip-alias")
         assert (found is None) if live == asked else (found is not None and found.severity is Severity.NOTE)
+
+    def test_the_api_finds_it_too(self) -> None:
+        quotas = {Entity(ip="::ffff:10.0.0.1"): {CONNECTION: 5.0}, Entity(ip="10.0.0.2"): {CONNECTION: 6.0}}
+        asked = [Entity(ip=name) for name in ("10.0.0.1", "::ffff:10.0.0.2", "10.0.0.3")]
+        found = QuotaAdmin(ScriptedGateway(quotas)).resolve_all(asked)
+        assert [found[entity][CONNECTION].value for entity in asked] == [5.0, 6.0, None]
 
     def test_localhost_is_the_loopback_address(self) -> None:
         quotas = {Entity(ip="localhost"): {CONNECTION: 5.0}}

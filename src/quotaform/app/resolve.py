@@ -76,7 +76,7 @@ class ResolveRun:
         self._entities = request.entities
         planned = None if request.plan is None else _planned(request.plan, actual)
         self._resolver = Resolver(actual, planned, request.detail)
-        self._remarks = Remarks(self._resolver.state)
+        self._remarks = Remarks(self._resolver.index)
         self._general = shape_findings(actual)
         if request.plan is not None:
             self._general += plan_findings(request.plan, actual)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container
-from typing import Final
 
+from quotaform.core.address import address_of
 from quotaform.core.express import inexpressible
 from quotaform.model.entity import IP, Entity, spell_name
 from quotaform.model.finding import Finding, Severity
-from quotaform.model.ip import canonical_ip
 from quotaform.model.quotas import Quotas
-
-LOOPBACK: Final = "127.0.0.1"
 
 
 def live_findings(actual: Quotas, declared: Container[Entity] = ()) -> list[Finding]:
@@ -36,7 +33,7 @@ def _alias_findings(actual: Quotas) -> list[Finding]:
     for entity in actual:
         if entity.types == (IP,):
             name = entity.parts[0][1]
-            address = LOOPBACK if name == "localhost" else canonical_ip(name or "")
+            address = address_of(name) if name else None
             if name and address:
                 spellings[address].append(spell_name(name))
     return [

@@ -21,9 +21,11 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Final
 
+from quotaform.core.address import address_of
 from quotaform.core.freshness import check_fresh
 from quotaform.core.plan import Plan
-from quotaform.core.resolution import Resolution, State, address_of
+from quotaform.core.resolution import Resolution
+from quotaform.core.resolve import QuotaIndex
 from quotaform.model.entity import CLIENT_ID, DEFAULT_WORD, IP, USER, Entity, spell_name
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.precedence import CLIENT_LEVELS, level_of
@@ -51,11 +53,11 @@ class Remarks:
     """Gathers findings while requests are resolved: one per rule and subject, however many the requests are.
 
     Args:
-        state: What is resolved.
+        index: The quotas that are resolved.
     """
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, index: QuotaIndex) -> None:
+        self._index = index
         self._counts: dict[str, int] = defaultdict(int)
         self._firsts: dict[str, Entity] = {}
         self._found: dict[tuple[str, str], Finding] = {}
@@ -116,17 +118,17 @@ class Remarks:
         if user in self._paired_users:
             return True
         for level in CLIENT_LEVELS[1:]:
-            rungs = self._state.index.rungs(level)
+            rungs = self._index.rungs(level)
             if CLIENT_ID in dict(level.matches) and (user in rungs if level.exact_types == (USER,) else rungs):
                 return True
         return False
 
     @cached_property
     def _paired_users(self) -> frozenset[str]:
-        return frozenset(user for user, _ in self._state.index.rungs(_PAIR))
+        return frozenset(user for user, _ in self._index.rungs(_PAIR))
 
     def _see_ip(self, entity: Entity, ip: str) -> None:
-        address, spellings = address_of(ip), self._state.spellings(ip)
+        address, spellings = address_of(ip), self._index.spellings(ip)
         if address is None:
             text = f"{spell_name(ip)} is no address; connections come from addresses, so give the one it stands for"
             self._put("ip-name", text, entity.address)
@@ -137,7 +139,7 @@ class Remarks:
                 f"here; keep only {address}"
             )
             self._put("ip-alias", text, Entity(ip=address).address)
-        elif spellings[0] != ip:
+        elif spellings and spellings[0] != ip:
             text = f"this is the address that the entry ip={spell_name(spellings[0])} is for"
             self._put("ip-alias", text, entity.address, Severity.NOTE)
 

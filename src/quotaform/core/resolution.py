@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from quotaform.core.live import LOOPBACK
-from quotaform.core.resolve import UNLIMITED, Effective, QuotaIndex, Request, Resolved, request_of
+from quotaform.core.resolve import UNLIMITED, Effective, QuotaIndex, Resolved, request_of
 from quotaform.model.entity import Entity
-from quotaform.model.ip import canonical_ip
-from quotaform.model.precedence import IP_LEVELS, level_of
+from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import KEY_ORDER, key_order
 from quotaform.model.quotas import Quotas
-
-_EXACT_IP: Final = IP_LEVELS[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,34 +76,6 @@ class ResolveHeader:
     detail: Detail = EVERYTHING
 
 
-class State:
-    """All quotas of a cluster at one moment, as its brokers enforce them.
-
-    A broker enforces an ip quota by address and not by spelling, so an address finds its entry however that is
-    written (org.apache.kafka.server.metadata.ClientQuotaMetadataManager).
-    """
-
-    def __init__(self, index: QuotaIndex) -> None:
-        self.index: Final = index
-        self._spellings: dict[str, list[str]] | None = None
-
-    def resolve(self, request: Request) -> dict[str, Resolved]:
-        """Resolve every quota key that can limit a request."""
-        if len(request) == 1 and isinstance(request[0], str):
-            request = (self.spellings(request[0])[0],)
-        return self.index.resolve(request)
-
-    def spellings(self, ip: str) -> list[str]:
-        """Return how entries spell this address, this spelling first and then the canonical one; never empty."""
-        if self._spellings is None:
-            self._spellings = defaultdict(list)
-            for name in sorted(self.index.rungs(_EXACT_IP)):
-                self._spellings[address_of(name) or name].append(name)
-        address = address_of(ip) or ip
-        found = self._spellings.get(address, [ip])
-        return sorted(found, key=lambda name: (name != ip, name != address)) if len(found) > 1 else found
-
-
 class Resolver:
     """Resolves any number of concrete entities against one read of a cluster.
 
@@ -119,13 +86,12 @@ class Resolver:
     """
 
     def __init__(self, actual: Quotas, planned: Quotas | None = None, detail: Detail = EVERYTHING) -> None:
-        index = QuotaIndex(actual)
-        self._actual: Final = State(index)
-        self._planned: Final = None if planned is None else State(index.altered(planned))
+        self._actual: Final = QuotaIndex(actual)
+        self._planned: Final = None if planned is None else self._actual.altered(planned)
         self._detail: Final = detail
 
     @property
-    def state(self) -> State:
+    def index(self) -> QuotaIndex:
         """The quotas that are resolved: with the plan applied, if there is one."""
         return self._planned or self._actual
 
@@ -165,15 +131,6 @@ def _ordered(found: Mapping[str, Resolved], before: Mapping[str, Resolved]) -> I
     if found.keys() <= KEY_ORDER.keys() and before.keys() <= KEY_ORDER.keys():
         return found
     return sorted({**found, **before}, key=key_order)
-
-
-def address_of(ip: str) -> str | None:
-    """Return the address that a broker takes an ip name for; `None` when only its resolver could tell.
-
-    >>> address_of("localhost"), address_of("::ffff:10.0.0.1"), address_of("example.org")
-    ('127.0.0.1', '10.0.0.1', None)
-    """
-    return LOOPBACK if ip == "localhost" else canonical_ip(ip)
 
 
 def entries(resolved: Resolved) -> tuple[Effective, ...]:

@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from quotaform.collector import paused_collector
+from quotaform.core.address import Spellings
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.model.precedence import CLIENT_LEVELS, IP_LEVELS, LEVELS, Level, Match
 from quotaform.model.quota_key import keys_for
@@ -153,6 +154,7 @@ class QuotaIndex:
         self._client_halves, self._nameless_halves = _halves(client, USER), _halves(nameless, USER)
         self._ip_halves = _halves(ip, IP)
         self._shared: dict[Ladder | int, dict[str, Resolved]] = {}
+        self._spellings: Spellings | None = None
         for entity, values in quotas.items():
             self._put(entity, values)
 
@@ -201,6 +203,8 @@ class QuotaIndex:
     def resolve(self, request: Request) -> dict[str, Resolved]:
         """Resolve every quota key that can limit a request; keys that nothing limits have no source.
 
+        An address finds its entry however that is written.
+
         >>> key = "producer_byte_rate"
         >>> index = QuotaIndex({Entity(user="a"): {key: 9.0}, Entity(user=None): {key: 5.0}})
         >>> found = index.resolve(("a", "app"))[key]
@@ -208,6 +212,8 @@ class QuotaIndex:
         (9.0, 'User', 'user=<default>')
         """
         size = len(request)
+        if size == 1 and isinstance(request[0], str) and (spellings := self.spellings(request[0])):
+            request = (spellings[0],)
         own, common = (
             self._ip_halves if size == 1 else self._nameless_halves if request[1] == "" else self._client_halves
         )
@@ -233,6 +239,12 @@ class QuotaIndex:
         """
         with paused_collector():
             return {entity: self.resolve(request_of(entity)) for entity in entities}
+
+    def spellings(self, ip: str) -> list[str]:
+        """Return how entries spell this address; see `quotaform.core.address.Spellings`."""
+        if self._spellings is None:
+            self._spellings = Spellings(self.rungs(IP_LEVELS[0]))
+        return self._spellings.of(ip)
 
     def rungs(self, level: Level) -> Mapping[Any, Rung]:
         """All quota entries of one level, by what it names: a name, a (user, client-id) pair, or `None`."""

@@ -9,6 +9,13 @@ from socket import gaierror
 from ssl import SSLCertVerificationError, SSLError
 from typing import Final
 
+from quotaform.cluster.cause import (
+    CodeError,
+    NotKafkaError,
+    TooOldError,
+    UnprovenError,
+    shorten,
+)
 from quotaform.errors import AuthenticationError, ClusterError, ConnectError, UnsupportedError
 
 SASL_FAILED: Final = 58
@@ -20,8 +27,8 @@ NO_SASL_HERE: Final = 34
 
 _HOST_MISMATCH: Final = frozenset({62, 64})
 _EXPIRED: Final = 10
-_TLS_ALERT: Final = 0x15
-_HTTP: Final = 0x48545450
+_TLS_ALERT: Final = b"\x15"
+_HTTP: Final = b"HTTP"
 
 
 class Stage(IntEnum):
@@ -37,10 +44,19 @@ class Stage(IntEnum):
     """Proving who we are."""
     ASK = 4
     """The first request that a listener answers only to those it knows, Metadata."""
+    KNOW = 5
+    """Being of the cluster that was connected to before."""
 
 
 class UnansweredError(ClusterError):
     """A request went out and no answer came back: what it asked for may have been done."""
+
+
+def unanswered(server: str, cause: BaseException, seconds: float) -> UnansweredError:
+    """Return the error for a request that went out to a server and got no answer."""
+    if isinstance(cause, TimeoutError):
+        return UnansweredError(f"{server} did not answer within {seconds:.0f} s.")
+    return UnansweredError(f"The connection to {server} was lost before it answered ({shorten(cause)}).")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +66,7 @@ class Failure:
     Attributes:
         server: The server as `host:port`.
         stage: Where it failed.
-        cause: What was raised.
+        cause: What was raised: an error of `quotaform.cluster.cause`, of the system or of OpenSSL.
         seconds: How long the attempt was given, to be shown.
     """
 
@@ -62,7 +78,12 @@ class Failure:
     @property
     def is_final(self) -> bool:
         """Whether no other server may be tried: repeating wrong credentials locks accounts."""
-        return self.stage is Stage.SASL and not is_timeout(self.cause)
+        return self.stage is Stage.SASL and not isinstance(self.cause, TimeoutError)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether trying again, once all servers were tried, makes no sense."""
+        return self.is_final or self.stage is Stage.KNOW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +141,9 @@ def _explain(intent: Intent, failure: Failure) -> _Sentence:
         Stage.SPEAK: _explain_speak,
         Stage.SASL: _explain_sasl,
         Stage.ASK: _explain_ask,
+        Stage.KNOW: _explain_know,
     }[failure.stage]
-    return explain(intent, failure, _root(failure.cause))
+    return explain(intent, failure, failure.cause)
 
 
 def _explain_reach(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
@@ -135,7 +157,7 @@ def _explain_reach(intent: Intent, failure: Failure, cause: BaseException) -> _S
             f"nothing listens at {server} (connection refused)",
             "check host and port, and whether the broker runs",
         )
-    if is_timeout(cause):
+    if isinstance(cause, TimeoutError):
         return (
             ConnectError,
             f"{server} did not accept a connection within {failure.seconds:g} s",
@@ -150,7 +172,7 @@ def _explain_tls(intent: Intent, failure: Failure, cause: BaseException) -> _Sen
         return _explain_certificate(server, cause)
     if isinstance(cause, SSLError) and (told := _explain_alert(intent, server, cause)):
         return told
-    if is_timeout(cause):
+    if isinstance(cause, TimeoutError):
         return (
             ConnectError,
             f"{server} did not answer the TLS handshake within {failure.seconds:g} s",
@@ -210,8 +232,8 @@ def _explain_speak(intent: Intent, failure: Failure, cause: BaseException) -> _S
     server = failure.server
     if isinstance(cause, SSLError) and (told := _explain_alert(intent, server, cause)):
         return told
-    first_bytes = _frame_length(cause)
-    if first_bytes is not None and first_bytes >> 24 == _TLS_ALERT:
+    first_bytes = cause.first_bytes if isinstance(cause, NotKafkaError) else None
+    if first_bytes is not None and first_bytes[:1] == _TLS_ALERT:
         tls = "SASL_SSL" if intent.is_sasl else "SSL"
         return (
             ConnectError,
@@ -221,7 +243,7 @@ def _explain_speak(intent: Intent, failure: Failure, cause: BaseException) -> _S
     if first_bytes is not None:
         what = "is a web server" if first_bytes == _HTTP else "does not speak the Kafka protocol"
         return ConnectError, f"{server} {what}", "use the port of a Kafka listener"
-    if is_timeout(cause):
+    if isinstance(cause, TimeoutError):
         return (
             ConnectError,
             f"{server} accepted the connection and did not answer within {failure.seconds:g} s",
@@ -236,7 +258,7 @@ def _explain_speak(intent: Intent, failure: Failure, cause: BaseException) -> _S
 
 def _explain_sasl(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
     server, mechanism = failure.server, intent.mechanism
-    code = getattr(cause, "errno", None)
+    code = cause.code if isinstance(cause, CodeError) else None
     if code == MECHANISM_NOT_OFFERED:
         return (
             AuthenticationError,
@@ -254,13 +276,13 @@ def _explain_sasl(intent: Intent, failure: Failure, cause: BaseException) -> _Se
     check = "check user name and password in sasl.jaas.config"
     if code == SASL_FAILED:
         return AuthenticationError, f"{server} did not accept {who}", check
-    if is_timeout(cause):
+    if isinstance(cause, TimeoutError):
         return (
             ConnectError,
             f"{server} did not finish authenticating {who} within {failure.seconds:g} s",
             "check that the broker is well",
         )
-    if isinstance(cause, (ValueError, KeyError)):
+    if isinstance(cause, UnprovenError):
         return (
             AuthenticationError,
             f"{server} could not prove that it knows the password of {who}",
@@ -271,13 +293,13 @@ def _explain_sasl(intent: Intent, failure: Failure, cause: BaseException) -> _Se
 
 def _explain_ask(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
     server = failure.server
-    if type(cause).__name__ == "IncompatibleBrokerVersion":
+    if isinstance(cause, TooOldError):
         return (
             UnsupportedError,
             f"{server} is a KRaft controller or too old a broker: it does not answer what a broker answers",
             "use the address of a broker",
         )
-    if is_timeout(cause):
+    if isinstance(cause, TimeoutError):
         return (
             ConnectError,
             f"{server} stopped answering within {failure.seconds:g} s",
@@ -293,37 +315,9 @@ def _explain_ask(intent: Intent, failure: Failure, cause: BaseException) -> _Sen
     return ConnectError, f"{server} closed the connection ({shorten(cause)})", "check that the broker is well"
 
 
-def _root(error: BaseException) -> BaseException:
-    """Return what a network error was made of: kafka-python wraps some by passing them as an argument."""
-    while error.args and isinstance(error.args[0], BaseException):
-        error = error.args[0]
-    return error
-
-
-def is_timeout(error: BaseException) -> bool:
-    """Whether an error says that nothing happened for too long."""
-    return isinstance(error, TimeoutError) or type(error).__name__ in {"KafkaTimeoutError", "RequestTimedOutError"}
-
-
-def _frame_length(error: BaseException) -> int | None:
-    """Return what was read as a frame's length when it made no sense as one."""
-    if type(error).__name__ != "InvalidReceiveError":
-        return None
-    digits = str(error).rpartition(":")[2].strip()
-    return int(digits) & 0xFFFFFFFF if digits.lstrip("-").isdigit() else None
-
-
-def shorten(error: BaseException) -> str:
-    """Return a few words about an error."""
-    root = _root(error)
-    if isinstance(root, gaierror):
-        return "name not resolved"
-    if isinstance(root, ConnectionRefusedError):
-        return "connection refused"
-    if is_timeout(root):
-        return "no answer in time"
-    if isinstance(root, SSLError):
-        return f"TLS: {root.reason or 'failed'}"
-    if isinstance(root, OSError):
-        return root.strerror or type(root).__name__
-    return str(root.args[0]) if root.args else type(root).__name__
+def _explain_know(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
+    return (
+        ConnectError,
+        f"{failure.server} {cause}",
+        "check that all bootstrap servers and advertised listeners are of one cluster",
+    )

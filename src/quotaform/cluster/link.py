@@ -8,48 +8,64 @@ once per server, in order, and fails with what the socket, TLS or the broker sai
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from logging import Filter, LogRecord, getLogger
-from ssl import SSLSocket
-from threading import Event, Thread
 from time import monotonic
 from typing import Any, Final
 from warnings import catch_warnings, simplefilter
 
 from quotaform import __version__
-from quotaform.cluster.client_config import ClientConfig
-from quotaform.cluster.connect_error import (
-    Failure,
-    Intent,
-    Stage,
-    UnansweredError,
-    connect_error,
-    is_timeout,
-    shorten,
+from quotaform.cluster.cause import (
+    CodeError,
+    LostError,
+    NotKafkaError,
+    OtherClusterError,
+    TooOldError,
+    UnprovenError,
 )
+from quotaform.cluster.client_config import ClientConfig
+from quotaform.cluster.connect_error import Failure, Intent, Stage, UnansweredError, connect_error, unanswered
 from quotaform.cluster.dial import open_socket, shake_hands
+from quotaform.cluster.driver import require_members, unusable
+from quotaform.cluster.hush import hushed
+from quotaform.cluster.io_thread import Call, IoThread, OverdueError
 from quotaform.cluster.server import Server
+from quotaform.cluster.transport import Transport
 from quotaform.errors import ClusterError, ConnectError, UnsupportedError
 
 with catch_warnings():
     # kafka-python reads its message schemas in a way that Python 3.11 calls deprecated.
     simplefilter("ignore", DeprecationWarning)
-    from kafka.errors import IncompatibleBrokerVersion, KafkaProtocolError
-    from kafka.net.connection import KafkaConnection
-    from kafka.net.selector import NetworkSelector
-    from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
-    from kafka.protocol.admin import (
-        AlterClientQuotasRequest,
-        AlterUserScramCredentialsRequest,
-        DescribeClientQuotasRequest,
-        DescribeConfigsRequest,
-        DescribeUserScramCredentialsRequest,
-    )
-    from kafka.protocol.metadata import MetadataRequest
+    from kafka import __version__ as kafka_version
+
+    try:
+        from kafka.errors import (
+            BrokerResponseError,
+            IncompatibleBrokerVersion,
+            InvalidReceiveError,
+            KafkaError,
+            KafkaTimeoutError,
+            RequestTimedOutError,
+        )
+        from kafka.net.connection import KafkaConnection
+        from kafka.net.selector import NetworkSelector
+        from kafka.protocol.admin import (
+            AlterClientQuotasRequest,
+            AlterUserScramCredentialsRequest,
+            DescribeClientQuotasRequest,
+            DescribeConfigsRequest,
+            DescribeUserScramCredentialsRequest,
+        )
+        from kafka.protocol.metadata import MetadataRequest
+
+        # Some members exist on an object alone.
+        _CONNECTION: Final = KafkaConnection(None)
+    except Exception as error:
+        raise unusable(kafka_version, str(error)) from None
+
+require_members(kafka_version, selector=NetworkSelector, connection=_CONNECTION)
 
 _MAX_FRAME: Final = 256 << 20
 """Over three million quotas; and less than what the first bytes of a TLS alert say when read as a length."""
-_THREAD_ID: Final = "quotaform"
+_THREAD: Final = "kafka-io-quotaform"
 _FIRST_BACKOFF: Final = 0.1
 _MAX_BACKOFF: Final = 2.0
 _SHARE: Final = 2.0
@@ -60,8 +76,8 @@ _LOOKUP_GRACE: Final = 0.5
 """The same for connecting: only a DNS lookup cannot be given a time limit of its own."""
 _BROKER_RESOURCE: Final = 4
 """ConfigResource.Type.BROKER."""
-_SLICE: Final = 0.2
-"""Seconds after which a thread that waits for an answer looks up for signals."""
+_NAP: Final = 0.005
+"""Seconds after which a connection that may not send yet is looked at again."""
 
 
 def describe_request(components: list[tuple[str, int, str | None]], *, is_strict: bool) -> Any:
@@ -97,12 +113,30 @@ class KafkaLink:
     next server's turn comes: those given, after them the brokers that the cluster named. Advertised addresses
     that cannot be reached from here do no harm therefore. Nothing happens in the background but
     re-authentication (KIP-368).
+
+    Every connection leads to the same cluster: whatever a server's address says, one that shows another cluster's
+    id than the first one did is not asked for anything.
     """
 
-    def __init__(self, servers: Sequence[Server], config: ClientConfig, *, name: str, timeout: float) -> None:
-        """Connect; see `quotaform.cluster.kafka.KafkaGateway.connect`."""
-        _hush()
-        self.cluster_id: str | None = None
+    def __init__(
+        self,
+        servers: Sequence[Server],
+        config: ClientConfig,
+        *,
+        name: str,
+        timeout: float,
+        cluster_id: str | None = None,
+    ) -> None:
+        """Connect; see `quotaform.cluster.kafka.KafkaGateway.connect`.
+
+        Args:
+            servers: Where.
+            config: How.
+            name: What messages call the cluster.
+            timeout: Seconds to get a usable connection.
+            cluster_id: The id that the cluster must have; any if not given.
+        """
+        self.cluster_id = cluster_id
         self.brokers: Mapping[int, Server] = {}
         self._config = config
         self._ssl_context = config.ssl_context()
@@ -124,16 +158,14 @@ class KafkaLink:
         self._connection: Any = None
         self._quiet_until = 0.0
         self._closed = False
-        self._net = NetworkSelector(client_id=_THREAD_ID, slow_task_threshold_secs=0)
-        self._net.start()
-        self._thread = self._net._io_thread
+        with hushed():
+            self._net = NetworkSelector(slow_task_threshold_secs=0)
+        self._io = IoThread(self._net, _THREAD)
         try:
-            self._run(self._open_or_raise, timeout + _LOOKUP_GRACE)
-        except UnansweredError:
+            self._io.run(self._open_or_raise, timeout + _LOOKUP_GRACE)
+        except OverdueError:
             self.close()
-            raise ConnectError(
-                f"Cannot connect to {name}: looking up its host names takes longer than {timeout:g} s; check your DNS."
-            ) from None
+            raise self._slow_lookup(timeout) from None
         except BaseException:
             self.close()
             raise
@@ -142,7 +174,14 @@ class KafkaLink:
         """Send a request; see `quotaform.cluster.kafka.Link.send`."""
         if self._closed:
             raise ClusterError(f"The connection to {self._intent.name} is closed.")
-        return self._run(lambda: self._send(make_request, timeout), timeout + self._timeout + _GRACE)
+        patience = max(self._timeout, timeout)
+        limit = patience + timeout + _GRACE
+        try:
+            return self._io.run(lambda call: self._send(call, make_request, timeout, patience), limit)
+        except OverdueError as error:
+            if error.is_sent:
+                raise UnansweredError(f"{self._intent.name} did not answer within {limit:.0f} s.") from None
+            raise self._slow_lookup(limit) from None
 
     def send_to(self, node_id: int, make_request: Callable[[], Any], *, timeout: float) -> Any:
         """Send a request to one broker; see `quotaform.cluster.kafka.Link.send_to`."""
@@ -151,7 +190,8 @@ class KafkaLink:
         if len(self.brokers) == 1 or (connection is not None and connection.node_id == str(server)):
             return self.send(make_request, timeout=timeout)
         name = f"broker {node_id} at {server}"
-        other = KafkaLink([server], self._config, name=name, timeout=min(timeout, self._timeout))
+        limit = min(timeout, self._timeout)
+        other = KafkaLink([server], self._config, name=name, timeout=limit, cluster_id=self.cluster_id)
         try:
             return other.send(make_request, timeout=timeout)
         finally:
@@ -159,41 +199,25 @@ class KafkaLink:
 
     def close(self) -> None:
         """Close the connection and end the IO thread."""
-        if self._closed:
-            return
-        self._closed = True
-        with suppress(Exception):
-            self._net.call_soon_threadsafe(self._drop)
-        self._net.stop(timeout_ms=1000)
-        if self._thread.is_alive():
-            # It hangs in a DNS lookup; nobody waits for that.
-            Thread(target=self._finish, name=f"{self._thread.name}-end", daemon=True).start()
-        else:
-            self._finish()
+        if not self._closed:
+            self._closed = True
+            self._io.close(self._drop)
 
-    def _finish(self) -> None:
-        self._thread.join()
-        self._net.close()
-
-    def _run(self, work: Callable[[], Any], timeout: float) -> Any:
-        done = Event()
-        future = self._net.call_soon_with_future(work)
-        future.add_both(lambda _: done.set())
-        deadline = monotonic() + timeout
-        # In slices: a signal that another thread received is acted upon when this one wakes up.
-        while not done.wait(_SLICE):
-            if monotonic() > deadline:
-                raise UnansweredError(f"{self._intent.name} did not answer within {timeout:.0f} s.")
-        if future.exception is not None:
-            raise future.exception
-        return future.value
+    def _slow_lookup(self, seconds: float) -> ConnectError:
+        """Return the error for an IO thread that hangs: nothing but a DNS lookup can make it."""
+        return ConnectError(
+            f"Cannot connect to {self._intent.name}: looking up its host names takes longer than {seconds:g} s;"
+            " check your DNS."
+        )
 
     # What follows runs on the IO thread.
 
-    async def _send(self, make_request: Callable[[], Any], timeout: float) -> Any:
-        connection = await self._ready()
+    async def _send(self, call: Call, make_request: Callable[[], Any], timeout: float, patience: float) -> Any:
+        connection = await self._ready(monotonic() + patience)
+        request = make_request()
+        call.begin_sending()
         # What cannot be encoded raises here, before anything goes out.
-        answer = connection.send_request(make_request(), request_timeout_ms=timeout * 1000)
+        answer = connection.send_request(request, request_timeout_ms=timeout * 1000)
         try:
             response = await answer
         except IncompatibleBrokerVersion:
@@ -202,29 +226,36 @@ class KafkaLink:
                 " this; client quotas need Kafka 2.6 or later."
             ) from None
         except Exception as error:
-            raise unanswered(connection.node_id, error, timeout) from None
+            raise unanswered(connection.node_id, translate(error), timeout) from None
         self._quiet_until = monotonic() + response.throttle_time_ms / 1000
         return response
 
-    async def _ready(self) -> Any:
-        """Return a connection on which the next request goes out at once."""
-        deadline = monotonic() + self._timeout
-        backoff = _FIRST_BACKOFF
-        while self._connection is None or not self._connection.connected:
-            failures = await self._open(deadline)
-            if failures and (failures[-1].is_final or monotonic() + backoff > deadline):
-                raise connect_error(self._intent, failures)
-            if failures:
-                await self._net.sleep(backoff)
-                backoff = min(2 * backoff, _MAX_BACKOFF)
-        # A broker mutes a client that is over its own quota; kafka-python refuses to send meanwhile.
-        while self._connection.paused or monotonic() < self._quiet_until:
-            await self._net.sleep(max(0.005, self._quiet_until - monotonic()))
-            if not self._connection.connected:
-                return await self._ready()
-        return self._connection
+    async def _ready(self, ready_by: float) -> Any:
+        """Return a connection on which the next request goes out at once and not later."""
+        while True:
+            if self._connection is None or not self._connection.connected:
+                await self._reconnect(min(ready_by, monotonic() + self._timeout))
+            connection, now = self._connection, monotonic()
+            # A broker mutes a client that is over its own quota; kafka-python refuses to send meanwhile, and it
+            # keeps a request back while it authenticates again.
+            if not connection.paused and not connection._reauth.is_reauthenticating and now >= self._quiet_until:
+                return connection
+            if now >= ready_by:
+                raise ClusterError(
+                    f"{connection.node_id} asks this client to wait for too long, as a quota of its own may say;"
+                    " nothing was sent."
+                )
+            await self._net.sleep(max(_NAP, min(self._quiet_until, ready_by) - now))
 
-    async def _open_or_raise(self) -> None:
+    async def _reconnect(self, deadline: float) -> None:
+        backoff = _FIRST_BACKOFF
+        while failures := await self._open(deadline):
+            if monotonic() + backoff > deadline or any(failure.is_certain for failure in failures):
+                raise connect_error(self._intent, failures)
+            await self._net.sleep(backoff)
+            backoff = min(2 * backoff, _MAX_BACKOFF)
+
+    async def _open_or_raise(self, call: Call) -> None:
         if failures := await self._open(monotonic() + self._timeout):
             raise connect_error(self._intent, failures)
 
@@ -251,16 +282,14 @@ class KafkaLink:
         """Connect to one server; return what went wrong, if anything did."""
         timeout_at = monotonic() + seconds
         stage = Stage.REACH
+        transport: Transport | None = None
         connection = KafkaConnection(self._net, node_id=str(server), **self._settings)
         try:
             sock = await open_socket(self._net, server, timeout_at)
-            transport: Any
-            if self._ssl_context is None:
-                transport = _PlainTransport(self._net, sock, host=server.host)
-            else:
+            if self._ssl_context is not None:
                 stage = Stage.TLS
                 sock = await shake_hands(self._net, sock, self._ssl_context, server, timeout_at)
-                transport = _TlsTransport(self._net, sock, server.host)
+            transport = Transport(self._net, sock, server.host)
             stage = Stage.SPEAK
             connection.connection_made(transport)
             await connection.initialize(timeout_at)
@@ -270,18 +299,36 @@ class KafkaLink:
             metadata = await connection.send_request(
                 request, request_timeout_ms=max(1, (timeout_at - monotonic()) * 1000)
             )
+            stage = Stage.KNOW
+            self._meet(metadata)
         except Exception as error:
             if stage is Stage.SPEAK and self._intent.is_sasl and connection.broker_version_data is not None:
                 stage = Stage.SASL
             connection.close(error)
-            return Failure(server=str(server), stage=stage, cause=error, seconds=round(seconds, 1))
+            cause = translate(error, transport.first_bytes if transport else b"")
+            if stage is Stage.SASL and isinstance(cause, (ValueError, KeyError)):
+                cause = UnprovenError()
+            return Failure(server=str(server), stage=stage, cause=cause, seconds=round(seconds, 1))
+        except BaseException:
+            # Cancelled: nobody waits for this connection any more.
+            connection.close()
+            raise
         self._connection = connection
+        return None
+
+    def _meet(self, metadata: Any) -> None:
+        """Note what a server says of its cluster.
+
+        Raises:
+            OtherClusterError: It is not the cluster that was connected to.
+        """
+        if self.cluster_id is not None and metadata.cluster_id != self.cluster_id:
+            raise OtherClusterError(metadata.cluster_id, self.cluster_id)
         self.cluster_id = metadata.cluster_id
         self.brokers = {broker.node_id: Server(broker.host, broker.port) for broker in metadata.brokers}
         for named in self.brokers.values():
             if named not in self._servers:
                 self._servers.append(named)
-        return None
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
@@ -289,71 +336,23 @@ class KafkaLink:
             connection.close()
 
 
-def unanswered(server: str, error: BaseException, seconds: float) -> UnansweredError:
-    """Return the error for a request that went out to a server and got no answer."""
-    if is_timeout(error):
-        return UnansweredError(f"{server} did not answer within {seconds:.0f} s.")
-    return UnansweredError(f"The connection to {server} was lost before it answered ({shorten(error)}).")
+def translate(error: BaseException, first_bytes: bytes = b"") -> BaseException:
+    """Return an error of kafka-python as one of `quotaform.cluster.cause` or of Python, and others as they are.
 
-
-class _LastWords:
-    """Makes a transport hand over what a broker said right before it closed the connection.
-
-    kafka-python drops the bytes that arrive together with the end of the stream. With failed authentication
-    that is the broker's error message.
+    Args:
+        error: What was raised.
+        first_bytes: The first bytes that the server sent.
     """
-
-    async def _read_from_sock(self: Any) -> None:
-        while self._read and not self._closed:
-            await self._net.wait_read(self._sock)
-            data, error = self._sock_recv()
-            try:
-                if data:
-                    self.last_read = monotonic()
-                    self._protocol.data_received(data)
-            except KafkaProtocolError as problem:
-                error = problem
-            if error:
-                # Whoever waited for the data is to see it before the connection is gone.
-                await self._net.sleep(0)
-                self.abort(error=error)
-                return
-
-
-class _PlainTransport(_LastWords, KafkaTCPTransport):  # type: ignore[misc]
-    """TCP."""
-
-
-class _TlsTransport(_LastWords, KafkaSSLTransport):  # type: ignore[misc]
-    """TLS over a socket whose handshake is done."""
-
-    def __init__(self, net: Any, sock: SSLSocket, host: str) -> None:
-        KafkaTCPTransport.__init__(self, net, sock, host=host)
-
-
-class _Hush(Filter):
-    """Drops what kafka-python logs on our IO threads; of others' use of kafka-python in the process it lets all pass.
-
-    Its warnings are told by our errors, and at debug level it logs requests whole, passwords included.
-    """
-
-    def filter(self, record: LogRecord) -> bool:
-        return record.threadName != f"kafka-io-{_THREAD_ID}"
-
-
-_HUSH: Final = _Hush()
-_TALKERS: Final = (
-    "kafka.net.connection",
-    "kafka.net.transport",
-    "kafka.net.selector",
-    "kafka.net.sasl.plain",
-    "kafka.net.sasl.scram",
-    "kafka.protocol",
-    "kafka.protocol.parser",
-    "kafka.future",
-)
-
-
-def _hush() -> None:
-    for name in _TALKERS:
-        getLogger(name).addFilter(_HUSH)
+    if isinstance(error, (KafkaTimeoutError, RequestTimedOutError)):
+        return TimeoutError()
+    if isinstance(error, InvalidReceiveError):
+        return NotKafkaError(first_bytes)
+    if isinstance(error, IncompatibleBrokerVersion):
+        return TooOldError()
+    if isinstance(error, BrokerResponseError) and error.errno is not None:
+        return CodeError(error.errno)
+    if not isinstance(error, KafkaError):
+        return error
+    # Some wrap what the system said.
+    wrapped = error.args[0] if error.args else type(error).__name__
+    return translate(wrapped, first_bytes) if isinstance(wrapped, BaseException) else LostError(str(wrapped))

@@ -1,0 +1,143 @@
+"""What a lost connection, an interrupt and a throttle must never lead to: writing elsewhere, or writing later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from signal import SIGINT, raise_signal
+from threading import Timer
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+
+from quotaform.cluster.kafka import KafkaGateway
+from quotaform.cluster.scram import ScramGateway
+from quotaform.errors import ClusterError, ConnectError
+from quotaform.model.alteration import Alteration, AlterRow, Outcome
+from quotaform.model.entity import Entity
+from quotaform.sandbox import Sandbox
+
+pytestmark = pytest.mark.kafka
+
+PRODUCE = "producer_byte_rate"
+
+
+def alterations(prefix: str, count: int) -> list[Alteration]:
+    return [Alteration(Entity(user=f"{prefix}-{number}"), {PRODUCE: 1.0}) for number in range(count)]
+
+
+def link_of(gateway: KafkaGateway) -> Any:
+    return gateway._link
+
+
+@contextmanager
+def interrupted(seconds: float) -> Iterator[None]:
+    """Send this process a SIGINT after some time."""
+    timer = Timer(seconds, raise_signal, (SIGINT,))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+
+
+def rows_until_interrupt(gateway: KafkaGateway, asked: list[Alteration]) -> list[AlterRow]:
+    rows: list[AlterRow] = []
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 (what came before it counts)
+        for chunk in gateway.alter_chunks(asked):
+            rows += chunk
+    return rows
+
+
+class TestAnotherCluster:
+    def test_the_rest_of_an_alter_never_goes_to_another_cluster(self, sandbox: Sandbox) -> None:
+        """When A was lost after the first request, the others went to B, and were reported as made."""
+        with (
+            Sandbox() as first,
+            KafkaGateway.connect(f"{first.bootstrap_servers},{sandbox.bootstrap_servers}", name="lab") as gateway,
+        ):
+            asked = alterations("stray", 9_000)
+            chunks = gateway.alter_chunks(asked)
+            rows = list(next(chunks))
+            first.kill(1)
+            rows += [row for chunk in chunks for row in chunk]
+            assert [row.entity for row in rows] == [each.entity for each in asked]
+            assert {row.outcome for row in rows[:4_000]} == {Outcome.OK}
+            assert not {row.outcome for row in rows[4_000:]} & {Outcome.OK, Outcome.REFUSED}
+            told = (
+                f"Cannot connect to lab: {sandbox.bootstrap_servers} is cluster {sandbox.cluster_id}, not"
+                f" {first.cluster_id}; check that all bootstrap servers and advertised listeners are of one cluster."
+                f" Tried as well: {first.bootstrap_servers} (connection refused)."
+            )
+            begin = monotonic()
+            for do in (
+                gateway.describe,
+                lambda: gateway.alter(asked[:1]),
+                lambda: gateway.alter(asked[:1], validate_only=True),
+            ):
+                with pytest.raises(ConnectError) as caught:
+                    do()
+                assert str(caught.value) == told
+            assert monotonic() - begin < 3, "that is certain and not tried again until time is up"
+            assert gateway.cluster_id() == first.cluster_id
+            with KafkaGateway.connect(sandbox.bootstrap_servers) as other:
+                assert not [entity for entity in other.describe() if "stray" in entity.address]
+            first.restart(1)
+            assert len(gateway.describe()) >= 4_000
+
+    def test_credentials_never_go_to_another_cluster(self, sandbox: Sandbox) -> None:
+        with (
+            Sandbox() as first,
+            ScramGateway.connect(f"{first.bootstrap_servers},{sandbox.bootstrap_servers}") as gateway,
+        ):
+            first.kill(1)
+            with pytest.raises(ClusterError, match=f"is cluster {sandbox.cluster_id}, not {first.cluster_id};"):
+                gateway.describe()
+
+    def test_a_named_broker_must_be_of_the_cluster_that_named_it(self, sandbox: Sandbox) -> None:
+        """An advertised address may lead to another cluster from here, as it does through a tunnel."""
+        with KafkaGateway.connect(sandbox.bootstrap_servers) as gateway:
+            link = link_of(gateway)
+            link.cluster_id = "another"
+            link.brokers = {1: link._servers[0]._replace(host="localhost"), 2: link._servers[0]}
+            error = gateway.broker_config("client.quota.callback.class").errors[1]
+            assert f"localhost:{link._servers[0].port} is cluster {sandbox.cluster_id}, not another;" in str(error)
+
+
+class TestGivingUp:
+    def test_what_waits_for_a_reconnect_is_not_sent_after_an_interrupt(self) -> None:
+        """The request waited on, and went out when the broker was well again, after Ctrl-C."""
+        with (
+            Sandbox() as kafka,
+            KafkaGateway.connect(kafka.bootstrap_servers) as gateway,
+            KafkaGateway.connect(kafka.bootstrap_servers) as other,
+        ):
+            kafka.pause(1)
+            link_of(gateway)._drop()
+            with interrupted(0.5):
+                rows = rows_until_interrupt(gateway, alterations("late", 1))
+            kafka.resume(1)
+            assert [row.outcome for row in rows] == [Outcome.UNKNOWN]
+            sleep(1.5)
+            assert other.describe() == {}
+            assert gateway.describe() == {}
+
+    def test_what_waits_for_a_throttle_is_not_sent_after_an_interrupt(self, sandbox: Sandbox) -> None:
+        """The request went out when the throttle was over, after Ctrl-C."""
+        [late] = alterations("throttled", 1)
+        with KafkaGateway.connect(sandbox.bootstrap_servers) as gateway:
+            link_of(gateway)._quiet_until = monotonic() + 1.0
+            with interrupted(0.3):
+                rows_until_interrupt(gateway, [late])
+            sleep(1.2)
+            assert late.entity not in gateway.describe()
+
+    def test_a_throttle_is_waited_for_as_long_as_a_request_may_take_and_no_longer(self, sandbox: Sandbox) -> None:
+        """It was waited for without end."""
+        with KafkaGateway.connect(sandbox.bootstrap_servers, name="lab", timeout=1.0) as gateway:
+            link_of(gateway)._quiet_until = monotonic() + 3600
+            begin = monotonic()
+            with pytest.raises(ClusterError, match=r"asks this client to wait for .* nothing was sent"):
+                gateway.describe(timeout=1.5)
+            assert 1.4 < monotonic() - begin < 3

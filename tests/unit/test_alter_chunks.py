@@ -232,13 +232,13 @@ class TestSending:
         gateway = KafkaGateway(ScriptedLink([answer()] * 3), name="lab")
         result = gateway.alter(many(9_000), progress=lambda *step: told.append(step))
         assert outcomes(result.rows) == [("ok", 9_000)]
-        assert told == [("altering", 4_000, 9_000), ("altering", 8_000, 9_000), ("altering", 9_000, 9_000)]
+        assert told == [("Applying", 4_000, 9_000), ("Applying", 8_000, 9_000), ("Applying", 9_000, 9_000)]
 
     def test_a_validation_says_so(self) -> None:
         told: list[str] = []
         gateway = KafkaGateway(ScriptedLink([answer()]), name="lab")
         gateway.alter(many(1), validate_only=True, progress=lambda what, *_: told.append(what))
-        assert told == ["validating"]
+        assert told == ["Checking with the broker"]
 
     def test_an_alter_waits_longer_than_a_broker_forwards(self) -> None:
         _, link = run([answer()], count=1)

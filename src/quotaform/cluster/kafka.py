@@ -192,7 +192,7 @@ class KafkaGateway:
         rows: list[AlterRow] = []
         for chunk in self.alter_chunks(alterations, validate_only=validate_only):
             rows += chunk
-            progress("validating" if validate_only else "altering", len(rows), len(alterations))
+            progress("Checking with the broker" if validate_only else "Applying", len(rows), len(alterations))
         return AlterResult(tuple(rows))
 
     def alter_chunks(

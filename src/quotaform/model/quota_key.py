@@ -49,54 +49,31 @@ class QuotaKey:
         return self.entity_types.issuperset(entity.types)
 
 
-_CLIENT: Final = frozenset({USER, CLIENT_ID})
-_INT_MAX: Final = 2147483647.0
+_MAXIMA: Final = {NumberKind.LONG: 2.0**63, NumberKind.INT: 2147483647.0, NumberKind.DOUBLE: 2147483647.0}
+"""What Kafka's QuotaConfig means by no limit; for DOUBLE keys a broker takes more, and that limits nothing either."""
 
-PRODUCER_BYTE_RATE: Final = QuotaKey(
-    name="producer_byte_rate",
-    kind=NumberKind.LONG,
-    unit="B/s",
-    measures="bytes per second",
-    per="broker",
-    maximum=2.0**63,
-    entity_types=_CLIENT,
-)
-CONSUMER_BYTE_RATE: Final = QuotaKey(
-    name="consumer_byte_rate",
-    kind=NumberKind.LONG,
-    unit="B/s",
-    measures="bytes per second",
-    per="broker",
-    maximum=2.0**63,
-    entity_types=_CLIENT,
-)
-REQUEST_PERCENTAGE: Final = QuotaKey(
-    name="request_percentage",
-    kind=NumberKind.DOUBLE,
-    unit="%",
-    measures="percent of one request or network thread",
-    per="broker",
-    maximum=_INT_MAX,
-    entity_types=_CLIENT,
-)
-CONTROLLER_MUTATION_RATE: Final = QuotaKey(
-    name="controller_mutation_rate",
-    kind=NumberKind.DOUBLE,
-    unit="/s",
-    measures="partitions created or deleted per second",
-    per="cluster",
-    maximum=_INT_MAX,
-    entity_types=_CLIENT,
-)
-CONNECTION_CREATION_RATE: Final = QuotaKey(
-    name="connection_creation_rate",
-    kind=NumberKind.INT,
-    unit="/s",
-    measures="connections per second",
-    per="broker",
-    maximum=_INT_MAX,
-    entity_types=frozenset({IP}),
-)
+
+def _key(name: str, kind: NumberKind, unit: str, measures: str, per: str, *entity_types: str) -> QuotaKey:
+    return QuotaKey(
+        name=name,
+        kind=kind,
+        unit=unit,
+        measures=measures,
+        per=per,
+        maximum=_MAXIMA[kind],
+        entity_types=frozenset(entity_types),
+    )
+
+
+_L, _I, _D = NumberKind.LONG, NumberKind.INT, NumberKind.DOUBLE
+_BYTES, _THREAD = "bytes per second", "percent of one request or network thread"
+_PARTITIONS, _CONNECTIONS = "partitions created or deleted per second", "connections per second"
+
+PRODUCER_BYTE_RATE: Final = _key("producer_byte_rate", _L, "B/s", _BYTES, "broker", USER, CLIENT_ID)
+CONSUMER_BYTE_RATE: Final = _key("consumer_byte_rate", _L, "B/s", _BYTES, "broker", USER, CLIENT_ID)
+REQUEST_PERCENTAGE: Final = _key("request_percentage", _D, "%", _THREAD, "broker", USER, CLIENT_ID)
+CONTROLLER_MUTATION_RATE: Final = _key("controller_mutation_rate", _D, "/s", _PARTITIONS, "cluster", USER, CLIENT_ID)
+CONNECTION_CREATION_RATE: Final = _key("connection_creation_rate", _I, "/s", _CONNECTIONS, "broker", IP)
 
 QUOTA_KEYS: Final[dict[str, QuotaKey]] = {
     key.name: key

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from quotaform.cluster.snapshot import SnapshotGateway
 from quotaform.desired.config import Cluster
-from quotaform.errors import ConnectError, InvalidFilesError, QuotaformError
+from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
-from quotaform.model.finding import Finding
 from tests.builder import PRODUCER, REQUEST
 from tests.spark.test_plan import write_snapshot
 
@@ -48,20 +48,28 @@ def test_each_cluster_is_a_partition_and_one_that_is_down_stops_no_other(spark: 
     assert rows["down", None].cluster_id is None
     assert rows["down", None].failure.kind == "ConnectError"
     assert "127.0.0.1:1" in rows["down", None].failure.message
+    assert rows["down", None].failure.problems is None
 
 
-@pytest.mark.parametrize(
-    "error", [ConnectError("down"), InvalidFilesError([Finding(rule="r", message="m"), Finding(rule="s", message="n")])]
-)
-def test_a_failure_is_raised_as_it_was(error: QuotaformError) -> None:
-    from quotaform.spark.source import _failure, require_read
+def test_a_failure_survives_a_table_on_disk_and_holds_nothing_to_unpickle(spark: SparkSession, tmp_path: Path) -> None:
+    """The error itself was a pickled column: whoever could write such a table could run code where it was read."""
+    from pyspark.sql.types import BinaryType
 
-    kind, message, pickled = _failure(error)
-    with pytest.raises(type(error)) as raised:
-        require_read({"kind": kind, "message": message, "pickled": pickled})
-    assert str(raised.value) == str(error)
-    assert vars(raised.value) == vars(error)
-    require_read(None)
+    from quotaform.spark.failure import require_read
+    from quotaform.spark.schemas import FAILURE
+    from quotaform.spark.source import read_clusters
+
+    assert not [field.name for field in FAILURE if isinstance(field.dataType, BinaryType)]
+    snapshot = tmp_path / "cut.json"
+    snapshot.write_text('{"kind": ', encoding="utf-8")
+    with pytest.raises(InvalidFilesError) as expected:
+        SnapshotGateway.open(snapshot)
+    kept = str(tmp_path / "kept")
+    read_clusters(spark, [Cluster(name="cut", snapshot=snapshot)]).write.parquet(kept)
+    [row] = spark.read.parquet(kept).collect()
+    with pytest.raises(InvalidFilesError) as raised:
+        require_read(row.failure.asDict())
+    assert raised.value.problems == expected.value.problems
 
 
 def test_credentials_are_not_among_the_options(tmp_path: Path) -> None:

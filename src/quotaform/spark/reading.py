@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from quotaform.model.entity import Entity
 from quotaform.model.filter import EVERYTHING, select
-from quotaform.spark.source import read_clusters, require_read
+from quotaform.spark.failure import require_read
+from quotaform.spark.source import read_clusters
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -32,10 +32,11 @@ FAILURE: Final = StructType(
     [
         StructField("kind", StringType()),
         StructField("message", StringType()),
-        StructField("pickled", BinaryType()),
+        StructField("problems", StringType()),
     ]
 )
-"""Why a cluster could not be read: the class of the error, its one sentence, and the error itself."""
+"""Why a cluster could not be read: the class of `quotaform.errors`, its message, and if files are invalid all problems
+as JSON; see `quotaform.spark.failure`."""
 
 QUOTAS: Final = StructType(
     [

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import chdir
 from json import dumps, loads
 from pathlib import Path
-from pickle import dumps as pickled
-from pickle import loads as unpickled
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from quotaform.app.repository import open_gateway
 from quotaform.desired.config import Cluster
-from quotaform.errors import InvalidFilesError, QuotaformError
+from quotaform.errors import QuotaformError
 from quotaform.model.quotas import Quotas
+from quotaform.spark.failure import failure_row
 from quotaform.spark.schemas import QUOTAS
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class KafkaQuotas(DataSource):
 
     Spark shows options in plans and logs, so credentials never are among them: the properties file that
     `command_config` names is read where the cluster is read, and must be there. A cluster that cannot be read is a
-    row with a `failure`, so that the others are read nevertheless; see `require_read`.
+    row with a `failure`, so that the others are read nevertheless; see `failure.require_read`.
     """
 
     @classmethod
@@ -79,7 +78,7 @@ class QuotaReader(DataSourceReader):
             with _inside(self.directory), open_gateway(cluster) as gateway:
                 cluster_id, quotas = gateway.cluster_id(), gateway.describe()
         except QuotaformError as error:
-            yield (cluster.name, None, None, None, None, None, _failure(error))
+            yield (cluster.name, None, None, None, None, None, failure_row(error))
         else:
             yield from quota_rows(cluster.name, cluster_id, quotas)
 
@@ -99,25 +98,6 @@ def read_clusters(spark: SparkSession, clusters: Iterable[Cluster]) -> DataFrame
     spark.dataSource.register(KafkaQuotas)
     options = {"clusters": dump_clusters(clusters), "directory": str(Path.cwd())}
     return spark.read.format(NAME).options(**options).load()
-
-
-def require_read(failure: Mapping[str, Any] | None) -> None:
-    """Raise what kept a cluster from being read, as it was raised where that was tried.
-
-    Args:
-        failure: The `failure` of a row.
-
-    Raises:
-        QuotaformError: There was something.
-    """
-    if failure is not None:
-        kind, arguments = unpickled(failure["pickled"])  # noqa: S301 (written by `_failure` in this application)
-        raise kind(*arguments)
-
-
-def _failure(error: QuotaformError) -> Row:
-    arguments = (error.problems,) if isinstance(error, InvalidFilesError) else error.args
-    return (type(error).__name__, str(error), pickled((type(error), arguments)))
 
 
 def dump_clusters(clusters: Iterable[Cluster]) -> str:

@@ -1,0 +1,74 @@
+"""Why a cluster could not be read, as columns that anybody can keep and read back, and as the error that it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from json import dumps, loads
+from typing import Any
+
+from quotaform import errors
+from quotaform.errors import ClusterError, InvalidFilesError, QuotaformError
+from quotaform.model.finding import Finding, Severity
+from quotaform.model.location import Location
+
+
+def failure_row(error: QuotaformError) -> tuple[str, str, str | None]:
+    """Return an error as `schemas.FAILURE`.
+
+    | error | kind | problems |
+    | --- | --- | --- |
+    | InvalidFilesError | its name | its findings as JSON |
+    | another one of `quotaform.errors` that holds a message and nothing else | its name | none |
+    | any other | the name of the closest such base | none |
+    """
+    if isinstance(error, InvalidFilesError):
+        problems = dumps([asdict(problem) for problem in error.problems], ensure_ascii=False)
+        return type(error).__name__, str(error), problems
+    kinds = (kind.__name__ for kind in type(error).__mro__ if _plain(kind.__name__) is kind)
+    return next(kinds), str(error), None
+
+
+def require_read(failure: Mapping[str, Any] | None) -> None:
+    """Raise what kept a cluster from being read, with the message and the exit code that it had.
+
+    The columns may come from a table that somebody else wrote: they are read as text, and what is not understood
+    is a `ClusterError` with the message.
+
+    Args:
+        failure: The `failure` of a row.
+
+    Raises:
+        QuotaformError: There was something.
+    """
+    if failure is None:
+        return
+    message = failure["message"] or "The cluster could not be read."
+    if failure["kind"] == InvalidFilesError.__name__ and (problems := _problems(failure["problems"])):
+        raise InvalidFilesError(problems)
+    raise (_plain(failure["kind"]) or ClusterError)(message)
+
+
+def _plain(name: object) -> type[QuotaformError] | None:
+    """Return the class of `quotaform.errors` of a name, if it holds a message and nothing else."""
+    kind = getattr(errors, name, None) if isinstance(name, str) else None
+    is_plain = isinstance(kind, type) and issubclass(kind, QuotaformError) and kind.__init__ is Exception.__init__
+    return kind if is_plain else None
+
+
+def _problems(text: object) -> list[Finding]:
+    """Return findings that were written as JSON; none if they were not."""
+    try:
+        items = loads(text) if isinstance(text, str) else []
+        return [
+            Finding(
+                **item
+                | {
+                    "severity": Severity(item["severity"]),
+                    "location": None if item["location"] is None else Location(**item["location"]),
+                }
+            )
+            for item in items
+        ]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return []

@@ -1,0 +1,97 @@
+"""An error as columns of a table, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from quotaform.cluster.connect_error import UnansweredError
+from quotaform.errors import (
+    AuthenticationError,
+    BlockedError,
+    ClusterError,
+    ConnectError,
+    InvalidFilesError,
+    PlanBlockedError,
+    QuotaformError,
+    UsageError,
+)
+from quotaform.model.finding import Finding, Severity
+from quotaform.model.location import Location
+from quotaform.spark.failure import failure_row, require_read
+
+FULL = Finding(
+    rule="r",
+    message="ä\n\u2028",
+    severity=Severity.WARNING,
+    blocking=True,
+    address="user=a",
+    key="k",
+    override="--x",
+    location=Location("a.yaml", 3, 4),
+)
+
+
+def again(error: QuotaformError) -> QuotaformError:
+    with pytest.raises(QuotaformError) as caught:
+        require_read(dict(zip(("kind", "message", "problems"), failure_row(error), strict=True)))
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ClusterError("gone"),
+        ConnectError("down"),
+        AuthenticationError("who?"),
+        UsageError("a:b is not host:port"),
+        InvalidFilesError(
+            [FULL, Finding(rule="s", message="n"), Finding(rule="t", message="o", location=Location("b"))]
+        ),
+    ],
+)
+def test_a_failure_is_raised_as_it_was(error: QuotaformError) -> None:
+    raised = again(error)
+    assert type(raised) is type(error)
+    assert (str(raised), raised.args, vars(raised)) == (str(error), error.args, vars(error))
+    require_read(None)
+
+
+@pytest.mark.parametrize(
+    ("error", "base"), [(UnansweredError("lost"), ClusterError), (PlanBlockedError([FULL]), BlockedError)]
+)
+def test_an_error_that_is_not_known_everywhere_is_its_base(error: QuotaformError, base: type[QuotaformError]) -> None:
+    raised = again(error)
+    assert type(raised) is base
+    assert (str(raised), raised.exit_code) == (str(error), error.exit_code)
+
+
+@pytest.mark.parametrize(
+    "kind", ["Sequence", "annotations", "QuotaformErrors", "PlanBlockedError", "__name__", "", None]
+)
+def test_what_is_no_error_of_ours_is_an_error_of_the_cluster(kind: str | None) -> None:
+    with pytest.raises(ClusterError, match=r"^words$"):
+        require_read({"kind": kind, "message": "words", "problems": None})
+
+
+@pytest.mark.parametrize(
+    "problems",
+    [
+        None,
+        "",
+        "[",
+        "7",
+        "[7]",
+        "[]",
+        "{}",
+        '[{"rule": "r"}]',
+        '[{"rule": "r", "message": "m", "severity": "grave", "location": null}]',
+        '[{"rule": "r", "message": "m", "severity": "error", "location": {"place": 1}}]',
+        '[{"rule": "r", "message": "m", "severity": "error", "location": null, "more": 1}]',
+        "[" * 100_000,
+    ],
+)
+def test_problems_that_nobody_can_read_leave_the_message(problems: Any) -> None:
+    with pytest.raises(ClusterError, match=r"^words$"):
+        require_read({"kind": "InvalidFilesError", "message": "words", "problems": problems})

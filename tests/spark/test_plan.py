@@ -164,10 +164,12 @@ def test_a_snapshot_that_is_cut_off_is_refused_as_by_the_local_engine(
     monkeypatch.chdir(tmp_path)
     write_entries(tmp_path / "quotas.d/none.yaml", [])
     write_snapshot(tmp_path / "lab.json", {Entity(user="x"): {PRODUCER: 1.0}}).write_text('{"kind": ', encoding="utf-8")
+    (tmp_path / "quotaform.yaml").write_text("clusters: {lab: {snapshot: lab.json}}\n", encoding="utf-8")
     # A relative path: messages must show it as it was given.
-    request = request_for(tmp_path, snapshot=Path("lab.json"))
+    request = request_for(Path())
     assert by_spark(request) == by_local(request)
     assert by_spark(request)[:2] == ("InvalidFilesError", 3)
+    assert by_spark(request)[2].startswith("lab.json:1:")
 
 
 def test_a_broker_that_is_down_is_one_sentence(tmp_path: Path) -> None:

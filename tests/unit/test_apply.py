@@ -326,6 +326,19 @@ def test_what_is_unknown_stays_unknown_when_it_cannot_be_sent_again() -> None:
     assert receipt.wrote_anything
 
 
+def test_what_is_unknown_stays_unknown_when_it_is_refused_the_second_time() -> None:
+    """It was reported as refused, "nothing changed on the entity", although the first request had been carried out."""
+    refusal = Answer(refused={entity: (42, "no") for entity in (ALICE, BOB, CAROL, DAVE)})
+    gateway = ScriptedGateway(BEFORE, reads=[None, *[BEFORE] * 1000], writes=[ANSWER_LOST, refusal])
+    receipt = apply_plan(PLAN, gateway)
+    assert gateway.quotas == AFTER
+    assert results(receipt) == all_of(UNKNOWN)
+    assert messages(receipt)["bob"] == (
+        "refused when it was sent again (no); the first request may have been carried out"
+    )
+    assert receipt.wrote_anything
+
+
 def test_a_read_that_fails_on_the_way_is_forgotten_when_the_next_one_comes() -> None:
     gateway = ScriptedGateway(BEFORE, reads=[None, GONE])
     receipt = apply_plan(PLAN, gateway)
@@ -363,6 +376,16 @@ def test_a_second_interrupt_while_it_is_read_back_leaves_it_unconfirmed() -> Non
     gateway = ScriptedGateway(BEFORE, reads=[None, BEFORE, KeyboardInterrupt(), KeyboardInterrupt()])
     receipt = apply_plan(PLAN, gateway)
     assert receipt.interrupted_by == "SIGINT"
+    assert results(receipt) == all_of(Result.UNCONFIRMED)
+    assert receipt.wrote_anything
+
+
+def test_a_mistake_of_our_own_while_it_is_read_back_loses_no_receipt() -> None:
+    """It was raised, after the changes had been made, so that nobody was told of them."""
+    mistake = RuntimeError("out of luck")
+    gateway = ScriptedGateway(BEFORE, reads=[None, mistake, mistake])
+    receipt = apply_plan(PLAN, gateway)
+    assert receipt.interrupted_by == "an internal error (RuntimeError: out of luck), which please report"
     assert results(receipt) == all_of(Result.UNCONFIRMED)
     assert receipt.wrote_anything
 

@@ -226,12 +226,12 @@ class _Run:
                 return
 
     def look_once(self, changes: Iterable[EntityChange]) -> None:
-        """Find out what holds, by one read; a second interrupt ends that too.
+        """Find out what holds, by one read; a second interrupt or mistake of ours ends that too, and raises nothing.
 
         Everything is looked at: an interrupt may have come between an answer and our taking note of it.
         """
         waiting = {change.entity: change for change in changes if not self.result_of(change).result.holds}
-        with suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt, Exception):
             actual = self._describe(waiting, _LAST_LOOK_SECONDS) if waiting else None
             if actual is not None:
                 self._confirm(waiting, actual)
@@ -240,23 +240,15 @@ class _Run:
         return self.result_of(change).result in (Result.UNKNOWN, Result.NOT_ATTEMPTED)
 
     def _send(self, changes: list[EntityChange], done: int, total: int) -> bool:
-        """Send changes in chunks; return whether the outcome of every chunk is known.
-
-        What was sent before with an unknown outcome stays unknown until it is sent again.
-        """
+        """Send changes in chunks; return whether the outcome of every chunk is known."""
         for change in changes:
             self._results.setdefault(change.entity, (Result.NOT_ATTEMPTED, ""))
         self._progress("Applying", done, total)
         is_certain = True
         try:
             for rows in self._gateway.alter_chunks([change.alteration() for change in changes]):
-                self._results.update(
-                    {
-                        row.entity: (_RESULTS[row.outcome], row.message)
-                        for row in rows
-                        if row.outcome is not Outcome.NOT_SENT or self._results[row.entity][0] is not Result.UNKNOWN
-                    }
-                )
+                for row in rows:
+                    self._take(row)
                 is_certain = is_certain and not any(_is_uncertain(row) for row in rows)
                 done += len(rows)
                 self._progress("Applying", done, total)
@@ -264,6 +256,15 @@ class _Run:
             self._note(changes, str(error))
             return False
         return is_certain
+
+    def _take(self, row: AlterRow) -> None:
+        """Take note of an answer; what was sent before with an unknown outcome stays unknown until it is accepted."""
+        is_unknown = self._results[row.entity][0] is Result.UNKNOWN
+        if is_unknown and row.outcome is Outcome.REFUSED:
+            message = f"refused when it was sent again ({row.reason}); the first request may have been carried out"
+            self._results[row.entity] = (Result.UNKNOWN, message)
+        elif not is_unknown or row.outcome is not Outcome.NOT_SENT:
+            self._results[row.entity] = (_RESULTS[row.outcome], row.message)
 
     def _note(self, changes: list[EntityChange], message: str) -> None:
         for change in changes:

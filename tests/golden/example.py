@@ -57,6 +57,8 @@ FINDINGS = [
     Finding(rule="cluster-id", message="the live id differs from the pinned one.", blocking=True),
 ]
 
+SCOPE = Scope(exclude=(Pattern((("user", "kafka-*"),)),))
+
 
 def example_plan(*, with_findings: bool = True) -> Plan:
     desired = {entry.entity: entry for entry in ENTRIES}
@@ -72,7 +74,7 @@ def example_plan(*, with_findings: bool = True) -> Plan:
         desired,
         ACTUAL,
         header,
-        scope=Scope(exclude=(Pattern((("user", "kafka-*"),)),)),
+        scope=SCOPE,
         findings=FINDINGS if with_findings else (),
     )
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from json import loads
 
 import pytest
 
@@ -16,7 +20,7 @@ from quotaform.views.plan_text import NO_CHANGES, render_plan
 from quotaform.views.receipt_json import render_receipt_json
 from quotaform.views.receipt_text import render_receipt
 from quotaform.views.style import Style
-from tests.golden.conftest import Golden
+from tests.golden.conftest import FOLDER, Golden
 from tests.golden.example import empty_plan, example_plan
 
 
@@ -96,6 +100,14 @@ def test_no_name_can_forge_a_line(text: str) -> None:
     assert "\x1b" not in text
 
 
-def test_equal_input_gives_equal_bytes() -> None:
-    assert dump_plan(example_plan()) == dump_plan(example_plan())
-    assert render_plan(example_plan()) == render_plan(example_plan())
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_equal_input_gives_equal_bytes_in_any_order_and_in_any_process(seed: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.golden.shuffled", seed],
+        cwd=FOLDER.parents[1],
+        env=os.environ | {"PYTHONHASHSEED": seed},
+        capture_output=True,
+        check=True,
+    )
+    for name, text in loads(done.stdout).items():
+        assert text == (FOLDER / name).read_text(encoding="utf-8"), f"{name} depends on the order"

@@ -1,0 +1,51 @@
+"""Every view of the example, made from the same input in another order: `python -m tests.golden.shuffled SEED`.
+
+A process of its own has its own string hashes (PYTHONHASHSEED), and so its own order of sets.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Mapping
+from json import dumps
+from typing import Any
+
+from quotaform.core.drift import make_drift
+from quotaform.core.plan import diff, make_plan
+from quotaform.planfile import dump_plan
+from quotaform.views.drift_json import render_drift_json
+from quotaform.views.drift_text import render_drift
+from quotaform.views.plan_text import render_plan
+from quotaform.views.style import Style
+from tests.golden.example import ACTUAL, ENTRIES, FINDINGS, SCOPE, example_plan
+
+
+def shuffled(mapping: Mapping[Any, Any], chance: random.Random) -> dict[Any, Any]:
+    """Return a mapping, and the mappings in it, in another order."""
+    items = [(key, shuffled(value, chance) if isinstance(value, dict) else value) for key, value in mapping.items()]
+    chance.shuffle(items)
+    return dict(items)
+
+
+def views(seed: int) -> dict[str, str]:
+    """Return what the golden files hold, by their names."""
+    chance = random.Random(seed)
+    desired = shuffled({entry.entity: entry for entry in ENTRIES}, chance)
+    actual = shuffled(ACTUAL, chance)
+    rows, findings = list(diff(desired, actual)), list(FINDINGS)
+    chance.shuffle(rows)
+    chance.shuffle(findings)
+    plan = make_plan(rows, desired, actual, example_plan().header, scope=SCOPE, findings=findings)
+    return {
+        "plan.txt": render_plan(plan),
+        "plan-full.txt": render_plan(plan, shows_unchanged=True, shows_unmanaged=True),
+        "plan-colour.txt": render_plan(plan, Style(True)),
+        "plan.json": dump_plan(plan),
+        "drift.txt": render_drift(make_drift(plan)),
+        "drift.json": render_drift_json(make_drift(plan)),
+    }
+
+
+if __name__ == "__main__":
+    print(dumps(views(int(sys.argv[1]))))

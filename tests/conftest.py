@@ -1,12 +1,24 @@
-"""Real brokers for the tests: each is started when first asked for and stopped when the session ends."""
+"""Settings of property tests, and real brokers: each is started when first asked for and stopped at the end."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from quotaform.sandbox import Sandbox
+
+# CI must say the same twice of one commit; everywhere else each run looks at examples that no run saw before.
+settings.register_profile(
+    "quotaform",
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=100,
+)
+settings.load_profile("quotaform")
 
 
 def pytest_configure(config: pytest.Config) -> None:

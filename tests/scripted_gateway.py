@@ -34,12 +34,14 @@ class Answer:
         applies: Whether the cluster makes the changes.
         outcome: What the answer says; UNKNOWN when there is none.
         refused: Entities that the broker refuses, with its code and words.
+        unsure: Entities on which the answer says nothing certain, and whether their changes are made all the same.
         raises: What the attempt to send ends with: an interrupt while the answer is awaited, or no connection.
     """
 
     applies: bool = True
     outcome: Outcome = Outcome.OK
     refused: Mapping[Entity, tuple[int, str]] = field(default_factory=dict)
+    unsure: Mapping[Entity, bool] = field(default_factory=dict)
     raises: BaseException | None = None
 
 
@@ -114,10 +116,11 @@ class ScriptedGateway:
                 yield _rows(alterations[start:], Outcome.NOT_SENT)
                 return
             rows = self._request(chunk, answer, validate_only)
-            if answer.raises is None and answer.outcome is Outcome.OK:
+            is_answered = answer.raises is None and answer.outcome is Outcome.OK
+            if is_answered and not any(row.outcome is Outcome.UNKNOWN for row in rows):
                 yield rows
                 continue
-            yield _rows(chunk, Outcome.UNKNOWN)
+            yield rows if is_answered else _rows(chunk, Outcome.UNKNOWN)
             if rest:
                 yield _rows(rest, Outcome.NOT_SENT)
             if answer.raises is not None:
@@ -128,15 +131,12 @@ class ScriptedGateway:
         addresses = [alteration.entity.address for alteration in chunk]
         (self.validated if validate_only else self.sent).append(addresses)
         self.log.append("validate" if validate_only else "alter")
-        accepted = [alteration for alteration in chunk if alteration.entity not in answer.refused]
         if answer.applies and not validate_only:
-            self.quotas = altered(self.quotas, accepted)
-        return tuple(
-            AlterRow(alteration.entity, Outcome.REFUSED, *answer.refused[alteration.entity])
-            if alteration.entity in answer.refused
-            else AlterRow(alteration.entity, Outcome.OK)
-            for alteration in chunk
-        )
+            made = [
+                each for each in chunk if each.entity not in answer.refused and answer.unsure.get(each.entity, True)
+            ]
+            self.quotas = altered(self.quotas, made)
+        return tuple(_row(alteration.entity, answer) for alteration in chunk)
 
     def close(self) -> None:
         self.log.append("close")
@@ -148,6 +148,14 @@ class ScriptedGateway:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _row(entity: Entity, answer: Answer) -> AlterRow:
+    if entity in answer.refused:
+        return AlterRow(entity, Outcome.REFUSED, *answer.refused[entity])
+    if entity in answer.unsure:
+        return AlterRow(entity, Outcome.UNKNOWN, -1, "scripted: unsure")
+    return AlterRow(entity, Outcome.OK)
 
 
 def _rows(chunk: Sequence[Alteration], outcome: Outcome) -> tuple[AlterRow, ...]:

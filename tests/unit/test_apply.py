@@ -328,7 +328,7 @@ def test_what_is_unknown_stays_unknown_when_it_cannot_be_sent_again() -> None:
 
 def test_what_is_unknown_stays_unknown_when_it_is_refused_the_second_time() -> None:
     """It was reported as refused, "nothing changed on the entity", although the first request had been carried out."""
-    refusal = Answer(refused={entity: (42, "no") for entity in (ALICE, BOB, CAROL, DAVE)})
+    refusal = Answer(refused=dict.fromkeys((ALICE, BOB, CAROL, DAVE), (42, "no")))
     gateway = ScriptedGateway(BEFORE, reads=[None, *[BEFORE] * 1000], writes=[ANSWER_LOST, refusal])
     receipt = apply_plan(PLAN, gateway)
     assert gateway.quotas == AFTER

@@ -22,8 +22,8 @@ PAIRS = 100_000
 
 def resolve(path: Path, *, resolves: bool) -> str:
     """Resolve pairs of users and client-ids, four of five of which some quota names."""
-    from quotaform.core.resolve import resolve_entities
-    from quotaform.model.entity import Entity
+    from quotaform import Entity, QuotaAdmin
+    from quotaform.cluster.snapshot import Snapshot, SnapshotGateway
 
     items: list[Any] = json.loads(path.read_bytes())
     quotas = {Entity(item["entity"]): item["values"] for item in items}
@@ -35,7 +35,8 @@ def resolve(path: Path, *, resolves: bool) -> str:
     pairs = [Entity(user=choose.choice(users), client_id=choose.choice(clients)) for _ in range(PAIRS)]
     if not resolves:
         return f"{len(pairs)} pairs"
-    found = resolve_entities(quotas, pairs)
+    snapshot = Snapshot(cluster_name="bench", cluster_id="bench", captured_at="", quotas=quotas)
+    found = QuotaAdmin(SnapshotGateway(snapshot)).resolve_all(pairs)
     limited = sum(resolved["producer_byte_rate"].source is not None for resolved in found.values())
     return f"{len(found)} resolved, {limited} limited"
 

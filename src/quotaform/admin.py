@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from quotaform.collector import paused_collector
 from quotaform.core.resolve import QuotaIndex, Resolved, request_of, resolve_entities
 from quotaform.model.alteration import Alteration, AlterResult
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
@@ -140,7 +141,9 @@ class QuotaAdmin:
             ValueError: An entity is not concrete: it holds a default, or types that do not go together.
             ClusterError: The cluster could not be read.
         """
-        return resolve_entities(self._gateway.describe(), entities)
+        quotas = self._gateway.describe()
+        with paused_collector():
+            return resolve_entities(quotas, entities)
 
     def close(self) -> None:
         """Let go of the connection."""

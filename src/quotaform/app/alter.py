@@ -127,7 +127,7 @@ def alter_entity(
     """
     try:
         before = _read(admin, entity)
-        progress("Validating" if validate_only else "Altering", 0, 0)
+        progress("Checking with the broker" if validate_only else "Applying", 0, 0)
         result = admin.alter([Alteration(entity, ops)], validate_only=validate_only)
     except ValueError as error:
         raise UsageError(str(error)) from error

@@ -7,7 +7,6 @@ from itertools import takewhile
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from quotaform.collector import paused_collector
 from quotaform.core.address import Spellings
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.model.precedence import CLIENT_LEVELS, IP_LEVELS, LEVELS, Level, Match
@@ -231,15 +230,6 @@ class QuotaIndex:
                 _lay(rung, found)
         return found
 
-    def resolve_entities(self, entities: Iterable[Entity]) -> dict[Entity, dict[str, Resolved]]:
-        """Resolve many concrete entities.
-
-        Raises:
-            ValueError: One of them is not concrete.
-        """
-        with paused_collector():
-            return {entity: self.resolve(request_of(entity)) for entity in entities}
-
     def spellings(self, ip: str) -> list[str]:
         """Return how entries spell this address; see `quotaform.core.address.Spellings`."""
         if self._spellings is None:
@@ -323,4 +313,5 @@ def resolve_entities(quotas: Quotas, entities: Iterable[Entity]) -> dict[Entity,
     Raises:
         ValueError: One of them is not concrete.
     """
-    return QuotaIndex(quotas).resolve_entities(entities)
+    resolve = QuotaIndex(quotas).resolve
+    return {entity: resolve(request_of(entity)) for entity in entities}

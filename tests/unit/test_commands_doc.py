@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from quotaform.cli.client_quotas import build_parser
 from quotaform.cli.exit_code import ExitCode
 from quotaform.cli.reference import render_reference
-from quotaform.cli.root import build_app
+from tests.command_line import COMMANDS, LEAVES, require_understood
 
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
-
-
-def commands(command: Any = None, path: str = "quotaform") -> Iterator[tuple[str, Any]]:
-    """Yield every command and group, by path."""
-    command = command or typer.main.get_command(build_app())
-    yield path, command
-    for name, child in getattr(command, "commands", {}).items():
-        yield from commands(child, f"{path} {name}")
-
-
-COMMANDS = dict(commands())
-LEAVES = {path: command for path, command in COMMANDS.items() if not hasattr(command, "commands")}
 
 
 def examples(command: Any) -> list[str]:
@@ -87,13 +73,7 @@ def test_every_help_text_has_an_example(path: str) -> None:
     "line", [line for command in COMMANDS.values() for line in examples(command)], ids=lambda line: line[10:]
 )
 def test_every_example_is_a_command_line_that_is_understood(line: str) -> None:
-    words = shlex.split(line.partition(" | ")[0], comments=True)
-    path = words.pop(0)
-    while words and f"{path} {words[0]}" in COMMANDS:
-        path = f"{path} {words.pop(0)}"
-    assert path in LEAVES, f"{line}: no such command"
-    # Raises what a user would be told if an option or an argument did not exist or were missing.
-    LEAVES[path].make_context(path, words)
+    require_understood(line)
 
 
 def test_the_examples_of_the_script_are_understood() -> None:

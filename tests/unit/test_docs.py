@@ -1,0 +1,92 @@
+"""What the pages show: links that lead somewhere, files that are valid, command lines that are understood.
+
+Their blocks are run by tests/workflow/test_docs.py.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from quotaform.desired.config import load_config, read_config
+from quotaform.desired.loader import Source, check
+from tests.command_line import COMMANDS, option_names, require_understood, split_path
+from tests.markdown import PAGES, ROOT, Block, anchors, blocks, inline_code, links
+
+TODAY = date(2026, 1, 1)
+LANGUAGES = {"", "sh", "yaml", "python", "json", "text"}
+BLOCKS = [block for page in PAGES for block in blocks(page)]
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+
+
+def test_the_pages_are_found() -> None:
+    assert {"README.md", "commands.md", "lifecycle.md", "CONTRIBUTING.md"} <= {page.name for page in PAGES}
+    assert {"sh", "yaml", "python"} <= {block.language for block in BLOCKS if block.page == "README.md"}
+
+
+@every_page
+def test_a_block_has_a_language_that_some_test_knows(page: Path) -> None:
+    assert {block.language for block in blocks(page)} <= LANGUAGES
+    assert page.read_text(encoding="utf-8").count("\n```") % 2 == 0
+
+
+@every_page
+def test_a_link_leads_to_a_file_and_a_heading_that_are_there(page: Path) -> None:
+    for link in links(page):
+        if link.startswith(("https://", "http://", "mailto:")):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), link
+        assert target.is_relative_to(ROOT), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "yaml"], ids=str)
+def test_a_yaml_block_is_a_valid_file(block: Block, tmp_path: Path) -> None:
+    source = Source(str(block), block.text)
+    if re.search(r"^quotas:", block.text, re.MULTILINE):
+        _, findings = check([source], load_config(ROOT / "quotaform.yaml").profiles, TODAY)
+    else:
+        _, findings = read_config(source, tmp_path, {})
+    assert [str(finding) for finding in findings] == []
+
+
+@pytest.mark.parametrize(
+    ("place", "command"),
+    [pytest.param(block, command, id=f"{block} {command}") for block in BLOCKS for command in block.commands],
+)
+def test_a_command_line_is_understood(place: Block, command: str) -> None:
+    for line in (*re.findall(r"\$\((.*?)\)", command), *command.split(" && ")):
+        program, _, rest = line.partition(" ")
+        if program in ("quotaform", "kafka-client-quotas"):
+            require_understood(line)
+        elif program == "make":
+            assert set(re.findall(r"^[a-z-]+", rest)) <= TARGETS, line
+
+
+@every_page
+def test_a_command_that_is_mentioned_exists_and_has_the_options_that_are_mentioned(page: Path) -> None:
+    for code in inline_code(page):
+        program, *words = code.split()
+        if program == "make" and words:
+            assert words[0] in TARGETS, code
+        if program == "quotaform" and words:
+            path, rest = split_path([program, *words])
+            assert path != "quotaform" or rest[0].startswith("-"), f"`{code}`: no such command"
+            flags = {word.partition("=")[0] for word in rest if word.startswith("-")}
+            assert flags <= set(option_names(path)), code
+
+
+def test_the_readme_has_every_command_and_nothing_else_in_its_table() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Commands\n")[2].partition("\n## ")[0]
+    cells = [row.partition("` |")[0] for row in text.splitlines() if row.startswith("| `")]
+    codes = [code for cell in cells for code in re.findall(r"`([^`]+)", cell)]
+    named = {re.split(r"[ \\|]", code)[0] for code in codes}
+    assert named == {path.split()[1] for path in COMMANDS if path != "quotaform"}
+    assert len(cells) == len(set(cells)), "a row comes twice"

@@ -85,8 +85,8 @@ def test_a_command_that_is_mentioned_exists_and_has_the_options_that_are_mention
 
 def test_the_readme_has_every_command_and_nothing_else_in_its_table() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Commands\n")[2].partition("\n## ")[0]
-    cells = [row.partition("` |")[0] for row in text.splitlines() if row.startswith("| `")]
-    codes = [code for cell in cells for code in re.findall(r"`([^`]+)", cell)]
+    cells = [row.partition(" | ")[0] for row in text.splitlines() if row.startswith("| `")]
+    codes = [code for cell in cells for code in re.findall(r"`([^`]+)`", cell)]
     named = {re.split(r"[ \\|]", code)[0] for code in codes}
     assert named == {path.split()[1] for path in COMMANDS if path != "quotaform"}
     assert len(cells) == len(set(cells)), "a row comes twice"

@@ -1,0 +1,187 @@
+"""The blocks of README.md, run as they stand.
+
+Only the places of brokers, the name of the sandbox and what differs from run to run (ids, times) are put in. A block
+that no test here runs must be in `NOT_RUN`, with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from quotaform.model.entity import Entity
+from quotaform.sandbox import Sandbox
+from tests.markdown import ROOT, Block, blocks
+from tests.workflow.command import Cluster, Repository, Result, environment, require_calm
+
+pytestmark = pytest.mark.workflow
+
+MIB = 1048576.0
+PRODUCER, CONSUMER, REQUEST = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
+
+ENTRY = "quotas:"
+PLAN = "$ quotaform plan"
+IMPORT = "quotaform import"
+CONFIG = "clusters:"
+LOOP = "quotaform validate"
+SANDBOX = "quotaform sandbox start"
+RESOLVE = "$ quotaform resolve"
+SCRIPT = "$ kafka-client-quotas"
+PYTHON = "from quotaform import"
+RUN = (ENTRY, PLAN, IMPORT, CONFIG, LOOP, SANDBOX, RESOLVE, SCRIPT, PYTHON)
+"""How the blocks begin that the tests below run."""
+
+NOT_RUN = {
+    "git clone": "fetches this repository; what `make demo` plays is in test_demo",
+    "python3 -m venv": "installs from a package index",
+    "pip install": "installs from a package index; tests/spark compares the engines",
+    "make setup": "is what runs the tests",
+}
+"""How the blocks begin that no test can run, and why."""
+
+BLOCKS = list(blocks(ROOT / "README.md"))
+
+
+def block(start: str) -> Block:
+    """Return the one block that begins like this."""
+    (found,) = (block for block in BLOCKS if block.text.startswith(start))
+    return found
+
+
+def put_in(text: str, places: Mapping[str, str]) -> str:
+    for place, own in places.items():
+        assert place in text, f"{place!r} is not in {text!r}"
+        text = text.replace(place, own)
+    return text
+
+
+def shell(text: str, folder: Path) -> Result:
+    """Run lines in a shell that finds the installed commands and stops at the first one that fails."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-e", "-c", text],
+        cwd=folder,
+        env=environment({"PATH": path}),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=240,
+        check=False,
+    )
+    result = Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+    require_calm(result)
+    return result
+
+
+def calm(text: str) -> str:
+    """Return a text without what differs from run to run."""
+    text = re.sub(r"\(id \S{22}\)", "(id …)", text)
+    return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "…", text)
+
+
+def require_session(session: Block, folder: Path, places: Mapping[str, str]) -> None:
+    """Run the commands of a session and compare what they print; a line of `...` stands for any lines."""
+    for command, printed in zip(session.commands, session.printed, strict=True):
+        done = shell(put_in(command, places), folder)
+        assert done.code == 0, done
+        shown = calm("\n".join(printed))
+        if "..." not in printed:
+            assert calm(done.out).rstrip("\n") == shown, f"{session} {command}"
+            continue
+        at = 0
+        for part in re.split(r"^\.\.\.$", shown, flags=re.MULTILINE):
+            found = calm(done.out).find(part.strip("\n"), at)
+            assert found >= 0, f"{session} {command}: {part} is not in {done.out}"
+            at = found + len(part)
+
+
+@pytest.fixture
+def alice(cluster: Cluster) -> Cluster:
+    """The cluster that the page resolves on."""
+    cluster.alter(
+        {
+            Entity(user="alice", client_id="app1"): {PRODUCER: 5 * MIB},
+            Entity(user="alice"): {PRODUCER: 10 * MIB, CONSUMER: 20 * MIB},
+            Entity(user=None): {PRODUCER: MIB, REQUEST: 50.0},
+            Entity(client_id="app1"): {CONSUMER: 4 * MIB},
+        }
+    )
+    return cluster
+
+
+def test_every_block_is_run_or_says_why_not() -> None:
+    left = {
+        str(block): block.text.partition("\n")[0] for block in BLOCKS if not block.text.startswith((*RUN, *NOT_RUN))
+    }
+    assert not left, "run these blocks in a test below, or say in NOT_RUN why no test can"
+    for start in (*RUN, *NOT_RUN):
+        assert any(block.text.startswith(start) for block in BLOCKS), f"no block begins with {start!r} any more"
+
+
+def test_the_first_plan_is_what_is_printed(repository: Repository, cluster: Cluster) -> None:
+    repository.write("quotas.d/teams.yaml", block(ENTRY).text)
+    cluster.set({PRODUCER: 10 * MIB, CONSUMER: 50e6, REQUEST: 150.0}, user="svc-orders")
+    require_session(block(PLAN), repository.path, {})
+
+
+def test_a_cluster_comes_under_management_as_described(offline: Repository, cluster: Cluster, sandbox: Sandbox) -> None:
+    cluster.set({PRODUCER: 10 * MIB, REQUEST: 50.0}, user="svc-orders")
+    cluster.set({PRODUCER: MIB}, user=None)
+    imported = shell(put_in(block(IMPORT).text, {"broker1:9092": sandbox.bootstrap_servers}), offline.path)
+    assert imported.code == 0, imported
+    assert offline.read("quotas.d/imported.yaml").count("- match") == 2
+
+    places = {"broker1:9093, broker2:9093": f'"{sandbox.bootstrap_servers}"', "3JxQ0v7pT2aXXXXXXXXXXX": cluster.id}
+    offline.config(put_in(block(CONFIG).text, places))
+    offline.write("client-prod.properties", "security.protocol=PLAINTEXT\n")
+    unchanged = offline("plan", "--detailed-exitcode")
+    assert unchanged.code == 0, unchanged
+
+    text = offline.read("quotas.d/imported.yaml").replace("10MiB/s", "20MiB/s")
+    offline.quotas(text, "imported.yaml")
+    done = shell(block(LOOP).text, offline.path)
+    assert done.code == 0, done
+    assert "Plan: 0 to add, 1 to change, 0 to destroy." in done.out
+    assert "Apply complete! Resources: 0 added, 1 changed, 0 destroyed." in done.out
+    assert "No drift." in done.out
+    assert cluster.values(user="svc-orders") == {PRODUCER: 20 * MIB, REQUEST: 50.0}
+
+
+@pytest.mark.timeout(300)
+def test_the_example_of_this_repository_is_tried_on_a_sandbox(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "quotas.d", tmp_path / "quotas.d")
+    shutil.copy(ROOT / "quotaform.yaml", tmp_path)
+    # A name of its own: the sandbox that somebody may be using is not ours to stop.
+    name = f"readme-{os.getpid()}"
+    own = re.sub(r"quotaform sandbox \w+", rf"\g<0> --name {name}", block(SANDBOX).text)
+    try:
+        done = shell(own, tmp_path)
+    finally:
+        shell(f"quotaform sandbox stop --name {name} || true", tmp_path)
+    assert done.code == 0, done
+    assert re.search(r"^Plan: \d+ to add, 0 to change, 0 to destroy\.$", done.out, re.MULTILINE)
+    assert re.search(r"^Apply complete! Resources: \d+ added, 0 changed, 0 destroyed\.$", done.out, re.MULTILINE)
+
+
+def test_resolve_prints_what_is_printed(repository: Repository, alice: Cluster, sandbox: Sandbox) -> None:
+    repository.config(f'clusters: {{local: {{bootstrap_servers: ["{sandbox.bootstrap_servers}"]}}}}\n')
+    require_session(block(RESOLVE), repository.path, {})
+
+
+def test_the_script_of_kip_546_prints_what_is_printed(tmp_path: Path, alice: Cluster, sandbox: Sandbox) -> None:
+    require_session(block(SCRIPT), tmp_path, {"localhost:9092": sandbox.bootstrap_servers})
+
+
+def test_the_python_example_runs_and_changes_nothing(tmp_path: Path, alice: Cluster, sandbox: Sandbox) -> None:
+    before = alice.read()
+    script = tmp_path / "example.py"
+    script.write_text(put_in(block(PYTHON).text, {"localhost:9092": sandbox.bootstrap_servers}), encoding="utf-8")
+    done = subprocess.run([sys.executable, script], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert alice.read() == before

@@ -150,7 +150,7 @@ def test_a_snapshot_answers_the_same(described: Repository) -> None:
         (["--name", "user=a", "--name", "user=b"], '"user" is given twice'),
         (["--name", "user=a", "--default", "user"], '"user" is given twice'),
         (["--default", "user=a"], '--default "user=a" is not an entity type'),
-        (["--any", ""], '--any "" is not an entity type'),
+        (["--any", ""], "an argument is empty"),
         (["--strict"], "give at least one type"),
         (["--format", "xml"], "choose from text, json, yaml, csv"),
         (["--name", "user=" + "x" * 32_768], "cannot be a name"),

@@ -235,7 +235,7 @@ def test_without_a_terminal_the_password_must_come_from_somewhere(offline: Repos
         (("upsert", "--mechanism", SHA_512), "Missing option '--user'"),
         (("delete", "--user", "a", "--mechanism", "PLAIN"), "choose SCRAM-SHA-256 or SCRAM-SHA-512"),
         (("delete", "--user", "a", "--user", "a", "--mechanism", SHA_512), "given more than once"),
-        (("describe", "--user", ""), "--user has an empty name"),
+        (("describe", "--user", ""), "an argument is empty"),
         (("describe", "--format", "yaml"), "choose from text, json"),
         (("describe", "--cluster", "prod"), 'unknown cluster "prod"'),
         (("describe", "--cluster", "file"), "holds quotas and no SCRAM credentials"),

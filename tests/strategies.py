@@ -53,14 +53,14 @@ def _values_of(keys: tuple[str, ...]) -> st.SearchStrategy[dict[str, float]]:
 
 
 @st.composite
-def quotas(draw: st.DrawFn, max_size: int = 12, min_size: int = 0) -> dict[Entity, dict[str, float]]:
+def quotas(draw: st.DrawFn, max_size: int = 9, min_size: int = 0) -> dict[Entity, dict[str, float]]:
     """Quotas that files can say as they are."""
     entities = draw(st.lists(ENTITIES, unique=True, min_size=min_size, max_size=max_size))
     return {entity: draw(values_for(entity)) for entity in entities}
 
 
 @st.composite
-def desired(draw: st.DrawFn, max_size: int = 12, min_size: int = 0) -> Desired:
+def desired(draw: st.DrawFn, max_size: int = 9, min_size: int = 0) -> Desired:
     """What files may say, tombstones included."""
     entries: dict[Entity, Entry] = {}
     for line, (entity, values) in enumerate(draw(quotas(max_size, min_size)).items(), start=1):
@@ -101,7 +101,7 @@ def _live_values_of(keys: tuple[str, ...]) -> st.SearchStrategy[dict[str, float]
 
 
 @st.composite
-def live_quotas(draw: st.DrawFn, max_size: int = 12) -> dict[Entity, dict[str, float]]:
+def live_quotas(draw: st.DrawFn, max_size: int = 9) -> dict[Entity, dict[str, float]]:
     """What a cluster may hold, whoever wrote it: also what no file can say and what this version does not know."""
     entities = draw(st.lists(LIVE_ENTITIES, unique=True, max_size=max_size))
     return {entity: draw(_live_values_of(keys_for(entity))) for entity in entities}

@@ -11,11 +11,11 @@ from json import JSONDecodeError, loads
 from typing import Any, Final
 
 from quotaform.core.document import (
-    digest,
+    document_digest,
     finding_document,
     json_number,
     location_document,
-    render_document,
+    seal_document,
     values_document,
 )
 from quotaform.core.effects import Effect
@@ -32,14 +32,11 @@ from quotaform.model.units import render_value
 
 FORMAT_VERSION: Final = "1.0"
 KIND: Final = "quotaform.plan"
-_LISTS: Final = ("changes", "unmanaged", "findings")
 
 
 def dump_plan(plan: Plan) -> str:
     """Return the plan file: a header, then one line per entity, so that it can be compared line by line."""
-    document = plan_document(plan)
-    document["digest"] = digest(document)
-    return render_document(document, _LISTS)
+    return seal_document(plan_document(plan))
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -166,7 +163,7 @@ def _checked(text: str | bytes, file: str) -> dict[str, Any]:
 def _digest(document: Mapping[str, Any]) -> str:
     """Return the digest of what was read; empty for what is never written (a bare NaN, 1e400, deep nesting)."""
     try:
-        return digest(document)
+        return document_digest(document)
     except (ValueError, RecursionError):
         return ""
 

@@ -66,8 +66,8 @@ def answers(entities: list[Entity]) -> st.SearchStrategy[Answer]:
 
 @st.composite
 def stories(draw: st.DrawFn) -> Story:
-    actual = draw(live_quotas(max_size=8))
-    plan = plan_of(draw(desired(max_size=8, min_size=2)), actual)
+    actual = draw(live_quotas(max_size=5))
+    plan = plan_of(draw(desired(max_size=6, min_size=2)), actual)
     entities = [change.entity for change in plan.changes] or [Entity(user="nobody")]
     # What somebody did before us; mostly nothing, or the change would be stale.
     done = draw(st.one_of(st.just(frozenset()), st.frozensets(st.sampled_from(entities), max_size=2)))

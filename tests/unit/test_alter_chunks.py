@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from math import inf, nan
 from types import SimpleNamespace
 from typing import Any
@@ -208,7 +209,7 @@ def answer(code: int = 0, message: str | None = None, skip: int = 0) -> Answer:
     return respond
 
 
-def run(script: Sequence[Answer | BaseException], count: int = 12_000) -> tuple[list[AlterRow], ScriptedLink]:
+def run(script: Sequence[Answer | BaseException], count: int = 12) -> tuple[list[AlterRow], ScriptedLink]:
     link = ScriptedLink(script)
     rows = [row for chunk in KafkaGateway(link, name="lab").alter_chunks(many(count)) for row in chunk]
     assert [row.entity for row in rows] == [each.entity for each in many(count)]
@@ -226,13 +227,18 @@ def outcomes(rows: Sequence[AlterRow]) -> list[tuple[str, int]]:
     return told
 
 
+def test_all_chunks_are_sent_and_progress_is_told(self) -> None:
+    told: list[tuple[str, int, int]] = []
+    gateway = KafkaGateway(ScriptedLink([answer()] * 3), name="lab")
+    result = gateway.alter(many(9_000), progress=lambda *step: told.append(step))
+    assert outcomes(result.rows) == [("ok", 9_000)]
+    assert told == [("Applying", 4_000, 9_000), ("Applying", 8_000, 9_000), ("Applying", 9_000, 9_000)]
+
+
 class TestSending:
-    def test_all_chunks_are_sent_and_progress_is_told(self) -> None:
-        told: list[tuple[str, int, int]] = []
-        gateway = KafkaGateway(ScriptedLink([answer()] * 3), name="lab")
-        result = gateway.alter(many(9_000), progress=lambda *step: told.append(step))
-        assert outcomes(result.rows) == [("ok", 9_000)]
-        assert told == [("Applying", 4_000, 9_000), ("Applying", 8_000, 9_000), ("Applying", 9_000, 9_000)]
+    @pytest.fixture(autouse=True)
+    def _four_in_a_request(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("quotaform.cluster.kafka.split_alterations", partial(split_alterations, max_ops=4))
 
     def test_a_validation_says_so(self) -> None:
         told: list[str] = []
@@ -246,7 +252,7 @@ class TestSending:
 
     def test_refusals_do_not_stop_what_comes_after(self) -> None:
         rows, link = run([answer(), answer(44, "policy"), answer()])
-        assert outcomes(rows) == [("ok", 4_000), ("refused", 4_000), ("ok", 4_000)]
+        assert outcomes(rows) == [("ok", 4), ("refused", 4), ("ok", 4)]
         assert link.requests == 3
 
     @pytest.mark.parametrize("validate_only", [False, True])
@@ -257,12 +263,12 @@ class TestSending:
         self, step: Answer | BaseException, validate_only: bool
     ) -> None:
         link = ScriptedLink([answer(), step])
-        chunks = KafkaGateway(link, name="lab").alter_chunks(many(12_000), validate_only=validate_only)
+        chunks = KafkaGateway(link, name="lab").alter_chunks(many(12), validate_only=validate_only)
         rows = [row for chunk in chunks for row in chunk]
-        assert [row.entity for row in rows] == [each.entity for each in many(12_000)]
+        assert [row.entity for row in rows] == [each.entity for each in many(12)]
         assert rows[0].outcome is Outcome.OK
-        assert rows[4_000].outcome is Outcome.UNKNOWN
-        assert {row.outcome for row in rows[8_000:]} == {Outcome.NOT_SENT}
+        assert rows[4].outcome is Outcome.UNKNOWN
+        assert {row.outcome for row in rows[8:]} == {Outcome.NOT_SENT}
         assert "outcome of an earlier request is unknown" in rows[-1].message
         assert link.requests == 2
 
@@ -285,18 +291,18 @@ class TestSending:
 
     def test_no_connection_later_leaves_the_rest_not_sent(self) -> None:
         rows, _ = run([answer(), ConnectError("down")])
-        assert outcomes(rows) == [("ok", 4_000), ("not-sent", 8_000)]
+        assert outcomes(rows) == [("ok", 4), ("not-sent", 8)]
         assert rows[-1].message == "Not sent: down"
 
     @pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), SystemExit(143)])
     def test_an_interrupt_comes_after_the_rows_that_say_what_was_done(self, interrupt: BaseException) -> None:
         rows: list[AlterRow] = []
-        chunks = KafkaGateway(ScriptedLink([answer(), interrupt]), name="lab").alter_chunks(many(12_000))
+        chunks = KafkaGateway(ScriptedLink([answer(), interrupt]), name="lab").alter_chunks(many(12))
         with pytest.raises(type(interrupt)) as caught:  # noqa: PT012 (what came before it counts)
             for chunk in chunks:
                 rows += chunk
         assert caught.value is interrupt
-        assert outcomes(rows) == [("ok", 4_000), ("unknown", 4_000), ("not-sent", 4_000)]
+        assert outcomes(rows) == [("ok", 4), ("unknown", 4), ("not-sent", 4)]
 
     def test_a_mistake_of_ours_is_not_taken_for_the_brokers(self) -> None:
         with pytest.raises(ZeroDivisionError):
@@ -304,7 +310,7 @@ class TestSending:
 
     def test_a_consumer_that_stops_early_sends_no_more(self) -> None:
         link = ScriptedLink([answer()] * 3)
-        next(KafkaGateway(link, name="lab").alter_chunks(many(12_000)))
+        next(KafkaGateway(link, name="lab").alter_chunks(many(12)))
         assert link.requests == 1
 
 
@@ -316,17 +322,24 @@ def described(code: int = 0, message: str | None = None) -> Answer:
 
 
 class TestReading:
+    @pytest.fixture(autouse=True)
+    def pauses(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+        pauses: list[float] = []
+        monkeypatch.setattr("quotaform.cluster.kafka.sleep", pauses.append)
+        return pauses
+
     def test_a_lost_connection_is_tried_again(self) -> None:
         link = ScriptedLink([UnansweredError("lost"), UnansweredError("lost"), described()])
         assert KafkaGateway(link, name="lab").describe() == {Entity(user=None): {KEY: 0.1 + 0.2}}
         assert link.requests == 3
 
-    def test_tries_come_to_an_end(self) -> None:
+    def test_tries_come_to_an_end(self, pauses: list[float]) -> None:
         link = ScriptedLink([UnansweredError("b:1 was lost.")] * 9)
         with pytest.raises(ClusterError, match=r"^Cannot read the quotas of lab: b:1 was lost\.$") as caught:
             KafkaGateway(link, name="lab").describe()
         assert not isinstance(caught.value, UnansweredError)
         assert link.requests == 4
+        assert pauses == [0.2, 0.4, 0.8]
 
     def test_time_comes_to_an_end(self) -> None:
         link = ScriptedLink([UnansweredError("lost")] * 9)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quotaform.core.document import digest
+from quotaform.core.document import document_digest
 from quotaform.errors import PlanFileError, StaleError
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
@@ -32,7 +32,7 @@ TEXT = dump_plan(PLAN)
 def signed(document: dict[str, Any]) -> str:
     """The document as a file whose digest is right."""
     content = {name: value for name, value in document.items() if name != "digest"}
-    return dumps({**content, "digest": digest(content)})
+    return dumps({**content, "digest": document_digest(content)})
 
 
 def edited(edit: Edit) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from json import dumps, loads
 
 import pytest
 
-from quotaform.core.document import digest
+from quotaform.core.document import document_digest
 from quotaform.core.plan import Action
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.model.entity import Entity
@@ -79,9 +79,9 @@ def test_the_document_counts_every_result_and_names_the_plan() -> None:
 def test_the_digest_covers_everything_else() -> None:
     document = loads(render_receipt_json(receipt_of(Result.APPLIED)))
     written = document.pop("digest")
-    assert digest(document) == written
+    assert document_digest(document) == written
     document["applied_by"] = "mallory"
-    assert digest(document) != written
+    assert document_digest(document) != written
 
 
 def test_the_last_line_of_a_complete_apply() -> None:
@@ -111,5 +111,7 @@ def test_the_words_of_a_broker_cannot_forge_a_line() -> None:
 def test_the_json_is_one_line_per_entity_and_reads_back_as_the_document() -> None:
     receipt = receipt_of(*Result)
     text = render_receipt_json(receipt)
-    assert loads(text) == loads(dumps(receipt_document(receipt)))
+    document = loads(text)
+    del document["digest"]
+    assert document == loads(dumps(receipt_document(receipt)))
     assert len([line for line in text.splitlines() if '"address"' in line]) == len(receipt.results)

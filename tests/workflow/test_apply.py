@@ -252,13 +252,13 @@ def test_a_plan_file_that_is_not_what_was_written_is_refused(
 
 
 def test_a_plan_of_a_later_minor_version_is_read(ready: Repository, tmp_path: Path) -> None:
-    from quotaform.core.document import digest
+    from quotaform.core.document import document_digest
 
     document = json.loads(ready.read("plan.json"))
     document.pop("digest")
     document["format_version"] = "1.7"
     document["new_in_1_7"] = {"x": 1}
-    ready.write("plan.json", json.dumps({**document, "digest": digest(document)}))
+    ready.write("plan.json", json.dumps({**document, "digest": document_digest(document)}))
     assert ready("apply", "plan.json").code == 0
 
 

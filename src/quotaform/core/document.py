@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from json import dumps
-from typing import Any
+from typing import Any, Final
 
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Values
 
+_LONG: Final = frozenset({"changes", "unmanaged", "findings", "results"})
 
-def render_document(document: Mapping[str, Any], lists: Collection[str]) -> str:
-    """Return a document as JSON with one line per field, and one per item of the fields that are long lists."""
+
+def render_document(document: Mapping[str, Any]) -> str:
+    """Return a document as JSON with one line per field, and one per item of its long lists."""
     fields = []
     for name, value in document.items():
-        if name in lists and value:
+        if name in _LONG and value and isinstance(value, list):
             items = ",\n    ".join([dumps(item) for item in value])
             fields.append(f'  "{name}": [\n    {items}\n  ]')
         else:
             fields.append(f'  "{name}": {dumps(value)}')
     return "{\n" + ",\n".join(fields) + "\n}\n"
+
+
+def seal_document(document: Mapping[str, Any]) -> str:
+    """Return a document as JSON whose last field is the digest of everything before it."""
+    text = render_document(document)
+    return f'{text[:-3]},\n  "digest": "{_text_digest(text)}"\n}}\n'
+
+
+def document_digest(document: Mapping[str, Any]) -> str:
+    """Return the digest that `seal_document` gives a document; white space in a file does not change it."""
+    return _text_digest(render_document(document))
+
+
+def _text_digest(text: str) -> str:
+    return "sha256:" + sha256(text.encode("ascii")).hexdigest()
 
 
 def json_number(value: float | None) -> int | float | str | None:
@@ -43,7 +60,7 @@ def json_number(value: float | None) -> int | float | str | None:
 def digest(content: object) -> str:
     """Return `sha256:…` over the canonical JSON of a value: sorted keys, no white space, ASCII."""
     text = dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return "sha256:" + sha256(text.encode("ascii")).hexdigest()
+    return _text_digest(text)
 
 
 def values_document(values: Values) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from quotaform.core.document import digest, render_document
+from quotaform.core.document import seal_document
 from quotaform.core.receipt import Receipt, Result
 
 FORMAT_VERSION: Final = "1.0"
@@ -13,13 +13,13 @@ KIND: Final = "quotaform.receipt"
 
 def render_receipt_json(receipt: Receipt) -> str:
     """Return a receipt as JSON, one line per entity."""
-    return render_document(receipt_document(receipt), ("results",))
+    return seal_document(receipt_document(receipt))
 
 
 def receipt_document(receipt: Receipt) -> dict[str, Any]:
-    """Return a receipt as the plain values of its JSON."""
+    """Return a receipt as the plain values of its JSON, without the digest."""
     plan = receipt.plan
-    document = {
+    return {
         "format_version": FORMAT_VERSION,
         "kind": KIND,
         "plan_id": plan.plan_id,
@@ -47,4 +47,3 @@ def receipt_document(receipt: Receipt) -> dict[str, Any]:
             for item in receipt.results
         ],
     }
-    return {**document, "digest": digest(document)}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import event, example, given
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from quotaform.app import apply
@@ -143,6 +143,7 @@ def test_a_receipt_never_says_what_is_not_so(story: Story) -> None:
             assert receipt.wrote_anything
 
 
+@settings(max_examples=60)
 @given(stories())
 def test_nothing_outside_of_a_plan_is_touched(story: Story) -> None:
     gateway, _ = tell(story)
@@ -155,6 +156,7 @@ def test_nothing_outside_of_a_plan_is_touched(story: Story) -> None:
             assert live is before
 
 
+@settings(max_examples=60)
 @given(stories())
 def test_a_change_is_sent_again_only_while_its_outcome_is_unknown(story: Story) -> None:
     gateway, receipt = tell(story)
@@ -171,6 +173,7 @@ def test_a_change_is_sent_again_only_while_its_outcome_is_unknown(story: Story) 
             assert not times[item.entity.address]
 
 
+@settings(max_examples=60)
 @given(stories())
 def test_a_receipt_is_complete_when_everything_holds_and_a_second_apply_then_sends_nothing(story: Story) -> None:
     gateway, receipt = tell(story)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from functools import cache
 from typing import Any
 
 import yaml
@@ -39,6 +40,7 @@ ENTITIES = st.one_of(
 KEYS = st.sampled_from(list(QUOTA_KEYS.values()))
 
 
+@cache
 def values_of(key: QuotaKey) -> st.SearchStrategy[float]:
     """Any value that a broker can hold for a key, whether files can say it or not."""
     whole = st.integers(1, 2**53).map(float)
@@ -46,19 +48,19 @@ def values_of(key: QuotaKey) -> st.SearchStrategy[float]:
     return st.one_of(whole, round_ones, st.just(key.maximum), st.floats(), st.floats(1e-9, 1e9))
 
 
-def quotas_of(entities: list[Entity]) -> st.SearchStrategy[dict[Entity, dict[str, float]]]:
+@cache
+def values_for(keys: tuple[str, ...]) -> st.SearchStrategy[dict[str, float]]:
+    """At least one value."""
+    return st.fixed_dictionaries({}, optional={name: values_of(QUOTA_KEYS[name]) for name in keys}).filter(bool)
+
+
+@st.composite
+def quotas(draw: st.DrawFn) -> dict[Entity, dict[str, float]]:
     """Values for entities, at least one each."""
-    return st.fixed_dictionaries(
-        {
-            entity: st.fixed_dictionaries(
-                {}, optional={name: values_of(QUOTA_KEYS[name]) for name in keys_for(entity)}
-            ).filter(bool)
-            for entity in entities
-        }
-    )
+    return {entity: draw(values_for(keys_for(entity))) for entity in draw(st.lists(ENTITIES, unique=True, max_size=6))}
 
 
-QUOTAS = st.lists(ENTITIES, unique=True, max_size=6).flatmap(quotas_of)
+QUOTAS = quotas()
 
 
 @given(QUOTAS)

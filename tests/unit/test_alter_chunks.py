@@ -227,7 +227,7 @@ def outcomes(rows: Sequence[AlterRow]) -> list[tuple[str, int]]:
     return told
 
 
-def test_all_chunks_are_sent_and_progress_is_told(self) -> None:
+def test_all_chunks_are_sent_and_progress_is_told() -> None:
     told: list[tuple[str, int, int]] = []
     gateway = KafkaGateway(ScriptedLink([answer()] * 3), name="lab")
     result = gateway.alter(many(9_000), progress=lambda *step: told.append(step))

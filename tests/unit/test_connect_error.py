@@ -104,6 +104,7 @@ def test_a_name_that_does_not_resolve() -> None:
 def test_a_name_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     over = Event()
     monkeypatch.setattr("quotaform.cluster.dial.getaddrinfo", lambda *_: over.wait(20) and [])
+    monkeypatch.setattr("quotaform.cluster.io_thread._END", 0.2)
     begin = monotonic()
     with pytest.raises(ConnectError, match=r"^Cannot connect to lab: looking up .* longer than 0\.5 s; check your DNS"):
         KafkaGateway.connect("slow.example:9092", name="lab", timeout=0.5)
@@ -145,7 +146,8 @@ def test_an_address_that_swallows_connections() -> None:
     assert text.startswith(f"{address} did not accept a connection within 0.5 s; check the address, and whether")
 
 
-def test_a_time_limit_is_shared_by_all_servers() -> None:
+def test_a_time_limit_is_shared_by_all_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quotaform.cluster.link._SHARE", 0.5)
     with server(silent) as one, server(silent) as two:
         text = failure(f"{one},{two}", timeout=1.2, within=3.0)
     assert "accepted the connection and did not answer within 0.6 s" in text

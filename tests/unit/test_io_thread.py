@@ -49,7 +49,7 @@ def test_work_that_takes_too_long_is_cancelled(thread: IoThread, net: Any, is_se
         if is_sent:
             call.begin_sending()
         try:
-            await net.sleep(0.7)
+            await net.sleep(0.3)
             steps.append("woke up")
         finally:
             over.set()
@@ -58,7 +58,7 @@ def test_work_that_takes_too_long_is_cancelled(thread: IoThread, net: Any, is_se
         thread.run(work, 0.1)
     assert caught.value.is_sent is is_sent
     assert over.wait(5)
-    sleep(0.8)
+    sleep(0.4)
     assert steps == []
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
+from quotaform.sandbox.cache import cache_directory
 from tests.markdown import ROOT, Block, blocks
 from tests.workflow.command import Cluster, Repository, Result, environment, require_calm
 
@@ -164,6 +165,7 @@ def test_the_example_of_this_repository_is_tried_on_a_sandbox(tmp_path: Path) ->
         done = shell(own, tmp_path)
     finally:
         shell(f"quotaform sandbox stop --name {name} || true", tmp_path)
+        (cache_directory() / "sandboxes" / f"{name}.json").unlink(missing_ok=True)
     assert done.code == 0, done
     assert re.search(r"^Plan: \d+ to add, 0 to change, 0 to destroy\.$", done.out, re.MULTILINE)
     assert re.search(r"^Apply complete! Resources: \d+ added, 0 changed, 0 destroyed\.$", done.out, re.MULTILINE)

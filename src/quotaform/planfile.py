@@ -6,13 +6,14 @@ Two digests guard it: `plan_id` covers what the plan would do and to which clust
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from json import JSONDecodeError, loads
 from typing import Any, Final
 
 from quotaform.core.document import (
     document_digest,
     finding_document,
+    is_sealed,
     json_number,
     location_document,
     seal_document,
@@ -125,7 +126,7 @@ def load_plan(text: str | bytes, file: str) -> Plan:
         PlanFileError: It is cut off, not a plan, or of an unknown major version.
         StaleError: It was changed after it was written.
     """
-    document = _checked(text, file)
+    document = _checked(text.encode(errors="replace") if isinstance(text, str) else text, file)
     try:
         plan = _plan(document)
         is_same = plan.plan_id == document["plan_id"]
@@ -138,9 +139,9 @@ def load_plan(text: str | bytes, file: str) -> Plan:
     return plan
 
 
-def _checked(text: str | bytes, file: str) -> dict[str, Any]:
+def _checked(content: bytes, file: str) -> dict[str, Any]:
     try:
-        document = loads(text)
+        document = loads(content)
     except (ValueError, RecursionError) as error:
         where = f" at line {error.lineno}" if isinstance(error, JSONDecodeError) else ""
         raise PlanFileError(
@@ -155,7 +156,7 @@ def _checked(text: str | bytes, file: str) -> dict[str, Any]:
             "quotaform that wrote it, or make a new plan"
         )
     written = document.pop("digest", None)
-    if _digest(document) != written:
+    if not is_sealed(content) and _digest(document) != written:
         raise StaleError(f"{file} was changed after it was written: its digest does not match; make a new plan")
     return document
 
@@ -178,7 +179,7 @@ def _plan(document: Mapping[str, Any]) -> Plan:
             source=PlanSource(directory=source["directory"], commit=source["commit"], dirty=source["dirty"]),
             options=dict(document["options"]),
         ),
-        changes=tuple(map(_entity_change, document["changes"])),
+        changes=tuple(map(_entity_change, _consumed(document["changes"]))),
         unchanged=int(document["summary"]["no_op"]),
         in_scope=int(document["summary"]["in_scope"]),
         unmanaged=tuple(
@@ -188,6 +189,13 @@ def _plan(document: Mapping[str, Any]) -> Plan:
         findings=tuple(map(_finding, document["findings"])),
         is_complete=document["complete"],
     )
+
+
+def _consumed(items: list[Any]) -> Iterator[Any]:
+    """Yield items and let go of each, so that a large plan is not in memory twice."""
+    items.reverse()
+    while items:
+        yield items.pop()
 
 
 def _entity_change(item: Mapping[str, Any]) -> EntityChange:

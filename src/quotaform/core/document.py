@@ -15,6 +15,9 @@ from quotaform.model.quotas import Values
 _LONG: Final = frozenset({"changes", "unmanaged", "findings", "results"})
 
 
+_SEAL: Final = b',\n  "digest": "'
+
+
 def render_document(document: Mapping[str, Any]) -> str:
     """Return a document as JSON with one line per field, and one per item of its long lists."""
     fields = []
@@ -31,6 +34,16 @@ def seal_document(document: Mapping[str, Any]) -> str:
     """Return a document as JSON whose last field is the digest of everything before it."""
     text = render_document(document)
     return f'{text[:-3]},\n  "digest": "{_text_digest(text)}"\n}}\n'
+
+
+def is_sealed(content: bytes) -> bool:
+    """Whether a file is to the letter what `seal_document` returned; needs no second copy of it."""
+    end = content.rfind(_SEAL)
+    if end < 0:
+        return False
+    hashed = sha256(memoryview(content)[:end])
+    hashed.update(b"\n}\n")
+    return content[end:] == _SEAL + f'sha256:{hashed.hexdigest()}"\n}}\n'.encode()
 
 
 def document_digest(document: Mapping[str, Any]) -> str:

@@ -244,3 +244,14 @@ def test_all_changes_of_a_plan_count_on_the_side_after_it() -> None:
     assert (effects[ALICE].before.source, effects[ALICE].after.value) == (ANYBODY, 5.0)
     assert effects[ANYBODY].after == NOTHING
     assert effects[ANYBODY].differs == {"user": 1}
+
+
+def test_names_whose_value_is_no_number_are_no_different_from_it() -> None:
+    """NaN is not equal to itself, so that all of them were counted."""
+    nan = {PRODUCER: float("nan")}
+    quotas = {Entity(user="a"): nan, Entity(user="a", client_id="x"): {PRODUCER: float("nan")}, Entity(user="b"): nan}
+    (own,) = Effects(quotas, {Entity(user="a"): {PRODUCER: float("nan")}}).of(Entity(user="a"), (PRODUCER,))
+    assert own.differs == {}
+    default = {Entity(user=None): {PRODUCER: float("nan")}}
+    (everybody,) = Effects(quotas, default).of(Entity(user=None), (PRODUCER,))
+    assert everybody.differs == {}

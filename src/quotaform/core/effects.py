@@ -20,7 +20,7 @@ from quotaform.core.resolve import (
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.model.precedence import CLIENT_LEVELS, IP_LEVELS
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Quotas
+from quotaform.model.quotas import Quotas, same_value
 from quotaform.model.units import is_unlimited
 
 
@@ -168,7 +168,9 @@ class _Spread:
 
 
 def _others(values: Counter[float | None], value: float | None) -> int:
-    return values.total() - values[value]
+    if value == value:
+        return values.total() - values[value]
+    return sum(count for other, count in values.items() if not same_value(other, value))
 
 
 def _overlaid(
@@ -180,6 +182,6 @@ def _overlaid(
     """Count the names whose value is not `value`, where a pair's own value replaces that of its name."""
     count = _others(values, value)
     for name, own in pairs:
-        count += own != value
-        count -= name in names and names[name] != value
+        count += not same_value(own, value)
+        count -= name in names and not same_value(names[name], value)
     return count

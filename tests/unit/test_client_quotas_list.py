@@ -58,3 +58,10 @@ def test_properties_that_are_no_pairs_are_refused_without_their_values(lists: li
     with pytest.raises(UsageError) as caught:
         read_properties(lists)
     assert "hunter2" not in str(caught.value)
+
+
+def test_a_comma_in_a_password_cuts_nothing() -> None:
+    """The rest of the password was taken for a key and told in the error."""
+    jaas = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="se,cret=Q";'
+    text = f"security.protocol=SASL_SSL,sasl.jaas.config={jaas},client.id=x"
+    assert read_properties([text]) == {"security.protocol": "SASL_SSL", "sasl.jaas.config": jaas, "client.id": "x"}

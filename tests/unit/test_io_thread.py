@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from quotaform.cluster.io_thread import Call, GivenUpError, IoThread, OverdueError
+from quotaform.cluster.io_thread import Call, CrashError, GivenUpError, IoThread, OverdueError
 
 
 @pytest.fixture
@@ -103,6 +103,26 @@ def test_a_loop_that_crashes_is_told_at_once(thread: IoThread, net: Any) -> None
             await net.sleep(0.1)
 
     begin = monotonic()
-    with pytest.raises(OSError, match="no more"):
+    with pytest.raises(CrashError) as caught:
         thread.run(work, 60)
+    assert not caught.value.is_sent
+    assert str(caught.value.__cause__) == "no more"
     assert monotonic() - begin < 5
+
+
+def test_a_loop_that_crashes_after_sending_leaves_the_outcome_open(thread: IoThread, net: Any) -> None:
+    """It was told as a bare error, and what may have been done was called not attempted."""
+
+    def crash(events: object) -> None:
+        del net._process_events
+        raise OSError("no more")
+
+    async def work(call: Call) -> None:
+        call.begin_sending()
+        net._process_events = crash
+        while True:
+            await net.sleep(0.1)
+
+    with pytest.raises(CrashError) as caught:
+        thread.run(work, 60)
+    assert caught.value.is_sent

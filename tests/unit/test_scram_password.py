@@ -82,7 +82,7 @@ def test_the_password_can_come_from_the_environment_and_is_taken_whole(monkeypat
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (None, "PW, named by --password-env, is not set"),
+        (None, "the variable that --password-env names is not set"),
         ("", "PW is empty"),
         ("a\nb", "more than one line"),
         ("\udcff", "not UTF-8"),
@@ -106,10 +106,10 @@ def test_a_password_in_an_error_or_a_log_is_stars() -> None:
     assert f"{require_password(SECRET, 'x')} {require_password(SECRET, 'x')!r}" == "*** Secret('***')"
 
 
-def test_a_file_that_everybody_may_read_is_told_apart(tmp_path: Path) -> None:
+def test_a_file_that_others_may_read_is_told_apart(tmp_path: Path) -> None:
     path = tmp_path / "password"
     path.write_bytes(b"x")
-    for mode, is_open in ((0o600, False), (0o640, False), (0o644, True)):
+    for mode, is_open in ((0o600, False), (0o640, True), (0o644, True)):
         path.chmod(mode)
         assert is_open_to_all(path) is is_open
     assert not is_open_to_all(STDIN)

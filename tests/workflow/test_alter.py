@@ -9,6 +9,7 @@ from jsonschema import Draft7Validator
 
 from quotaform.desired.schema import load_schema
 from quotaform.model.entity import Entity
+from quotaform.sandbox import Sandbox
 from tests.workflow.command import Cluster, Repository
 
 pytestmark = pytest.mark.workflow
@@ -166,3 +167,40 @@ def test_a_snapshot_cannot_be_altered(repository: Repository, cluster: Cluster) 
     done = repository("alter", "--name", "user=a", "--add", f"{PRODUCE}=1")
     assert (done.code, done.out) == (64, "")
     assert "is a snapshot file" in done.err
+
+
+def test_an_address_is_not_taken_for_one_name(repository: Repository, cluster: Cluster) -> None:
+    """What every result prints was pasted and made a quota of a user of that whole name."""
+    done = repository("alter", "--name", "user=alice,client-id=app1", "--add", f"{PRODUCE}=1")
+    assert done.code == 64
+    assert "write --name user=alice --name client-id=app1, or --name 'user=\"alice,client-id=app1\"'" in done.err
+    odd = repository("alter", "--name", 'user="alice,client-id=app1"', "--add", f"{PRODUCE}=1")
+    assert odd.code == 0
+    assert cluster.read() == {Entity(user="alice,client-id=app1"): {PRODUCE: 1.0}}
+
+
+def test_a_misspelt_key_is_not_removed_in_silence(repository: Repository, cluster: Cluster) -> None:
+    cluster.set({PRODUCE: 1.0}, user="alice")
+    done = repository("alter", "--name", "user=alice", "--delete", "producer_bite_rate")
+    assert (done.code, done.out) == (64, "")
+    assert 'user=alice does not hold "producer_bite_rate"' in done.err
+    assert f"did you mean {PRODUCE}?" in done.err
+
+
+def test_a_type_that_is_spelt_as_elsewhere_gets_a_hint(repository: Repository) -> None:
+    for command in ("alter", "describe", "resolve"):
+        done = repository(command, "--name", "client_id=x")
+        assert done.code == 64
+        assert '"client_id" is not an entity type; did you mean client-id?' in done.err
+
+
+def test_a_cluster_that_wants_its_name_typed_is_not_changed_without_a_terminal(
+    repository: Repository, cluster: Cluster, sandbox: Sandbox
+) -> None:
+    """Without a terminal the question was left out, and the change made."""
+    repository.config(f"clusters: {{lab: {{bootstrap_servers: ['{sandbox.bootstrap_servers}'], confirm: name}}}}\n")
+    refused = repository("alter", "--name", "user=a", "--add", f"{PRODUCE}=1")
+    assert (refused.code, refused.out) == (4, "")
+    assert "wants its name to be typed (confirm: name) and there is no terminal" in refused.err
+    assert cluster.read() == {}
+    assert repository("alter", "--name", "user=a", "--add", f"{PRODUCE}=1", "--auto-approve").code == 0

@@ -153,10 +153,18 @@ class TestDescribe:
         assert cluster.read() == {}
 
     def test_a_name_that_is_not_what_is_printed_is_taken_as_it_is(self, script: Script, cluster: Cluster) -> None:
-        cluster.alter({Entity(user=name): {PRODUCE: 1.0} for name in ("CN=a b", "100%", "<default>")})
-        for name, printed in (("CN=a b", "CN%3Da%20b"), ("100%", "100%25"), ("<default>", "%3Cdefault%3E")):
+        cluster.alter({Entity(user=name): {PRODUCE: 1.0} for name in ("CN=a b", "100%")})
+        for name, printed in (("CN=a b", "CN%3Da%20b"), ("100%", "100%25")):
             done = script("--describe", "--names", f"user={name}")
             assert done.out == f"{{user={printed}}} producer_byte_rate=1\n"
+
+    def test_what_is_printed_for_the_default_is_not_taken_for_a_name(self, script: Script, cluster: Cluster) -> None:
+        """It was, and pasting it back made a quota of a user who is really called so."""
+        for operation in (("--alter", "--add", f"{PRODUCE}=1"), ("--describe",), ("--resolve",)):
+            done = script(*operation, "--names", "user=<default>")
+            assert done.code == 1
+            assert "write --defaults=user; a name that is really <default> is written %3Cdefault%3E" in done.err
+        assert cluster.read() == {}
 
     def test_values_are_exact_and_can_be_given_back(self, script: Script, cluster: Cluster) -> None:
         values = {
@@ -230,7 +238,7 @@ class TestAlter:
         done = script("--alter", "--names=user=CN=a,O=b", f"--add={PRODUCE}=1")
         assert (done.code, done.out) == (1, "")
         assert "Unhandled client quota entity type: O" in done.err
-        assert 'is "O" part of a name? A comma in a name is written %2C.' in done.err
+        assert 'is "O" part of a name? A name with a comma is written whole' in done.err
         assert script("--alter", "--names=user=CN=a%2CO=b", f"--add={PRODUCE}=1").code == 0
         assert cluster.read() == {Entity(user="CN=a%2CO=b"): {PRODUCE: 1.0}}, "half sanitized is not sanitized"
         assert script("--alter", "--names=user=CN%3Da%2CO%3Db", f"--add={PRODUCE}=1").code == 0

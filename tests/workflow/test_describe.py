@@ -146,7 +146,7 @@ def test_a_snapshot_answers_the_same(described: Repository) -> None:
         (["--name", "user"], '--name "user" is not TYPE=NAME'),
         (["--name", "=a"], '--name "=a" is not TYPE=NAME'),
         (["--name", "user=<default>"], "for the default write --default user; for one that is really called <default>"),
-        (["--not", "user=<default>"], "for the default write --default user"),
+        (["--not", "user=<default>"], "to leave it out give --prefix user="),
         (["--name", "user=a", "--name", "user=b"], '"user" is given twice'),
         (["--name", "user=a", "--default", "user"], '"user" is given twice'),
         (["--default", "user=a"], '--default "user=a" is not an entity type'),

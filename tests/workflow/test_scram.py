@@ -221,7 +221,10 @@ def test_a_password_as_an_argument_is_refused_and_not_repeated(offline: Reposito
 def test_without_a_terminal_the_password_must_come_from_somewhere(offline: Repository) -> None:
     offline.config("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1']}}\n")
     usage(offline(*UPSERT, "--user", "a"), "no terminal to ask for the password on", "--password-file")
-    usage(offline(*UPSERT, "--user", "a", "--password-env", "NOT_SET"), "NOT_SET", "is not set")
+    usage(
+        offline(*UPSERT, "--user", "a", "--password-env", "NOT_SET"),
+        "the variable that --password-env names is not set",
+    )
     usage(offline(*UPSERT, "--user", "a", "--password-env", f"{SECRET}!"), "the name of an environment variable")
     usage(offline(*UPSERT, "--user", "a", "--password-file", "nowhere"), "nowhere cannot be read")
     both = ("--password-file", "f", "--password-env", "e")
@@ -310,3 +313,17 @@ class TestCheckPrincipals:
         unreachable = offline("validate", "--check-principals")
         assert (unreachable.code, unreachable.out) == (1, "")
         assert "nothing listens at 127.0.0.1:1" in unreachable.err
+
+
+def test_credentials_go_only_to_the_cluster_that_is_pinned(offline: Repository, sandbox: Sandbox) -> None:
+    """The pin was not looked at, nor was confirm: name."""
+    offline.config(f"clusters: {{lab: {{bootstrap_servers: ['{sandbox.bootstrap_servers}'], cluster_id: another}}}}\n")
+    offline.write("password", "pw\n")
+    for command in (("upsert", "--password-file", "password"), ("delete",)):
+        done = offline("scram", *command, "--user", "a", "--mechanism", SHA_512)
+        assert (done.code, done.out) == (4, "")
+        assert "quotaform.yaml pins the cluster to id another" in done.err
+    offline.config(f"clusters: {{lab: {{bootstrap_servers: ['{sandbox.bootstrap_servers}'], confirm: name}}}}\n")
+    done = offline("scram", "delete", "--user", "a", "--mechanism", SHA_512)
+    assert done.code == 4
+    assert "wants its name to be typed" in done.err

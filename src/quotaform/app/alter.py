@@ -127,6 +127,7 @@ def alter_entity(
     """
     try:
         before = _read(admin, entity)
+        _require_held(entity, ops, before)
         progress("Checking with the broker" if validate_only else "Applying", 0, 0)
         result = admin.alter([Alteration(entity, ops)], validate_only=validate_only)
     except ValueError as error:
@@ -140,6 +141,13 @@ def alter_entity(
     progress("Reading back", 0, 0)
     live = _read_back(admin, entity, ops, result)
     return Altered(entity=entity, ops=ops, before=before, after=live, is_late=not is_certain)
+
+
+def _require_held(entity: Entity, ops: Ops, before: Values) -> None:
+    """Refuse to remove what nobody knows and the entity does not hold: most likely a typo."""
+    for name, value in ops.items():
+        if value is None and name not in QUOTA_KEYS and name not in before:
+            raise UsageError(f"--delete: {entity.address} does not hold {quote(name)}{_unknown(name)}")
 
 
 def _read(admin: QuotaAdmin, entity: Entity) -> Values:

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from quotaform.app.actual import is_same
 from quotaform.app.clock import timestamp
-from quotaform.app.repository import Repository
+from quotaform.app.repository import Repository, require_pinned
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.freshness import check_fresh, require_cluster, require_fresh
 from quotaform.core.plan import Action, EntityChange, Plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
-from quotaform.errors import BlockedError, ClusterError, PlanBlockedError, PlanFileError, RefusedError, StaleError
+from quotaform.errors import ClusterError, PlanBlockedError, PlanFileError, RefusedError, StaleError
 from quotaform.model.alteration import AlterRow, Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_values
@@ -132,19 +132,6 @@ def require_applyable(plan: Plan) -> None:
     blocking = [finding for finding in plan.findings if finding.blocking]
     if blocking:
         raise PlanBlockedError(blocking)
-
-
-def require_pinned(pinned: str | None, cluster_id: str) -> None:
-    """Make sure that a cluster is the one that quotaform.yaml pins.
-
-    Raises:
-        BlockedError: It has another id.
-    """
-    if pinned and pinned != cluster_id:
-        raise BlockedError(
-            f"quotaform.yaml pins the cluster to id {pinned}, and the live id is {cluster_id}; nothing was written: "
-            "check the bootstrap servers, or correct cluster_id"
-        )
 
 
 def _who() -> str:

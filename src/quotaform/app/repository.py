@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quotaform.app.clock import today
-from quotaform.errors import UsageError
+from quotaform.errors import BlockedError, UsageError
 from quotaform.model.entry import Desired
 
 if TYPE_CHECKING:
@@ -167,6 +167,19 @@ class Repository:
                 f"the plan is for cluster {name}, which {why}; say where it is: --bootstrap-server HOST:PORT"
             )
         return found
+
+
+def require_pinned(pinned: str | None, cluster_id: str | None) -> None:
+    """Make sure that a cluster is the one that quotaform.yaml pins.
+
+    Raises:
+        BlockedError: It has another id.
+    """
+    if pinned and pinned != cluster_id:
+        raise BlockedError(
+            f"quotaform.yaml pins the cluster to id {pinned}, and the live id is {cluster_id}; nothing was written: "
+            "check the bootstrap servers, or correct cluster_id"
+        )
 
 
 def open_gateway(cluster: Cluster) -> Gateway:

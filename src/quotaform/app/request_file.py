@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from contextlib import suppress
 from io import StringIO
 from json import loads
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Final
 from quotaform.cluster.json_text import ConstantError, RepeatedNames, mark_repeated, refuse_constant
 from quotaform.core.resolve import request_of
 from quotaform.errors import InvalidFilesError
-from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
+from quotaform.model.entity import CLIENT_ID, IP, USER, Entity, spell_name
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
 from quotaform.model.text import quote
@@ -117,7 +118,9 @@ class RequestFile:
                 else:
                     yield (
                         begin,
-                        _entity([(kind, name) for kind, name in zip(types, fields, strict=True) if kind and name]),
+                        _entity(
+                            [(kind, _name(cell)) for kind, cell in zip(types, fields, strict=True) if kind and cell]
+                        ),
                     )
         except csv.Error as error:
             yield line + 1, f"this is not CSV: {error}"
@@ -159,6 +162,16 @@ def _json_entity(text: str) -> Entity | str:
             return f"{kind} must be a text{hint}"
         parts[kind] = name
     return _entity(list(parts.items()))
+
+
+def _name(text: str) -> str:
+    """Return the name that a field holds; one in quotes is read if that is how CSV results print it."""
+    if text.startswith('"'):
+        with suppress(ValueError):
+            name = loads(text)
+            if isinstance(name, str) and text in (quote(name, len(name)), spell_name(name)):
+                return name
+    return text
 
 
 def _entity(parts: list[tuple[str, str]]) -> Entity | str:

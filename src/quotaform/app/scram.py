@@ -10,10 +10,10 @@ from pathlib import Path
 from re import compile as regex
 from typing import TYPE_CHECKING, Final
 
-from quotaform.app.repository import client_config
+from quotaform.app.repository import client_config, require_pinned
 from quotaform.cluster.scram import ScramGateway, make_upsertion, require_name
 from quotaform.cluster.secret import Secret
-from quotaform.errors import UsageError
+from quotaform.errors import BlockedError, UsageError
 from quotaform.model.scram import ScramDeletion, ScramMechanism, ScramUpsertion
 from quotaform.model.text import quote
 
@@ -31,12 +31,19 @@ def open_scram(cluster: Cluster) -> ScramGateway:
 
     Raises:
         UsageError: It is a snapshot file.
+        BlockedError: It is not the one that quotaform.yaml pins.
         ClusterError: There is no usable connection.
         InvalidFilesError: The client properties are invalid.
     """
     if cluster.snapshot is not None:
         raise UsageError(f"cluster {cluster.name} is a snapshot file, which holds quotas and no SCRAM credentials")
-    return ScramGateway.connect(cluster.bootstrap_servers, client_config(cluster), name=cluster.name)
+    gateway = ScramGateway.connect(cluster.bootstrap_servers, client_config(cluster), name=cluster.name)
+    try:
+        require_pinned(cluster.cluster_id, gateway.cluster_id)
+    except BlockedError:
+        gateway.close()
+        raise
+    return gateway
 
 
 def read_mechanisms(names: Sequence[str]) -> tuple[ScramMechanism, ...]:
@@ -126,7 +133,7 @@ def read_password_variable(name: str) -> Secret:
         raise UsageError("--password-env wants the name of an environment variable that holds the password")
     text = os.environ.get(name)
     if text is None:
-        raise UsageError(f"the environment variable {name}, named by --password-env, is not set")
+        raise UsageError("the variable that --password-env names is not set")
     return require_password(text, f"the environment variable {name}")
 
 
@@ -152,8 +159,8 @@ def require_password(text: str, where: str) -> Secret:
 
 
 def is_open_to_all(path: Path) -> bool:
-    """Whether any user of this machine may read a password file."""
+    """Whether others than its owner may read a password file."""
     if path == STDIN or os.name == "nt":
         return False
     status = path.stat()
-    return stat.S_ISREG(status.st_mode) and bool(status.st_mode & stat.S_IROTH)
+    return stat.S_ISREG(status.st_mode) and bool(status.st_mode & (stat.S_IROTH | stat.S_IRGRP))

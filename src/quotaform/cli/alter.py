@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from quotaform.cli.approval import require_confirmed
 from quotaform.cli.console import Color, Console, require_format
 from quotaform.cli.entity_option import DefaultOption, NameOption
 from quotaform.cli.option import (
@@ -20,10 +20,10 @@ from quotaform.cli.option import (
     QuietOption,
     VerboseOption,
 )
-from quotaform.errors import NotApprovedError, UsageError
+from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
-    from quotaform.desired.config import Cluster
+    pass
 
 
 def alter(
@@ -66,9 +66,8 @@ def alter(
     """
     from quotaform.admin import QuotaAdmin
     from quotaform.app.alter import alter_entity, read_ops
-    from quotaform.app.apply import require_pinned
     from quotaform.app.clock import timestamp
-    from quotaform.app.repository import Repository, Target, open_gateway
+    from quotaform.app.repository import Repository, Target, open_gateway, require_pinned
     from quotaform.cli.entity_reader import read_entity
     from quotaform.views.alter_text import render_altered, render_altered_json
 
@@ -86,13 +85,12 @@ def alter(
     with QuotaAdmin(open_gateway(chosen)) as admin:
         cluster_id = admin.cluster_id()
         require_pinned(chosen.cluster_id, cluster_id)
-        if chosen.confirm == "name" and not (auto_approve or validate_only) and sys.stdin.isatty():
-            _ask(console, chosen)
+        require_confirmed(console, chosen, auto_approve=auto_approve or validate_only)
         try:
             done = alter_entity(admin, entity, ops, validate_only=validate_only, progress=console.progress)
         except KeyboardInterrupt:
             if not validate_only:
-                console.warn(f"It is not known whether {entity.address} was changed: describe it.")
+                console.say(f"It is not known whether {entity.address} was changed: describe it.\n")
             raise
     if done.is_late:
         console.warn("The broker's answer was lost, but the change shows.")
@@ -102,9 +100,3 @@ def alter(
         text = render_altered(done, console.style())
     console.echo(text)
     return 0
-
-
-def _ask(console: Console, chosen: Cluster) -> None:
-    console.echo(f"Type the name of the cluster, {chosen.name}, to change it: ")
-    if sys.stdin.readline().strip() != chosen.name:
-        raise NotApprovedError("not approved; nothing was written")

@@ -7,15 +7,21 @@ can be given back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from re import compile as regex
 from typing import Final
 
 from quotaform.errors import UsageError
-from quotaform.model.sanitizer import desanitize
+from quotaform.model.entity import DEFAULT_WORD
+from quotaform.model.sanitizer import desanitize, sanitize
 from quotaform.model.text import quote
 from quotaform.model.units import parse_number
 
-COMMA: Final = "A comma in a name is written %2C."
+COMMA: Final = "A name with a comma is written whole as --describe prints it: user=CN%3Da%2CO%3Db."
 """The remedy when a name was cut at a comma."""
+
+
+_PROPERTY_PIECES: Final = regex(r'(?:[^,"]|"(?:[^"\\]|\\.)*"|")+').findall
+_PROPERTY_NAME: Final = regex(r"[A-Za-z][A-Za-z0-9._-]*").fullmatch
 
 
 def _pieces(option: str, lists: Iterable[str]) -> Iterator[str]:
@@ -46,6 +52,11 @@ def read_parts(names: Iterable[str], defaults: Iterable[str]) -> dict[str, str |
         entity_type, separator, name = piece.partition("=")
         if not separator or not entity_type:
             raise UsageError(f"--names: {quote(piece)} is not type=name. {COMMA}")
+        if name == DEFAULT_WORD:
+            raise UsageError(
+                f"--names: for the default write --defaults={entity_type}; a name that is really {DEFAULT_WORD} is "
+                f"written {sanitize(name)}"
+            )
         put("--names", desanitize(entity_type), desanitize(name))
     for entity_type in _pieces("--defaults", defaults):
         if "=" in entity_type:
@@ -88,7 +99,7 @@ def read_ops(added: Iterable[str], deleted: Iterable[str]) -> dict[str, float | 
 
 
 def read_properties(lists: Iterable[str]) -> dict[str, str]:
-    """Read `--adminclient-property` (KIP-248); a piece without `=` belongs to the value before it.
+    """Read `--adminclient-property` (KIP-248); a comma in double quotes, or before what is no key, is of the value.
 
     >>> read_properties(["security.protocol=SSL,ssl.cipher.suites=A,B"])
     {'security.protocol': 'SSL', 'ssl.cipher.suites': 'A,B'}
@@ -99,12 +110,12 @@ def read_properties(lists: Iterable[str]) -> dict[str, str]:
     properties: dict[str, str] = {}
     for text in lists:
         last = None
-        for piece in text.split(","):
+        for piece in _PROPERTY_PIECES(text):
             key, separator, value = piece.partition("=")
-            if separator and key.strip():
+            if separator and _PROPERTY_NAME(key.strip()):
                 last = key.strip()
                 if last in properties:
-                    raise UsageError(f"--adminclient-property: {quote(last)} is given twice")
+                    raise UsageError("--adminclient-property: a key is given twice")
                 properties[last] = value
             elif last is not None:
                 properties[last] += f",{piece}"

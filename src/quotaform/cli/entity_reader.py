@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from json import loads
 
 from quotaform.errors import UsageError
-from quotaform.model.entity import DEFAULT_WORD, Entity, spell_name
+from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity, spell_name
 from quotaform.model.filter import EntityFilter, FilterComponent, Rule
 from quotaform.model.text import quote
 
@@ -29,12 +29,32 @@ def read_pair(option: str, text: str) -> Pair:
     entity_type, separator, name = text.partition("=")
     if not separator or not entity_type:
         raise UsageError(f"{option} {quote(text)} is not TYPE=NAME; write for example {option} user=alice")
+    _require_known(option, entity_type)
+    if name == DEFAULT_WORD and option == "--not":
+        raise UsageError(
+            f"{option} {text}: --not leaves out a name and keeps the default; "
+            f"to leave it out give --prefix {entity_type}="
+        )
     if name == DEFAULT_WORD:
         raise UsageError(
             f"{option} {text}: for the default write --default {entity_type}; for one that is really called "
             f"{DEFAULT_WORD} write the name in double quotes, {option} '{entity_type}=\"{name}\"'"
         )
+    if not name.startswith('"') and (second := next((kind for kind in ENTITY_TYPES if f",{kind}=" in name), None)):
+        first, _, rest = name.partition(f",{second}=")
+        raise UsageError(
+            f"{option} {quote(text)} holds two names; write {option} {entity_type}={first} {option} {second}={rest}, "
+            f"or {option} '{entity_type}={quote(name)}' for one name with a comma in it"
+        )
     return entity_type, _read_name(name)
+
+
+def _require_known(option: str, entity_type: str) -> None:
+    """Refuse another spelling of a known type; a type that is really another one goes to the broker."""
+    folded = entity_type.lower().replace("_", "-").removesuffix("s")
+    for known in ENTITY_TYPES:
+        if entity_type != known and folded in (known, known.removesuffix("-id"), known.replace("-", "")):
+            raise UsageError(f"{option}: {quote(entity_type)} is not an entity type; did you mean {known}?")
 
 
 def _read_name(text: str) -> str:
@@ -71,6 +91,7 @@ def _named(names: Iterable[str] | None, defaults: Iterable[str] | None) -> list[
 def _read_type(option: str, text: str) -> str:
     if not text or "=" in text:
         raise UsageError(f"{option} {quote(text)} is not an entity type; write for example {option} user")
+    _require_known(option, text)
     return text
 
 

@@ -54,7 +54,7 @@ def render_reference() -> str:
         "",
         *_exit_codes(),
         "",
-        f"Those of `{parser.prog}` are those of Kafka's own scripts: 0, and 1 whatever went wrong.",
+        f"Those of `{parser.prog}` are those of Kafka's own scripts: 0, 1 whatever went wrong, 130 when interrupted.",
         "",
     ]
     for path, command in commands:

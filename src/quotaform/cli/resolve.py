@@ -108,7 +108,9 @@ def _request(names: Sequence[str], file: Path | None, plan: Path | None, detail:
     from quotaform.app.resolve import ResolveRequest
     from quotaform.model.entity import IP
 
-    if bool(names) == (file is not None):
+    if names and file is not None:
+        raise UsageError("--name and --from both say who makes the request; give one of them")
+    if not names and file is None:
         raise UsageError("say who makes the request: --name user=U --name client-id=C, --name ip=A, or --from FILE")
     entities: Iterable[Entity]
     if file is None:

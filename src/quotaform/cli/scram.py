@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 from typer.core import TyperCommand
 
+from quotaform.cli.approval import require_confirmed
 from quotaform.cli.console import Color, Console, require_format
 from quotaform.cli.exit_code import ExitCode
 from quotaform.cli.option import (
@@ -105,6 +106,11 @@ def describe(
     return ExitCode.ERROR if any(found.code for found in users) else ExitCode.DONE
 
 
+ApproveOption: TypeAlias = Annotated[
+    bool, typer.Option("--auto-approve", help="Do not ask for the name of a cluster with confirm: name.")
+]
+
+
 @app.command("upsert", cls=_UpsertCommand, short_help="Set credentials, new or not.")
 def upsert(
     user: UserOption,
@@ -129,6 +135,7 @@ def upsert(
     command_config: CommandConfigOption = None,
     format_name: FormatOption = "text",
     color: ColorOption = Color.AUTO,
+    auto_approve: ApproveOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> int:
@@ -153,6 +160,7 @@ def upsert(
     mechanisms = read_mechanisms(mechanism)
     users = require_users(user)
     chosen = _cluster(config, cluster, bootstrap_server, command_config)
+    require_confirmed(console, chosen, auto_approve=auto_approve)
     passwords = _read_passwords(users, password_file or (), password_env or (), console)
     with open_scram(chosen) as gateway:
         if not passwords:
@@ -172,6 +180,7 @@ def delete(
     command_config: CommandConfigOption = None,
     format_name: FormatOption = "text",
     color: ColorOption = Color.AUTO,
+    auto_approve: ApproveOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> int:
@@ -190,7 +199,9 @@ def delete(
     require_format(format_name, FORMATS)
     mechanisms = read_mechanisms(mechanism)
     users = require_users(user)
-    with open_scram(_cluster(config, cluster, bootstrap_server, command_config)) as gateway:
+    chosen = _cluster(config, cluster, bootstrap_server, command_config)
+    require_confirmed(console, chosen, auto_approve=auto_approve)
+    with open_scram(chosen) as gateway:
         console.progress("deleting SCRAM credentials", 0, 0)
         result = gateway.alter(deletions(users, mechanisms))
         code = _conclude(result, gateway, format_name, console)

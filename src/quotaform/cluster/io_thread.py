@@ -32,6 +32,18 @@ class OverdueError(Exception):
         super().__init__()
 
 
+class CrashError(Exception):
+    """The thread itself failed; what is not sent never will be.
+
+    Attributes:
+        is_sent: Whether the request of the call was handed to a socket.
+    """
+
+    def __init__(self, *, is_sent: bool) -> None:
+        self.is_sent = is_sent
+        super().__init__()
+
+
 class Call:
     """One piece of work on the IO thread, and whether somebody still waits for it."""
 
@@ -107,6 +119,7 @@ class IoThread:
 
         Raises:
             OverdueError: It took too long.
+            CrashError: The thread failed.
         """
         call = Call(work)
         tasks: list[Any] = []
@@ -116,7 +129,7 @@ class IoThread:
             # In slices: a signal that another thread received is acted upon when this one wakes up.
             while not call.done.wait(_SLICE):
                 if self._crash is not None:
-                    raise self._crash
+                    raise CrashError(is_sent=call.give_up()) from self._crash
                 if monotonic() > deadline:
                     raise OverdueError(is_sent=call.give_up())
         except BaseException:

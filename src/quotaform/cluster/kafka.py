@@ -207,7 +207,7 @@ class KafkaGateway:
     ) -> Iterator[tuple[AlterRow, ...]]:
         for indices in chunks:
             chunk = alterations[indices.start : indices.stop]
-            reason, interrupt = "", None
+            reason, interrupt = "", None  # type: str, BaseException | None
             try:
                 rows = self._alter_one(chunk, validate_only)
             except ClusterError as error:
@@ -218,6 +218,9 @@ class KafkaGateway:
             except (KeyboardInterrupt, SystemExit) as error:
                 interrupt, reason = error, "Not sent: interrupted."
                 rows = rows_of(chunk, Outcome.UNKNOWN, "Interrupted while the broker's answer was awaited.")
+            except Exception as error:  # a mistake of our own, after which nobody knows
+                interrupt, reason = error, "Not sent: an internal error."
+                rows = rows_of(chunk, Outcome.UNKNOWN, f"An internal error while it was sent: {error!r}")
             if not reason and any(row.outcome is Outcome.UNKNOWN for row in rows):
                 reason = "Not sent, because the outcome of an earlier request is unknown."
             yield rows

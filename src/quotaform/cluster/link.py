@@ -26,7 +26,7 @@ from quotaform.cluster.connect_error import Failure, Intent, Stage, UnansweredEr
 from quotaform.cluster.dial import open_socket, shake_hands
 from quotaform.cluster.driver import require_members, unusable
 from quotaform.cluster.hush import hushed
-from quotaform.cluster.io_thread import Call, IoThread, OverdueError
+from quotaform.cluster.io_thread import Call, CrashError, IoThread, OverdueError
 from quotaform.cluster.server import Server
 from quotaform.cluster.transport import Transport
 from quotaform.errors import ClusterError, ConnectError, UnsupportedError
@@ -182,6 +182,9 @@ class KafkaLink:
             if error.is_sent:
                 raise UnansweredError(f"{self._intent.name} did not answer within {limit:.0f} s.") from None
             raise self._slow_lookup(limit) from None
+        except CrashError as error:
+            text = f"The connection to {self._intent.name} failed: {error.__cause__!r}."
+            raise (UnansweredError(text) if error.is_sent else ClusterError(text)) from None
 
     def send_to(self, node_id: int, make_request: Callable[[], Any], *, timeout: float) -> Any:
         """Send a request to one broker; see `quotaform.cluster.kafka.Link.send_to`."""

@@ -15,7 +15,7 @@ from quotaform.core.resolution import KeyResolution, Resolution
 from quotaform.core.resolve import Resolved
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.text import inert
+from quotaform.model.text import inert, quote
 from quotaform.model.units import is_unlimited, plain
 
 COLUMNS: Final = (
@@ -40,9 +40,14 @@ def render_resolve_csv(resolutions: Iterable[Resolution]) -> Iterator[str]:
         buffer.seek(0)
         buffer.truncate()
         names = resolution.entity.names
-        asked = [inert(names.get(entity_type) or "") for entity_type in _NAMES]
+        asked = [_name_cell(names.get(entity_type) or "") for entity_type in _NAMES]
         writer.writerows([*asked, *_cells(row, resolution.entity)] for row in resolution.keys)
     yield buffer.getvalue()
+
+
+def _name_cell(name: str) -> str:
+    """Return a name as it is, or quoted when that could be read as another one or as a formula."""
+    return quote(name, len(name)) if name[:1] in ('"', "=", "+", "@") or not name.isprintable() else name
 
 
 def _cells(row: KeyResolution, asked: Entity) -> Iterator[str]:

@@ -1,0 +1,30 @@
+"""Asking a person before a cluster is changed by hand."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from quotaform.errors import NotApprovedError
+
+if TYPE_CHECKING:
+    from quotaform.cli.console import Console
+    from quotaform.desired.config import Cluster
+
+
+def require_confirmed(console: Console, chosen: Cluster, *, auto_approve: bool) -> None:
+    """Make sure of a change to a cluster with `confirm: name`, whose name has to be typed.
+
+    Raises:
+        NotApprovedError: Another name was typed, or there is no terminal to ask on.
+    """
+    if chosen.confirm != "name" or auto_approve:
+        return
+    if not sys.stdin.isatty():
+        raise NotApprovedError(
+            f"cluster {chosen.name} wants its name to be typed (confirm: name) and there is no terminal to ask on, so "
+            "nothing was done; give --auto-approve"
+        )
+    console.say(f"Type the name of the cluster, {chosen.name}, to change it: ")
+    if sys.stdin.readline().strip() != chosen.name:
+        raise NotApprovedError("not approved; nothing was written")

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from quotaform.collector import paused_collector
-from quotaform.core.resolve import QuotaIndex, Resolved, request_of, resolve_entities
+from quotaform.core.resolve.index import QuotaIndex, Resolved, request_of, resolve_entities
 from quotaform.model.alteration import Alteration, AlterResult
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.model.filter import EVERYTHING, EntityFilter
@@ -58,7 +58,7 @@ class QuotaAdmin:
             InvalidFilesError: The properties are invalid.
             UsageError: There is no server, or one is not `host:port`.
         """
-        from quotaform.cluster.client_config import ClientConfig, from_properties, load_client_config
+        from quotaform.cluster.client.config import ClientConfig, from_properties, load_client_config
         from quotaform.cluster.kafka import KafkaGateway
 
         config = ClientConfig()

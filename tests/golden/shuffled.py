@@ -13,8 +13,8 @@ from typing import Any
 
 from quotaform.core.drift import make_drift
 from quotaform.core.plan import diff, make_plan
-from quotaform.planfile import dump_plan
-from quotaform.views.drift_json import render_drift_json
+from quotaform.document.drift import render_drift_json
+from quotaform.document.plan import dump_plan
 from quotaform.views.drift_text import render_drift
 from quotaform.views.plan_text import render_plan
 from quotaform.views.style import Style

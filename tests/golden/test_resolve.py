@@ -14,11 +14,11 @@ from quotaform.app import resolve
 from quotaform.app.resolve import ResolveRequest, ResolveRun
 from quotaform.cluster.gateway import BrokerConfig
 from quotaform.core.plan import Plan
-from quotaform.core.resolution import Detail
+from quotaform.core.resolve.resolution import Detail
+from quotaform.document.resolve import render_resolve_json
 from quotaform.errors import AuthorizationError
 from quotaform.model.entity import Entity
 from quotaform.views.resolve_csv import render_resolve_csv
-from quotaform.views.resolve_json import render_resolve_json
 from quotaform.views.resolve_text import render_resolve
 from quotaform.views.style import PLAIN, Style
 from tests.builder import plan_of

@@ -13,11 +13,11 @@ import pytest
 from quotaform.core.drift import make_drift
 from quotaform.core.plan import Plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
-from quotaform.planfile import dump_plan
-from quotaform.views.drift_json import render_drift_json
+from quotaform.document.drift import render_drift_json
+from quotaform.document.plan import dump_plan
+from quotaform.document.receipt import render_receipt_json
 from quotaform.views.drift_text import render_drift
 from quotaform.views.plan_text import NO_CHANGES, render_plan
-from quotaform.views.receipt_json import render_receipt_json
 from quotaform.views.receipt_text import render_receipt
 from quotaform.views.style import Style
 from tests.golden.conftest import FOLDER, Golden

@@ -211,7 +211,7 @@ class TestRefusals:
         assert admin.describe() == {}
 
     def test_a_nan_that_is_live_is_described_as_it_is(self, admin: QuotaAdmin) -> None:
-        from quotaform.cluster.link import alter_request
+        from quotaform.cluster.wire.link import alter_request
 
         entity = Entity(user="u")
         request = [(entity.parts, [(REQUEST, nan, False)])]
@@ -227,7 +227,7 @@ class TestRefusals:
 
     def test_more_values_than_a_broker_takes_in_one_request_are_a_policy_error(self, admin: QuotaAdmin) -> None:
         from quotaform.cluster.alter_chunk import match_rows
-        from quotaform.cluster.link import alter_request
+        from quotaform.cluster.wire.link import alter_request
 
         alterations = [Alteration(Entity(user=f"u{number}"), {PRODUCE: 1.0}) for number in range(10_001)]
         entries = [(each.entity.parts, [(PRODUCE, 1.0, False)]) for each in alterations]

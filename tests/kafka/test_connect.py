@@ -8,7 +8,7 @@ from time import monotonic
 
 import pytest
 
-from quotaform.cluster.client_config import ClientConfig, from_properties
+from quotaform.cluster.client.config import ClientConfig, from_properties
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.errors import AuthenticationError, AuthorizationError, ClusterError, ConnectError
 from quotaform.model.alteration import Alteration, Outcome

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from quotaform import Alteration, Entity, QuotaAdmin
 from quotaform.cluster.alter_chunk import wire_entries
-from quotaform.cluster.link import alter_request
+from quotaform.cluster.wire.link import alter_request
 from quotaform.sandbox import Sandbox
 
 REQUEST = "request_percentage"

@@ -140,7 +140,7 @@ def test_what_a_broker_cannot_evaluate_is_what_it_selects_and_then_the_rest(
 
 def test_a_broker_itself_refuses_a_type_twice_and_such_a_filter_never_reaches_it(shapes: QuotaAdmin) -> None:
     from quotaform.cluster.answer import require_described
-    from quotaform.cluster.link import describe_request
+    from quotaform.cluster.wire.link import describe_request
 
     twice = [("user", 2, None), ("user", 0, "a")]
     response = shapes._gateway._link.send(lambda: describe_request(twice, is_strict=False), timeout=30)  # type: ignore[attr-defined]

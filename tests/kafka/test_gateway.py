@@ -13,9 +13,9 @@ from time import monotonic, sleep
 import pytest
 
 from quotaform import __version__
-from quotaform.cluster.client_config import ClientConfig
+from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.kafka import KafkaGateway
-from quotaform.cluster.link import alter_request
+from quotaform.cluster.wire.link import alter_request
 from quotaform.errors import ClusterError, ConnectError, UnsupportedError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
 from quotaform.model.entity import Entity

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from quotaform.cli.sandbox import app
+from quotaform.cli.command.sandbox import app
 from quotaform.errors import SandboxError, UsageError
 from quotaform.sandbox import Sandbox, detached, quorum
 from quotaform.sandbox.port import free_ports

@@ -13,13 +13,13 @@ from unicodedata import normalize
 
 import pytest
 
-from quotaform.cluster.client_config import ClientConfig, from_properties
+from quotaform.cluster.client.config import ClientConfig, from_properties
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.scram import ScramGateway, make_upsertion
-from quotaform.cluster.secret import Secret
 from quotaform.errors import AuthenticationError, AuthorizationError
 from quotaform.model.alteration import Outcome
 from quotaform.model.scram import ScramCredential, ScramDeletion, ScramMechanism, ScramUpsertion, ScramUser
+from quotaform.model.secret import Secret
 from quotaform.sandbox import Sandbox
 
 pytestmark = pytest.mark.kafka

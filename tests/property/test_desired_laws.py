@@ -10,9 +10,9 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from quotaform.core.express import expressible_values, inexpressible
+from quotaform.core.check.expressible import expressible_values, inexpressible
 from quotaform.desired.loader import Source, check, load
-from quotaform.desired.schema import gate
+from quotaform.desired.schema.gate import gate
 from quotaform.desired.writer import render_quotas, spell_scalar
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Severity

@@ -19,11 +19,11 @@ from quotaform.core.effects import Direction
 from quotaform.core.freshness import check_fresh
 from quotaform.core.plan import Action, Plan, altered, diff, make_plan
 from quotaform.core.scope import ALL, EVERYTHING, Scope, Selection
+from quotaform.document.plan import dump_plan, load_plan
 from quotaform.model.entry import Desired, Entry
 from quotaform.model.location import Location
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas, same_values
-from quotaform.planfile import dump_plan, load_plan
 from tests.builder import HEADER, declare
 from tests.strategies import SCOPES, SELECTIONS, desired, live_quotas, quotas
 

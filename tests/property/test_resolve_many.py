@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quotaform.core.plan import altered
-from quotaform.core.resolution import Detail, Resolver
-from quotaform.core.resolve import CLIENT_KEYS, IP_KEYS, resolve_entities
+from quotaform.core.resolve.index import CLIENT_KEYS, IP_KEYS, resolve_entities
+from quotaform.core.resolve.resolution import Detail, Resolver
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import key_order

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quotaform.core.effects import Effects
-from quotaform.core.resolve import UNMENTIONED, QuotaIndex, effective
+from quotaform.core.resolve.index import UNMENTIONED, QuotaIndex, effective
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
 from tests.strategies import ENTITIES, FEW_IPS, FEW_NAMES, quotas

@@ -9,8 +9,8 @@ from quotaform.app.plan import plan_cluster as plan_here
 from quotaform.app.repository import Repository, Target, open_gateway
 from quotaform.core.plan import Plan
 from quotaform.core.scope import ALL, Selection
+from quotaform.document.plan import dump_plan
 from quotaform.errors import QuotaformError
-from quotaform.planfile import dump_plan
 from quotaform.spark.plan import plan_cluster as plan_on_spark
 
 Outcome = str | tuple[str, int, str]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from quotaform.cluster.alter_chunk import MAX_NAME_BYTES, match_rows, split_alterations, wire_ops
-from quotaform.cluster.connect_error import UnansweredError
 from quotaform.cluster.kafka import KafkaGateway
+from quotaform.cluster.wire.connect_error import UnansweredError
 from quotaform.errors import AuthorizationError, ClusterError, ConnectError, UnknownOutcomeError
 from quotaform.model.alteration import Alteration, AlterRow, Outcome
 from quotaform.model.entity import Entity
@@ -58,7 +58,7 @@ class TestSplitting:
         assert sizes(split_alterations(many(10_001))) == [4_000, 4_000, 2_001]
 
     def test_the_estimate_is_not_below_what_is_sent(self) -> None:
-        from quotaform.cluster.link import alter_request
+        from quotaform.cluster.wire.link import alter_request
 
         names = ["a", "é" * 100, "x" * 300, None, "", "\U0001f600" * 50]
         alterations = [

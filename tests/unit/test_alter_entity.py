@@ -10,7 +10,7 @@ import pytest
 from quotaform.admin import QuotaAdmin
 from quotaform.app import alter, repository
 from quotaform.app.alter import Ops, alter_entity, read_ops
-from quotaform.cli import client_quotas
+from quotaform.cli.client_quotas import command as client_quotas
 from quotaform.cli.main import run
 from quotaform.errors import ClusterError, InvalidRequestError, PartialError, UsageError
 from quotaform.model.entity import Entity

@@ -14,6 +14,7 @@ from quotaform.app import apply
 from quotaform.app.apply import apply_plan, load_plan_file, require_plan_id
 from quotaform.core.plan import Plan
 from quotaform.core.receipt import Receipt, Result
+from quotaform.document.plan import dump_plan
 from quotaform.errors import (
     AuthorizationError,
     BlockedError,
@@ -25,7 +26,6 @@ from quotaform.errors import (
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas
-from quotaform.planfile import dump_plan
 from tests.builder import CONSUMER, PRODUCER, plan_of
 from tests.scripted_gateway import (
     ANSWER_LOST,

@@ -9,9 +9,9 @@ from ssl import TLSVersion
 
 import pytest
 
-from quotaform.cluster.client_config import ClientConfig, from_properties, load_client_config
-from quotaform.cluster.secret import Secret
+from quotaform.cluster.client.config import ClientConfig, from_properties, load_client_config
 from quotaform.errors import InvalidFilesError
+from quotaform.model.secret import Secret
 from quotaform.sandbox.certificate import Certificates, make_certificates
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from quotaform.cli.client_quotas import build_parser
+from quotaform.cli.client_quotas.command import build_parser
 from quotaform.cli.exit_code import ExitCode
 from quotaform.cli.reference import render_reference
 from tests.command_line import COMMANDS, LEAVES, require_understood

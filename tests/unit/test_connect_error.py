@@ -13,12 +13,12 @@ from time import monotonic
 
 import pytest
 
-from quotaform.cluster.client_config import ClientConfig
-from quotaform.cluster.connect_error import Failure, Intent, Stage, connect_error
+from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.kafka import KafkaGateway
-from quotaform.cluster.secret import Secret
-from quotaform.cluster.tls import Tls
+from quotaform.cluster.wire.connect_error import Failure, Intent, Stage, connect_error
 from quotaform.errors import AuthenticationError, ClusterError, ConnectError, UsageError
+from quotaform.model.secret import Secret
 from quotaform.sandbox.certificate import Certificates, make_certificates
 
 Talk = Callable[[socket], None]
@@ -103,8 +103,8 @@ def test_a_name_that_does_not_resolve() -> None:
 
 def test_a_name_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     over = Event()
-    monkeypatch.setattr("quotaform.cluster.dial.getaddrinfo", lambda *_: over.wait(20) and [])
-    monkeypatch.setattr("quotaform.cluster.io_thread._END", 0.2)
+    monkeypatch.setattr("quotaform.cluster.wire.dial.getaddrinfo", lambda *_: over.wait(20) and [])
+    monkeypatch.setattr("quotaform.cluster.wire.io_thread._END", 0.2)
     begin = monotonic()
     with pytest.raises(ConnectError, match=r"^Cannot connect to lab: looking up .* longer than 0\.5 s; check your DNS"):
         KafkaGateway.connect("slow.example:9092", name="lab", timeout=0.5)
@@ -147,7 +147,7 @@ def test_an_address_that_swallows_connections() -> None:
 
 
 def test_a_time_limit_is_shared_by_all_servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quotaform.cluster.link._SHARE", 0.5)
+    monkeypatch.setattr("quotaform.cluster.wire.link._SHARE", 0.5)
     with server(silent) as one, server(silent) as two:
         text = failure(f"{one},{two}", timeout=1.2, within=3.0)
     assert "accepted the connection and did not answer within 0.6 s" in text

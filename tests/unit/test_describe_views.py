@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
 from quotaform.cluster.snapshot import Snapshot, dump_snapshot
-from quotaform.desired.schema import load_schema
+from quotaform.desired.schema.gate import load_schema
+from quotaform.document.describe import render_describe_json
 from quotaform.model.entity import Entity
 from quotaform.model.filter import EVERYTHING, EntityFilter
 from quotaform.model.quotas import Quotas
 from quotaform.views.client_quotas_text import render_described
 from quotaform.views.describe_csv import render_quotas_csv
-from quotaform.views.describe_json import render_describe_json
 from quotaform.views.describe_text import render_quotas_text
 from quotaform.views.style import Style
 

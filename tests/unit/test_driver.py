@@ -10,8 +10,8 @@ from threading import Thread
 import pytest
 from kafka import __version__ as installed
 
-from quotaform.cluster.driver import CONNECTION, KNOWN, SELECTOR
-from quotaform.cluster.hush import hushed
+from quotaform.cluster.wire.driver import CONNECTION, KNOWN, SELECTOR
+from quotaform.cluster.wire.hush import hushed
 
 
 def connect_after(change: str) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.cli.entity_reader import read_entity, read_filter, read_pair
+from quotaform.cli.option.entity_reader import read_entity, read_filter, read_pair
 from quotaform.errors import UsageError
 from quotaform.model.entity import Entity
 from quotaform.model.filter import FilterComponent, Rule

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from quotaform.core.express import expressible_values, inexpressible
+from quotaform.core.check.expressible import expressible_values, inexpressible
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Severity
 

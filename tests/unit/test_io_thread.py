@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from quotaform.cluster.io_thread import Call, CrashError, GivenUpError, IoThread, OverdueError
+from quotaform.cluster.wire.io_thread import Call, CrashError, GivenUpError, IoThread, OverdueError
 
 
 @pytest.fixture

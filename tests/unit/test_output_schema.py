@@ -16,15 +16,15 @@ from jsonschema import Draft7Validator
 from quotaform.core.drift import make_drift
 from quotaform.core.plan import diff, make_plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
-from quotaform.desired.schema import load_schema
+from quotaform.desired.schema.gate import load_schema
+from quotaform.document.drift import drift_document
+from quotaform.document.plan import dump_plan
+from quotaform.document.receipt import render_receipt_json
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
 from quotaform.model.quotas import Quotas
-from quotaform.planfile import dump_plan
-from quotaform.views.drift_json import drift_document
-from quotaform.views.receipt_json import render_receipt_json
 from quotaform.views.validation_text import render_validation_json
 from tests import builder
 from tests.strategies import desired, quotas

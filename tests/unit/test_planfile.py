@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from quotaform.core.document import document_digest
+from quotaform.document.plan import dump_plan, load_plan
 from quotaform.errors import PlanFileError, StaleError
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Values
-from quotaform.planfile import dump_plan, load_plan
 from tests.builder import plan_of
 
 ALICE, BOB = Entity(user="alice"), Entity(user="bob", client_id=None)

@@ -11,7 +11,7 @@ from quotaform.app.principal import check_principals, with_principals
 from quotaform.app.repository import Repository, Target
 from quotaform.app.validate import validate_files
 from quotaform.desired.loader import load
-from quotaform.desired.source import Source
+from quotaform.desired.tree import Source
 from quotaform.errors import UsageError
 from quotaform.model.entry import Desired
 from quotaform.model.finding import Severity

@@ -9,8 +9,8 @@ import pytest
 from quotaform.core.document import document_digest
 from quotaform.core.plan import Action
 from quotaform.core.receipt import EntityResult, Receipt, Result
+from quotaform.document.receipt import receipt_document, render_receipt_json
 from quotaform.model.entity import Entity
-from quotaform.views.receipt_json import receipt_document, render_receipt_json
 from quotaform.views.receipt_text import render_receipt
 from tests.builder import PRODUCER, plan_of
 

@@ -10,9 +10,9 @@ import pytest
 from quotaform.admin import QuotaAdmin
 from quotaform.app.resolve import ResolveRequest, ResolveRun
 from quotaform.cluster.gateway import BrokerConfig
-from quotaform.core.bucket import shared_by
 from quotaform.core.plan import Plan
-from quotaform.core.resolution import Detail, Resolution, Resolver
+from quotaform.core.resolve.bucket import shared_by
+from quotaform.core.resolve.resolution import Detail, Resolution, Resolver
 from quotaform.errors import ConnectError, StaleError, UsageError
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity

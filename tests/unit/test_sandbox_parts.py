@@ -15,7 +15,7 @@ from quotaform.sandbox.certificate import make_certificates
 from quotaform.sandbox.node import Node, new_uuid, node_properties
 from quotaform.sandbox.port import free_ports
 from quotaform.sandbox.probe import Answer, probe
-from quotaform.sandbox.properties import render_properties
+from quotaform.sandbox.server_properties import render_properties
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from quotaform.desired.schema import explainer, gate, load_schema, schema_names, schema_text
+from quotaform.desired.schema.gate import explainer, gate, load_schema, schema_names, schema_text
 from quotaform.model.entity import ENTITY_TYPES
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.units import _FACTORS, UNLIMITED, parse_value

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from quotaform.cluster import scram
-from quotaform.cluster.connect_error import UnansweredError
 from quotaform.cluster.scram import ScramGateway, make_upsertion, split_scram
-from quotaform.cluster.secret import Secret
+from quotaform.cluster.wire.connect_error import UnansweredError
+from quotaform.document.scram import render_scram_json, render_scram_result_json
 from quotaform.errors import (
     AuthorizationError,
     ClusterError,
@@ -35,7 +35,7 @@ from quotaform.model.scram import (
     ScramUpsertion,
     ScramUser,
 )
-from quotaform.views.scram_json import render_scram_json, render_scram_result_json
+from quotaform.model.secret import Secret
 from quotaform.views.scram_text import render_scram, render_scram_result
 
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.desired.source import Source, read_sources
+from quotaform.desired.tree import Source, read_sources
 from quotaform.errors import InvalidFilesError
 
 

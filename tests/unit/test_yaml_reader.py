@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from quotaform.desired.document import UnclearError
-from quotaform.desired.scalar import Oddity, is_text
-from quotaform.desired.yaml_reader import MAX_DEPTH, read_document
+from quotaform.desired.yaml.document import UnclearError
+from quotaform.desired.yaml.reader import MAX_DEPTH, read_document
+from quotaform.desired.yaml.scalar import Oddity, is_text
 
 
 def said(text: str) -> list[str]:

@@ -185,7 +185,7 @@ class Cluster:
 
     def alter(self, quotas: Mapping[Entity, Mapping[str, float | None]]) -> None:
         """Send what a careful tool would refuse, too, in one request, and wait until it shows."""
-        from quotaform.cluster.link import alter_request
+        from quotaform.cluster.wire.link import alter_request
 
         entries = [
             (entity.parts, [(key, value or 0.0, value is None) for key, value in ops.items()])

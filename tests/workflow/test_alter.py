@@ -7,7 +7,7 @@ import json
 import pytest
 from jsonschema import Draft7Validator
 
-from quotaform.desired.schema import load_schema
+from quotaform.desired.schema.gate import load_schema
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
 from tests.workflow.command import Cluster, Repository

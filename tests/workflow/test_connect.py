@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from quotaform.cluster.client_config import ClientConfig
+from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.kafka import KafkaGateway
-from quotaform.cluster.secret import Secret
+from quotaform.model.secret import Secret
 from quotaform.sandbox import Sandbox
 from tests.workflow.command import Cluster, Repository, Result
 

@@ -11,7 +11,7 @@ from math import nan
 import pytest
 from jsonschema import Draft7Validator
 
-from quotaform.desired.schema import load_schema
+from quotaform.desired.schema.gate import load_schema
 from quotaform.model.entity import Entity
 from tests.workflow.command import Cluster, Repository
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from quotaform.cluster.scram import ScramGateway, make_upsertion
-from quotaform.cluster.secret import Secret
 from quotaform.model.scram import ScramDeletion, ScramMechanism
+from quotaform.model.secret import Secret
 from quotaform.sandbox import Sandbox
 from tests.workflow.command import Repository, Result
 from tests.workflow.terminal import talk

@@ -20,11 +20,11 @@ from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.freshness import check_fresh, require_cluster, require_fresh
 from quotaform.core.plan import Action, EntityChange, Plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
+from quotaform.document.plan import load_plan
 from quotaform.errors import ClusterError, PlanBlockedError, PlanFileError, RefusedError, StaleError
 from quotaform.model.alteration import AlterRow, Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_values
-from quotaform.planfile import load_plan
 
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.25

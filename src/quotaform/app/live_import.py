@@ -12,8 +12,8 @@ from quotaform.app.actual import read_actual
 from quotaform.app.clock import timestamp
 from quotaform.app.repository import Repository
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
-from quotaform.core.express import expressible_values
-from quotaform.core.live import live_findings
+from quotaform.core.check.expressible import expressible_values
+from quotaform.core.check.live import live_findings
 from quotaform.core.plan import sorted_findings
 from quotaform.desired.writer import SCHEMA, render_quotas
 from quotaform.model.entity import Entity

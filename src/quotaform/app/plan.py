@@ -10,7 +10,7 @@ from quotaform.app.clock import plan_timestamp
 from quotaform.app.git import read_source
 from quotaform.app.repository import Repository
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
-from quotaform.core.live import live_findings
+from quotaform.core.check.live import live_findings
 from quotaform.core.plan import Plan, PlanHeader, diff, make_plan
 from quotaform.core.scope import Selection
 from quotaform.model.entry import Desired

@@ -11,7 +11,7 @@ from quotaform.errors import BlockedError, UsageError
 from quotaform.model.entry import Desired
 
 if TYPE_CHECKING:
-    from quotaform.cluster.client_config import ClientConfig
+    from quotaform.cluster.client.config import ClientConfig
     from quotaform.cluster.gateway import Gateway
     from quotaform.desired.config import Cluster, Config
     from quotaform.desired.loader import Source
@@ -204,6 +204,6 @@ def client_config(cluster: Cluster) -> ClientConfig:
     Raises:
         InvalidFilesError: They are invalid.
     """
-    from quotaform.cluster.client_config import ClientConfig, load_client_config
+    from quotaform.cluster.client.config import ClientConfig, load_client_config
 
     return ClientConfig() if cluster.command_config is None else load_client_config(cluster.command_config)

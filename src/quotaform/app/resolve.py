@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from quotaform.app.clock import timestamp
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
-from quotaform.core.freshness import require_cluster
-from quotaform.core.plan import Plan, altered
-from quotaform.core.remark import (
+from quotaform.core.check.resolved import (
     CALLBACK,
     Remarks,
     callback_findings,
@@ -17,7 +15,9 @@ from quotaform.core.remark import (
     plan_findings,
     shape_findings,
 )
-from quotaform.core.resolution import EVERYTHING, Detail, Resolution, ResolveHeader, Resolver
+from quotaform.core.freshness import require_cluster
+from quotaform.core.plan import Plan, altered
+from quotaform.core.resolve.resolution import EVERYTHING, Detail, Resolution, ResolveHeader, Resolver
 from quotaform.errors import UsageError
 from quotaform.model.entity import IP, Entity
 from quotaform.model.finding import Finding

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from quotaform.app.repository import client_config, require_pinned
 from quotaform.cluster.scram import ScramGateway, make_upsertion, require_name
-from quotaform.cluster.secret import Secret
 from quotaform.errors import BlockedError, UsageError
 from quotaform.model.scram import ScramDeletion, ScramMechanism, ScramUpsertion
+from quotaform.model.secret import Secret
 from quotaform.model.text import quote
 
 if TYPE_CHECKING:

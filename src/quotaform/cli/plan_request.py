@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quotaform.cli.console import require_format
-from quotaform.cli.option import FORMATS
+from quotaform.cli.option.common import FORMATS
 from quotaform.errors import UsageError
 
 if TYPE_CHECKING:

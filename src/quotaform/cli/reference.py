@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import typer
 
-from quotaform.cli.client_quotas import build_parser
+from quotaform.cli.client_quotas.command import build_parser
 from quotaform.cli.console import write_file
 from quotaform.cli.exit_code import ExitCode
 from quotaform.cli.root import build_app

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from quotaform import __version__
-from quotaform.cli import (
+from quotaform.cli.command import (
     alter,
     apply,
     demo,

@@ -1,6 +1,6 @@
 """A running Kafka cluster: describe and alter client quotas (KIP-546).
 
-kafka-python is behind `quotaform.cluster.link`, which is imported when a gateway connects and not before.
+kafka-python is behind `quotaform.cluster.wire.link`, which is imported when a gateway connects and not before.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any, Final, Protocol, Self
 
 from quotaform.cluster.alter_chunk import match_rows, rows_of, split_alterations, wire_entries
 from quotaform.cluster.answer import read_config, read_quotas, require_described
-from quotaform.cluster.client_config import ClientConfig
-from quotaform.cluster.connect_error import UnansweredError
+from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.gateway import BrokerConfig, Progress, no_progress
-from quotaform.cluster.server import Server, parse_servers
+from quotaform.cluster.wire.connect_error import UnansweredError
 from quotaform.collector import paused_collector
 from quotaform.errors import ClusterError, UnsupportedError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
 from quotaform.model.filter import EVERYTHING, EntityFilter, Rule, select
 from quotaform.model.quotas import Quotas
+from quotaform.model.server import Server, parse_servers
 
 CONNECT_TIMEOUT: Final = 10.0
 """Seconds to get a usable connection."""
@@ -107,7 +107,7 @@ class KafkaGateway:
             AuthenticationError: A server did not accept the credentials; no other was tried.
             UsageError: There is no server, or one is not `host:port`.
         """
-        from quotaform.cluster.link import KafkaLink
+        from quotaform.cluster.wire.link import KafkaLink
 
         config = client_config or ClientConfig()
         servers = parse_servers(bootstrap_servers or config.bootstrap_servers)
@@ -167,7 +167,7 @@ class KafkaGateway:
         return BrokerConfig(values, errors)
 
     def _ask_broker(self, node_id: int, name: str) -> Any:
-        from quotaform.cluster.link import broker_config_request
+        from quotaform.cluster.wire.link import broker_config_request
 
         return self._link.send_to(node_id, lambda: broker_config_request(node_id, name), timeout=BROKER_TIMEOUT)
 
@@ -260,7 +260,7 @@ class KafkaGateway:
 
 
 def _describe_request(entity_filter: EntityFilter) -> Any:
-    from quotaform.cluster.link import describe_request
+    from quotaform.cluster.wire.link import describe_request
 
     components = [
         (component.entity_type, _MATCH_TYPES[component.rule], component.match) for component in entity_filter.components
@@ -269,6 +269,6 @@ def _describe_request(entity_filter: EntityFilter) -> Any:
 
 
 def _alter_request(chunk: Sequence[Alteration], validate_only: bool) -> Any:
-    from quotaform.cluster.link import alter_request
+    from quotaform.cluster.wire.link import alter_request
 
     return alter_request(list(wire_entries(chunk)), validate_only=validate_only)

@@ -24,11 +24,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from quotaform.cluster.alter_chunk import CLUSTER_AUTHORIZATION_FAILED, MAX_BYTES, MAX_NAME_BYTES, UNKNOWN_CODES
-from quotaform.cluster.client_config import ClientConfig
-from quotaform.cluster.connect_error import UnansweredError
+from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.kafka import ALTER_TIMEOUT, CONNECT_TIMEOUT, Link, MakeRequest
-from quotaform.cluster.secret import Secret
-from quotaform.cluster.server import parse_servers
+from quotaform.cluster.wire.connect_error import UnansweredError
 from quotaform.errors import AuthorizationError, ClusterError, UnsupportedError
 from quotaform.model.alteration import ERRORS_BY_CODE, Outcome
 from quotaform.model.entity import spell_name
@@ -43,6 +41,8 @@ from quotaform.model.scram import (
     ScramUpsertion,
     ScramUser,
 )
+from quotaform.model.secret import Secret
+from quotaform.model.server import parse_servers
 from quotaform.model.text import inert
 
 ALTER_ACL: Final = (
@@ -93,7 +93,7 @@ class ScramGateway:
         timeout: float = CONNECT_TIMEOUT,
     ) -> Self:
         """Connect to a cluster; see `quotaform.cluster.kafka.KafkaGateway.connect`."""
-        from quotaform.cluster.link import KafkaLink
+        from quotaform.cluster.wire.link import KafkaLink
 
         config = client_config or ClientConfig()
         servers = parse_servers(bootstrap_servers or config.bootstrap_servers)
@@ -281,13 +281,13 @@ def _rows_of(part: Iterable[ScramAlteration], outcome: Outcome, reason: str) -> 
 
 
 def _describe_request(users: Sequence[str]) -> Any:
-    from quotaform.cluster.link import describe_scram_request
+    from quotaform.cluster.wire.link import describe_scram_request
 
     return describe_scram_request(users)
 
 
 def _alter_request(part: Sequence[ScramAlteration]) -> Any:
-    from quotaform.cluster.link import alter_scram_request
+    from quotaform.cluster.wire.link import alter_scram_request
 
     deletions = [(each.user, each.mechanism.number) for each in part if isinstance(each, ScramDeletion)]
     upsertions = [

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 
-from quotaform.core.resolve import (
+from quotaform.core.resolve.index import (
     NOTHING,
     UNMENTIONED,
     Effective,

@@ -12,10 +12,10 @@ from typing import Any, Final
 from quotaform.core.scope import EVERYTHING, Pattern, Scope
 from quotaform.desired.declaration import read_own_values
 from quotaform.desired.report import Report, by_location
-from quotaform.desired.source import Source, decode, shown_path
-from quotaform.desired.structure import did_you_mean, explain_shape, has_shape
+from quotaform.desired.schema.explain import did_you_mean, explain_shape, has_shape
+from quotaform.desired.tree import Source, decode, shown_path
 from quotaform.desired.variable import expand_variables
-from quotaform.desired.yaml_reader import read_document
+from quotaform.desired.yaml.reader import read_document
 from quotaform.errors import InvalidFilesError, UsageError
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES
 from quotaform.model.finding import Finding

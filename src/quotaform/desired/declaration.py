@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 
 from quotaform.desired.match import MAX_ENTITIES, read_match
 from quotaform.desired.report import Report
-from quotaform.desired.scalar import Oddity
-from quotaform.desired.structure import did_you_mean
+from quotaform.desired.schema.explain import did_you_mean
 from quotaform.desired.variable import VARIABLE
+from quotaform.desired.yaml.scalar import Oddity
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Entry
 from quotaform.model.location import Location

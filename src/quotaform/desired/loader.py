@@ -14,11 +14,11 @@ from datetime import date
 from quotaform.collector import paused_collector
 from quotaform.core.scope import EVERYTHING, Scope
 from quotaform.desired.declaration import STATE_ABSENT, Declaration, Profiles, Reader
-from quotaform.desired.document import UnclearError
 from quotaform.desired.report import Report, by_location
-from quotaform.desired.source import Source, decode, read_sources
-from quotaform.desired.structure import explain_shape, has_shape
-from quotaform.desired.yaml_reader import read_document
+from quotaform.desired.schema.explain import explain_shape, has_shape
+from quotaform.desired.tree import Source, decode, read_sources
+from quotaform.desired.yaml.document import UnclearError
+from quotaform.desired.yaml.reader import read_document
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired, Entry

@@ -7,11 +7,11 @@ from itertools import product
 from math import prod
 from typing import Any, Final
 
-from quotaform.desired.document import Node
 from quotaform.desired.report import Report
-from quotaform.desired.scalar import Oddity
-from quotaform.desired.structure import did_you_mean
+from quotaform.desired.schema.explain import did_you_mean
 from quotaform.desired.variable import VARIABLE
+from quotaform.desired.yaml.document import Node
+from quotaform.desired.yaml.scalar import Oddity
 from quotaform.model.entity import CLIENT_ID, DEFAULT_WORD, ENTITY_TYPES, IP, MAX_NAME_BYTES, Entity, spell_name
 from quotaform.model.finding import Severity
 from quotaform.model.ip import ip_problem

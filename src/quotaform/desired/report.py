@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from quotaform.desired.document import Document, Node, UnclearError
+from quotaform.desired.yaml.document import Document, Node, UnclearError
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
 

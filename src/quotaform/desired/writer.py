@@ -5,8 +5,8 @@ from __future__ import annotations
 from re import compile as regex
 from typing import Final
 
-from quotaform.core.express import expressible_values, inexpressible
-from quotaform.desired.scalar import is_text
+from quotaform.core.check.expressible import expressible_values, inexpressible
+from quotaform.desired.yaml.scalar import is_text
 from quotaform.model.entity import DEFAULT_WORD, Entity
 from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS, key_order

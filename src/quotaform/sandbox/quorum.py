@@ -13,12 +13,12 @@ from quotaform.sandbox import security
 from quotaform.sandbox.cache import make_directory
 from quotaform.sandbox.certificate import Certificates, make_certificates
 from quotaform.sandbox.java import Java
-from quotaform.sandbox.keeper import Keeper
 from quotaform.sandbox.node import CONTROLLER, Node, new_uuid, node_properties
 from quotaform.sandbox.port import HOST, free_ports
 from quotaform.sandbox.probe import accepts, probe
-from quotaform.sandbox.properties import render_properties
 from quotaform.sandbox.runtime import LOGGING, Runtime
+from quotaform.sandbox.server_properties import render_properties
+from quotaform.sandbox.supervised import Keeper
 
 _PATIENCE = 120.0
 """Seconds that a start may take; it takes 1 to 3, but a busy machine may be slower by far."""

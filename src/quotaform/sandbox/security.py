@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from quotaform.errors import UsageError
 from quotaform.sandbox.certificate import Certificates
-from quotaform.sandbox.properties import render_properties
+from quotaform.sandbox.server_properties import render_properties
 
 PLAINTEXT = "PLAINTEXT"
 """The listener that every sandbox has; in a secured one its principal `User:ANONYMOUS` has no rights."""

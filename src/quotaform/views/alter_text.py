@@ -7,11 +7,11 @@ from json import dumps
 from typing import Final, Protocol
 
 from quotaform.core.document import json_number
+from quotaform.document.describe import entry_document
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Values, same_value
 from quotaform.model.units import render_value
-from quotaform.views.describe_json import entry_document
 from quotaform.views.describe_text import value_lines
 from quotaform.views.style import PLAIN, Style
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from quotaform.core.resolve import Resolved
+from quotaform.core.resolve.index import Resolved
 from quotaform.model.entity import ENTITY_TYPES, Entity
 from quotaform.model.quotas import Quotas
 from quotaform.model.sanitizer import sanitize, sanitized_entity

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from io import StringIO
 from typing import Final
 
-from quotaform.core.bucket import shared_by
-from quotaform.core.resolution import KeyResolution, Resolution
-from quotaform.core.resolve import Resolved
+from quotaform.core.resolve.bucket import shared_by
+from quotaform.core.resolve.index import Resolved
+from quotaform.core.resolve.resolution import KeyResolution, Resolution
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import inert, quote

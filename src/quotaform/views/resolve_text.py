@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from quotaform.core.bucket import shared_by
 from quotaform.core.effects import Effect
-from quotaform.core.resolution import KeyResolution, Resolution, ResolveHeader, entries
-from quotaform.core.resolve import Effective, Resolved
+from quotaform.core.resolve.bucket import shared_by
+from quotaform.core.resolve.index import Effective, Resolved
+from quotaform.core.resolve.resolution import KeyResolution, Resolution, ResolveHeader, entries
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS

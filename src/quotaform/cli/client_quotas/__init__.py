@@ -1,0 +1,1 @@
+"""`kafka-client-quotas`, the command of KIP-546."""

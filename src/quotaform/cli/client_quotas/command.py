@@ -1,0 +1,198 @@
+"""`kafka-client-quotas`: the command that KIP-546 specified and Kafka never shipped.
+
+It behaves as one of Kafka's own scripts: their exit codes (0, 1), no output of a successful `--alter`, and nothing
+but the result on stdout. It starts without typer, so that it is not slower than it has to be.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from quotaform import __version__
+from quotaform.cli.client_quotas.lists import COMMA, read_ops, read_parts, read_properties
+from quotaform.cli.console import Console
+from quotaform.errors import ClusterError, QuotaformError, UsageError
+from quotaform.model.entity import CLIENT_ID, ENTITY_TYPES, IP, USER, Entity
+from quotaform.model.text import quote
+
+if TYPE_CHECKING:
+    from quotaform.admin import QuotaAdmin
+    from quotaform.core.resolve.index import Request
+
+PROGRAM: Final = "kafka-client-quotas"
+
+_EXAMPLES: Final = """\
+names:
+  A comma ends a name, and the first = of a pair ends its type. Every name can be written as --describe prints it, which
+  is percent-encoded: user=CN%3Da%2CO%3Db is the user CN=a,O=b. A name that is not exactly what --describe prints is
+  taken as it is: user=CN=a and user=100% mean what they say. So only a user that is really called a%20b has to be
+  written like it is printed, a%2520b. An entity type that is left out is a wildcard in --describe.
+
+examples:
+  kafka-client-quotas --bootstrap-server localhost:9092 --describe --names=client-id=my-client
+  kafka-client-quotas --bootstrap-server localhost:9092 --resolve --names=user=user-two,client-id=my-client
+  kafka-client-quotas --bootstrap-server localhost:9092 --alter --names=client-id=my-client --defaults=user \\
+      --add=consumer_byte_rate=2000000 --delete=producer_byte_rate
+"""
+
+
+def main() -> NoReturn:
+    """Run `kafka-client-quotas` with the arguments of the process and exit."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit code, as Kafka's scripts do: 0, or 1 whatever went wrong."""
+    try:
+        options = build_parser().parse_args(arguments)
+        _check(options)
+        _run(options)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    except KeyboardInterrupt:
+        sent = "--alter" in arguments and "--validate-only" not in arguments
+        return _fail("interrupted" + ("; the quotas may or may not have been altered" if sent else ""), 130)
+    except (QuotaformError, ValueError) as error:
+        return _fail(str(error))
+    except Exception as error:
+        return _fail(f"internal error: {type(error).__name__}: {error}")
+    return 0
+
+
+def _fail(message: str, code: int = 1) -> int:
+    sys.stderr.write(f"{PROGRAM}: {message}\n")
+    return code
+
+
+class _Parser(ArgumentParser):
+    """Ends with 1 on wrong usage, as Kafka's scripts do."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what `run` reports."""
+        raise UsageError(f"{message}. Try '{PROGRAM} --help'.")
+
+
+def build_parser() -> ArgumentParser:
+    """Return the whole command."""
+    parser = _Parser(
+        prog=PROGRAM,
+        description="Describe, resolve and alter the client quotas of a Kafka cluster (KIP-546).",
+        epilog=_EXAMPLES,
+        formatter_class=partial(RawDescriptionHelpFormatter, width=110, max_help_position=36),
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+
+    def lists(option: str, metavar: str, text: str) -> None:
+        parser.add_argument(option, action="append", default=[], metavar=metavar, help=text)
+
+    lists("--bootstrap-server", "HOST:PORT,...", "the brokers to connect to")
+    parser.add_argument("--command-config", metavar="FILE", help="a file of properties for the client")
+    lists(
+        "--adminclient-property",
+        "KEY=VALUE,...",
+        "properties for the client; they win over those of the file (which is the better place for a password)",
+    )
+    operation = parser.add_mutually_exclusive_group()
+    for name, text in (
+        ("describe", "print the entities that match, and their values"),
+        ("resolve", "print what limits a request of the entity, and where from"),
+        ("alter", "add, update and delete values of the entity"),
+    ):
+        operation.add_argument(f"--{name}", dest="operation", action="store_const", const=name, help=text)
+    lists("--names", "TYPE=NAME,...", "names by entity type, e.g. user=some-user,client-id=some-client-id")
+    lists("--defaults", "TYPE,...", "entity types that mean the default, e.g. user,client-id")
+    lists("--add", "KEY=VALUE,...", "with --alter: values to add or update")
+    lists("--delete", "KEY,...", "with --alter: values to delete")
+    parser.add_argument(
+        "--validate-only", action="store_true", help="with --alter: let the broker check, change nothing"
+    )
+    return parser
+
+
+def _check(options: Namespace) -> None:
+    if options.operation is None:
+        raise UsageError(f"give one of --describe, --resolve, --alter. Try '{PROGRAM} --help'.")
+    if options.operation != "alter":
+        given = [f"--{name}" for name in ("add", "delete") if getattr(options, name)]
+        given += ["--validate-only"] if options.validate_only else []
+        if given:
+            raise UsageError(f"{' and '.join(given)} can only be used with --alter")
+        if options.operation == "resolve" and not (options.names or options.defaults):
+            raise UsageError("--resolve needs to know whose quotas: give --names or --defaults")
+        return
+    if not (options.names or options.defaults):
+        raise UsageError("--alter needs to know whose quotas: give --names or --defaults")
+    if not (options.add or options.delete):
+        raise UsageError("--alter needs something to do: give --add or --delete")
+
+
+def _run(options: Namespace) -> None:
+    parts = read_parts(options.names, options.defaults)
+    ops = read_ops(options.add, options.delete)
+    properties = read_properties(options.adminclient_property)
+    operation = options.operation
+    request = _request(parts) if operation == "resolve" else None
+
+    from quotaform.admin import QuotaAdmin
+
+    admin = QuotaAdmin.connect(
+        ",".join(options.bootstrap_server), command_config=options.command_config, properties=properties or None
+    )
+    with admin:
+        try:
+            if operation == "alter":
+                _alter(admin, Entity(parts), ops, options.validate_only)
+            else:
+                Console().echo(_describe(admin, parts) if request is None else _resolve(admin, request))
+        except ClusterError as error:
+            unknown = [entity_type for entity_type in parts if entity_type not in ENTITY_TYPES]
+            if unknown:
+                raise type(error)(f"{error} ({_is_no_type(unknown[0])})") from error
+            raise
+
+
+def _is_no_type(entity_type: str) -> str:
+    return f"Kafka knows the entity types {', '.join(ENTITY_TYPES)}; is {quote(entity_type)} part of a name? {COMMA}"
+
+
+def _describe(admin: QuotaAdmin, parts: Mapping[str, str | None]) -> str:
+    from quotaform.model.filter import EntityFilter
+    from quotaform.views.client_quotas_text import render_described
+
+    return render_described(admin.describe(EntityFilter.contains(parts)))
+
+
+def _resolve(admin: QuotaAdmin, request: Request) -> str:
+    from quotaform.core.resolve.index import QuotaIndex
+    from quotaform.views.client_quotas_text import render_resolved
+
+    return render_resolved(QuotaIndex(admin.describe()).resolve(request))
+
+
+def _alter(admin: QuotaAdmin, entity: Entity, ops: Mapping[str, float | None], validate_only: bool) -> None:
+    from quotaform.model.alteration import Alteration
+
+    admin.alter([Alteration(entity, ops)], validate_only=validate_only).raise_for_errors()
+
+
+def _request(parts: Mapping[str, str | None]) -> Request:
+    """Return the request to resolve; a default stands for a name that no quota mentions.
+
+    Raises:
+        ValueError: The types do not go together, or a user or an ip is empty.
+    """
+    from quotaform.core.resolve.index import UNMENTIONED, request_of
+
+    if None not in parts.values():
+        return request_of(Entity(parts))
+    names = {entity_type: UNMENTIONED if name is None else name for entity_type, name in parts.items()}
+    if names.keys() == {IP}:
+        return (names[IP],)
+    if not names.keys() <= {USER, CLIENT_ID} or names.get(USER) == "":
+        raise ValueError(f"{Entity(parts).address} makes no request: give a user, a client-id or both, or an ip")
+    return (names.get(USER, UNMENTIONED), names.get(CLIENT_ID, ""))

@@ -1,0 +1,102 @@
+"""`quotaform alter`: change one entity by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quotaform.cli.approval import require_confirmed
+from quotaform.cli.console import Color, Console, require_format
+from quotaform.cli.option.common import (
+    FORMATS,
+    BootstrapOption,
+    ClusterOption,
+    ColorOption,
+    CommandConfigOption,
+    ConfigOption,
+    FormatOption,
+    QuietOption,
+    VerboseOption,
+)
+from quotaform.cli.option.entity import DefaultOption, NameOption
+from quotaform.errors import UsageError
+
+if TYPE_CHECKING:
+    pass
+
+
+def alter(
+    name: NameOption = None,
+    default: DefaultOption = None,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add", metavar="KEY=VALUE,...", help="Values to set, e.g. producer_byte_rate=10MiB/s. Repeatable."
+        ),
+    ] = None,
+    delete: Annotated[
+        list[str] | None, typer.Option("--delete", metavar="KEY,...", help="Quota keys to remove. Repeatable.")
+    ] = None,
+    validate_only: Annotated[
+        bool, typer.Option("--validate-only", help="Let the broker check, show what would be, change nothing.")
+    ] = False,
+    config: ConfigOption = None,
+    cluster: ClusterOption = None,
+    bootstrap_server: BootstrapOption = None,
+    command_config: CommandConfigOption = None,
+    auto_approve: Annotated[
+        bool, typer.Option("--auto-approve", help="Do not ask, also where quotaform.yaml says confirm: name.")
+    ] = False,
+    format_name: FormatOption = "text",
+    color: ColorOption = Color.AUTO,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """Set and remove quotas of one entity by hand, and print what it holds then.
+
+    Everything that is asked for is done, or nothing. What files declare differently shows up as drift. Exit 6 when it
+    is not known whether the change was made, or it does not show within 30 seconds.
+
+    \b
+    Examples:
+      quotaform alter --name user=svc-orders --add producer_byte_rate=20MiB/s,request_percentage=150%
+      quotaform alter --name client-id=etl --default user --delete producer_byte_rate
+      quotaform alter --default ip --add connection_creation_rate=unlimited --validate-only
+    """
+    from quotaform.admin import QuotaAdmin
+    from quotaform.app.alter import alter_entity, read_ops
+    from quotaform.app.clock import timestamp
+    from quotaform.app.repository import Repository, Target, open_gateway, require_pinned
+    from quotaform.cli.option.entity_reader import read_entity
+    from quotaform.views.alter_text import render_altered, render_altered_json
+
+    console = Console(color, is_quiet=quiet, is_verbose=verbose)
+    require_format(format_name, FORMATS)
+    entity = read_entity(name, default)
+    if not entity.parts:
+        raise UsageError("whose quotas? Give --name TYPE=NAME or --default TYPE, or both")
+    ops = read_ops(entity, add or (), delete or ())
+    repository = Repository.at(None, config)
+    target = Target(cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config)
+    chosen = repository.cluster(repository.config(), target)
+    if chosen.snapshot is not None:
+        raise UsageError(f"cluster {chosen.name} is a snapshot file, which cannot be altered")
+    with QuotaAdmin(open_gateway(chosen)) as admin:
+        cluster_id = admin.cluster_id()
+        require_pinned(chosen.cluster_id, cluster_id)
+        require_confirmed(console, chosen, auto_approve=auto_approve or validate_only)
+        try:
+            done = alter_entity(admin, entity, ops, validate_only=validate_only, progress=console.progress)
+        except KeyboardInterrupt:
+            if not validate_only:
+                console.say(f"It is not known whether {entity.address} was changed: describe it.\n")
+            raise
+    if done.is_late:
+        console.warn("The broker's answer was lost, but the change shows.")
+    if format_name == "json":
+        text = render_altered_json(done, cluster_name=chosen.name, cluster_id=cluster_id, read_at=timestamp())
+    else:
+        text = render_altered(done, console.style())
+    console.echo(text)
+    return 0

@@ -1,0 +1,146 @@
+"""`quotaform describe`: print live quotas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quotaform.cli.console import Color, Console, require_format
+from quotaform.cli.option.common import (
+    BootstrapOption,
+    ClusterOption,
+    ColorOption,
+    CommandConfigOption,
+    ConfigOption,
+    QuietOption,
+    SnapshotOption,
+    VerboseOption,
+)
+from quotaform.cli.option.entity import DefaultOption, NameOption
+
+if TYPE_CHECKING:
+    from quotaform.model.quotas import Quotas
+
+FORMATS = ("text", "json", "yaml", "csv")
+
+
+def describe(
+    name: NameOption = None,
+    default: DefaultOption = None,
+    any_name: Annotated[
+        list[str] | None,
+        typer.Option("--any", metavar="TYPE", help="Any name of a type, and its default. Repeatable."),
+    ] = None,
+    prefix: Annotated[
+        list[str] | None,
+        typer.Option("--prefix", metavar="TYPE=TEXT", help="Names that begin with a text. Repeatable."),
+    ] = None,
+    other: Annotated[
+        list[str] | None,
+        typer.Option("--not", metavar="TYPE=NAME", help="All other names of a type, and its default. Repeatable."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Only entities that have no other types than the given ones.")
+    ] = False,
+    quota_type: Annotated[
+        list[str] | None,
+        typer.Option("--quota-type", metavar="KEY", help="Only these quota keys, and entities with one. Repeatable."),
+    ] = None,
+    config: ConfigOption = None,
+    cluster: ClusterOption = None,
+    bootstrap_server: BootstrapOption = None,
+    command_config: CommandConfigOption = None,
+    snapshot: SnapshotOption = None,
+    format_name: Annotated[
+        str, typer.Option("--format", metavar="text|json|yaml|csv", help="How to print the result.", show_default=True)
+    ] = "text",
+    color: ColorOption = Color.AUTO,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """Print live quotas, exactly as the cluster has them; without a filter all of them.
+
+    Filters are AND-ed, and an entity that lacks the type of one is left out. A type is user, client-id or ip; a name
+    is taken as it is, or in double quotes as results print it. YAML is what quotas.d holds.
+
+    \b
+    Examples:
+      quotaform describe --name user=svc-orders
+      quotaform describe --prefix user=svc- --default client-id --format json
+      quotaform describe --any user --not user=admin --strict --quota-type producer_byte_rate
+    """
+    from quotaform.admin import QuotaAdmin
+    from quotaform.app.repository import Repository, Target, open_gateway
+    from quotaform.cli.option.entity_reader import read_filter
+    from quotaform.model.filter import select_keys
+
+    console = Console(color, is_quiet=quiet, is_verbose=verbose)
+    require_format(format_name, FORMATS)
+    entity_filter = read_filter(
+        names=name, defaults=default, any_names=any_name, prefixes=prefix, others=other, is_strict=strict
+    )
+    keys = tuple(dict.fromkeys(quota_type or ()))
+    repository = Repository.at(None, config)
+    target = Target(
+        cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config, snapshot=snapshot
+    )
+    chosen = repository.cluster(repository.config(), target)
+    with QuotaAdmin(open_gateway(chosen)) as admin:
+        console.progress("Reading quotas", 0, 0)
+        found = admin.describe(entity_filter)
+        cluster_id = admin.cluster_id() if format_name == "json" else ""
+    if keys:
+        _warn_of_unknown(console, keys)
+        found = select_keys(found, keys)
+    if format_name == "json":
+        from quotaform.app.clock import timestamp
+        from quotaform.document.describe import render_describe_json
+
+        text = render_describe_json(
+            found,
+            cluster_name=chosen.name,
+            cluster_id=cluster_id,
+            read_at=timestamp(),
+            entity_filter=entity_filter,
+            quota_types=keys,
+        )
+    else:
+        text = _render(found, format_name, bool(keys or entity_filter.components), console)
+    if format_name == "yaml" and keys:
+        console.warn(
+            "Some keys are left out: a file with these entries would remove them, as it declares entities whole."
+        )
+    console.echo(text)
+    return 0
+
+
+def _warn_of_unknown(console: Console, keys: tuple[str, ...]) -> None:
+    from quotaform.model.quota_key import QUOTA_KEYS
+    from quotaform.model.text import quote
+
+    for key in keys:
+        if key not in QUOTA_KEYS:
+            from quotaform.desired.schema.explain import did_you_mean
+
+            console.warn(
+                f"The quota key {quote(key)} is not known to this version{did_you_mean(key, QUOTA_KEYS) or '.'}"
+            )
+
+
+def _render(found: Quotas, format_name: str, is_filtered: bool, console: Console) -> str:
+    if format_name == "csv":
+        from quotaform.views.describe_csv import render_quotas_csv
+
+        return render_quotas_csv(found)
+    if format_name == "yaml":
+        from quotaform.desired.writer import render_quotas
+        from quotaform.views.finding_text import render_findings
+
+        text, findings = render_quotas(found)
+        for line in render_findings(findings):
+            console.warn(line)
+        return text
+    from quotaform.views.describe_text import render_quotas_text
+
+    return render_quotas_text(found, console.style(), is_filtered=is_filtered)

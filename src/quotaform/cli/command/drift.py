@@ -1,0 +1,87 @@
+"""`quotaform drift`: see whether somebody changed the cluster behind git's back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quotaform.cli.console import Color, Console, require_format, write_file
+from quotaform.cli.exit_code import decide
+from quotaform.cli.option.common import (
+    FORMATS,
+    BootstrapOption,
+    ClusterOption,
+    ColorOption,
+    CommandConfigOption,
+    ConfigOption,
+    DirectoryArgument,
+    ExcludeOption,
+    FormatOption,
+    OutOption,
+    QuietOption,
+    SelectOption,
+    SnapshotOption,
+    VerboseOption,
+)
+from quotaform.cli.plan_request import make_request, read_output
+
+if TYPE_CHECKING:
+    from quotaform.core.drift import Drift
+    from quotaform.views.style import Style
+
+
+def drift(
+    directory: DirectoryArgument = None,
+    config: ConfigOption = None,
+    cluster: ClusterOption = None,
+    bootstrap_server: BootstrapOption = None,
+    command_config: CommandConfigOption = None,
+    snapshot: SnapshotOption = None,
+    select: SelectOption = None,
+    exclude: ExcludeOption = None,
+    out: OutOption = None,
+    exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 also when there is drift.")] = False,
+    format_name: FormatOption = "text",
+    color: ColorOption = Color.AUTO,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """Compare the cluster with the files and change nothing. Exit 2 when they differ.
+
+    Classes: modified (other values), missing (declared and not there), unexpected (there and not declared).
+
+    \b
+    Examples:
+      quotaform drift
+      quotaform drift --format json --out json=drift.json
+    """
+    from quotaform.app.plan import plan_cluster
+    from quotaform.app.repository import Repository, Target, open_gateway
+    from quotaform.core.drift import make_drift
+
+    console = Console(color, is_quiet=quiet, is_verbose=verbose)
+    require_format(format_name, FORMATS)
+    outputs = [read_output(text) for text in out or ()]
+    target = Target(
+        cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config, snapshot=snapshot
+    )
+    request = make_request(Repository.at(directory, config), target, select, exclude)
+    desired = request.repository.desired(request.config, request.cluster.name)
+    with open_gateway(request.cluster) as gateway:
+        found = make_drift(plan_cluster(request, desired, gateway, console.progress))
+    for format_of_file, path in outputs:
+        write_file(path, _render(found, format_of_file))
+    console.echo(_render(found, format_name, console.style()))
+    return decide(differs=bool(found.entities) and not exit_zero, is_unknown=not found.is_known)
+
+
+def _render(found: Drift, format_name: str, style: Style | None = None) -> str:
+    if format_name == "json":
+        from quotaform.document.drift import render_drift_json
+
+        return render_drift_json(found)
+    from quotaform.views.drift_text import render_drift
+    from quotaform.views.style import PLAIN
+
+    return render_drift(found, style or PLAIN)

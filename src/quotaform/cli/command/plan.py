@@ -1,0 +1,113 @@
+"""`quotaform plan`: show what an apply would do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quotaform.cli.console import Color, Console, require_choice, require_format, write_file
+from quotaform.cli.exit_code import decide
+from quotaform.cli.option.common import (
+    FORMATS,
+    BootstrapOption,
+    ClusterOption,
+    ColorOption,
+    CommandConfigOption,
+    ConfigOption,
+    DirectoryArgument,
+    EngineOption,
+    ExcludeOption,
+    FormatOption,
+    OutOption,
+    QuietOption,
+    SelectOption,
+    SnapshotOption,
+    VerboseOption,
+)
+from quotaform.cli.plan_request import make_request, read_output
+
+if TYPE_CHECKING:
+    from quotaform.app.plan import PlanRequest
+    from quotaform.core.plan import Plan
+
+
+def plan(
+    directory: DirectoryArgument = None,
+    config: ConfigOption = None,
+    cluster: ClusterOption = None,
+    bootstrap_server: BootstrapOption = None,
+    command_config: CommandConfigOption = None,
+    snapshot: SnapshotOption = None,
+    select: SelectOption = None,
+    exclude: ExcludeOption = None,
+    out: OutOption = None,
+    detailed_exitcode: Annotated[
+        bool, typer.Option("--detailed-exitcode", help="Exit 2 when there are differences.")
+    ] = False,
+    show_unchanged: Annotated[
+        bool, typer.Option("--show-unchanged", help="Also show the keys that stay as they are.")
+    ] = False,
+    show_unmanaged: Annotated[
+        bool, typer.Option("--show-unmanaged", help="List the live entities that no file declares.")
+    ] = False,
+    engine: EngineOption = "auto",
+    format_name: FormatOption = "text",
+    color: ColorOption = Color.AUTO,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """Show what an apply would do, entity by entity, with the effective limits before and after.
+
+    \b
+    Examples:
+      quotaform plan
+      quotaform plan --out plan.json --detailed-exitcode
+      quotaform plan --snapshot snapshots/lab.json --select 'user=svc-*'
+    """
+    from quotaform.app.repository import Repository, Target
+
+    console = Console(color, is_quiet=quiet, is_verbose=verbose)
+    require_format(format_name, FORMATS)
+    outputs = [read_output(text) for text in out or ()]
+    target = Target(
+        cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config, snapshot=snapshot
+    )
+    request = make_request(Repository.at(directory, config), target, select, exclude)
+    made = _make(request, engine, console)
+    for format_of_file, path in outputs:
+        write_file(path, render(made, format_of_file))
+    if format_name == "json":
+        console.echo(render(made, "json"))
+    else:
+        from quotaform.views.plan_text import render_plan
+
+        text = render_plan(made, console.style(), shows_unchanged=show_unchanged, shows_unmanaged=show_unmanaged)
+        console.echo(text)
+    return decide(differs=bool(made.changes) and detailed_exitcode, is_blocked=not made.is_applyable)
+
+
+def _make(request: PlanRequest, engine: str, console: Console) -> Plan:
+    require_choice("engine", engine, ("auto", "local", "spark"))
+    if engine == "spark":
+        from quotaform.spark.plan import plan_cluster as plan_on_spark
+
+        return plan_on_spark(request, console.progress)
+    from quotaform.app.plan import plan_cluster
+    from quotaform.app.repository import open_gateway
+
+    # The files are read before any connection is made: what is wrong in them is said without waiting for a broker.
+    desired = request.repository.desired(request.config, request.cluster.name)
+    with open_gateway(request.cluster) as gateway:
+        return plan_cluster(request, desired, gateway, console.progress)
+
+
+def render(made: Plan, format_name: str) -> str:
+    """Return a plan in one of the formats that files can have."""
+    if format_name == "json":
+        from quotaform.document.plan import dump_plan
+
+        return dump_plan(made)
+    from quotaform.views.plan_text import render_plan
+
+    return render_plan(made)

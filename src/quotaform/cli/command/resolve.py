@@ -1,0 +1,178 @@
+"""`quotaform resolve`: which quota applies to a request, and why."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from quotaform.cli.console import Color, Console, require_format
+from quotaform.cli.exit_code import ExitCode
+from quotaform.cli.option.common import (
+    BootstrapOption,
+    ClusterOption,
+    ColorOption,
+    CommandConfigOption,
+    ConfigOption,
+    QuietOption,
+    SnapshotOption,
+    VerboseOption,
+)
+from quotaform.cli.option.entity import NameOption
+from quotaform.errors import UsageError
+
+if TYPE_CHECKING:
+    from quotaform.app.resolve import ResolveRequest, ResolveRun
+    from quotaform.core.resolve.resolution import Detail
+    from quotaform.model.entity import Entity
+
+FORMATS: Final = ("text", "json", "csv")
+_PIECE: Final = 1 << 16
+_STDIN: Final = "-"
+
+
+def resolve(
+    name: NameOption = None,
+    from_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="FILE", help="Many of them: CSV with user, client_id, ip, or JSON lines; - is stdin."
+        ),
+    ] = None,
+    key: Annotated[
+        list[str] | None, typer.Option("--key", metavar="KEY", help="Only this quota key. Repeatable.")
+    ] = None,
+    overridden: Annotated[
+        bool, typer.Option("--overridden/--omit-overridden", help="Whether to show the entries that lost.")
+    ] = True,
+    inherited: Annotated[
+        bool,
+        typer.Option("--inherited/--omit-inherited", help="Whether to show keys whose value is not the entity's own."),
+    ] = True,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", metavar="PLAN.json", help="As if this saved plan were applied.")
+    ] = None,
+    config: ConfigOption = None,
+    cluster: ClusterOption = None,
+    bootstrap_server: BootstrapOption = None,
+    command_config: CommandConfigOption = None,
+    snapshot: SnapshotOption = None,
+    format_name: Annotated[
+        str, typer.Option("--format", metavar="text|json|csv", help="How to print the result.", show_default=True)
+    ] = "text",
+    color: ColorOption = Color.AUTO,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """Say what limits a request, key by key: the value, the entry that it comes from and those it overrides.
+
+    A user without a client-id means requests with an empty client-id, which no entry with a client-id matches.
+    JSON is one document with one line per request, CSV one row per request and key.
+
+    \b
+    Examples:
+      quotaform resolve --name user=svc-orders --name client-id=etl
+      quotaform resolve --name ip=10.0.0.7 --format json
+      quotaform resolve --name user=svc-orders --name client-id=etl --plan plan.json
+      quotaform resolve --from clients.csv --format csv --key producer_byte_rate
+    """
+    from quotaform.app.repository import Repository, Target, open_gateway
+    from quotaform.app.resolve import ResolveRun
+    from quotaform.core.resolve.resolution import Detail
+    from quotaform.model.quota_key import key_order
+
+    console = Console(color, is_quiet=quiet, is_verbose=verbose)
+    require_format(format_name, FORMATS)
+    keys = tuple(sorted(set(key or ()), key=key_order))
+    request = _request(name or (), from_file, plan, Detail(keys=keys, inherited=inherited, overridden=overridden))
+    repository = Repository.at(None, config)
+    target = Target(
+        cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config, snapshot=snapshot
+    )
+    with open_gateway(repository.cluster(repository.config(), target)) as gateway:
+        run = ResolveRun(request, gateway, console.progress)
+    for piece in _joined(_render(run, format_name, console)):
+        console.echo(piece)
+    if format_name == "csv":
+        for finding in run.findings():
+            console.warn(f"quotaform: {f'{finding.address}: ' if finding.address else ''}{finding}")
+    return ExitCode.DONE
+
+
+def _request(names: Sequence[str], file: Path | None, plan: Path | None, detail: Detail) -> ResolveRequest:
+    """Read what is asked; the files first, so that what is wrong in them is said without waiting for a broker."""
+    from quotaform.app.apply import load_plan_file
+    from quotaform.app.resolve import ResolveRequest
+    from quotaform.model.entity import IP
+
+    if names and file is not None:
+        raise UsageError("--name and --from both say who makes the request; give one of them")
+    if not names and file is None:
+        raise UsageError("say who makes the request: --name user=U --name client-id=C, --name ip=A, or --from FILE")
+    entities: Iterable[Entity]
+    if file is None:
+        entity = read_names(names)
+        entities, has_ips = (entity,), IP in entity.types
+        has_clients = not has_ips
+    else:
+        from quotaform.app.request_file import RequestFile
+
+        rows = RequestFile(sys.stdin.buffer.read(), "stdin") if str(file) == _STDIN else RequestFile.read(file)
+        entities, has_ips, has_clients = rows, rows.has_ips, rows.has_clients
+    saved = None if plan is None else load_plan_file(plan)
+    return ResolveRequest(entities=entities, has_clients=has_clients, has_ips=has_ips, plan=saved, detail=detail)
+
+
+def read_names(names: Sequence[str]) -> Entity:
+    """Read the concrete entity that `--name` says.
+
+    Raises:
+        UsageError: One is not TYPE=NAME, or together they are nobody who makes requests.
+    """
+    from quotaform.cli.option.entity_reader import read_entity
+    from quotaform.core.resolve.index import request_of
+    from quotaform.model.entity import DEFAULT_WORD
+
+    for text in names:
+        entity_type, _, entity_name = text.partition("=")
+        if entity_name == DEFAULT_WORD:
+            raise UsageError(
+                f"--name {text}: a request has a name, and defaults are found for any that has no entry of its own; "
+                f"one that is really called {DEFAULT_WORD} is written --name '{entity_type}=\"{DEFAULT_WORD}\"'"
+            )
+    entity = read_entity(names, None)
+    try:
+        request_of(entity)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return entity
+
+
+def _render(run: ResolveRun, format_name: str, console: Console) -> Iterator[str]:
+    if format_name == "json":
+        from quotaform.document.resolve import render_resolve_json
+
+        return render_resolve_json(run.header, run, run.findings)
+    if format_name == "csv":
+        from quotaform.views.resolve_csv import render_resolve_csv
+
+        return render_resolve_csv(run)
+    from quotaform.views.resolve_text import render_resolve
+
+    return render_resolve(run.header, run, run.findings, console.style())
+
+
+def _joined(pieces: Iterable[str]) -> Iterator[str]:
+    """Yield the same text in pieces of a size that is worth a write."""
+    parts: list[str] = []
+    size = 0
+    for piece in pieces:
+        parts.append(piece)
+        size += len(piece)
+        if size >= _PIECE:
+            yield "".join(parts)
+            parts, size = [], 0
+    yield "".join(parts)

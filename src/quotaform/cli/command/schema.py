@@ -1,0 +1,42 @@
+"""`quotaform schema`: print the JSON Schemas of all file formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quotaform.cli.console import Console, write_file
+from quotaform.errors import UsageError
+
+
+def schema(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which one; without it, their names.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Write all of them into a folder.")
+    ] = None,
+) -> int:
+    """Print the JSON Schemas of all file formats; editors use them to check and complete.
+
+    \b
+    Examples:
+      quotaform schema quotas
+      quotaform schema --output schemas
+    """
+    from quotaform.desired.schema.gate import schema_names, schema_text
+
+    console = Console()
+    names = schema_names()
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        for each in names:
+            write_file(output / f"{each}.schema.json", schema_text(each))
+        console.echo(f"Wrote {len(names)} schemas to {output}.\n")
+    elif name is None:
+        console.echo("".join(f"{each}\n" for each in names))
+    elif name in names:
+        console.echo(schema_text(name))
+    else:
+        raise UsageError(f"schema {name!r} does not exist; choose from {', '.join(names)}")
+    return 0

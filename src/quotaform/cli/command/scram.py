@@ -1,0 +1,285 @@
+"""`quotaform scram`: the SCRAM credentials of a cluster's users (KIP-554)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+from typer.core import TyperCommand
+
+from quotaform.cli.approval import require_confirmed
+from quotaform.cli.console import Color, Console, require_format
+from quotaform.cli.exit_code import ExitCode
+from quotaform.cli.option.common import (
+    FORMATS,
+    BootstrapOption,
+    ClusterOption,
+    ColorOption,
+    CommandConfigOption,
+    ConfigOption,
+    FormatOption,
+    QuietOption,
+    VerboseOption,
+)
+from quotaform.errors import UsageError
+
+if TYPE_CHECKING:
+    from quotaform.cluster.scram import ScramGateway
+    from quotaform.desired.config import Cluster
+    from quotaform.model.scram import ScramResult
+    from quotaform.model.secret import Secret
+
+app = typer.Typer(
+    help="Describe, set and delete the SCRAM credentials of a cluster's users (KIP-554).", no_args_is_help=True
+)
+
+UserOption: TypeAlias = Annotated[list[str], typer.Option("--user", metavar="NAME", help="Whose. Repeatable.")]
+MechanismOption: TypeAlias = Annotated[
+    list[str], typer.Option("--mechanism", metavar="NAME", help="SCRAM-SHA-512 or SCRAM-SHA-256. Repeatable.")
+]
+
+_NO_ARGV = (
+    "what stands on a command line can be read by every process of this machine and stays in "
+    "the shell's history; use --password-file, --password-env or the prompt"
+)
+_RESTART_BUG = (
+    "Note: Kafka brokers (seen on 4.3.1) that restart soon after a SCRAM user was deleted may lose all users of that "
+    "mechanism. Look at quotaform scram describe after a restart."
+)
+
+
+class _UpsertCommand(TyperCommand):
+    """Says why there is no `--password`, and does not repeat one that stands where no argument belongs."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
+        if any(argument.partition("=")[0] == "--password" for argument in args):
+            raise UsageError(f"there is no --password: {_NO_ARGV}")
+        # Else typer would refuse what is left over, and show it.
+        ctx.allow_extra_args = True
+        left = super().parse_args(ctx, args)
+        if ctx.args:
+            raise UsageError(f"scram upsert has options only. If that was a password: {_NO_ARGV}")
+        return left
+
+
+@app.command("describe", short_help="Show which users have which credentials.")
+def describe(
+    user: Annotated[
+        list[str] | None, typer.Option("--user", metavar="NAME", help="Only this user. Repeatable. [default: all]")
+    ] = None,
+    config: ConfigOption = None,
+    cluster: ClusterOption = None,
+    bootstrap_server: BootstrapOption = None,
+    command_config: CommandConfigOption = None,
+    format_name: FormatOption = "text",
+    color: ColorOption = Color.AUTO,
+    verbose: VerboseOption = False,
+) -> int:
+    """Show which users have SCRAM credentials, with mechanisms and iterations. Passwords are not kept by any cluster.
+
+    Exit 1 when a user that is asked for has none.
+
+    \b
+    Examples:
+      quotaform scram describe
+      quotaform scram describe --user alice --user bob --format json
+    """
+    from quotaform.app.scram import open_scram, require_users
+    from quotaform.document.scram import render_scram_json
+    from quotaform.views.scram_text import render_scram
+
+    console = Console(color, is_verbose=verbose)
+    require_format(format_name, FORMATS)
+    names = require_users(user or ())
+    with open_scram(_cluster(config, cluster, bootstrap_server, command_config)) as gateway:
+        console.progress("reading SCRAM credentials", 0, 0)
+        users = gateway.describe(names)
+        if format_name == "json":
+            console.echo(render_scram_json(gateway.name, gateway.cluster_id, users))
+        else:
+            console.echo(render_scram(gateway.name, users, console.style()))
+    return ExitCode.ERROR if any(found.code for found in users) else ExitCode.DONE
+
+
+ApproveOption: TypeAlias = Annotated[
+    bool, typer.Option("--auto-approve", help="Do not ask for the name of a cluster with confirm: name.")
+]
+
+
+@app.command("upsert", cls=_UpsertCommand, short_help="Set credentials, new or not.")
+def upsert(
+    user: UserOption,
+    mechanism: MechanismOption,
+    iterations: Annotated[
+        int,
+        typer.Option(
+            "--iterations", metavar="N", min=1, max=100_000, help="Rounds of hashing; brokers allow 4096 to 16384."
+        ),
+    ] = 4096,
+    password_file: Annotated[
+        list[Path] | None,
+        typer.Option("--password-file", metavar="FILE", help="Its one line is the password; - is stdin. Repeatable."),
+    ] = None,
+    password_env: Annotated[
+        list[str] | None,
+        typer.Option("--password-env", metavar="VAR", help="An environment variable with the password. Repeatable."),
+    ] = None,
+    config: ConfigOption = None,
+    cluster: ClusterOption = None,
+    bootstrap_server: BootstrapOption = None,
+    command_config: CommandConfigOption = None,
+    format_name: FormatOption = "text",
+    color: ColorOption = Color.AUTO,
+    auto_approve: ApproveOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """Set the SCRAM credentials of users: every user with every mechanism that is named, and the same iterations.
+
+    The password is asked for on the terminal, twice, or comes from a file or an environment variable: one for all
+    users, or one per --user in the same order. It is salted and hashed here; only the result is sent. Names and
+    passwords count as their UTF-8 bytes, without SASLprep, as in Kafka's own tools.
+
+    Exit 1 when nothing was set, 6 when some of it was not.
+
+    \b
+    Examples:
+      quotaform scram upsert --user alice --mechanism SCRAM-SHA-512
+      quotaform scram upsert --user alice --mechanism SCRAM-SHA-512 --password-file alice.password
+      quotaform scram upsert --user a --user b --mechanism SCRAM-SHA-256 --mechanism SCRAM-SHA-512 --password-env PW
+    """
+    from quotaform.app.scram import open_scram, read_mechanisms, require_users, upsertions
+
+    console = Console(color, is_quiet=quiet, is_verbose=verbose)
+    require_format(format_name, FORMATS)
+    mechanisms = read_mechanisms(mechanism)
+    users = require_users(user)
+    chosen = _cluster(config, cluster, bootstrap_server, command_config)
+    require_confirmed(console, chosen, auto_approve=auto_approve)
+    passwords = _read_passwords(users, password_file or (), password_env or (), console)
+    with open_scram(chosen) as gateway:
+        if not passwords:
+            passwords = {name: _ask_password(name) for name in users}
+        console.progress("setting SCRAM credentials", 0, 0)
+        result = gateway.alter(upsertions(passwords, mechanisms, iterations))
+        return _conclude(result, gateway, format_name, console)
+
+
+@app.command("delete", short_help="Delete credentials.")
+def delete(
+    user: UserOption,
+    mechanism: MechanismOption,
+    config: ConfigOption = None,
+    cluster: ClusterOption = None,
+    bootstrap_server: BootstrapOption = None,
+    command_config: CommandConfigOption = None,
+    format_name: FormatOption = "text",
+    color: ColorOption = Color.AUTO,
+    auto_approve: ApproveOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """Delete the SCRAM credentials of users: those of every user for every mechanism that is named.
+
+    The users' quotas stay. Exit 1 when nothing was deleted, 6 when some of it was not. Brokers (seen on Kafka 4.3.1)
+    that restart soon after may lose all users of that mechanism: look at quotaform scram describe then.
+
+    \b
+    Examples:
+      quotaform scram delete --user alice --mechanism SCRAM-SHA-256
+    """
+    from quotaform.app.scram import deletions, open_scram, read_mechanisms, require_users
+
+    console = Console(color, is_quiet=quiet, is_verbose=verbose)
+    require_format(format_name, FORMATS)
+    mechanisms = read_mechanisms(mechanism)
+    users = require_users(user)
+    chosen = _cluster(config, cluster, bootstrap_server, command_config)
+    require_confirmed(console, chosen, auto_approve=auto_approve)
+    with open_scram(chosen) as gateway:
+        console.progress("deleting SCRAM credentials", 0, 0)
+        result = gateway.alter(deletions(users, mechanisms))
+        code = _conclude(result, gateway, format_name, console)
+    if result.wrote_anything:
+        console.warn(_RESTART_BUG)
+    return code
+
+
+def _cluster(
+    config: Path | None, cluster: str | None, bootstrap_server: str | None, command_config: Path | None
+) -> Cluster:
+    from quotaform.app.repository import Repository, Target
+
+    repository = Repository.at(None, config)
+    target = Target(cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config)
+    return repository.cluster(repository.config(), target)
+
+
+def _read_passwords(
+    users: Sequence[str], files: Sequence[Path], variables: Sequence[str], console: Console
+) -> Mapping[str, Secret]:
+    """Return the password of each user from files or the environment; none when they are to be asked for."""
+    from quotaform.app.scram import is_open_to_all, read_password_file, read_password_variable
+
+    if files and variables:
+        raise UsageError("--password-file and --password-env are two places for one password; give one of them")
+    if not files and not variables:
+        if not sys.stdin.isatty():
+            raise UsageError(
+                "there is no terminal to ask for the password on; give it with --password-file or --password-env"
+            )
+        return {}
+    option = "--password-file" if files else "--password-env"
+    count = len(files or variables)
+    if count not in (1, len(users)):
+        raise UsageError(f"{option} is given {count} times for {len(users)} users; give one for all or one for each")
+    passwords = [read_password_variable(name) for name in variables]
+    for path in files:
+        passwords.append(read_password_file(path))
+        if is_open_to_all(path):
+            console.warn(f"Warning: every user of this machine can read {path}; chmod 600 keeps it to you.")
+    return dict(zip(users, passwords * (1 if count == len(users) else len(users)), strict=True))
+
+
+def _ask_password(user: str) -> Secret:
+    """Ask for a password on the terminal, twice, without showing it."""
+    from getpass import GetPassWarning, getpass
+    from warnings import catch_warnings, simplefilter
+
+    from quotaform.app.scram import require_password
+    from quotaform.model.entity import spell_name
+
+    name = spell_name(user)
+    try:
+        with catch_warnings():
+            # It would go on and show what is typed.
+            simplefilter("error", GetPassWarning)
+            first = require_password(getpass(f"Password for {name}: "), f"the password for {name}")
+            is_same = getpass(f"The same password for {name} again: ") == first.reveal()
+    except GetPassWarning:
+        raise UsageError("this terminal would show the password; give --password-file or --password-env") from None
+    except EOFError:
+        raise UsageError(f"no password was given for {name}; nothing was changed") from None
+    if not is_same:
+        raise UsageError(f"the two passwords for {name} differ; nothing was changed")
+    return first
+
+
+def _conclude(result: ScramResult, gateway: ScramGateway, format_name: str, console: Console) -> int:
+    from quotaform.document.scram import render_scram_result_json
+    from quotaform.views.scram_text import render_scram_result
+
+    if format_name == "json":
+        console.echo(render_scram_result_json(gateway.name, gateway.cluster_id, result))
+    else:
+        console.echo(render_scram_result(result, console.style()))
+    if result.interrupt is not None:
+        raise result.interrupt
+    if not result.failed:
+        return ExitCode.DONE
+    return ExitCode.PARTIAL if result.wrote_anything else ExitCode.ERROR

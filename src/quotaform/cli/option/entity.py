@@ -1,0 +1,15 @@
+"""Options that name entities; `quotaform.cli.option.entity_reader` reads them."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import typer
+
+NameOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--name", metavar="TYPE=NAME", help="user, client-id or ip, and its name. Repeatable, once per type."),
+]
+DefaultOption: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--default", metavar="TYPE", help="The default entity of a type. Repeatable.")
+]

@@ -1,0 +1,1 @@
+"""Java client properties, as the settings of a connection."""

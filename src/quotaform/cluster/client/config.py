@@ -1,0 +1,250 @@
+"""How to talk to a cluster: what a Java client properties file says, as values.
+
+The file is the one that Kafka's own commands take as `--command-config`. What this client cannot do is an error
+that names the line; only keys that change nothing here are passed over (`quotaform.cluster.client.key`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from ssl import SSLContext
+from typing import Any, Final
+
+from quotaform.cluster.client.jaas import FORM, Login, parse_jaas
+from quotaform.cluster.client.key import USED, is_ignored, refusal
+from quotaform.cluster.client.properties import Property, parse_properties
+from quotaform.cluster.client.reader import RULE, PropertiesReader
+from quotaform.cluster.client.tls import Tls
+from quotaform.cluster.client.tls_keys import read_tls
+from quotaform.errors import InvalidFilesError, UsageError
+from quotaform.model.finding import Finding
+from quotaform.model.location import Location
+from quotaform.model.secret import Secret
+from quotaform.model.server import parse_servers
+
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfig:
+    """The settings of a client; what is left out is as in Kafka's own clients.
+
+    It holds everything that it needs, PEM texts included, so that it can be sent to another machine.
+
+    Attributes:
+        bootstrap_servers: `host:port`, used where no others are given.
+        client_id: What the broker calls this client in logs, metrics and quotas.
+        security_protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
+        sasl_mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, if the protocol has SASL.
+        sasl_username: The user name for it.
+        sasl_password: The password for it.
+        tls: What is trusted and shown, if the protocol has TLS.
+        request_timeout: Seconds for one request.
+        api_timeout: Seconds for one operation with all its retries.
+    """
+
+    bootstrap_servers: tuple[str, ...] = ()
+    client_id: str | None = None
+    security_protocol: str = "PLAINTEXT"
+    sasl_mechanism: str | None = None
+    sasl_username: str | None = None
+    sasl_password: Secret | None = None
+    tls: Tls | None = None
+    request_timeout: float = 30.0
+    api_timeout: float = 60.0
+
+    @property
+    def has_certificate(self) -> bool:
+        """Whether a client certificate is shown."""
+        return self.tls is not None and self.tls.key_store is not None
+
+    def ssl_context(self) -> SSLContext | None:
+        """Return a TLS context; `None` for a protocol without TLS."""
+        return self.tls.context() if self.tls else None
+
+    def connection_settings(self) -> dict[str, Any]:
+        """Return the settings of a kafka-python connection, with the password in the clear."""
+        settings: dict[str, Any] = {"security_protocol": self.security_protocol}
+        if self.sasl_mechanism and self.sasl_username is not None and self.sasl_password is not None:
+            user = self.sasl_username
+            if self.sasl_mechanism.startswith("SCRAM"):
+                # RFC 5802 spells these two; kafka-python sends a name as it is given.
+                user = user.replace("=", "=3D").replace(",", "=2C")
+            settings |= {
+                "sasl_mechanism": self.sasl_mechanism,
+                "sasl_plain_username": user,
+                "sasl_plain_password": self.sasl_password.reveal(),
+            }
+        return settings
+
+
+def load_client_config(
+    path: str | Path, *, overrides: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None
+) -> ClientConfig:
+    """Read a client properties file.
+
+    Args:
+        path: The file, in UTF-8 or else ISO 8859-1.
+        overrides: Properties that win over those of the file.
+        environ: The variables for `${env:NAME}`; those of the process if not given.
+
+    Raises:
+        InvalidFilesError: It cannot be read or used; with all its problems, each with its line.
+    """
+    file, problems = str(path), list[Finding]()
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        why = (
+            "there is no such file" if isinstance(error, FileNotFoundError) else f"it cannot be read: {error.strerror}"
+        )
+        raise InvalidFilesError([Finding(rule=RULE, message=why, location=Location(file))]) from None
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("latin-1")
+    properties = list(
+        parse_properties(
+            text, file, lambda message, at: problems.append(Finding(rule=RULE, message=message, location=at))
+        )
+    )
+    given = _given(overrides or {}, Location("client properties given as options"))
+    reader = PropertiesReader(
+        [*properties, *given],
+        os.environ if environ is None else environ,
+        source=Location(file),
+        folder=Path(path).parent,
+        problems=problems,
+    )
+    return _read(reader)
+
+
+def from_properties(
+    properties: Mapping[str, str], *, source: str = "client properties", environ: Mapping[str, str] | None = None
+) -> ClientConfig:
+    """Make a client config from properties that do not come from a file.
+
+    Args:
+        properties: Java client properties.
+        source: What messages call the place they come from.
+        environ: The variables for `${env:NAME}`; those of the process if not given.
+
+    Raises:
+        InvalidFilesError: They cannot be used; with all problems.
+    """
+    place = Location(source)
+    return _read(PropertiesReader(_given(properties, place), os.environ if environ is None else environ, source=place))
+
+
+def _given(properties: Mapping[str, str], place: Location) -> Iterable[Property]:
+    return [Property(key, value.strip(), place) for key, value in properties.items()]
+
+
+def _read(reader: PropertiesReader) -> ClientConfig:
+    _check_keys(reader)
+    protocol = _choice(reader, "security.protocol", PROTOCOLS, "PLAINTEXT")
+    if not reader.has("security.protocol"):
+        _check_protocol_was_not_forgotten(reader)
+    mechanism = login = None
+    if protocol.startswith("SASL_"):
+        mechanism, login = _read_sasl(reader)
+    config = ClientConfig(
+        bootstrap_servers=_servers(reader),
+        client_id=reader.get("client.id") or None,
+        security_protocol=protocol,
+        sasl_mechanism=mechanism,
+        sasl_username=login.username if login else None,
+        sasl_password=login.password if login else None,
+        tls=read_tls(reader) if protocol.endswith("SSL") else None,
+        request_timeout=_seconds(reader, "request.timeout.ms", 30.0),
+        api_timeout=_seconds(reader, "default.api.timeout.ms", 60.0),
+    )
+    if reader.problems:
+        raise InvalidFilesError(sorted(reader.problems, key=lambda problem: _place(problem.location)))
+    return config
+
+
+def _place(location: Location | None) -> tuple[str, int]:
+    return (location.file, location.line) if location else ("", 0)
+
+
+def _check_keys(reader: PropertiesReader) -> None:
+    for key in reader.keys:
+        if key in USED or is_ignored(key):
+            continue
+        reader.report(key, refusal(key, is_line=reader.is_line(key)))
+    providers = reader.get("config.providers")
+    if providers and providers != "env":
+        reader.report("config.providers", "config.providers: only env is supported, for ${env:NAME}")
+
+
+def _check_protocol_was_not_forgotten(reader: PropertiesReader) -> None:
+    """Refuse settings for security beside none: Kafka's default would send everything in the clear."""
+    for key in ("sasl.jaas.config", "ssl.truststore.location", "ssl.truststore.certificates", "ssl.keystore.location"):
+        if reader.has(key):
+            fitting = "SASL_SSL or SASL_PLAINTEXT" if key.startswith("sasl") else "SSL or SASL_SSL"
+            reader.report(
+                key,
+                f"{key} has no effect, because security.protocol is missing and means PLAINTEXT; set it to {fitting}",
+            )
+            return
+
+
+def _read_sasl(reader: PropertiesReader) -> tuple[str | None, Login | None]:
+    if not reader.has("sasl.mechanism"):
+        reader.report(
+            "security.protocol",
+            "sasl.mechanism is missing and means GSSAPI (Kerberos), which is not supported;"
+            f" set it to {_or(MECHANISMS)}",
+        )
+    mechanism = _choice(reader, "sasl.mechanism", MECHANISMS, None)
+    if not reader.has("sasl.jaas.config"):
+        reader.report("security.protocol", f"sasl.jaas.config is missing; {FORM}")
+        return mechanism, None
+    line = reader.get("sasl.jaas.config")
+    if line is None or mechanism is None:
+        return mechanism, None
+    try:
+        return mechanism, parse_jaas(line)
+    except ValueError as error:
+        reader.report("sasl.jaas.config", f"sasl.jaas.config cannot be used: {error}")
+        return mechanism, None
+
+
+def _choice(reader: PropertiesReader, key: str, choices: tuple[str, ...], default: Any) -> Any:
+    value = reader.get(key)
+    if not value:
+        return default
+    if value.upper() not in choices:
+        reader.report(key, f"{key}={value} is not supported; set it to {_or(choices)}")
+        return default
+    return value.upper()
+
+
+def _or(choices: tuple[str, ...]) -> str:
+    return f"{', '.join(choices[:-1])} or {choices[-1]}"
+
+
+def _seconds(reader: PropertiesReader, key: str, default: float) -> float:
+    value = reader.get(key)
+    if not value:
+        return default
+    if not (value.isascii() and value.isdigit()) or not 0 < int(value) < 2**31:
+        reader.report(key, f"{key}={value} is not a number of milliseconds above 0")
+        return default
+    return int(value) / 1000
+
+
+def _servers(reader: PropertiesReader) -> tuple[str, ...]:
+    value = reader.get("bootstrap.servers")
+    if not value:
+        return ()
+    try:
+        return tuple(map(str, parse_servers(value)))
+    except UsageError as error:
+        reader.report("bootstrap.servers", f"bootstrap.servers: {error}")
+        return ()

@@ -1,0 +1,93 @@
+"""TLS as Java clients configure it with PEM stores, as a Python SSL context."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import fdopen
+from pathlib import Path
+from ssl import PROTOCOL_TLS_CLIENT, SSLContext, SSLError, TLSVersion
+from tempfile import mkstemp
+from typing import Final
+
+from quotaform.model.secret import Secret
+
+TLS_VERSIONS: Final = {"TLSv1.2": TLSVersion.TLSv1_2, "TLSv1.3": TLSVersion.TLSv1_3}
+"""What Kafka offers by default; older ones are broken and not offered here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """What is trusted and what is shown.
+
+    Attributes:
+        ca: The PEM text of the certificates that are trusted; `None` for those of the system.
+        key_store: The PEM text of a private key and its certificate chain, if a client certificate is shown.
+        key_password: The password of an encrypted private key.
+        check_host: Whether the server's certificate must be for the host that was connected to.
+        versions: The TLS versions to offer, by Java's names.
+    """
+
+    ca: str | None = None
+    key_store: Secret | None = None
+    key_password: Secret | None = None
+    check_host: bool = True
+    versions: tuple[str, ...] = tuple(TLS_VERSIONS)
+
+    def context(self) -> SSLContext:
+        """Return a context for connections to a broker.
+
+        Raises:
+            TrustError: The trusted certificates cannot be read.
+            KeyStoreError: Key, chain or password do not fit.
+        """
+        context = SSLContext(PROTOCOL_TLS_CLIENT)
+        context.check_hostname = self.check_host
+        offered = [TLS_VERSIONS[name] for name in self.versions]
+        context.minimum_version, context.maximum_version = min(offered), max(offered)
+        if self.ca is None:
+            context.load_default_certs()
+        else:
+            try:
+                context.load_verify_locations(cadata=self.ca)
+            except (SSLError, ValueError):
+                raise TrustError("it holds no PEM certificate that can be read") from None
+        if self.key_store is not None:
+            self._show(context, self.key_store)
+        return context
+
+    def _show(self, context: SSLContext, key_store: Secret) -> None:
+        # OpenSSL reads key and chain from files alone, so they are in one (mode 0600) for that moment.
+        descriptor, name = mkstemp(suffix=".pem")
+        is_asked = False
+
+        def answer() -> str:
+            nonlocal is_asked
+            is_asked = True
+            # Without an answer OpenSSL would ask on the terminal.
+            return self.key_password.reveal() if self.key_password else ""
+
+        try:
+            with fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(key_store.reveal())
+            context.load_cert_chain(name, password=answer)
+        except (SSLError, ValueError) as error:
+            raise KeyStoreError(self._reason(error, is_asked=is_asked)) from None
+        finally:
+            Path(name).unlink(missing_ok=True)
+
+    def _reason(self, error: Exception, *, is_asked: bool) -> str:
+        if "MISMATCH" in str(getattr(error, "reason", "")):
+            return "the private key does not belong to the first certificate"
+        if is_asked and self.key_password:
+            return "ssl.key.password does not open the private key"
+        if is_asked:
+            return "the private key is encrypted; give its password with ssl.key.password"
+        return "it does not hold a PEM private key (PKCS#8) and its certificate chain"
+
+
+class TrustError(ValueError):
+    """The trusted certificates cannot be read; the message goes on after naming them."""
+
+
+class KeyStoreError(ValueError):
+    """The client's key or certificate cannot be used; the message goes on after naming them."""

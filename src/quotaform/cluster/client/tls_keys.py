@@ -1,0 +1,152 @@
+"""The `ssl.` keys of client properties."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from re import DOTALL, Match
+from re import compile as regex
+from typing import Final
+
+from quotaform.cluster.client.reader import PropertiesReader
+from quotaform.cluster.client.tls import TLS_VERSIONS, KeyStoreError, Tls, TrustError
+from quotaform.model.secret import Secret
+
+_PEM: Final = regex(r"(-----BEGIN [A-Z0-9 ]+-----)(.*?)(-----END [A-Z0-9 ]+-----)", DOTALL)
+_CONVERT: Final = {
+    "truststore": "openssl pkcs12 -in STORE -nokeys -out ca.pem",
+    "keystore": "openssl pkcs12 -in STORE -nodes -out client.pem",
+}
+
+
+def read_tls(reader: PropertiesReader) -> Tls:
+    """Return what the keys say; problems go to the reader."""
+    before = len(reader.problems)
+    tls = Tls(
+        ca=_read_trust(reader),
+        key_store=_read_keys(reader),
+        key_password=_secret(reader, "ssl.key.password"),
+        check_host=_read_host_check(reader),
+        versions=_read_versions(reader),
+    )
+    if len(reader.problems) == before:
+        try:
+            tls.context()
+        except TrustError as error:
+            key = "ssl.truststore.location" if reader.has("ssl.truststore.location") else "ssl.truststore.certificates"
+            reader.report(key, f"{key} cannot be used: {error}")
+        except KeyStoreError as error:
+            key = "ssl.keystore.location" if reader.has("ssl.keystore.location") else "ssl.keystore.key"
+            reader.report(key, f"{key} cannot be used: {error}")
+    return tls
+
+
+def _read_trust(reader: PropertiesReader) -> str | None:
+    location, inline = "ssl.truststore.location", "ssl.truststore.certificates"
+    if not reader.has(location) and not reader.has(inline):
+        return None
+    if not _is_pem(reader, "truststore", location if reader.has(location) else inline):
+        return None
+    if reader.has(location) and reader.has(inline):
+        reader.report(inline, f"{inline} and {location} exclude each other; remove one")
+    if reader.has(location):
+        return _read_file(reader, location)
+    return _rewrap(reader.get(inline) or "")
+
+
+def _read_keys(reader: PropertiesReader) -> Secret | None:
+    location, key, chain = "ssl.keystore.location", "ssl.keystore.key", "ssl.keystore.certificate.chain"
+    inline = [name for name in (key, chain) if reader.has(name)]
+    if not reader.has(location) and not inline:
+        return None
+    if not _is_pem(reader, "keystore", location if reader.has(location) else inline[0]):
+        return None
+    if reader.has(location):
+        if inline:
+            reader.report(inline[0], f"{inline[0]} and {location} exclude each other; remove one")
+        text = _read_file(reader, location)
+        return None if text is None else Secret(text)
+    if len(inline) == 1:
+        missing = chain if inline == [key] else key
+        reader.report(inline[0], f"{inline[0]} needs {missing} beside it")
+        return None
+    return Secret(f"{_rewrap(reader.get(key) or '')}\n{_rewrap(reader.get(chain) or '')}")
+
+
+def _is_pem(reader: PropertiesReader, store: str, used: str) -> bool:
+    """Check a store's type, and that nobody gave a store password, which PEM stores have not."""
+    type_key, password = f"ssl.{store}.type", f"ssl.{store}.password"
+    kind = reader.get(type_key)
+    if kind != "PEM":
+        told = f"{type_key}={kind} is not supported" if kind else f"{used} without {type_key} means a JKS store"
+        reader.report(
+            type_key if kind else used,
+            f"{told}; convert it once ({_CONVERT[store]}; keytool -importkeystore makes PKCS12 of JKS) and set"
+            f" {type_key}=PEM",
+        )
+        return False
+    if reader.has(password):
+        instead = "; the password of an encrypted key is ssl.key.password" if store == "keystore" else ""
+        reader.report(password, f"{password} does not go with {type_key}=PEM; remove it{instead}")
+    return True
+
+
+def _read_file(reader: PropertiesReader, key: str) -> str | None:
+    """Return the text of the file that a key names, relative to the working folder or else to the properties file."""
+    written = Path(reader.get(key) or "").expanduser()
+    places = [written]
+    if not written.is_absolute() and reader.folder is not None:
+        places.append(reader.folder / written)
+    for place in places:
+        if place.exists():
+            try:
+                return place.read_text(encoding="utf-8")
+            except UnicodeDecodeError:
+                reader.report(key, f"{key}: {place} is not a PEM file")
+            except OSError as error:
+                reader.report(key, f"{key}: {place} cannot be read: {error.strerror or error}")
+            return None
+    beside = " in the working folder or beside this file" if len(places) > 1 else ""
+    reader.report(key, f"{key}: there is no file {written}{beside}")
+    return None
+
+
+def _rewrap(text: str) -> str:
+    """Return PEM text as OpenSSL wants it; in properties it may have spaces for line ends, as Kafka accepts."""
+    return "\n".join(map(_rewrap_one, _PEM.finditer(text)))
+
+
+def _rewrap_one(match: Match[str]) -> str:
+    if ":" in match[2]:
+        return match[0]
+    body = "".join(match[2].split())
+    lines = [body[start : start + 64] for start in range(0, len(body), 64)]
+    return "\n".join([match[1], *lines, match[3]])
+
+
+def _read_host_check(reader: PropertiesReader) -> bool:
+    key = "ssl.endpoint.identification.algorithm"
+    algorithm = reader.get(key)
+    if algorithm is not None and algorithm.lower() not in {"", "https"}:
+        reader.report(key, f"{key}={algorithm} is not known; https checks the host name, and nothing does not")
+    return algorithm != ""
+
+
+def _read_versions(reader: PropertiesReader) -> tuple[str, ...]:
+    key = "ssl.enabled.protocols"
+    protocol = reader.get("ssl.protocol") or "TLS"
+    if protocol != "TLS" and protocol not in TLS_VERSIONS:
+        reader.report("ssl.protocol", f"ssl.protocol={protocol} is not supported; use {' or '.join(TLS_VERSIONS)}")
+    names = [name.strip() for name in (reader.get(key) or ",".join(TLS_VERSIONS)).split(",") if name.strip()]
+    unknown = [name for name in names if name not in TLS_VERSIONS]
+    if unknown:
+        reader.report(key, f"{key} holds {', '.join(unknown)}; supported are {' and '.join(TLS_VERSIONS)}")
+    # A Java context for TLSv1.2 knows nothing later.
+    versions = tuple(name for name in names if name in TLS_VERSIONS and (protocol != "TLSv1.2" or name == protocol))
+    if not versions and not unknown:
+        reader.report(key, f"{key} and ssl.protocol={protocol} have no version in common")
+    return versions or tuple(TLS_VERSIONS)
+
+
+def _secret(reader: PropertiesReader, key: str) -> Secret | None:
+    value = reader.get(key)
+    return Secret(value) if value else None

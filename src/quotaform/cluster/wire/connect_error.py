@@ -1,0 +1,323 @@
+"""One clear sentence for every way in which a connection fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from socket import gaierror
+from ssl import SSLCertVerificationError, SSLError
+from typing import Final
+
+from quotaform.cluster.wire.cause import (
+    CodeError,
+    NotKafkaError,
+    TooOldError,
+    UnprovenError,
+    shorten,
+)
+from quotaform.errors import AuthenticationError, ClusterError, ConnectError, UnsupportedError
+
+SASL_FAILED: Final = 58
+"""SASL_AUTHENTICATION_FAILED"""
+MECHANISM_NOT_OFFERED: Final = 33
+"""UNSUPPORTED_SASL_MECHANISM"""
+NO_SASL_HERE: Final = 34
+"""ILLEGAL_SASL_STATE: SASL was begun on a listener without it"""
+
+_HOST_MISMATCH: Final = frozenset({62, 64})
+_EXPIRED: Final = 10
+_TLS_ALERT: Final = b"\x15"
+_HTTP: Final = b"HTTP"
+
+
+class Stage(IntEnum):
+    """How far an attempt came; the further, the more its failure says."""
+
+    REACH = 0
+    """Looking up the name and opening a TCP connection."""
+    TLS = 1
+    """The TLS handshake."""
+    SPEAK = 2
+    """The first Kafka request, ApiVersions."""
+    SASL = 3
+    """Proving who we are."""
+    ASK = 4
+    """The first request that a listener answers only to those it knows, Metadata."""
+    KNOW = 5
+    """Being of the cluster that was connected to before."""
+
+
+class UnansweredError(ClusterError):
+    """A request went out and no answer came back: what it asked for may have been done."""
+
+
+def unanswered(server: str, cause: BaseException, seconds: float) -> UnansweredError:
+    """Return the error for a request that went out to a server and got no answer."""
+    if isinstance(cause, TimeoutError):
+        return UnansweredError(f"{server} did not answer within {seconds:.0f} s.")
+    return UnansweredError(f"The connection to {server} was lost before it answered ({shorten(cause)}).")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One attempt at one server that failed.
+
+    Attributes:
+        server: The server as `host:port`.
+        stage: Where it failed.
+        cause: What was raised: an error of `quotaform.cluster.wire.cause`, of the system or of OpenSSL.
+        seconds: How long the attempt was given, to be shown.
+    """
+
+    server: str
+    stage: Stage
+    cause: BaseException
+    seconds: float
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no other server may be tried: repeating wrong credentials locks accounts."""
+        return self.stage is Stage.SASL and not isinstance(self.cause, TimeoutError)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether trying again, once all servers were tried, makes no sense."""
+        return self.is_final or self.stage is Stage.KNOW
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """What the client was told to do, as far as a sentence about a failure needs it.
+
+    Attributes:
+        name: What messages call the cluster.
+        protocol: `security.protocol`.
+        mechanism: `sasl.mechanism`, if the protocol has SASL.
+        user: The SASL user name, if any.
+        has_certificate: Whether a client certificate is shown.
+    """
+
+    name: str
+    protocol: str
+    mechanism: str | None = None
+    user: str | None = None
+    has_certificate: bool = False
+
+    @property
+    def is_tls(self) -> bool:
+        """Whether the protocol is TLS underneath."""
+        return self.protocol.endswith("SSL")
+
+    @property
+    def is_sasl(self) -> bool:
+        """Whether the protocol authenticates by SASL."""
+        return self.protocol.startswith("SASL_")
+
+
+def connect_error(intent: Intent, failures: Sequence[Failure]) -> ClusterError:
+    """Return the error for a cluster of which no server could be used.
+
+    It tells of the server that was come closest to and names the others.
+    """
+    closest = max(failures, key=lambda failure: failure.stage)
+    kind, problem, remedy = _explain(intent, closest)
+    others = [failure for failure in failures if failure.server != closest.server]
+    also = ""
+    if others:
+        told = ", ".join(f"{other.server} ({shorten(other.cause)})" for other in others[:3])
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        also = f" Tried as well: {told}{more}."
+    return kind(f"Cannot connect to {intent.name}: {problem}; {remedy}.{also}")
+
+
+_Sentence = tuple[type[ClusterError], str, str]
+
+
+def _explain(intent: Intent, failure: Failure) -> _Sentence:
+    explain: Callable[[Intent, Failure, BaseException], _Sentence] = {
+        Stage.REACH: _explain_reach,
+        Stage.TLS: _explain_tls,
+        Stage.SPEAK: _explain_speak,
+        Stage.SASL: _explain_sasl,
+        Stage.ASK: _explain_ask,
+        Stage.KNOW: _explain_know,
+    }[failure.stage]
+    return explain(intent, failure, failure.cause)
+
+
+def _explain_reach(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
+    server = failure.server
+    if isinstance(cause, gaierror):
+        host = server.rpartition(":")[0]
+        return ConnectError, f"the host name {host} of {server} cannot be resolved", "check its spelling and your DNS"
+    if isinstance(cause, ConnectionRefusedError):
+        return (
+            ConnectError,
+            f"nothing listens at {server} (connection refused)",
+            "check host and port, and whether the broker runs",
+        )
+    if isinstance(cause, TimeoutError):
+        return (
+            ConnectError,
+            f"{server} did not accept a connection within {failure.seconds:g} s",
+            "check the address, and whether a firewall or VPN is in between",
+        )
+    return ConnectError, f"{server} cannot be reached ({shorten(cause)})", "check the address and your network"
+
+
+def _explain_tls(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
+    server = failure.server
+    if isinstance(cause, SSLCertVerificationError):
+        return _explain_certificate(server, cause)
+    if isinstance(cause, SSLError) and (told := _explain_alert(intent, server, cause)):
+        return told
+    if isinstance(cause, TimeoutError):
+        return (
+            ConnectError,
+            f"{server} did not answer the TLS handshake within {failure.seconds:g} s",
+            f"check that the port speaks TLS, as security.protocol={intent.protocol} says, and that the broker is well",
+        )
+    plain = "SASL_PLAINTEXT" if intent.is_sasl else "PLAINTEXT"
+    return (
+        ConnectError,
+        f"{server} does not speak TLS but security.protocol is {intent.protocol}",
+        f"use the port of a TLS listener, or security.protocol={plain} for this one",
+    )
+
+
+def _explain_certificate(server: str, cause: SSLCertVerificationError) -> _Sentence:
+    if cause.verify_code in _HOST_MISMATCH:
+        host = server.rpartition(":")[0]
+        return (
+            ConnectError,
+            f"the certificate of {server} was not issued for {host}",
+            "connect by a name that the certificate holds, or turn this check off with an empty"
+            " ssl.endpoint.identification.algorithm",
+        )
+    if cause.verify_code == _EXPIRED:
+        return ConnectError, f"the certificate of {server} has expired", "renew it on the broker, or check your clock"
+    return (
+        ConnectError,
+        f"the certificate of {server} is not trusted ({cause.verify_message})",
+        "give the CA that issued it with ssl.truststore.type=PEM and ssl.truststore.location",
+    )
+
+
+def _explain_alert(intent: Intent, server: str, cause: SSLError) -> _Sentence | None:
+    """Explain what a server's TLS alert is about; `None` for one that says nothing."""
+    alert = f"{cause.reason or ''} {cause}".upper()
+    if "PROTOCOL_VERSION" in alert or "UNSUPPORTED_PROTOCOL" in alert:
+        return (
+            ConnectError,
+            f"{server} and this client have no TLS version in common",
+            "see ssl.enabled.protocols here and on the broker",
+        )
+    if "ALERT" not in alert or not any(word in alert for word in ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")):
+        return None
+    if intent.has_certificate:
+        return (
+            AuthenticationError,
+            f"{server} did not accept the client certificate ({cause.reason})",
+            "use one that a CA in the broker's truststore issued, with its whole chain",
+        )
+    return (
+        AuthenticationError,
+        f"{server} wants a client certificate and none is configured",
+        "give one with ssl.keystore.type=PEM and ssl.keystore.location (key and certificate chain)",
+    )
+
+
+def _explain_speak(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
+    server = failure.server
+    if isinstance(cause, SSLError) and (told := _explain_alert(intent, server, cause)):
+        return told
+    first_bytes = cause.first_bytes if isinstance(cause, NotKafkaError) else None
+    if first_bytes is not None and first_bytes[:1] == _TLS_ALERT:
+        tls = "SASL_SSL" if intent.is_sasl else "SSL"
+        return (
+            ConnectError,
+            f"{server} speaks TLS but security.protocol is {intent.protocol}",
+            f"set security.protocol={tls} (and ssl.truststore.location), or use the port of a listener without TLS",
+        )
+    if first_bytes is not None:
+        what = "is a web server" if first_bytes == _HTTP else "does not speak the Kafka protocol"
+        return ConnectError, f"{server} {what}", "use the port of a Kafka listener"
+    if isinstance(cause, TimeoutError):
+        return (
+            ConnectError,
+            f"{server} accepted the connection and did not answer within {failure.seconds:g} s",
+            "check that this is a Kafka broker and that it is well",
+        )
+    return (
+        ConnectError,
+        f"{server} closed the connection at the first request ({shorten(cause)})",
+        f"check that this is the port of a Kafka listener with security.protocol={intent.protocol}",
+    )
+
+
+def _explain_sasl(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
+    server, mechanism = failure.server, intent.mechanism
+    code = cause.code if isinstance(cause, CodeError) else None
+    if code == MECHANISM_NOT_OFFERED:
+        return (
+            AuthenticationError,
+            f"{server} does not offer the SASL mechanism {mechanism}",
+            "set sasl.mechanism to one of the broker's sasl.enabled.mechanisms",
+        )
+    if code == NO_SASL_HERE:
+        plain = "SSL" if intent.is_tls else "PLAINTEXT"
+        return (
+            AuthenticationError,
+            f"the listener at {server} has no SASL but security.protocol is {intent.protocol}",
+            f"use the port of a SASL listener, or security.protocol={plain} for this one",
+        )
+    who = f"user {intent.user} ({mechanism})"
+    check = "check user name and password in sasl.jaas.config"
+    if code == SASL_FAILED:
+        return AuthenticationError, f"{server} did not accept {who}", check
+    if isinstance(cause, TimeoutError):
+        return (
+            ConnectError,
+            f"{server} did not finish authenticating {who} within {failure.seconds:g} s",
+            "check that the broker is well",
+        )
+    if isinstance(cause, UnprovenError):
+        return (
+            AuthenticationError,
+            f"{server} could not prove that it knows the password of {who}",
+            "check that this is the right server",
+        )
+    return AuthenticationError, f"{server} closed the connection while {who} was authenticating", check
+
+
+def _explain_ask(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
+    server = failure.server
+    if isinstance(cause, TooOldError):
+        return (
+            UnsupportedError,
+            f"{server} is a KRaft controller or too old a broker: it does not answer what a broker answers",
+            "use the address of a broker",
+        )
+    if isinstance(cause, TimeoutError):
+        return (
+            ConnectError,
+            f"{server} stopped answering within {failure.seconds:g} s",
+            "check that the broker is well",
+        )
+    if not intent.is_sasl:
+        sasl = "SASL_SSL" if intent.is_tls else "SASL_PLAINTEXT"
+        return (
+            AuthenticationError,
+            f"{server} wants SASL authentication but security.protocol is {intent.protocol}",
+            f"set security.protocol={sasl}, sasl.mechanism and sasl.jaas.config",
+        )
+    return ConnectError, f"{server} closed the connection ({shorten(cause)})", "check that the broker is well"
+
+
+def _explain_know(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
+    return (
+        ConnectError,
+        f"{failure.server} {cause}",
+        "check that all bootstrap servers and advertised listeners are of one cluster",
+    )

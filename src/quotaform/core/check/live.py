@@ -1,0 +1,49 @@
+"""What is worth saying about the quotas that a cluster holds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container
+
+from quotaform.core.check.expressible import inexpressible
+from quotaform.core.resolve.address import address_of
+from quotaform.model.entity import IP, Entity, spell_name
+from quotaform.model.finding import Finding, Severity
+from quotaform.model.quotas import Quotas
+
+
+def live_findings(actual: Quotas, declared: Container[Entity] = ()) -> list[Finding]:
+    """Return what files cannot express of a cluster, and addresses that fight over one limit.
+
+    What files cannot express of a declared entity is replaced by what they do say, so only what is never
+    touched is told of it.
+    """
+    findings = [
+        finding
+        for entity, values in actual.items()
+        for finding in inexpressible(entity, values)
+        if finding.severity is Severity.NOTE or entity not in declared
+    ]
+    return findings + _alias_findings(actual)
+
+
+def _alias_findings(actual: Quotas) -> list[Finding]:
+    """Find ip entities that a broker enforces as one address, where the last one written wins (KIP-612)."""
+    spellings: dict[str, list[str]] = defaultdict(list)
+    for entity in actual:
+        if entity.types == (IP,):
+            name = entity.parts[0][1]
+            address = address_of(name) if name else None
+            if name and address:
+                spellings[address].append(spell_name(name))
+    return [
+        Finding(
+            rule="ip-alias",
+            severity=Severity.WARNING,
+            address=Entity(ip=address).address,
+            message=f"{', '.join(sorted(names))} are one address to a broker: the last one written is in force, and "
+            f"removing any of them lifts the limit; keep only {address}",
+        )
+        for address, names in spellings.items()
+        if len(names) > 1
+    ]

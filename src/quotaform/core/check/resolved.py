@@ -1,0 +1,236 @@
+"""What is worth saying about what was resolved: where the answer needs a second look.
+
+| rule | when |
+| --- | --- |
+| `empty-client-id` | a request has no client-id, so that no entry with a client-id matches it |
+| `any-user` | a client-id is resolved without a user |
+| `default-word` | a name is `<default>`, which is how people write a default and no name |
+| `nan-value`, `odd-value` | a value that applies does not do what it looks like |
+| `ip-alias` | entries, or an entry and the request, spell one address in different ways |
+| `ip-name` | the ip that is asked for is no address |
+| `unknown-shape` | there are entries of a shape that only the brokers know |
+| `quota-callback` | a broker decides by code of its own (KIP-257) |
+| `quota-callback-unchecked` | whether one does could not be seen |
+| `plan-blocked`, `plan-stale` | the plan that is taken as applied cannot be applied as it is |
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Final
+
+from quotaform.core.freshness import check_fresh
+from quotaform.core.plan import Plan
+from quotaform.core.resolve.address import address_of
+from quotaform.core.resolve.index import QuotaIndex
+from quotaform.core.resolve.resolution import Resolution
+from quotaform.model.entity import CLIENT_ID, DEFAULT_WORD, IP, USER, Entity, spell_name
+from quotaform.model.finding import Finding, Severity
+from quotaform.model.precedence import CLIENT_LEVELS, level_of
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Quotas
+from quotaform.model.text import inert
+from quotaform.model.units import is_unlimited, is_writable, plain
+
+CALLBACK: Final = "client.quota.callback.class"
+"""The broker configuration that replaces the choice of quotas (KIP-257)."""
+
+_SHOWN: Final = 5
+_PAIR: Final = CLIENT_LEVELS[0]
+_NAN_EFFECTS: Final = {
+    "producer_byte_rate": "brokers do not throttle by it",
+    "consumer_byte_rate": "brokers answer every fetch with a single batch",
+    "request_percentage": "brokers do not throttle by it",
+    "controller_mutation_rate": "brokers do not throttle by it",
+    "connection_creation_rate": "brokers close every new connection from the address",
+}
+"""What NaN does, as measured on Kafka 4.3.1."""
+
+
+class Remarks:
+    """Gathers findings while requests are resolved: one per rule and subject, however many the requests are.
+
+    Args:
+        index: The quotas that are resolved.
+    """
+
+    def __init__(self, index: QuotaIndex) -> None:
+        self._index = index
+        self._counts: dict[str, int] = defaultdict(int)
+        self._firsts: dict[str, Entity] = {}
+        self._found: dict[tuple[str, str], Finding] = {}
+        self._seen_values: set[tuple[str, Entity]] = set()
+        self._loses_client_entries = False
+
+    def see(self, resolution: Resolution) -> None:
+        """Take note of what one request resolved to."""
+        entity = resolution.entity
+        names = entity.names
+        if IP in names:
+            self._see_ip(entity, names[IP] or "")
+        elif not names.get(CLIENT_ID):
+            self._count("empty-client-id", entity)
+            self._loses_client_entries = self._loses_client_entries or self._has_client_entries(names.get(USER))
+        elif USER not in names:
+            self._count("any-user", entity)
+        if DEFAULT_WORD in names.values():
+            self._count("default-word", entity)
+        for row in resolution.keys:
+            value, source, _, _ = row.resolved
+            if value is not None and source is not None and (row.key, source) not in self._seen_values:
+                self._seen_values.add((row.key, source))
+                self._see_value(row.key, value, source)
+
+    def findings(self) -> list[Finding]:
+        """Return what was found, by rule."""
+        told = [self._tell(rule, count) for rule, count in self._counts.items()]
+        found = [*told, *self._found.values()]
+        return sorted(found, key=lambda finding: (finding.rule, finding.address or "", finding.key or ""))
+
+    def _count(self, rule: str, entity: Entity) -> None:
+        self._counts[rule] += 1
+        self._firsts.setdefault(rule, entity)
+
+    def _tell(self, rule: str, count: int) -> Finding:
+        first = self._firsts[rule]
+        more = f" (and {count - 1:,} more)" if count > 1 else ""
+        if rule == "empty-client-id":
+            severity = Severity.WARNING if self._loses_client_entries else Severity.NOTE
+            text = (
+                f"resolved for requests with an empty client-id{more}, which no entry with a client-id matches, not "
+                "even a default (KAFKA-13341); give the client-id that the client sends"
+            )
+        elif rule == "any-user":
+            severity = Severity.NOTE
+            text = f"resolved for a user that no entry names{more}; give the user for the entries that do"
+        else:
+            severity = Severity.WARNING
+            text = (
+                f"{DEFAULT_WORD} is taken as somebody's name{more}, since a request never has the default for a name; "
+                "defaults are found for any name that has no entry of its own"
+            )
+        return Finding(rule=rule, message=text, severity=severity, address=first.address)
+
+    def _has_client_entries(self, user: str | None) -> bool:
+        """Whether a request of the user would meet entries with a client-id if it had one."""
+        if user in self._paired_users:
+            return True
+        for level in CLIENT_LEVELS[1:]:
+            rungs = self._index.rungs(level)
+            if CLIENT_ID in dict(level.matches) and (user in rungs if level.exact_types == (USER,) else rungs):
+                return True
+        return False
+
+    @cached_property
+    def _paired_users(self) -> frozenset[str]:
+        return frozenset(user for user, _ in self._index.rungs(_PAIR))
+
+    def _see_ip(self, entity: Entity, ip: str) -> None:
+        address, spellings = address_of(ip), self._index.spellings(ip)
+        if address is None:
+            text = f"{spell_name(ip)} is no address; connections come from addresses, so give the one it stands for"
+            self._put("ip-name", text, entity.address)
+        elif len(spellings) > 1:
+            names = ", ".join(map(spell_name, sorted(spellings)))
+            text = (
+                f"{names} are one address to a broker: the last one written is in force, which cannot be seen from "
+                f"here; keep only {address}"
+            )
+            self._put("ip-alias", text, Entity(ip=address).address)
+        elif spellings and spellings[0] != ip:
+            text = f"this is the address that the entry ip={spell_name(spellings[0])} is for"
+            self._put("ip-alias", text, entity.address, Severity.NOTE)
+
+    def _see_value(self, key: str, value: float, source: Entity) -> None:
+        if text := _oddity(key, value):
+            rule, address = "odd-value" if value == value else "nan-value", source.address
+            self._found[rule + key, address] = Finding(
+                rule=rule, message=text, severity=Severity.WARNING, address=address, key=key
+            )
+
+    def _put(self, rule: str, text: str, address: str, severity: Severity = Severity.WARNING) -> None:
+        self._found[rule, address] = Finding(rule=rule, message=text, severity=severity, address=address)
+
+
+def _oddity(key: str, value: float) -> str:
+    """Return what a value that applies does against appearances; empty if nothing."""
+    known = QUOTA_KEYS.get(key)
+    if value != value:
+        effect = _NAN_EFFECTS.get(key, "what brokers make of it is not known")
+        return f"{spell_name(key)} is NaN, which is no number: {effect}"
+    if known is None or is_writable(known, value) or is_unlimited(known, value):
+        return ""
+    if value <= 0:
+        effect = "which older brokers accept and newer ones refuse; nothing gets through"
+    elif value < 1:
+        effect = "which is less than one and blocks in effect"
+    else:
+        effect = "which is not a whole number; brokers enforce it all the same"
+    return f"{key} is {plain(value)}, {effect}"
+
+
+def shape_findings(quotas: Quotas) -> list[Finding]:
+    """Say that entries are left out because no known level holds their shape."""
+    unknown = sorted(entity.address for entity in quotas if level_of(entity) is None)
+    if not unknown:
+        return []
+    text = f"no known level of precedence holds {_some(unknown)}; what brokers make of them is not resolved"
+    return [Finding(rule="unknown-shape", message=text, severity=Severity.NOTE)]
+
+
+def callback_findings(values: Mapping[int, str | None], errors: Mapping[int, Exception]) -> list[Finding]:
+    """Say which brokers decide by code of their own, and of which that is not known.
+
+    Args:
+        values: Node id to the value of `client.quota.callback.class`.
+        errors: Node id to the reason why that could not be read.
+    """
+    findings = []
+    brokers: dict[str, list[str]] = defaultdict(list)
+    for node_id, value in sorted(values.items()):
+        if value:
+            brokers[value].append(str(node_id))
+    for name, nodes in sorted(brokers.items()):
+        text = (
+            f"{CALLBACK} is {inert(name)} on broker {', '.join(nodes)}: it decides by itself what limits users and "
+            "client-ids, and may ignore what is shown here (KIP-257)"
+        )
+        findings.append(Finding(rule="quota-callback", message=text, severity=Severity.WARNING))
+    if errors:
+        reasons = "; ".join(dict.fromkeys(str(error) for _, error in sorted(errors.items())[:_SHOWN]))
+        text = (
+            f"whether broker {_some([str(node_id) for node_id in sorted(errors)])} decides by code of its own "
+            f"({CALLBACK}) could not be checked: {reasons}"
+        )
+        findings.append(Finding(rule="quota-callback-unchecked", message=text, severity=Severity.NOTE))
+    return findings
+
+
+def plan_findings(plan: Plan, actual: Quotas) -> list[Finding]:
+    """Say why a plan that is taken as applied cannot be applied as it is."""
+    findings = []
+    if not plan.is_applyable:
+        rules = ", ".join(sorted({finding.rule for finding in plan.findings if finding.blocking}))
+        text = f"the plan is blocked ({rules}): it is taken as applied here, and apply refuses it"
+        findings.append(Finding(rule="plan-blocked", message=text, severity=Severity.WARNING))
+    stale = [change.entity.address for change in check_fresh(plan.changes, actual).stale]
+    if stale:
+        text = (
+            f"the cluster changed after the plan was made and no longer holds what it says of {_some(stale)}: apply "
+            "refuses it; make a new plan"
+        )
+        findings.append(Finding(rule="plan-stale", message=text, severity=Severity.WARNING))
+    return findings
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def merge_findings(*groups: Iterable[Finding]) -> list[Finding]:
+    """Return all findings, warnings before notes, each group in its order."""
+    return sorted(
+        (finding for group in groups for finding in group), key=lambda finding: finding.severity is not Severity.WARNING
+    )

@@ -1,0 +1,1 @@
+"""YAML text to plain values with the place of each."""

@@ -1,0 +1,332 @@
+"""YAML text -> a document, in one pass over the parser's events.
+
+No node tree is built. Where things are written is recorded only when it is asked for (`detailed`): a good
+file is read once, a bad one a second time to say where and how it was written.
+
+Aliases share what they point to, and what they would expand to is counted and bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from quotaform.desired.yaml.document import Document, Place, UnclearError
+from quotaform.desired.yaml.scalar import NUMERIC_STARTS, WORDS, Oddity, read_number
+from quotaform.model.finding import Finding
+from quotaform.model.location import Location
+from quotaform.model.text import quote
+
+MAX_DEPTH: Final = 100
+"""How deep a file may nest, aliases included."""
+MAX_ALIASED: Final = 100_000
+"""How many nodes aliases may add to a file, before its own size counts."""
+ALIASED_PER_NODE: Final = 10
+"""How many more they may add per node that is written."""
+
+_STR_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str"})
+_MERGE: Final = "<<"
+
+
+def read_document(name: str, text: str, *, detailed: bool = False) -> Document:
+    """Read a YAML file.
+
+    Args:
+        name: What messages call the file.
+        text: Its content.
+        detailed: Whether to record all places and collect problems.
+
+    Raises:
+        UnclearError: Something is wrong with it as YAML; only without `detailed`.
+    """
+    document = Document(name, is_detailed=detailed)
+    reader = _Reader(document)
+    try:
+        reader.read(text)
+    except _StopError:
+        pass
+    except Exception as error:
+        reader.say_syntax(error, text)
+    return document
+
+
+class _StopError(Exception):
+    """The rest of the file is not worth reading."""
+
+
+class _Anchor(NamedTuple):
+    value: Any
+    oddity: Oddity | None
+    size: int
+    height: int
+    line: int
+
+
+class _Reader:
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.anchors: dict[str, _Anchor] = {}
+        self.open_anchors: dict[str, int] = {}
+        self.written = 0
+        self.aliased = 0
+
+    def read(self, text: str) -> None:
+        """Turn events into values; the one hot loop of loading, hence flat."""
+        import yaml
+
+        scalar_event, alias_event = yaml.ScalarEvent, yaml.AliasEvent
+        mapping_start, sequence_start = yaml.MappingStartEvent, yaml.SequenceStartEvent
+        mapping_end, sequence_end = yaml.MappingEndEvent, yaml.SequenceEndEvent
+        document_start = yaml.DocumentStartEvent
+        document, starts = self.document, self.document.starts
+        detailed = document.is_detailed
+
+        stack: list[tuple[Any, str | None, Any, list[Any] | None, str | None, Any, int, int]] = []
+        target: Any = None
+        is_mapping = False
+        key: str | None = None
+        key_mark: Any = None
+        merges: list[Any] | None = None
+        marks: list[Any] = []
+        anchor: str | None = None
+        opened: Any = None
+        nodes = height = documents = 0
+        written = 0
+        value: Any
+
+        for event in _events(text):
+            kind = type(event)
+            written += 1
+            oddity = None
+            if kind is scalar_event:
+                value = event.value
+                if is_mapping and key is None:
+                    if event.tag is not None and event.tag not in _STR_TAGS:
+                        self.say_tag(event)
+                    key, key_mark = value, event.start_mark
+                    if value == _MERGE and event.implicit[0]:
+                        merges = self.open_merge(merges, event)
+                    elif value in target:
+                        self.say_duplicate(target, value, event)
+                    if event.anchor is not None:
+                        self.anchors[event.anchor] = _Anchor(value, None, 1, 0, key_mark.line)
+                    continue
+                if event.tag is not None:
+                    if event.tag not in _STR_TAGS:
+                        self.say_tag(event)
+                elif event.implicit[0]:
+                    if value in WORDS:
+                        value = WORDS[value]
+                    elif value[0] in NUMERIC_STARTS:
+                        value = read_number(value)
+                        if type(value) is Oddity:
+                            value, oddity = event.value, value
+                if event.anchor is not None:
+                    self.anchors[event.anchor] = _Anchor(value, oddity, 1, 0, event.start_mark.line)
+                mark = event.start_mark
+            elif kind is mapping_start or kind is sequence_start:
+                if is_mapping and key is None:
+                    self.say_key(event)
+                if event.tag is not None and not event.tag.startswith(
+                    ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+                ):
+                    self.say_tag(event)
+                if len(stack) >= MAX_DEPTH:
+                    self.say_depth(event)
+                stack.append((target, key, key_mark, merges, anchor, opened, nodes, height))
+                anchor, opened = event.anchor, event.start_mark
+                if anchor is not None:
+                    self.open_anchors[anchor] = opened.line
+                nodes, height, key, merges = written + self.aliased, 0, None, None
+                is_mapping = kind is mapping_start
+                if is_mapping:
+                    target = {}
+                else:
+                    target = []
+                    marks = starts[id(target)] = []
+                continue
+            elif kind is mapping_end or kind is sequence_end:
+                value, mark = target, opened
+                if merges:
+                    self.merge(target, merges)
+                if anchor is not None:
+                    del self.open_anchors[anchor]
+                    size = written + self.aliased - nodes
+                    self.anchors[anchor] = _Anchor(value, None, size, height + 1, mark.line)
+                below = height + 1
+                target, key, key_mark, merges, anchor, opened, nodes, height = stack.pop()
+                height = max(height, below)
+                is_mapping = type(target) is dict
+                if type(target) is list:
+                    marks = starts[id(target)]
+            elif kind is alias_event:
+                self.written = written
+                found = self.follow(event, len(stack))
+                value, oddity, mark = found.value, found.oddity, event.start_mark
+                height = max(height, found.height)
+                if is_mapping and key is None:
+                    if type(value) is not str:
+                        self.say_key(event)
+                    key, key_mark = value, mark
+                    if value in target:
+                        self.say_duplicate(target, value, event)
+                    continue
+            elif kind is document_start:
+                documents += 1
+                if documents > 1:
+                    self.say_documents(event)
+                continue
+            else:
+                continue
+
+            if is_mapping:
+                if merges is not None and key == _MERGE:
+                    merges.append((value, mark))
+                elif detailed and key in target:
+                    document.kept.append(value)
+                else:
+                    target[key] = value
+                    if oddity is not None:
+                        document.odd[id(target), key] = oddity  # type: ignore[index]
+                    if detailed:
+                        self.note(target, key, key_mark, event, mark)  # type: ignore[arg-type]
+                key = None
+            elif target is not None:
+                if oddity is not None:
+                    document.odd[id(target), len(target)] = oddity
+                if detailed:
+                    self.note(target, len(target), mark, event, mark)
+                target.append(value)
+                marks.append(mark)
+            else:
+                document.root = value
+
+    def location(self, mark: Any) -> Location:
+        return Location(self.document.name, mark.line + 1, mark.column + 1)
+
+    def note(self, target: Any, key: str | int, key_mark: Any, event: Any, mark: Any) -> None:
+        text = getattr(event, "value", None)
+        self.document.places[id(target), key] = Place(self.location(key_mark), self.location(mark), text)
+
+    def follow(self, event: Any, depth: int) -> _Anchor:
+        """Return what an alias points to, unless it expands to too much."""
+        name = event.anchor
+        if name in self.open_anchors:
+            self.say(
+                "recursive-alias",
+                f"the alias *{name} is inside of what it points to (line {self.open_anchors[name] + 1})",
+                event,
+            )
+            raise _StopError
+        anchor = self.anchors.get(name)
+        if anchor is None:
+            self.say("unknown-alias", f"the alias *{name} points to nothing; there is no &{name} before it", event)
+            raise _StopError
+        self.aliased += anchor.size
+        limit = MAX_ALIASED + ALIASED_PER_NODE * self.written
+        if self.aliased > limit:
+            self.say(
+                "alias-bomb",
+                f"the aliases of this file expand to more than {limit} values; write out what is meant",
+                event,
+            )
+            raise _StopError
+        if depth + anchor.height > MAX_DEPTH:
+            self.say_depth(event)
+        return anchor
+
+    def open_merge(self, merges: list[Any] | None, event: Any) -> list[Any]:
+        if merges is not None:
+            self.say("duplicate-key", "the key << is written twice here; write one <<: [*first, *second]", event)
+        return merges or []
+
+    def merge(self, target: dict[str, Any], merges: list[Any]) -> None:
+        """Add what `<<` names; what is written out wins, then what is named first (YAML 1.1, merge keys)."""
+        document = self.document
+        for value, mark in merges:
+            document.kept.append(value)
+            for source in value if isinstance(value, list) else [value]:
+                if not isinstance(source, dict):
+                    self.say_at("bad-merge", "<< takes a mapping or a list of mappings, as in <<: *name", mark)
+                    continue
+                for key, merged in source.items():
+                    if key in target:
+                        continue
+                    target[key] = merged
+                    if (id(source), key) in document.odd:
+                        document.odd[id(target), key] = document.odd[id(source), key]
+                    if (id(source), key) in document.places:
+                        document.places[id(target), key] = document.places[id(source), key]
+
+    def say(self, rule: str, message: str, event: Any) -> None:
+        self.say_at(rule, message, event.start_mark)
+
+    def say_at(self, rule: str, message: str, mark: Any) -> None:
+        self.say_where(rule, message, self.location(mark))
+
+    def say_where(self, rule: str, message: str, location: Location) -> None:
+        if not self.document.is_detailed:
+            raise UnclearError
+        self.document.problems.append(Finding(rule=rule, message=message, location=location))
+
+    def say_duplicate(self, target: dict[str, Any], key: str, event: Any) -> None:
+        first = self.document.place(target, key).key
+        self.say("duplicate-key", f"the key {quote(key)} is written twice; it is also at {first}", event)
+
+    def say_tag(self, event: Any) -> None:
+        self.say("yaml-tag", f"the tag {quote(event.tag)} means nothing here; write the value without it", event)
+
+    def say_key(self, event: Any) -> None:
+        self.say(
+            "bad-key",
+            "a key must be text, not a mapping or a list; is {{ … }} a template that was not rendered?",
+            event,
+        )
+        raise _StopError
+
+    def say_depth(self, event: Any) -> None:
+        self.say("too-deep", f"this is nested more than {MAX_DEPTH} levels deep", event)
+        raise _StopError
+
+    def say_documents(self, event: Any) -> None:
+        self.say(
+            "multi-document",
+            "a second YAML document begins here; a file holds one, so remove the --- or make two files",
+            event,
+        )
+        raise _StopError
+
+    def say_syntax(self, error: Exception, text: str) -> None:
+        """Say what the YAML parser found; re-raise anything else."""
+        from yaml import MarkedYAMLError
+        from yaml.reader import ReaderError
+
+        if isinstance(error, ReaderError):
+            before = text.encode()[: error.position].decode(errors="ignore").splitlines() or [""]
+            location = Location(self.document.name, len(before), len(before[-1]) + 1)
+            code = f"{error.character:04X}"
+            what = f'the character U+{code} must not stand in a file; write it as "\\u{code}", in double quotes'
+            self.say_where("yaml-syntax", what, location)
+        elif isinstance(error, MarkedYAMLError):
+            where = self.location(error.problem_mark) if error.problem_mark else Location(self.document.name)
+            begun = f" {error.context}" if error.context else ""
+            if begun and error.context_mark:
+                begun += f" that begins on line {error.context_mark.line + 1}"
+            hint = _HINTS.get(error.problem or "", "")
+            self.say_where("yaml-syntax", f"not valid YAML: {error.problem}{begun}{hint}", where)
+        else:
+            raise error
+
+
+_HINTS: Final = {
+    "found character that cannot start any token": "; quote a tab, @, ` or %, and indent with spaces",
+    "mapping values are not allowed in this context": "; a name with a colon and a space must be quoted",
+    "found invalid Unicode character escape code": "; half of a surrogate pair is not a character",
+}
+
+
+def _events(text: str) -> Iterator[Any]:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    return iter(loader.get_event, None)

@@ -1,0 +1,1 @@
+"""JSON documents: plan files, receipts, snapshots and the results of commands."""

@@ -105,7 +105,7 @@ def test_layers_profiles_and_scope_count(tmp_path: Path) -> None:
     write_entries(tmp_path / "quotas.d/lab/more.yaml", [entry(alice, {CONSUMER: "1MiB/s"})])
     write_entries(tmp_path / "quotas.d/prod/more.yaml", [entry(alice, {PRODUCER: "1MiB/s"})])
     write_snapshot(tmp_path / "lab.json", {svc: {PRODUCER: 1.0}, alice: {PRODUCER: 5.0}})
-    request = request_for(tmp_path, cluster="lab")
+    request = request_for(tmp_path, clusters=("lab",))
     plan = plan_cluster(request)
     assert by_spark(request) == by_local(request)
     assert [change.entity.address for change in plan.changes] == ["user=alice", "user=bob"]
@@ -128,7 +128,7 @@ def test_a_cluster_without_any_file_of_its_own_is_planned(tmp_path: Path) -> Non
     )
     write_entries(tmp_path / "quotas.d/prod/only.yaml", [entry(Entity(user="a"), {PRODUCER: 1})])
     write_snapshot(tmp_path / "lab.json", {})
-    request = request_for(tmp_path, cluster="lab")
+    request = request_for(tmp_path, clusters=("lab",))
     assert by_spark(request) == by_local(request)
 
 

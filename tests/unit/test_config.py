@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from quotaform.core.scope import Pattern, Scope
-from quotaform.desired.config import Cluster, Config, choose_cluster, load_config
+from quotaform.desired.config import Cluster, Config, choose_cluster, choose_clusters, load_config
 from quotaform.errors import InvalidFilesError, UsageError
 
 MIB = 1048576.0
@@ -293,3 +293,44 @@ def test_no_clear_choice_names_the_clusters(config: Config, name: str | None, sa
     with pytest.raises(UsageError) as caught:
         choose_cluster(config, name)
     assert str(caught.value) == said
+
+
+FLEET = Config(clusters={name: Cluster(name=name) for name in ("prod-eu", "prod-us", "lab")})
+
+
+@pytest.mark.parametrize(
+    ("patterns", "takes_all", "chosen"),
+    [
+        (["lab"], False, ["lab"]),
+        (["lab", "prod-eu", "lab"], False, ["prod-eu", "lab"]),
+        (["prod-*"], False, ["prod-eu", "prod-us"]),
+        (["prod-*", "prod-us"], False, ["prod-eu", "prod-us"]),
+        ([], True, ["prod-eu", "prod-us", "lab"]),
+    ],
+)
+def test_names_and_globs_choose_clusters_once_in_the_order_of_the_file(
+    patterns: list[str], takes_all: bool, chosen: list[str]
+) -> None:
+    assert [cluster.name for cluster in choose_clusters(FLEET, patterns, takes_all=takes_all)] == chosen
+
+
+def test_the_only_cluster_need_not_be_chosen() -> None:
+    assert [cluster.name for cluster in choose_clusters(Config(clusters={"lab": Cluster(name="lab")}), ())] == ["lab"]
+
+
+@pytest.mark.parametrize(
+    ("config", "patterns", "takes_all", "message"),
+    [
+        (FLEET, ["prud-eu"], False, 'unknown cluster "prud-eu"; did you mean prod-eu? The clusters are prod-eu, pr'),
+        (FLEET, ["test-*"], False, '--cluster "test-*" matches no cluster; the clusters are prod-eu, prod-us, lab'),
+        (FLEET, [], False, "names several clusters (prod-eu, prod-us, lab); choose with --cluster, or take --all"),
+        (FLEET, ["lab"], True, "--all chooses every cluster; leave --cluster out"),
+        (Config(), [], True, "quotaform.yaml names no cluster; write one there"),
+    ],
+)
+def test_a_choice_of_clusters_that_is_not_clear_is_refused(
+    config: Config, patterns: list[str], takes_all: bool, message: str
+) -> None:
+    with pytest.raises(UsageError) as raised:
+        choose_clusters(config, patterns, takes_all=takes_all)
+    assert message in str(raised.value)

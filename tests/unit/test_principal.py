@@ -96,7 +96,7 @@ def test_only_snapshots_have_nobody_to_ask(tmp_path: Path) -> None:
     (tmp_path / "quotas.d" / "a.yaml").write_text("quotas: []\n")
     repository = Repository.at(tmp_path, None)
     report = validate_files(repository)
-    for target, words in ((Target(), "names only snapshots"), (Target(cluster="lab"), "no SCRAM credentials")):
+    for target, words in ((Target(), "names only snapshots"), (Target(clusters=("lab",)), "no SCRAM credentials")):
         with pytest.raises(UsageError, match=words):
             with_principals(report, repository, target)
 

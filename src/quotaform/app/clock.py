@@ -1,27 +1,61 @@
-"""The time, for files that say when they were made."""
+"""The time: read, and waited for, through one value that a test can replace."""
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, date, datetime
 from os import environ
+from typing import Final, Protocol
 
 
-def timestamp() -> str:
+class Clock(Protocol):
+    """What use cases ask of the time."""
+
+    def now(self) -> datetime:
+        """Return the time in UTC."""
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back, for deadlines."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+class SystemClock:
+    """The clock of this machine."""
+
+    def now(self) -> datetime:
+        """Return the time in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back, for deadlines."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+SYSTEM_CLOCK: Final = SystemClock()
+
+
+def timestamp(clock: Clock = SYSTEM_CLOCK) -> str:
     """Return the time as ISO 8601 in UTC, to the second."""
-    return _spell(datetime.now(UTC))
+    return _format(clock.now())
 
 
-def plan_timestamp() -> str:
+def plan_timestamp(clock: Clock = SYSTEM_CLOCK) -> str:
     """Return when a plan is made: the time, or that of SOURCE_DATE_EPOCH, which makes plan files reproducible."""
     epoch = environ.get("SOURCE_DATE_EPOCH", "")
     is_time = epoch.isascii() and epoch.isdecimal() and len(epoch) <= 11
-    return _spell(datetime.fromtimestamp(int(epoch), UTC)) if is_time else timestamp()
+    return _format(datetime.fromtimestamp(int(epoch), UTC)) if is_time else timestamp(clock)
 
 
-def today() -> date:
+def today(clock: Clock = SYSTEM_CLOCK) -> date:
     """Return the day in UTC, on which entries may expire."""
-    return datetime.now(UTC).date()
+    return clock.now().date()
 
 
-def _spell(moment: datetime) -> str:
+def _format(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

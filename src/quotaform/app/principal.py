@@ -42,7 +42,7 @@ def with_principals(report: Validation, repository: Repository, target: Target) 
     if not report.is_valid:
         return report
     config = repository.config()
-    if target.cluster or target.bootstrap_servers or target.command_config or not config.clusters:
+    if target.clusters or target.bootstrap_servers or target.command_config or not config.clusters:
         clusters = [repository.cluster(config, target)]
     else:
         clusters = [cluster for cluster in config.clusters.values() if cluster.snapshot is None]

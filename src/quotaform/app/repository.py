@@ -22,16 +22,18 @@ QUOTAS_NAME = "quotas.d"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The cluster that is meant, as the command line says it.
+    """The clusters that are meant, as the command line says it.
 
     Attributes:
-        cluster: A name in quotaform.yaml; may be left out when there is one cluster.
+        clusters: Names in quotaform.yaml, or globs over them; may be left out when there is one cluster.
+        takes_all: Whether every cluster of quotaform.yaml is meant.
         bootstrap_servers: Brokers to ask instead of those in quotaform.yaml.
         command_config: A Java-style client properties file, with `bootstrap_servers`.
         snapshot: A snapshot file to plan against instead of a cluster.
     """
 
-    cluster: str | None = None
+    clusters: tuple[str, ...] = ()
+    takes_all: bool = False
     bootstrap_servers: str | None = None
     command_config: Path | None = None
     snapshot: Path | None = None
@@ -99,43 +101,69 @@ class Repository:
         return load(self.sources(config, cluster), config.profiles, today(), config.scope)
 
     def cluster(self, config: Config, target: Target) -> Cluster:
-        """Choose the cluster that is meant, and where to reach it.
+        """Choose the one cluster that is meant; see `clusters`.
+
+        Raises:
+            UsageError: It is not clear which one.
+            InvalidFilesError: The snapshot is invalid.
+        """
+        from quotaform.desired.config import choose_cluster
+
+        if len(target.clusters) > 1 or target.takes_all:
+            raise UsageError("this works on one cluster; choose one with --cluster")
+        name = next(iter(target.clusters), None)
+        if target.snapshot or target.bootstrap_servers or target.command_config or not config.clusters:
+            return self.clusters(config, target)[0]
+        return choose_cluster(config, name)
+
+    def clusters(self, config: Config, target: Target) -> tuple[Cluster, ...]:
+        """Choose the clusters that are meant, and where to reach them.
 
         An address or a snapshot on the command line stands for the named cluster, or for the only one; its own
         quotas, its pinned id and its credentials stay the same.
 
         Raises:
-            UsageError: It is not in quotaform.yaml, none is named and there are several, or options exclude
+            UsageError: One is not in quotaform.yaml, none is named and there are several, or options exclude
                 each other.
             InvalidFilesError: The snapshot is invalid.
         """
-        from quotaform.desired.config import Cluster, choose_cluster
+        from quotaform.desired.config import choose_clusters
 
         if target.snapshot and target.bootstrap_servers:
             raise UsageError("--snapshot and --bootstrap-server are two places to read from; give one of them")
         if target.command_config and not target.bootstrap_servers:
             raise UsageError("--command-config goes with --bootstrap-server; in quotaform.yaml write command_config")
-        if target.snapshot:
-            return self._snapshot_cluster(config, target.cluster, target.snapshot)
-        if target.bootstrap_servers:
-            servers = tuple(server.strip() for server in target.bootstrap_servers.split(",") if server.strip())
-            if not config.clusters and target.cluster is None:
-                return Cluster(name=",".join(servers), bootstrap_servers=servers, command_config=target.command_config)
-            if target.cluster is None and len(config.clusters) > 1:
-                raise UsageError(
-                    f"--bootstrap-server says where to connect, and {self.config_path} names several clusters "
-                    f"({', '.join(config.clusters)}); say with --cluster whose files are meant"
-                )
-            named = choose_cluster(config, target.cluster)
-            command_config = target.command_config or named.command_config
-            return replace(named, bootstrap_servers=servers, command_config=command_config, snapshot=None)
+        if target.snapshot or target.bootstrap_servers:
+            return (self._redirected(config, target),)
         if not config.clusters:
             raise UsageError(
                 f"no cluster to talk to: {self.config_path} "
                 f"{'names none' if self.config_path.exists() else 'does not exist'}; "
                 "write clusters: there, or give --bootstrap-server HOST:PORT"
             )
-        return choose_cluster(config, target.cluster)
+        return choose_clusters(config, target.clusters, takes_all=target.takes_all)
+
+    def _redirected(self, config: Config, target: Target) -> Cluster:
+        """Return the one cluster that is meant, to be read where the command line says."""
+        from quotaform.desired.config import Cluster, choose_cluster
+
+        if len(target.clusters) > 1 or target.takes_all:
+            option = "--snapshot" if target.snapshot else "--bootstrap-server"
+            raise UsageError(f"{option} stands for one cluster; choose one with --cluster")
+        name = next(iter(target.clusters), None)
+        if target.snapshot:
+            return self._snapshot_cluster(config, name, target.snapshot)
+        servers = tuple(server.strip() for server in (target.bootstrap_servers or "").split(",") if server.strip())
+        if not config.clusters and name is None:
+            return Cluster(name=",".join(servers), bootstrap_servers=servers, command_config=target.command_config)
+        if name is None and len(config.clusters) > 1:
+            raise UsageError(
+                f"--bootstrap-server says where to connect, and {self.config_path} names several clusters "
+                f"({', '.join(config.clusters)}); say with --cluster whose files are meant"
+            )
+        named = choose_cluster(config, name)
+        command_config = target.command_config or named.command_config
+        return replace(named, bootstrap_servers=servers, command_config=command_config, snapshot=None)
 
     def _snapshot_cluster(self, config: Config, name: str | None, path: Path) -> Cluster:
         from quotaform.cluster.snapshot import SnapshotGateway
@@ -145,10 +173,6 @@ class Repository:
         known = choose_cluster(config, name) if name in config.clusters else Cluster(name=name)
         return replace(known, bootstrap_servers=(), command_config=None, snapshot=path)
 
-    @staticmethod
-    def _known(config: Config, name: str) -> str | None:
-        return name if name in config.clusters else None
-
     def cluster_of_plan(self, name: str, target: Target) -> Cluster:
         """Find the cluster that a saved plan is for.
 
@@ -157,7 +181,8 @@ class Repository:
         """
         config = self.config()
         if target != Target():
-            return self.cluster(config, replace(target, cluster=target.cluster or self._known(config, name)))
+            known = (name,) if name in config.clusters else ()
+            return self.cluster(config, replace(target, clusters=target.clusters or known))
         found = config.clusters.get(name)
         if found is None or found.snapshot is not None:
             why = "is a snapshot" if found else f"is not in {self.config_path}"

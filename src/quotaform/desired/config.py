@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from os import environ
 from pathlib import Path
 from re import compile as regex
@@ -26,6 +27,7 @@ from quotaform.model.text import quote
 PRUNE_REPORT: Final = "report"
 """List what no file declares, and leave it alone."""
 
+_GLOB = regex(r"[*?\[]").search
 _CLUSTER_NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch
 _SERVER = regex(r"(?:\[[0-9A-Fa-f:.%\w-]+\]|[^\s:,/\[\]]+):([0-9]{1,5})").fullmatch
 _REFUSED: Final = {
@@ -139,17 +141,59 @@ def choose_cluster(config: Config, name: str | None) -> Cluster:
     Raises:
         UsageError: There is no such cluster, or no name and not exactly one cluster.
     """
-    names = ", ".join(config.clusters)
     if name is not None:
-        if name not in config.clusters:
-            known = f" The clusters are {names}" if names else ""
-            guess = did_you_mean(name, config.clusters) or "; quotaform.yaml does not name it."
-            raise UsageError(f"unknown cluster {quote(name)}{guess}{known}")
-        return config.clusters[name]
+        return _named(config, name)
     if len(config.clusters) != 1:
+        names = ", ".join(config.clusters)
         what = f"several clusters ({names}); choose one with --cluster" if names else "no cluster; write one there"
         raise UsageError(f"quotaform.yaml names {what}")
     return next(iter(config.clusters.values()))
+
+
+def choose_clusters(config: Config, patterns: Sequence[str], *, takes_all: bool = False) -> tuple[Cluster, ...]:
+    """Return the clusters that names and globs choose, each once, in the order of quotaform.yaml.
+
+    With one cluster nothing need be chosen.
+
+    Args:
+        config: The content of quotaform.yaml.
+        patterns: Names, or case-sensitive globs over names.
+        takes_all: Choose every cluster.
+
+    Raises:
+        UsageError: There is no such cluster, a glob matches none, or nothing is chosen and there is not exactly one.
+    """
+    if patterns and takes_all:
+        raise UsageError("--all chooses every cluster; leave --cluster out")
+    if not config.clusters:
+        raise UsageError("quotaform.yaml names no cluster; write one there")
+    if takes_all:
+        return tuple(config.clusters.values())
+    if not patterns:
+        if len(config.clusters) == 1:
+            return tuple(config.clusters.values())
+        names = ", ".join(config.clusters)
+        raise UsageError(f"quotaform.yaml names several clusters ({names}); choose with --cluster, or take --all")
+    chosen: set[str] = set()
+    for pattern in patterns:
+        matching = {name for name in config.clusters if fnmatchcase(name, pattern)}
+        if not matching and not _GLOB(pattern):
+            matching = {_named(config, pattern).name}
+        if not matching:
+            raise UsageError(
+                f"--cluster {quote(pattern)} matches no cluster; the clusters are {', '.join(config.clusters)}"
+            )
+        chosen |= matching
+    return tuple(cluster for name, cluster in config.clusters.items() if name in chosen)
+
+
+def _named(config: Config, name: str) -> Cluster:
+    if name not in config.clusters:
+        names = ", ".join(config.clusters)
+        known = f" The clusters are {names}" if names else ""
+        guess = did_you_mean(name, config.clusters) or "; quotaform.yaml does not name it."
+        raise UsageError(f"unknown cluster {quote(name)}{guess}{known}")
+    return config.clusters[name]
 
 
 def _mapping(node: dict[str, Any], key: str) -> dict[str, Any]:

@@ -78,7 +78,9 @@ def alter(
         raise UsageError("whose quotas? Give --name TYPE=NAME or --default TYPE, or both")
     ops = read_ops(entity, add or (), delete or ())
     repository = Repository.at(None, config)
-    target = Target(cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config)
+    target = Target(
+        clusters=(cluster,) if cluster else (), bootstrap_servers=bootstrap_server, command_config=command_config
+    )
     chosen = repository.cluster(repository.config(), target)
     if chosen.snapshot is not None:
         raise UsageError(f"cluster {chosen.name} is a snapshot file, which cannot be altered")

@@ -75,7 +75,9 @@ def apply(
 
     console = Console(color, is_quiet=quiet, is_verbose=verbose)
     require_format(format_name, FORMATS)
-    target = Target(cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config)
+    target = Target(
+        clusters=(cluster,) if cluster else (), bootstrap_servers=bootstrap_server, command_config=command_config
+    )
     run = _Apply(console, format_name, receipt)
     if source is not None and (source.is_file() or (source.suffix == ".json" and not source.is_dir())):
         if select or exclude:

@@ -83,7 +83,10 @@ def describe(
     keys = tuple(dict.fromkeys(quota_type or ()))
     repository = Repository.at(None, config)
     target = Target(
-        cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config, snapshot=snapshot
+        clusters=(cluster,) if cluster else (),
+        bootstrap_servers=bootstrap_server,
+        command_config=command_config,
+        snapshot=snapshot,
     )
     chosen = repository.cluster(repository.config(), target)
     with QuotaAdmin(open_gateway(chosen)) as admin:

@@ -58,7 +58,10 @@ def import_quotas(
     repository = Repository.at(output, config)
     content = repository.config()
     target = Target(
-        cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config, snapshot=snapshot
+        clusters=(cluster,) if cluster else (),
+        bootstrap_servers=bootstrap_server,
+        command_config=command_config,
+        snapshot=snapshot,
     )
     chosen = repository.cluster(content, target)
     with open_gateway(chosen) as gateway:

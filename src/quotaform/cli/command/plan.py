@@ -71,7 +71,10 @@ def plan(
     require_format(format_name, FORMATS)
     outputs = [read_output(text) for text in out or ()]
     target = Target(
-        cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config, snapshot=snapshot
+        clusters=(cluster,) if cluster else (),
+        bootstrap_servers=bootstrap_server,
+        command_config=command_config,
+        snapshot=snapshot,
     )
     request = make_request(Repository.at(directory, config), target, select, exclude)
     made = _make(request, engine, console)

@@ -90,7 +90,10 @@ def resolve(
     request = _request(name or (), from_file, plan, Detail(keys=keys, inherited=inherited, overridden=overridden))
     repository = Repository.at(None, config)
     target = Target(
-        cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config, snapshot=snapshot
+        clusters=(cluster,) if cluster else (),
+        bootstrap_servers=bootstrap_server,
+        command_config=command_config,
+        snapshot=snapshot,
     )
     with open_gateway(repository.cluster(repository.config(), target)) as gateway:
         run = ResolveRun(request, gateway, console.progress)

@@ -216,7 +216,9 @@ def _cluster(
     from quotaform.app.repository import Repository, Target
 
     repository = Repository.at(None, config)
-    target = Target(cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config)
+    target = Target(
+        clusters=(cluster,) if cluster else (), bootstrap_servers=bootstrap_server, command_config=command_config
+    )
     return repository.cluster(repository.config(), target)
 
 

@@ -42,7 +42,9 @@ def snapshot(
 
     console = Console(is_quiet=quiet, is_verbose=verbose)
     repository = Repository.at(None, config)
-    target = Target(cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config)
+    target = Target(
+        clusters=(cluster,) if cluster else (), bootstrap_servers=bootstrap_server, command_config=command_config
+    )
     with open_gateway(repository.cluster(repository.config(), target)) as gateway:
         taken = take_snapshot(gateway, console.progress)
     text = dump_snapshot(taken)

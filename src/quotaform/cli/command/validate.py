@@ -62,7 +62,9 @@ def validate(
     if check_principals:
         from quotaform.app.principal import with_principals
 
-        target = Target(cluster=cluster, bootstrap_servers=bootstrap_server, command_config=command_config)
+        target = Target(
+            clusters=(cluster,) if cluster else (), bootstrap_servers=bootstrap_server, command_config=command_config
+        )
         report = with_principals(report, repository, target)
     if format_name == "json":
         console.echo(render_validation_json(report))

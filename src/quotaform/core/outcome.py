@@ -1,0 +1,37 @@
+"""What a use case over many clusters returns: one outcome per cluster, so that one failure never hides the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from quotaform.errors import QuotaformError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[T]):
+    """What was made for one cluster, or why it could not be made.
+
+    Attributes:
+        cluster: The name of the cluster.
+        value: What was made; `None` after a failure.
+        error: Why there is no value.
+    """
+
+    cluster: str
+    value: T | None = None
+    error: QuotaformError | None = None
+
+    def require(self) -> T:
+        """Return the value.
+
+        Raises:
+            QuotaformError: There is none, for this reason.
+        """
+        if self.error is not None:
+            raise self.error
+        if self.value is None:
+            raise ValueError(f"the outcome of {self.cluster} has neither a value nor an error")
+        return self.value

@@ -10,11 +10,12 @@ from quotaform.app.clock import plan_timestamp
 from quotaform.app.git import read_source
 from quotaform.app.repository import Repository
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
+from quotaform.core.check import rule
 from quotaform.core.check.live import live_findings
 from quotaform.core.plan import Plan, PlanHeader, diff, make_plan
 from quotaform.core.scope import Selection
 from quotaform.model.entry import Desired
-from quotaform.model.finding import Finding, Severity
+from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas
 from quotaform.model.text import quote
 
@@ -80,18 +81,16 @@ def make_findings(request: PlanRequest, cluster_id: str, desired: Desired, actua
     """Say what is worth knowing of the live cluster, and what blocks a plan for it."""
     findings = live_findings(actual, desired)
     findings += [
-        Finding(rule="no-match", severity=Severity.WARNING, message=f"--select {quote(glob)} matches no entity")
+        rule.NO_MATCH.finding(f"--select {quote(glob)} matches no entity")
         for glob in request.selection.select
         if not _matches_any(glob, desired, actual)
     ]
     pinned = request.cluster.cluster_id
     if pinned and pinned != cluster_id:
         findings.append(
-            Finding(
-                rule="cluster-id",
-                message=f"cluster {request.cluster.name} is pinned to id {pinned}, and the live id is {cluster_id}; "
+            rule.CLUSTER_ID.finding(
+                f"cluster {request.cluster.name} is pinned to id {pinned}, and the live id is {cluster_id}; "
                 "check bootstrap_servers, or correct cluster_id in quotaform.yaml.",
-                blocking=True,
             )
         )
     return findings

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 from quotaform.app.repository import Repository, Target
 from quotaform.app.scram import open_scram
 from quotaform.app.validate import Validation
+from quotaform.core.check import rule
 from quotaform.errors import UsageError
 from quotaform.model.entity import USER, Entity, spell_name
 from quotaform.model.entry import Desired, Entry
-from quotaform.model.finding import Finding, Severity
+from quotaform.model.finding import Finding
 from quotaform.model.text import inert
 
 if TYPE_CHECKING:
@@ -74,10 +75,8 @@ def check_principals(cluster: str, desired: Desired, known: Collection[str]) -> 
     """
     name = inert(cluster)
     if not known:
-        yield Finding(
-            rule="no-scram",
-            severity=Severity.NOTE,
-            message=f"{name} keeps no SCRAM credentials, so the users in the files were not checked against it",
+        yield rule.NO_SCRAM.finding(
+            f"{name} keeps no SCRAM credentials, so the users in the files were not checked against it",
         )
         return
     unknown = {user: entry for user, entry in _declared_users(desired).items() if user not in known}
@@ -86,10 +85,8 @@ def check_principals(cluster: str, desired: Desired, known: Collection[str]) -> 
     for number, (user, entry) in enumerate(unknown.items()):
         near = get_close_matches(user, candidates, n=1, cutoff=_NEARNESS) if number < guesses else []
         guess = f"; did you mean {spell_name(near[0])}?" if near else ""
-        yield Finding(
-            rule="unknown-principal",
-            severity=Severity.WARNING,
-            message=f"user {spell_name(user)} has no SCRAM credentials on {name}{guess}",
+        yield rule.UNKNOWN_PRINCIPAL.finding(
+            f"user {spell_name(user)} has no SCRAM credentials on {name}{guess}",
             address=entry.entity.address,
             location=entry.location,
         )

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from quotaform.cluster.json_text import ConstantError, RepeatedNames, mark_repeated, refuse_constant
+from quotaform.core.check import rule
 from quotaform.core.resolve.index import request_of
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity, spell_name
@@ -72,7 +73,7 @@ class RequestFile:
             content = path.read_bytes()
         except OSError as error:
             text = f"it cannot be read: {error.strerror or error}"
-            raise InvalidFilesError([Finding(rule="requests", message=text, location=Location(str(path)))]) from error
+            raise InvalidFilesError([rule.REQUESTS.finding(text, location=Location(str(path)))]) from error
         return cls(content, str(path))
 
     def __iter__(self) -> Iterator[Entity]:
@@ -95,7 +96,7 @@ class RequestFile:
         return text
 
     def _problem(self, text: str, line: int) -> Finding:
-        return Finding(rule="requests", message=text, location=Location(self.name, line))
+        return rule.REQUESTS.finding(text, location=Location(self.name, line))
 
     def _rows(self) -> Iterator[Row]:
         return self._json_rows() if self._is_json else self._csv_rows()

@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn, Self, TypeVar
 
 from quotaform.cluster.gateway import BrokerConfig, Progress, no_progress
 from quotaform.cluster.json_text import ConstantError, item_lines, mark_repeated, refuse_constant
+from quotaform.core.check import rule
 from quotaform.core.document import values_document
 from quotaform.errors import ClusterError, InvalidFilesError, UnsupportedError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
@@ -24,6 +25,7 @@ from quotaform.model.filter import EVERYTHING, EntityFilter, select
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
 from quotaform.model.quotas import Quotas
+from quotaform.model.rule import Rule
 
 FORMAT_VERSION: Final = "1.0"
 """Minor versions only add; of an unknown major version nothing is read."""
@@ -150,7 +152,7 @@ class _Reader:
         if isinstance(value, kind):
             return value
         what = {dict: "an object", list: "a list", str: "a text"}[kind]
-        self._problem("snapshot", f"{path or name} must be {what}")
+        self._problem(rule.SNAPSHOT, f"{path or name} must be {what}")
         return default
 
     def _quotas(self, items: list[Any]) -> dict[Entity, dict[str, float]]:
@@ -163,7 +165,7 @@ class _Reader:
                 continue
             if entity in quotas:
                 where = f"line {self._line_of(first[entity])}"
-                self._problem("duplicate-entity", f"{entity.address} is here twice, first in {where}", index)
+                self._problem(rule.DUPLICATE_ENTITY, f"{entity.address} is here twice, first in {where}", index)
                 continue
             quotas[entity] = values
             first[entity] = index
@@ -172,16 +174,18 @@ class _Reader:
     def _entity(self, index: int, item: Any) -> Entity | None:
         names = item.get("entity") if isinstance(item, dict) else None
         if not isinstance(names, dict) or not names:
-            self._problem("snapshot", "an item of quotas must have an entity: an object of type to name or null", index)
+            self._problem(
+                rule.SNAPSHOT, "an item of quotas must have an entity: an object of type to name or null", index
+            )
             return None
         self._check_repeated(names, index)
         if not all(name is None or isinstance(name, str) for name in names.values()):
-            self._problem("snapshot", "a name in an entity must be a text, or null for the default", index)
+            self._problem(rule.SNAPSHOT, "a name in an entity must be a text, or null for the default", index)
             return None
         entity = Entity(names)
         if any("\ud800" <= letter <= "\udfff" for part in entity.parts for text in part for letter in text or ""):
             self._problem(
-                "snapshot", f"{entity.address} holds half a character (a lone surrogate); no broker can", index
+                rule.SNAPSHOT, f"{entity.address} holds half a character (a lone surrogate); no broker can", index
             )
             return None
         return entity
@@ -189,7 +193,7 @@ class _Reader:
     def _values(self, index: int, item: Any) -> dict[str, float] | None:
         raw = item.get("values") if isinstance(item, dict) else None
         if not isinstance(raw, dict) or not raw:
-            self._problem("snapshot", "an item of quotas must have values: an object of quota key to number", index)
+            self._problem(rule.SNAPSHOT, "an item of quotas must have values: an object of quota key to number", index)
             return None
         self._check_repeated(raw, index)
         values = {}
@@ -197,7 +201,7 @@ class _Reader:
             value = _double(number)
             if value is None:
                 self._problem(
-                    "snapshot",
+                    rule.SNAPSHOT,
                     f'{spell_name(key)} must be a number that a double can hold, or "NaN", "Infinity"',
                     index,
                 )
@@ -207,16 +211,14 @@ class _Reader:
 
     def _check_repeated(self, content: dict[str, Any], index: int) -> None:
         for name in getattr(content, "repeated", ()):
-            self._problem("snapshot", f"{spell_name(name)} is here twice", index)
+            self._problem(rule.SNAPSHOT, f"{spell_name(name)} is here twice", index)
 
-    def _problem(self, rule: str, message: str, index: int | None = None) -> None:
+    def _problem(self, rule: Rule, message: str, index: int | None = None) -> None:
         line = 0 if index is None else self._line_of(index)
-        self.problems.append(Finding(rule=rule, message=message, location=Location(self._file, line)))
+        self.problems.append(rule.finding(message, location=Location(self._file, line)))
 
     def _stop(self, message: str, line: int = 0, column: int = 0) -> NoReturn:
-        self.problems.append(
-            Finding(rule="snapshot", message=message, location=Location(self._file, line, column if line else 0))
-        )
+        self.problems.append(rule.SNAPSHOT.finding(message, location=Location(self._file, line, column if line else 0)))
         raise InvalidFilesError(self.problems)
 
     def _line_of(self, index: int) -> int:
@@ -269,7 +271,7 @@ class SnapshotGateway:
             problem = f"it cannot be read: {error.strerror or error}"
         else:
             return cls(load_snapshot(text, str(path)), name=name)
-        raise InvalidFilesError([Finding(rule="snapshot", message=problem, location=Location(str(path)))])
+        raise InvalidFilesError([rule.SNAPSHOT.finding(problem, location=Location(str(path)))])
 
     @property
     def is_live(self) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from re import compile as regex
 from typing import Any, Final
 
+from quotaform.core.check import rule
 from quotaform.core.scope import EVERYTHING, Pattern, Scope
 from quotaform.desired.declaration import read_own_values
 from quotaform.desired.report import Report, by_location
@@ -89,10 +90,10 @@ def load_config(path: Path, environment: Mapping[str, str] = environ) -> Config:
         content = path.read_bytes()
     except FileNotFoundError:
         text = "does not exist; write at least clusters: {local: {bootstrap_servers: [127.0.0.1:9092]}}"
-        raise InvalidFilesError([Finding(rule="missing-config", message=text, location=Location(name))]) from None
+        raise InvalidFilesError([rule.MISSING_CONFIG.finding(text, location=Location(name))]) from None
     except OSError as error:
         text = f"cannot be read: {error.strerror}"
-        raise InvalidFilesError([Finding(rule="unreadable", message=text, location=Location(name))]) from None
+        raise InvalidFilesError([rule.UNREADABLE.finding(text, location=Location(name))]) from None
     config, problems = read_config(Source(name, content), path.parent, environment)
     if problems:
         raise InvalidFilesError(problems)
@@ -210,7 +211,7 @@ def _check_texts(report: Report) -> None:
         if not in_profiles:
             report.part = ("", container, key)
             text = f'this must be text, and YAML reads {place.text} as {oddity}; write "{place.text}"'
-            report.say_at("wrong-type", text, place.value)
+            report.say_at(rule.WRONG_TYPE, text, place.value)
 
 
 def _root(node: Any) -> dict[str, Any]:
@@ -221,7 +222,7 @@ def _check_cluster_name(clusters: dict[str, Any], name: str, report: Report) -> 
     if not _CLUSTER_NAME(name):
         report.part = ("clusters", name, "")
         text = f"the cluster name {quote(name)} must be made of letters, digits, dots, dashes and underscores"
-        report.say("bad-name", text, clusters, name, at_key=True)
+        report.say(rule.BAD_NAME, text, clusters, name, at_key=True)
 
 
 def _read_cluster(name: str, node: dict[str, Any], directory: Path, report: Report) -> Cluster:
@@ -229,11 +230,11 @@ def _read_cluster(name: str, node: dict[str, Any], directory: Path, report: Repo
         report.part = ("clusters", name, "")
         what = "both bootstrap_servers and snapshot" if "snapshot" in node else "neither bootstrap_servers nor snapshot"
         text = f"the cluster {quote(name)} has {what}; give one of them"
-        report.say_at("bad-cluster", text, report.document.locate(("clusters", name)).key)
+        report.say_at(rule.BAD_CLUSTER, text, report.document.locate(("clusters", name)).key)
     elif "snapshot" in node and "command_config" in node:
         report.part = ("clusters", name, "command_config")
         text = "command_config means nothing beside snapshot; remove it"
-        report.say("bad-cluster", text, node, "command_config", at_key=True)
+        report.say(rule.BAD_CLUSTER, text, node, "command_config", at_key=True)
     return Cluster(
         name=name,
         bootstrap_servers=_read_servers(name, node, report),
@@ -258,7 +259,7 @@ def _read_servers(name: str, node: dict[str, Any], report: Report) -> tuple[str,
             report.part = ("clusters", name, "bootstrap_servers", index)
             if not report.covers(report.part):
                 raw = report.document.place(listed, index).text or ""
-                report.say("bad-server", f"{quote(raw)} is not HOST:PORT, as in broker-1:9092", listed, index)
+                report.say(rule.BAD_SERVER, f"{quote(raw)} is not HOST:PORT, as in broker-1:9092", listed, index)
     return tuple(servers)
 
 
@@ -308,4 +309,4 @@ def _check_prune(root: dict[str, Any], report: Report) -> None:
     if mode in {"removed", "scope"}:
         report.part = ("prune",)
         text = f"prune: {mode} is not enforced by this version of quotaform; write prune: report, or remove it"
-        report.say("unsupported", text, root, "prune")
+        report.say(rule.UNSUPPORTED, text, root, "prune")

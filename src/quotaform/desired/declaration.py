@@ -9,6 +9,7 @@ from functools import lru_cache
 from re import compile as regex
 from typing import Any, Final, NamedTuple
 
+from quotaform.core.check import rule
 from quotaform.desired.match import MAX_ENTITIES, read_match
 from quotaform.desired.report import Report
 from quotaform.desired.schema.explain import did_you_mean
@@ -113,15 +114,15 @@ class Reader:
             report.part = (*path, "values")
             values.update(read_own_values(own, entity, report))
             if not own:
-                report.say("no-values", f"{_of(entity)}has no values; write some, or state: absent", item, "values")
+                report.say(rule.NO_VALUES, f"{_of(entity)}has no values; write some, or state: absent", item, "values")
         elif "profile" not in item and "values" not in item and "state" not in item:
             report.part = (*path, "")
             text = f"{_of(entity)}declares nothing; write values, profile or state: absent"
-            report.say_at("no-values", text, report.document.locate(path).value)
+            report.say_at(rule.NO_VALUES, text, report.document.locate(path).value)
         elif "profile" not in item and "values" not in item and item["state"] == "present":
             report.part = (*path, "")
             text = f"{_of(entity)}declares nothing; write values or profile beside state: present"
-            report.say_at("no-values", text, report.document.locate(path).value)
+            report.say_at(rule.NO_VALUES, text, report.document.locate(path).value)
         return self.known.setdefault(tuple(values.items()), values)
 
     def read_profile(self, item: dict[str, Any], entity: Entity | None, report: Report) -> Values:
@@ -133,12 +134,12 @@ class Reader:
         if values is None:
             known = f" The profiles are {', '.join(map(quote, self.profiles))}" if self.profiles else ""
             guess = did_you_mean(name, self.profiles) or "; quotaform.yaml has none of this name."
-            report.say("unknown-profile", f"unknown profile {quote(name)}{guess}{known}", item, "profile")
+            report.say(rule.UNKNOWN_PROFILE, f"unknown profile {quote(name)}{guess}{known}", item, "profile")
             return {}
         for key in values:
             if entity is not None and not QUOTA_KEYS[key].fits(entity):
                 text = f"profile {quote(name)} {_misfit(key, entity)}"
-                report.say("bad-key", text, item, "profile", address=entity.address, quota_key=key)
+                report.say(rule.BAD_KEY, text, item, "profile", address=entity.address, quota_key=key)
         return values
 
 
@@ -176,10 +177,10 @@ def _read_slowly(
         text = (
             f"{_of(entity, ': ')}unknown quota key {quote(key)}{_key_guess(key)} The keys are {', '.join(QUOTA_KEYS)}"
         )
-        report.say("unknown-key", text, node, key, at_key=True, address=address)
+        report.say(rule.UNKNOWN_KEY, text, node, key, at_key=True, address=address)
         return
     if entity is not None and not quota_key.fits(entity):
-        report.say("bad-key", _misfit(key, entity), node, key, at_key=True, address=address, quota_key=key)
+        report.say(rule.BAD_KEY, _misfit(key, entity), node, key, at_key=True, address=address, quota_key=key)
         return
     raw = node[key]
     written = report.document.place(node, key).text
@@ -188,7 +189,7 @@ def _read_slowly(
     except ValueError as error:
         # The text of the error would show what a variable holds.
         what = _variable_text(written) if written and VARIABLE in written else str(error)
-        report.say("bad-value", f"{_of(entity)}{key}: {what}", node, key, address=address, quota_key=key)
+        report.say(rule.BAD_VALUE, f"{_of(entity)}{key}: {what}", node, key, address=address, quota_key=key)
 
 
 def _value_text(raw: Any, text: str | None, oddity: Oddity | None) -> str:
@@ -237,7 +238,7 @@ def _check_texts(path: tuple[str | int, ...], item: dict[str, Any], report: Repo
             report.part = (*path, field)
             raw = item[field]
             report.say(
-                "wrong-type", f'{field} must be text, and YAML reads {raw} as {oddity}; write "{raw}"', item, field
+                rule.WRONG_TYPE, f'{field} must be text, and YAML reads {raw} as {oddity}; write "{raw}"', item, field
             )
 
 
@@ -246,7 +247,7 @@ def _check_absent(path: tuple[str | int, ...], item: dict[str, Any], entity: Ent
         if field in item:
             report.part = (*path, field)
             text = f"{_of(entity)}is absent, so {field} means nothing; remove it, or remove state: absent"
-            report.say("bad-state", text, item, field, at_key=True)
+            report.say(rule.BAD_STATE, text, item, field, at_key=True)
 
 
 def _read_expires(path: tuple[str | int, ...], item: dict[str, Any], report: Report) -> date | None:
@@ -259,5 +260,5 @@ def _read_expires(path: tuple[str | int, ...], item: dict[str, Any], report: Rep
     except ValueError:
         pass
     report.part = (*path, "expires")
-    report.say("bad-date", f"expires: {quote(raw)} is not a day; write one as in 2026-12-31", item, "expires")
+    report.say(rule.BAD_DATE, f"expires: {quote(raw)} is not a day; write one as in 2026-12-31", item, "expires")
     return None

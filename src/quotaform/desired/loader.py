@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from quotaform.collector import paused_collector
+from quotaform.core.check import rule
 from quotaform.core.scope import EVERYTHING, Scope
 from quotaform.desired.declaration import STATE_ABSENT, Declaration, Profiles, Reader
 from quotaform.desired.report import Report, by_location
@@ -89,9 +90,8 @@ def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = EVERYTHING
 
 
 def _out_of_scope(entry: Entry) -> Finding:
-    return Finding(
-        rule="out-of-scope",
-        message=f"{entry.entity.address} is declared here and not in the scope of quotaform.yaml; remove one of them",
+    return rule.OUT_OF_SCOPE.finding(
+        f"{entry.entity.address} is declared here and not in the scope of quotaform.yaml; remove one of them",
         address=entry.entity.address,
         location=entry.location,
     )
@@ -177,10 +177,10 @@ def _merge(below: Entry, above: Entry) -> Entry:
 def _duplicate(entry: Entry, first: Entry) -> Finding:
     address = entry.entity.address
     text = f"{address} is declared twice; it is also at {first.location}. Keep one of the two"
-    return Finding(rule="duplicate-entity", message=text, address=address, location=entry.location)
+    return rule.DUPLICATE_ENTITY.finding(text, address=address, location=entry.location)
 
 
 def _expired(entry: Entry) -> Finding:
     address = entry.entity.address
     text = f"{address} has {entry.absent}, so it counts as {STATE_ABSENT}; remove it when it is gone"
-    return Finding(rule="expired", message=text, severity=Severity.NOTE, address=address, location=entry.location)
+    return rule.EXPIRED.finding(text, address=address, location=entry.location)

@@ -7,13 +7,13 @@ from itertools import product
 from math import prod
 from typing import Any, Final
 
+from quotaform.core.check import rule
 from quotaform.desired.report import Report
 from quotaform.desired.schema.explain import did_you_mean
 from quotaform.desired.variable import VARIABLE
 from quotaform.desired.yaml.document import Node
 from quotaform.desired.yaml.scalar import Oddity
 from quotaform.model.entity import CLIENT_ID, DEFAULT_WORD, ENTITY_TYPES, IP, MAX_NAME_BYTES, Entity, spell_name
-from quotaform.model.finding import Severity
 from quotaform.model.ip import ip_problem
 from quotaform.model.text import quote
 
@@ -56,7 +56,7 @@ def read_match(match: dict[str, Any], report: Report, room: int) -> list[Entity]
         return []
     if prod(map(len, columns)) > room:
         text = f"the lists of this file make more than {MAX_ENTITIES} entities; write fewer"
-        report.say("too-many-entities", text, match, columns[0][0][0])
+        report.say(rule.TOO_MANY_ENTITIES, text, match, columns[0][0][0])
         return []
     return [Entity.of(parts) for parts in product(*columns)]
 
@@ -70,10 +70,10 @@ def _check_types(match: dict[str, Any], report: Report) -> None:
             other = _OTHER_WORDS.get(folded)
             guess = f"; did you mean {other}?" if other else did_you_mean(entity_type, ENTITY_TYPES)
             text = f"unknown entity type {quote(entity_type)}{guess or '.'} The types are {', '.join(ENTITY_TYPES)}"
-            report.say("bad-match", text, match, entity_type, at_key=True)
+            report.say(rule.BAD_MATCH, text, match, entity_type, at_key=True)
     if IP in match and len(_KNOWN.intersection(match)) > 1:
         report.say(
-            "bad-match",
+            rule.BAD_MATCH,
             "ip cannot be combined with user or client-id; Kafka counts connections per address only",
             match,
             IP,
@@ -88,7 +88,7 @@ def _read_names(match: dict[str, Any], entity_type: str, report: Report) -> list
         return [name] if is_good else []
     if not node:
         text = f"the list of {entity_type} names is empty; name somebody or remove the entry"
-        report.say("bad-match", text, match, entity_type)
+        report.say(rule.BAD_MATCH, text, match, entity_type)
     names: dict[str | None, int] = {}
     for index in range(len(node)):
         name, is_good = _read_name(node, index, entity_type, report)
@@ -96,7 +96,7 @@ def _read_names(match: dict[str, Any], entity_type: str, report: Report) -> list
             address = Entity.of(((entity_type, name),)).address
             first = report.document.place(node, names[name]).value
             text = f"{address} is in this list twice; it is also at {first}. Keep one of the two"
-            report.say("duplicate-entity", text, node, index, address=address)
+            report.say(rule.DUPLICATE_ENTITY, text, node, index, address=address)
     return list(names)
 
 
@@ -119,7 +119,9 @@ def _read_literal(
     container: Any, key: str | int, node: dict[str, Any], entity_type: str, report: Report
 ) -> tuple[str | None, bool]:
     if list(node) != ["name"]:
-        report.say("bad-name", f'{entity_type} takes a name or {{name: "..."}} with nothing else in it', container, key)
+        report.say(
+            rule.BAD_NAME, f'{entity_type} takes a name or {{name: "..."}} with nothing else in it', container, key
+        )
         return None, False
     name = node["name"]
     if type(name) is not str or (id(node), "name") in report.document.odd:
@@ -131,23 +133,23 @@ def _read_literal(
 def _check_name(container: Any, key: str | int, entity_type: str, name: str, report: Report) -> bool:
     if not name:
         text = f"{entity_type} has an empty name, which no broker takes; write {DEFAULT_WORD} if the default is meant"
-        report.say("bad-name", text, container, key)
+        report.say(rule.BAD_NAME, text, container, key)
         return False
     if entity_type == IP:
         problem = ip_problem(name)
         if problem:
-            report.say("bad-name", f"ip {problem}", container, key)
+            report.say(rule.BAD_NAME, f"ip {problem}", container, key)
             return False
         return True
     if len(name) * 4 > MAX_NAME_BYTES and (size := len(name.encode())) > MAX_NAME_BYTES:
         text = f"this {entity_type} name has {size} bytes; Kafka's protocol carries at most {MAX_NAME_BYTES}"
-        report.say("bad-name", text, container, key)
+        report.say(rule.BAD_NAME, text, container, key)
         return False
     if _oddness(name) is not None:
         text = (
             f"{entity_type}={spell_name(name)} {_oddness(name)}; Kafka takes it as it is, so make sure that it is meant"
         )
-        report.say("odd-name", text, container, key, severity=Severity.WARNING)
+        report.say(rule.ODD_NAME, text, container, key)
     return True
 
 
@@ -179,7 +181,7 @@ def _refuse_name(container: Any, key: str | int, entity_type: str, node: Node, r
         text = f'YAML reads {raw} as {_KINDS.get(oddity, oddity)}, not as a {entity_type} name; write "{raw}"'
     else:
         text = f"{entity_type} takes a name, a list of names or {{name: ...}}, and no list inside of a list"
-    report.say("bad-name", text, container, key)
+    report.say(rule.BAD_NAME, text, container, key)
 
 
 _KINDS: Final = {Oddity.INFINITE: "infinity or no number"}

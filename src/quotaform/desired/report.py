@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from quotaform.desired.yaml.document import Document, Node, UnclearError
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
+from quotaform.model.rule import Rule
 
 Path = tuple[str | int, ...]
 
@@ -34,7 +35,7 @@ class Report:
 
     def say(
         self,
-        rule: str,
+        rule: Rule,
         message: str,
         container: Node,
         key: str | int,
@@ -42,24 +43,21 @@ class Report:
         at_key: bool = False,
         address: str | None = None,
         quota_key: str | None = None,
-        severity: Severity = Severity.ERROR,
     ) -> None:
         """Report something about the value (or the key) of a container."""
         place = self.document.place(container, key)
         self.add(
-            Finding(
-                rule=rule,
-                message=message,
-                severity=severity,
+            rule.finding(
+                message,
                 address=address,
                 key=quota_key,
                 location=place.key if at_key else place.value,
             )
         )
 
-    def say_at(self, rule: str, message: str, location: Location) -> None:
+    def say_at(self, rule: Rule, message: str, location: Location) -> None:
         """Report something about a place."""
-        self.add(Finding(rule=rule, message=message, location=location))
+        self.add(rule.finding(message, location=location))
 
     def add(self, finding: Finding) -> None:
         """Report something about the part that is being judged.

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from quotaform.core.check import rule
 from quotaform.desired.report import by_location
 from quotaform.desired.schema.explain import did_you_mean
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import spell_name
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
+from quotaform.model.rule import Rule
 from quotaform.model.text import quote
 
 _YAML: Final = frozenset({".yaml", ".yml"})
@@ -50,7 +52,7 @@ def read_sources(directory: Path, cluster: str | None = None, clusters: Collecti
         text = f"the quotas directory does not exist; make it, with a file such as {directory / 'defaults.yaml'}"
         if directory.exists():
             text = f"this is a file; give the quotas directory, the folder that holds it: {directory.parent}"
-        raise InvalidFilesError([_problem("empty-directory", text, directory)])
+        raise InvalidFilesError([_problem(rule.EMPTY_DIRECTORY, text, directory)])
     known = sorted({*clusters, *([cluster] if cluster else [])})
     sources: list[Source] = []
     others = 0
@@ -59,19 +61,19 @@ def read_sources(directory: Path, cluster: str | None = None, clusters: Collecti
             sources += _read(path, None, problems)
             continue
         if path.name not in known:
-            problems.append(_problem("unknown-cluster", _folder_text(path.name, known), path))
+            problems.append(_problem(rule.UNKNOWN_CLUSTER, _folder_text(path.name, known), path))
             continue
         for inner in _entries(path, problems):
             if inner.is_dir():
                 text = "a folder inside of a cluster's folder is not read; move its files up"
-                problems.append(_problem("nested-directory", text, inner))
+                problems.append(_problem(rule.NESTED_DIRECTORY, text, inner))
             elif path.name == cluster:
                 sources += _read(inner, cluster, problems)
             else:
                 others += inner.suffix.lower() in _YAML
     if not sources and not others and not problems:
         text = f"no YAML file in the quotas directory; write one, such as {directory / 'defaults.yaml'}: quotas: []"
-        problems.append(_problem("empty-directory", text, directory))
+        problems.append(_problem(rule.EMPTY_DIRECTORY, text, directory))
     if problems:
         raise InvalidFilesError(by_location(problems))
     return sources
@@ -92,26 +94,28 @@ def decode(source: Source) -> str | Finding:
         line = error.object.count(b"\n", 0, error.start) + 1
         if error.object[:2] in _UTF16_MARKS:
             text, line = "this is UTF-16; save the file as UTF-8", 0
-    return Finding(rule="not-utf8", message=text, location=Location(source.name, line))
+    return rule.NOT_UTF8.finding(text, location=Location(source.name, line))
 
 
 def _entries(directory: Path, problems: list[Finding]) -> list[Path]:
     try:
         return sorted(path for path in directory.iterdir() if not path.name.startswith("."))
     except OSError as error:
-        problems.append(_problem("unreadable", f"cannot be read: {error.strerror}", directory))
+        problems.append(_problem(rule.UNREADABLE, f"cannot be read: {error.strerror}", directory))
         return []
 
 
 def _read(path: Path, layer: str | None, problems: list[Finding]) -> Iterator[Source]:
     if path.suffix.lower() == ".json":
-        problems.append(_problem("unread-file", "only .yaml and .yml files are read; JSON is YAML, so rename it", path))
+        problems.append(
+            _problem(rule.UNREAD_FILE, "only .yaml and .yml files are read; JSON is YAML, so rename it", path)
+        )
     if path.suffix.lower() not in _YAML:
         return
     try:
         yield Source(shown_path(path), path.read_bytes(), layer)
     except OSError as error:
-        problems.append(_problem("unreadable", f"cannot be read: {error.strerror}", path))
+        problems.append(_problem(rule.UNREADABLE, f"cannot be read: {error.strerror}", path))
 
 
 def _folder_text(name: str, known: Collection[str]) -> str:
@@ -120,8 +124,8 @@ def _folder_text(name: str, known: Collection[str]) -> str:
     return f"the folder {quote(name)} is not the name of a cluster and would be ignored{guess or ';'} {clusters}"
 
 
-def _problem(rule: str, message: str, path: Path) -> Finding:
-    return Finding(rule=rule, message=message, location=Location(shown_path(path)))
+def _problem(rule: Rule, message: str, path: Path) -> Finding:
+    return rule.finding(message, location=Location(shown_path(path)))
 
 
 def shown_path(path: Path) -> str:

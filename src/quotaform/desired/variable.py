@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from re import compile as regex
 from typing import Any, Final
 
+from quotaform.core.check import rule
 from quotaform.desired.report import Path, Report
 
 VARIABLE: Final = "${env:"
@@ -30,10 +31,12 @@ def expand_variables(report: Report, environment: Mapping[str, str]) -> None:
             named = _REFERENCE.fullmatch(reference)
             if named is None:
                 report.say(
-                    "bad-variable", "only ${env:NAME} is replaced here, and nothing else in ${ }", container, key
+                    rule.BAD_VARIABLE, "only ${env:NAME} is replaced here, and nothing else in ${ }", container, key
                 )
             elif named[1] not in environment:
-                report.say("unset-variable", f"the environment variable {named[1]} is not set; set it", container, key)
+                report.say(
+                    rule.UNSET_VARIABLE, f"the environment variable {named[1]} is not set; set it", container, key
+                )
         container[key] = _REFERENCE.sub(lambda found: environment.get(found[1], found[0]), text)
 
 

@@ -16,9 +16,10 @@ from typing import Any, Final
 from quotaform.cluster.client.jaas import FORM, Login, parse_jaas
 from quotaform.cluster.client.key import USED, is_ignored, refusal
 from quotaform.cluster.client.properties import Property, parse_properties
-from quotaform.cluster.client.reader import RULE, PropertiesReader
+from quotaform.cluster.client.reader import PropertiesReader
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.client.tls_keys import read_tls
+from quotaform.core.check import rule
 from quotaform.errors import InvalidFilesError, UsageError
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
@@ -102,14 +103,14 @@ def load_client_config(
         why = (
             "there is no such file" if isinstance(error, FileNotFoundError) else f"it cannot be read: {error.strerror}"
         )
-        raise InvalidFilesError([Finding(rule=RULE, message=why, location=Location(file))]) from None
+        raise InvalidFilesError([rule.CLIENT_PROPERTIES.finding(why, location=Location(file))]) from None
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = content.decode("latin-1")
     properties = list(
         parse_properties(
-            text, file, lambda message, at: problems.append(Finding(rule=RULE, message=message, location=at))
+            text, file, lambda message, at: problems.append(rule.CLIENT_PROPERTIES.finding(message, location=at))
         )
     )
     given = _given(overrides or {}, Location("client properties given as options"))

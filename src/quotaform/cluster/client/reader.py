@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
 
 from quotaform.cluster.client.properties import Property, expand
+from quotaform.core.check import rule
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
-
-RULE: Final = "client-properties"
-"""The rule of every finding in client properties."""
 
 
 class PropertiesReader:
@@ -67,4 +64,4 @@ class PropertiesReader:
 
     def add(self, message: str, location: Location) -> None:
         """Add a problem at a place."""
-        self.problems.append(Finding(rule=RULE, message=message, location=location))
+        self.problems.append(rule.CLIENT_PROPERTIES.finding(message, location=location))

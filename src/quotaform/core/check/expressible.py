@@ -9,11 +9,13 @@ from __future__ import annotations
 from math import isinf, isnan
 from typing import Final
 
+from quotaform.core.check import rule
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity, is_sendable
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.ip import ip_problem
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
 from quotaform.model.quotas import Values
+from quotaform.model.rule import Rule
 from quotaform.model.text import quote
 from quotaform.model.units import UNLIMITED, is_writable, plain
 
@@ -38,11 +40,11 @@ def inexpressible(entity: Entity, values: Values) -> list[Finding]:
     >>> [finding.rule for finding in inexpressible(Entity(ip="localhost"), {"connection_creation_rate": 1.0})]
     ['ip-name']
     """
-    findings = [_finding(entity, rule, text) for rule, text in _name_problems(entity)]
+    findings = [_finding(entity, broken, text) for broken, text in _name_problems(entity)]
     types = entity.types
     problems = [(name, problem) for name, value in values.items() if (problem := _value_problem(types, name, value))]
-    for name, (rule, text) in sorted(problems, key=lambda found: key_order(found[0])):
-        findings.append(_finding(entity, rule, text, name))
+    for name, (broken, text) in sorted(problems, key=lambda found: key_order(found[0])):
+        findings.append(_finding(entity, broken, text, name))
     return findings
 
 
@@ -60,43 +62,43 @@ def expressible_values(entity: Entity, values: Values) -> Values | None:
     return known
 
 
-def _name_problems(entity: Entity) -> list[tuple[str, str]]:
-    problems: list[tuple[str, str]] = []
+def _name_problems(entity: Entity) -> list[tuple[Rule, str]]:
+    problems: list[tuple[Rule, str]] = []
     for entity_type, name in entity.parts:
         if entity_type not in _KNOWN:
             text = f"the entity type {quote(entity_type)} is not known to this version; it is never touched"
-            problems.append(("unknown-type", text))
+            problems.append((rule.UNKNOWN_TYPE, text))
         elif name == "":
             text = (
                 f"{entity_type} has an empty name, which no broker changes or removes (KAFKA-16411); it is left alone"
             )
-            problems.append(("empty-name", text))
+            problems.append((rule.EMPTY_NAME, text))
         elif name is None:
             continue
         elif entity_type == IP:
             problem = ip_problem(name)
             if problem:
                 text = f"{problem}. It is left alone; remove it with Kafka's own tools and declare the address"
-                problems.append(("ip-name", text))
+                problems.append((rule.IP_NAME, text))
         elif not is_sendable(name):
-            problems.append(("bad-name", f"the {entity_type} name cannot be sent to a broker; it is left alone"))
+            problems.append((rule.BAD_NAME, f"the {entity_type} name cannot be sent to a broker; it is left alone"))
     if not problems and (not entity.parts or (len(entity.parts) > 1 and IP in entity.types)):
-        problems.append(("bad-shape", "no broker resolves this combination of types; it is left alone"))
+        problems.append((rule.BAD_SHAPE, "no broker resolves this combination of types; it is left alone"))
     return problems
 
 
-def _value_problem(types: tuple[str, ...], name: str, value: float) -> tuple[str, str] | None:
+def _value_problem(types: tuple[str, ...], name: str, value: float) -> tuple[Rule, str] | None:
     """Return the rule and the text for a value that files cannot say."""
     key = QUOTA_KEYS.get(name)
     if key is None:
-        return "unknown-key", f"{quote(name)} is not known to this version; it is never touched"
+        return rule.UNKNOWN_KEY, f"{quote(name)} is not known to this version; it is never touched"
     if not key.entity_types.issuperset(types) and _KNOWN.issuperset(types):
         fitting = ", ".join(name for name, other in QUOTA_KEYS.items() if other.entity_types.issuperset(types))
-        return "misfit-key", f"{name} does not fit this entity, which takes {fitting or 'no key'}; it is left alone"
+        return rule.MISFIT_KEY, f"{name} does not fit this entity, which takes {fitting or 'no key'}; it is left alone"
     if is_writable(key, value):
         return None
     text = f"{name} is {plain(value)}, {_reason(key, value)}; the entity is left alone until the files declare it"
-    return "nan-value" if isnan(value) else "inexact-value", text
+    return rule.NAN_VALUE if isnan(value) else rule.INEXACT_VALUE, text
 
 
 def _reason(key: QuotaKey, value: float) -> str:
@@ -111,6 +113,6 @@ def _reason(key: QuotaKey, value: float) -> str:
     return f"which is not a whole number of {key.measures}"
 
 
-def _finding(entity: Entity, rule: str, text: str, key: str | None = None) -> Finding:
-    severity = Severity.NOTE if rule == "unknown-key" else Severity.WARNING
-    return Finding(rule=rule, message=text, severity=severity, address=entity.address, key=key)
+def _finding(entity: Entity, broken: Rule, text: str, key: str | None = None) -> Finding:
+    severity = Severity.NOTE if broken is rule.UNKNOWN_KEY else Severity.WARNING
+    return broken.finding(text, severity=severity, address=entity.address, key=key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container
 
+from quotaform.core.check import rule
 from quotaform.core.check.expressible import inexpressible
 from quotaform.core.resolve.address import address_of
 from quotaform.model.entity import IP, Entity, spell_name
@@ -37,12 +38,10 @@ def _alias_findings(actual: Quotas) -> list[Finding]:
             if name and address:
                 spellings[address].append(spell_name(name))
     return [
-        Finding(
-            rule="ip-alias",
-            severity=Severity.WARNING,
-            address=Entity(ip=address).address,
-            message=f"{', '.join(sorted(names))} are one address to a broker: the last one written is in force, and "
+        rule.IP_ALIAS.finding(
+            f"{', '.join(sorted(names))} are one address to a broker: the last one written is in force, and "
             f"removing any of them lifts the limit; keep only {address}",
+            address=Entity(ip=address).address,
         )
         for address, names in spellings.items()
         if len(names) > 1

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Final
 
+from quotaform.core.check import rule
 from quotaform.core.freshness import check_fresh
 from quotaform.core.plan import Plan
 from quotaform.core.resolve.address import address_of
@@ -31,6 +32,7 @@ from quotaform.model.finding import Finding, Severity
 from quotaform.model.precedence import CLIENT_LEVELS, level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
+from quotaform.model.rule import Rule
 from quotaform.model.text import inert
 from quotaform.model.units import is_unlimited, is_writable, plain
 
@@ -71,12 +73,12 @@ class Remarks:
         if IP in names:
             self._see_ip(entity, names[IP] or "")
         elif not names.get(CLIENT_ID):
-            self._count("empty-client-id", entity)
+            self._count(rule.EMPTY_CLIENT_ID, entity)
             self._loses_client_entries = self._loses_client_entries or self._has_client_entries(names.get(USER))
         elif USER not in names:
-            self._count("any-user", entity)
+            self._count(rule.ANY_USER, entity)
         if DEFAULT_WORD in names.values():
-            self._count("default-word", entity)
+            self._count(rule.DEFAULT_WORD, entity)
         for row in resolution.keys:
             value, source, _, _ = row.resolved
             if value is not None and source is not None and (row.key, source) not in self._seen_values:
@@ -85,33 +87,32 @@ class Remarks:
 
     def findings(self) -> list[Finding]:
         """Return what was found, by rule."""
-        told = [self._tell(rule, count) for rule, count in self._counts.items()]
+        told = [self._tell(rule.RULES[counted], count) for counted, count in self._counts.items()]
         found = [*told, *self._found.values()]
         return sorted(found, key=lambda finding: (finding.rule, finding.address or "", finding.key or ""))
 
-    def _count(self, rule: str, entity: Entity) -> None:
-        self._counts[rule] += 1
-        self._firsts.setdefault(rule, entity)
+    def _count(self, counted: Rule, entity: Entity) -> None:
+        self._counts[counted.id] += 1
+        self._firsts.setdefault(counted.id, entity)
 
-    def _tell(self, rule: str, count: int) -> Finding:
-        first = self._firsts[rule]
+    def _tell(self, counted: Rule, count: int) -> Finding:
+        first = self._firsts[counted.id]
         more = f" (and {count - 1:,} more)" if count > 1 else ""
-        if rule == "empty-client-id":
+        severity = counted.severity
+        if counted is rule.EMPTY_CLIENT_ID:
             severity = Severity.WARNING if self._loses_client_entries else Severity.NOTE
             text = (
                 f"resolved for requests with an empty client-id{more}, which no entry with a client-id matches, not "
                 "even a default (KAFKA-13341); give the client-id that the client sends"
             )
-        elif rule == "any-user":
-            severity = Severity.NOTE
+        elif counted is rule.ANY_USER:
             text = f"resolved for a user that no entry names{more}; give the user for the entries that do"
         else:
-            severity = Severity.WARNING
             text = (
                 f"{DEFAULT_WORD} is taken as somebody's name{more}, since a request never has the default for a name; "
                 "defaults are found for any name that has no entry of its own"
             )
-        return Finding(rule=rule, message=text, severity=severity, address=first.address)
+        return counted.finding(text, severity=severity, address=first.address)
 
     def _has_client_entries(self, user: str | None) -> bool:
         """Whether a request of the user would meet entries with a client-id if it had one."""
@@ -131,27 +132,25 @@ class Remarks:
         address, spellings = address_of(ip), self._index.spellings(ip)
         if address is None:
             text = f"{spell_name(ip)} is no address; connections come from addresses, so give the one it stands for"
-            self._put("ip-name", text, entity.address)
+            self._put(rule.IP_NAME, text, entity.address)
         elif len(spellings) > 1:
             names = ", ".join(map(spell_name, sorted(spellings)))
             text = (
                 f"{names} are one address to a broker: the last one written is in force, which cannot be seen from "
                 f"here; keep only {address}"
             )
-            self._put("ip-alias", text, Entity(ip=address).address)
+            self._put(rule.IP_ALIAS, text, Entity(ip=address).address)
         elif spellings and spellings[0] != ip:
             text = f"this is the address that the entry ip={spell_name(spellings[0])} is for"
-            self._put("ip-alias", text, entity.address, Severity.NOTE)
+            self._put(rule.IP_ALIAS, text, entity.address, Severity.NOTE)
 
     def _see_value(self, key: str, value: float, source: Entity) -> None:
         if text := _oddity(key, value):
-            rule, address = "odd-value" if value == value else "nan-value", source.address
-            self._found[rule + key, address] = Finding(
-                rule=rule, message=text, severity=Severity.WARNING, address=address, key=key
-            )
+            broken, address = rule.ODD_VALUE if value == value else rule.NAN_VALUE, source.address
+            self._found[broken.id + key, address] = broken.finding(text, address=address, key=key)
 
-    def _put(self, rule: str, text: str, address: str, severity: Severity = Severity.WARNING) -> None:
-        self._found[rule, address] = Finding(rule=rule, message=text, severity=severity, address=address)
+    def _put(self, found: Rule, text: str, address: str, severity: Severity | None = None) -> None:
+        self._found[found.id, address] = found.finding(text, severity=severity, address=address)
 
 
 def _oddity(key: str, value: float) -> str:
@@ -177,7 +176,7 @@ def shape_findings(quotas: Quotas) -> list[Finding]:
     if not unknown:
         return []
     text = f"no known level of precedence holds {_some(unknown)}; what brokers make of them is not resolved"
-    return [Finding(rule="unknown-shape", message=text, severity=Severity.NOTE)]
+    return [rule.UNKNOWN_SHAPE.finding(text)]
 
 
 def callback_findings(values: Mapping[int, str | None], errors: Mapping[int, Exception]) -> list[Finding]:
@@ -197,14 +196,14 @@ def callback_findings(values: Mapping[int, str | None], errors: Mapping[int, Exc
             f"{CALLBACK} is {inert(name)} on broker {', '.join(nodes)}: it decides by itself what limits users and "
             "client-ids, and may ignore what is shown here (KIP-257)"
         )
-        findings.append(Finding(rule="quota-callback", message=text, severity=Severity.WARNING))
+        findings.append(rule.QUOTA_CALLBACK.finding(text))
     if errors:
         reasons = "; ".join(dict.fromkeys(str(error) for _, error in sorted(errors.items())[:_SHOWN]))
         text = (
             f"whether broker {_some([str(node_id) for node_id in sorted(errors)])} decides by code of its own "
             f"({CALLBACK}) could not be checked: {reasons}"
         )
-        findings.append(Finding(rule="quota-callback-unchecked", message=text, severity=Severity.NOTE))
+        findings.append(rule.QUOTA_CALLBACK_UNCHECKED.finding(text))
     return findings
 
 
@@ -214,14 +213,14 @@ def plan_findings(plan: Plan, actual: Quotas) -> list[Finding]:
     if not plan.is_applyable:
         rules = ", ".join(sorted({finding.rule for finding in plan.findings if finding.blocking}))
         text = f"the plan is blocked ({rules}): it is taken as applied here, and apply refuses it"
-        findings.append(Finding(rule="plan-blocked", message=text, severity=Severity.WARNING))
+        findings.append(rule.PLAN_BLOCKED.finding(text))
     stale = [change.entity.address for change in check_fresh(plan.changes, actual).stale]
     if stale:
         text = (
             f"the cluster changed after the plan was made and no longer holds what it says of {_some(stale)}: apply "
             "refuses it; make a new plan"
         )
-        findings.append(Finding(rule="plan-stale", message=text, severity=Severity.WARNING))
+        findings.append(rule.PLAN_STALE.finding(text))
     return findings
 
 

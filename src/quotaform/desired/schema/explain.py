@@ -6,10 +6,12 @@ from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+from quotaform.core.check import rule
 from quotaform.desired.report import Report
 from quotaform.desired.schema.gate import explainer, gate
 from quotaform.desired.yaml.document import Document
 from quotaform.model.finding import Finding
+from quotaform.model.rule import Rule
 from quotaform.model.text import quote
 
 _TYPES: Mapping[str, str] = {
@@ -50,9 +52,9 @@ def explain_shape(name: str, report: Report, refusals: Mapping[str, str] | None 
     if not found and not report.covered:
         for error in errors:
             path = tuple(error.absolute_path)
-            found.setdefault((path, "bad-shape"), _finding(report, "bad-shape", path, _composite_text(path)))
+            found.setdefault((path, rule.BAD_SHAPE.id), _finding(report, rule.BAD_SHAPE, path, _composite_text(path)))
     if not found and not report.covered:
-        found[()] = _finding(report, "bad-shape", (), "this is not what the schema asks for")
+        found[()] = _finding(report, rule.BAD_SHAPE, (), "this is not what the schema asks for")
     return list(found.values())
 
 
@@ -67,9 +69,9 @@ def did_you_mean(word: str, words: Collection[str]) -> str:
     return f"; did you mean {folded[close[0]]}?" if close else ""
 
 
-def _finding(report: Report, rule: str, path: tuple[Any, ...], message: str, *, at_key: bool = False) -> Finding:
+def _finding(report: Report, rule: Rule, path: tuple[Any, ...], message: str, *, at_key: bool = False) -> Finding:
     place = report.document.locate(path)
-    return Finding(rule=rule, message=message, location=place.key if at_key else place.value)
+    return rule.finding(message, location=place.key if at_key else place.value)
 
 
 def _explain(error: Any, report: Report, refusals: Mapping[str, str]) -> Iterator[tuple[tuple[Any, ...], Finding]]:
@@ -80,9 +82,9 @@ def _explain(error: Any, report: Report, refusals: Mapping[str, str]) -> Iterato
         for key in error.instance:
             if key not in known and not report.covers((*path, key)):
                 message = refusals.get(key) if not path else None
-                rule = "unsupported" if message else "unknown-field"
+                broken = rule.UNSUPPORTED if message else rule.UNKNOWN_FIELD
                 text = message or _unknown_text(key, known)
-                yield (*path, key), _finding(report, rule, (*path, key), text, at_key=True)
+                yield (*path, key), _finding(report, broken, (*path, key), text, at_key=True)
         return
     if report.covers(path):
         return
@@ -92,31 +94,31 @@ def _explain(error: Any, report: Report, refusals: Mapping[str, str]) -> Iterato
             is_misspelt = any(did_you_mean(other, [key]) for other in unknown)
             if key not in error.instance and not is_misspelt and not report.covers((*path, key)):
                 text = f"{_name(path)} has no {key}; it must have one"
-                yield (*path, key), _finding(report, "missing-field", path, text)
+                yield (*path, key), _finding(report, rule.MISSING_FIELD, path, text)
         return
-    rule, text = _scalar_text(error, path, report)
-    yield path, _finding(report, rule, path, text)
+    broken, text = _scalar_text(error, path, report)
+    yield path, _finding(report, broken, path, text)
 
 
-def _scalar_text(error: Any, path: tuple[Any, ...], report: Report) -> tuple[str, str]:
+def _scalar_text(error: Any, path: tuple[Any, ...], report: Report) -> tuple[Rule, str]:
     name, schema = _name(path), error.schema
     examples = schema.get("examples") if isinstance(schema, dict) else None
     example = f"; write for example {examples[0]}" if examples and not isinstance(examples[0], dict | list) else ""
     shown = quote(error.instance) if isinstance(error.instance, str) else "this"
     match error.validator:
         case "type":
-            return "wrong-type", _type_text(error, name, report.document.locate(path).text)
+            return rule.WRONG_TYPE, _type_text(error, name, report.document.locate(path).text)
         case "enum":
             words = [str(word) for word in error.validator_value]
             raw = report.document.locate(path).text
             guess = did_you_mean(raw, words) if raw else ""
-            return "bad-choice", f"{name} must be {' or '.join(words)}, not {quote(raw) if raw else 'this'}{guess}"
+            return rule.BAD_CHOICE, f"{name} must be {' or '.join(words)}, not {quote(raw) if raw else 'this'}{guess}"
         case "minLength" | "minItems" | "minProperties":
-            return "empty-field", f"{name} must not be empty{example}"
+            return rule.EMPTY_FIELD, f"{name} must not be empty{example}"
         case "pattern":
-            return "bad-text", f"{shown} is not a valid {name}{example}"
+            return rule.BAD_TEXT, f"{shown} is not a valid {name}{example}"
         case _:
-            return "bad-field", f"{name} is not valid{example}"
+            return rule.BAD_FIELD, f"{name} is not valid{example}"
 
 
 def _type_text(error: Any, name: str, raw: str | None) -> str:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from quotaform.core.check import rule
 from quotaform.desired.yaml.document import Document, Place, UnclearError
 from quotaform.desired.yaml.scalar import NUMERIC_STARTS, WORDS, Oddity, read_number
-from quotaform.model.finding import Finding
 from quotaform.model.location import Location
+from quotaform.model.rule import Rule
 from quotaform.model.text import quote
 
 MAX_DEPTH: Final = 100
@@ -213,20 +214,20 @@ class _Reader:
         name = event.anchor
         if name in self.open_anchors:
             self.say(
-                "recursive-alias",
+                rule.RECURSIVE_ALIAS,
                 f"the alias *{name} is inside of what it points to (line {self.open_anchors[name] + 1})",
                 event,
             )
             raise _StopError
         anchor = self.anchors.get(name)
         if anchor is None:
-            self.say("unknown-alias", f"the alias *{name} points to nothing; there is no &{name} before it", event)
+            self.say(rule.UNKNOWN_ALIAS, f"the alias *{name} points to nothing; there is no &{name} before it", event)
             raise _StopError
         self.aliased += anchor.size
         limit = MAX_ALIASED + ALIASED_PER_NODE * self.written
         if self.aliased > limit:
             self.say(
-                "alias-bomb",
+                rule.ALIAS_BOMB,
                 f"the aliases of this file expand to more than {limit} values; write out what is meant",
                 event,
             )
@@ -237,7 +238,7 @@ class _Reader:
 
     def open_merge(self, merges: list[Any] | None, event: Any) -> list[Any]:
         if merges is not None:
-            self.say("duplicate-key", "the key << is written twice here; write one <<: [*first, *second]", event)
+            self.say(rule.DUPLICATE_KEY, "the key << is written twice here; write one <<: [*first, *second]", event)
         return merges or []
 
     def merge(self, target: dict[str, Any], merges: list[Any]) -> None:
@@ -247,7 +248,7 @@ class _Reader:
             document.kept.append(value)
             for source in value if isinstance(value, list) else [value]:
                 if not isinstance(source, dict):
-                    self.say_at("bad-merge", "<< takes a mapping or a list of mappings, as in <<: *name", mark)
+                    self.say_at(rule.BAD_MERGE, "<< takes a mapping or a list of mappings, as in <<: *name", mark)
                     continue
                 for key, merged in source.items():
                     if key in target:
@@ -258,39 +259,39 @@ class _Reader:
                     if (id(source), key) in document.places:
                         document.places[id(target), key] = document.places[id(source), key]
 
-    def say(self, rule: str, message: str, event: Any) -> None:
+    def say(self, rule: Rule, message: str, event: Any) -> None:
         self.say_at(rule, message, event.start_mark)
 
-    def say_at(self, rule: str, message: str, mark: Any) -> None:
+    def say_at(self, rule: Rule, message: str, mark: Any) -> None:
         self.say_where(rule, message, self.location(mark))
 
-    def say_where(self, rule: str, message: str, location: Location) -> None:
+    def say_where(self, rule: Rule, message: str, location: Location) -> None:
         if not self.document.is_detailed:
             raise UnclearError
-        self.document.problems.append(Finding(rule=rule, message=message, location=location))
+        self.document.problems.append(rule.finding(message, location=location))
 
     def say_duplicate(self, target: dict[str, Any], key: str, event: Any) -> None:
         first = self.document.place(target, key).key
-        self.say("duplicate-key", f"the key {quote(key)} is written twice; it is also at {first}", event)
+        self.say(rule.DUPLICATE_KEY, f"the key {quote(key)} is written twice; it is also at {first}", event)
 
     def say_tag(self, event: Any) -> None:
-        self.say("yaml-tag", f"the tag {quote(event.tag)} means nothing here; write the value without it", event)
+        self.say(rule.YAML_TAG, f"the tag {quote(event.tag)} means nothing here; write the value without it", event)
 
     def say_key(self, event: Any) -> None:
         self.say(
-            "bad-key",
+            rule.BAD_KEY,
             "a key must be text, not a mapping or a list; is {{ … }} a template that was not rendered?",
             event,
         )
         raise _StopError
 
     def say_depth(self, event: Any) -> None:
-        self.say("too-deep", f"this is nested more than {MAX_DEPTH} levels deep", event)
+        self.say(rule.TOO_DEEP, f"this is nested more than {MAX_DEPTH} levels deep", event)
         raise _StopError
 
     def say_documents(self, event: Any) -> None:
         self.say(
-            "multi-document",
+            rule.MULTI_DOCUMENT,
             "a second YAML document begins here; a file holds one, so remove the --- or make two files",
             event,
         )
@@ -306,14 +307,14 @@ class _Reader:
             location = Location(self.document.name, len(before), len(before[-1]) + 1)
             code = f"{error.character:04X}"
             what = f'the character U+{code} must not stand in a file; write it as "\\u{code}", in double quotes'
-            self.say_where("yaml-syntax", what, location)
+            self.say_where(rule.YAML_SYNTAX, what, location)
         elif isinstance(error, MarkedYAMLError):
             where = self.location(error.problem_mark) if error.problem_mark else Location(self.document.name)
             begun = f" {error.context}" if error.context else ""
             if begun and error.context_mark:
                 begun += f" that begins on line {error.context_mark.line + 1}"
             hint = _HINTS.get(error.problem or "", "")
-            self.say_where("yaml-syntax", f"not valid YAML: {error.problem}{begun}{hint}", where)
+            self.say_where(rule.YAML_SYNTAX, f"not valid YAML: {error.problem}{begun}{hint}", where)
         else:
             raise error
 

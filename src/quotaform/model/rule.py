@@ -1,0 +1,63 @@
+"""What a finding is an instance of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quotaform.model.finding import Finding, Severity
+from quotaform.model.location import Location
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule: one thing that can be found in files, in a plan or on a cluster.
+
+    The rows are in `quotaform.core.check.rule`, and every finding is made from one of them.
+
+    Attributes:
+        id: Its short, stable name, as findings show it.
+        summary: What a finding of this rule means, in one sentence.
+        remedy: What to do about it, in one sentence.
+        severity: How much a finding weighs unless the finding says otherwise.
+        is_blocking: Whether a plan with such a finding may not be applied.
+        override: The option that lifts the block; `None` when nothing does.
+    """
+
+    id: str
+    summary: str
+    remedy: str
+    severity: Severity = Severity.ERROR
+    is_blocking: bool = False
+    override: str | None = None
+
+    def finding(
+        self,
+        message: str,
+        *,
+        severity: Severity | None = None,
+        address: str | None = None,
+        key: str | None = None,
+        location: Location | None = None,
+    ) -> Finding:
+        """Make a finding of this rule.
+
+        Args:
+            message: What is wrong and what to do, in one or two sentences.
+            severity: How much it weighs, if that is not what the rule says.
+            address: The address of the entity it is about.
+            key: The quota key it is about.
+            location: The place in the files.
+
+        >>> str(Rule("no-values", "An entry has no values.", "Write some.").finding("user=a has no values"))
+        'error: user=a has no values [no-values]'
+        """
+        return Finding(
+            rule=self.id,
+            message=message,
+            severity=self.severity if severity is None else severity,
+            blocking=self.is_blocking,
+            address=address,
+            key=key,
+            override=self.override,
+            location=location,
+        )

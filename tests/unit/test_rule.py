@@ -1,0 +1,86 @@
+"""The table of rules."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import quotaform
+from quotaform.core.check import rule
+from quotaform.core.check.rule import RULES
+from quotaform.model.finding import Severity
+from quotaform.model.rule import Rule
+
+PACKAGE = Path(quotaform.__file__).parent
+READERS = {"document/plan.py", "spark/failure.py", "model/rule.py"}
+"""Modules that make findings: from documents that were written before, and from rows."""
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
+        if name != "core/check/rule.py":
+            yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def test_every_finding_is_made_from_a_row() -> None:
+    made = {
+        name
+        for name, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Finding"
+    }
+
+    assert made == READERS
+
+
+def test_no_rule_is_a_bare_string() -> None:
+    compound = {name for name in RULES if "-" in name}
+    bare = [
+        (name, node.lineno, node.value)
+        for name, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value in compound
+    ]
+
+    assert bare == []
+
+
+def test_every_row_is_used() -> None:
+    used = {
+        node.attr
+        for _, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "rule"
+    }
+    rows = {name for name, row in vars(rule).items() if isinstance(row, Rule)}
+
+    assert rows - used == set()
+
+
+def test_ids_are_unique_and_named_like_their_constants() -> None:
+    rows = {name: row for name, row in vars(rule).items() if isinstance(row, Rule)}
+
+    assert {name.lower().replace("_", "-"): row for name, row in rows.items()} == dict(RULES)
+    assert [row.id for row in rows.values()] == list(RULES)
+
+
+@pytest.mark.parametrize("row", RULES.values(), ids=RULES)
+def test_a_row_says_what_it_means_and_what_to_do_in_a_sentence_each(row: Rule) -> None:
+    for text in (row.summary, row.remedy):
+        assert text[0].isupper() or text[0] == "`"
+        assert text.endswith(".")
+        assert "\n" not in text
+
+
+def test_a_finding_of_a_blocking_rule_blocks() -> None:
+    blocking = Rule("r", "S.", "R.", is_blocking=True, override="--allow r")
+
+    finding = blocking.finding("m", severity=Severity.WARNING, address="user=a", key="k")
+
+    assert (finding.rule, finding.blocking, finding.override) == ("r", True, "--allow r")
+    assert (finding.severity, finding.address, finding.key) == (Severity.WARNING, "user=a", "k")
+    assert not Rule("r", "S.", "R.").finding("m").blocking

@@ -7,6 +7,10 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 \
 	$(BIN)/python -m pip install --quiet --retries 10
 
+# Tests run on every core, up to four; WORKERS=0 runs them in one process (for a debugger).
+WORKERS ?= logical
+PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=4 --dist=loadgroup
+
 # What `make constraints` keeps from moving.
 HELD ?= pyspark==4.2.0
 
@@ -30,7 +34,7 @@ test: $(FULL) ## run all tests; a broker is started by the tests, Spark needs a 
 	$(BIN)/python -m pytest
 
 test-fast: $(FULL) ## run the tests that need neither a broker nor Spark (seconds)
-	$(BIN)/python -m pytest -m "not kafka and not spark and not workflow" \
+	$(PYTEST) -m "not kafka and not spark and not workflow" \
 		--ignore=tests/kafka --ignore=tests/spark --ignore=tests/workflow
 
 test-kafka: $(FULL) ## run the tests on a real broker

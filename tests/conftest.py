@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from signal import SIG_IGN, SIGINT, default_int_handler, getsignal, signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,7 +25,12 @@ settings.load_profile("quotaform")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let kafka-python read its own files the way Python 3.11 and 3.12 call deprecated."""
+    """Let kafka-python read its own files the way Python 3.11 and 3.12 call deprecated, and let Ctrl-C be tested.
+
+    A shell without job control starts what runs in the background (`make test &`) with SIGINT ignored.
+    """
+    if getsignal(SIGINT) is SIG_IGN:
+        signal(SIGINT, default_int_handler)
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
 
 

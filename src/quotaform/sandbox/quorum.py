@@ -18,7 +18,7 @@ from quotaform.sandbox.port import HOST, free_ports
 from quotaform.sandbox.probe import accepts, probe
 from quotaform.sandbox.runtime import LOGGING, Runtime
 from quotaform.sandbox.server_properties import render_properties
-from quotaform.sandbox.supervised import Keeper
+from quotaform.sandbox.supervisor_client import SupervisorClient
 
 _PATIENCE = 120.0
 """Seconds that a start may take; it takes 1 to 3, but a busy machine may be slower by far."""
@@ -44,9 +44,9 @@ class Quorum:
         self.pids: dict[int, int] = {}
         self._names: dict[int, str] = {}
         self._spawned = 0
-        self._keeper = Keeper(inherited=inherited)
-        self.supervisor_pid = self._keeper.pid
-        self.directory = self._keeper.directory
+        self._supervisor = SupervisorClient(inherited=inherited)
+        self.supervisor_pid = self._supervisor.pid
+        self.directory = self._supervisor.directory
         self.runtime = Runtime(java, jars, self.directory)
 
     def start(self, brokers: int, *, secured: bool, properties: Mapping[str, str]) -> None:
@@ -76,17 +76,17 @@ class Quorum:
             # One broker of the first sandbox writes the class archive that makes later starts fast.
             if node.number == 1 and not archive.exists():
                 record = self.directory / "classes.jsa"
-                self._keeper.save_at_end(record, make_directory(archive.parent) / archive.name)
+                self._supervisor.save_at_end(record, make_directory(archive.parent) / archive.name)
             self._spawn(node, record)
         self._wait_until_ready(nodes, see=brokers)
 
     def stop(self) -> None:
         """End the nodes and remove the data directory."""
-        self._keeper.stop()
+        self._supervisor.stop()
 
     def detach(self) -> None:
         """Let the nodes live on after this process."""
-        self._keeper.detach()
+        self._supervisor.detach()
 
     def signal(self, number: int, what: signal.Signals) -> None:
         """Send a signal to a node.
@@ -94,7 +94,7 @@ class Quorum:
         Raises:
             UsageError: There is no such node.
         """
-        self._keeper.signal(self._name(number), what)
+        self._supervisor.signal(self._name(number), what)
 
     def wait_for_exit(self, number: int) -> None:
         """Wait until a node's process has ended.
@@ -110,7 +110,7 @@ class Quorum:
         Raises:
             SandboxError: It did not come up.
         """
-        if self._keeper.exit_code(self._name(number)) is None:
+        if self._supervisor.exit_code(self._name(number)) is None:
             self.signal(number, signal.SIGTERM)
             # A paused process sees the SIGTERM only when it goes on.
             self.signal(number, signal.SIGCONT)
@@ -133,10 +133,10 @@ class Quorum:
                 "--config", str(node.settings), "--initial-controllers", voters, *scram,
             )  # fmt: skip
             names.append(f"format {node.number}")
-            self._keeper.spawn(names[-1], argv, node.directory / "format.log")
+            self._supervisor.spawn(names[-1], argv, node.directory / "format.log")
         self._wait_for_exits(names)
         for node, name in zip(self.nodes.values(), names, strict=True):
-            if self._keeper.exit_code(name):
+            if self._supervisor.exit_code(name):
                 said = (node.directory / "format.log").read_text(encoding="utf-8", errors="replace")
                 raise SandboxError(f"Kafka's storage could not be formatted: {_telling_line(said)}")
 
@@ -144,7 +144,7 @@ class Quorum:
         self._spawned += 1
         self._names[node.number] = name = f"node {node.number}, process {self._spawned}"
         argv = self.runtime.command("kafka.Kafka", str(node.settings), record=record)
-        self.pids[node.number] = self._keeper.spawn(name, argv, node.log)
+        self.pids[node.number] = self._supervisor.spawn(name, argv, node.log)
 
     def _wait_until_ready(self, nodes: Iterable[Node], *, see: int) -> None:
         deadline = time.monotonic() + _PATIENCE
@@ -171,7 +171,7 @@ class Quorum:
         return all(accepts(HOST, port) for port in node.ports.values())
 
     def _require_alive(self, node: Node) -> None:
-        code = self._keeper.exit_code(self._names[node.number])
+        code = self._supervisor.exit_code(self._names[node.number])
         if code is None:
             return
         said = node.log_tail(200)
@@ -182,7 +182,7 @@ class Quorum:
     def _wait_for_exits(self, names: Iterable[str]) -> None:
         deadline = time.monotonic() + _PATIENCE
         for name in names:
-            while self._keeper.exit_code(name) is None:
+            while self._supervisor.exit_code(name) is None:
                 if time.monotonic() > deadline:
                     raise SandboxError(f"The sandbox's process ({name}) did not end within {_PATIENCE:.0f} seconds.")
                 time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""The sandbox's end of the pipe to its supervisor."""
+"""The client of the supervisor process: requests and answers over its pipe."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PATIENCE = 2 * supervisor.LONG_GRACE
 """Seconds to wait for the supervisor's end."""
 
 
-class Keeper:
+class SupervisorClient:
     """Starts processes, signals them and ends them all, through a supervisor that outlives its owner."""
 
     def __init__(self, *, inherited: Sequence[int] = ()) -> None:

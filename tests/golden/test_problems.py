@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import pytest
 
-from quotaform.desired.loader import Source, check
+from quotaform.desired.tree import Source
 from quotaform.model.finding import Severity
+from tests.loading import check
 
 GOLDEN = Path(__file__).with_name("problems.txt")
 TODAY = date(2026, 1, 1)

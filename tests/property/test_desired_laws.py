@@ -11,13 +11,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quotaform.core.check.expressible import expressible_values, inexpressible
-from quotaform.desired.loader import Source, check, load
 from quotaform.desired.schema.gate import gate
+from quotaform.desired.tree import Source
 from quotaform.desired.writer import render_quotas, spell_scalar
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Severity
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, keys_for
 from quotaform.model.units import is_writable, parse_value, render_value, spell_value
+from tests.loading import check, load
 
 TODAY = date(2026, 1, 1)
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from quotaform.desired.config import load_config, read_config
-from quotaform.desired.loader import Source, check
+from quotaform.desired.tree import Source
 from tests.command_line import COMMANDS, option_names, require_understood, split_path
+from tests.loading import check
 from tests.markdown import PAGES, ROOT, Block, anchors, blocks, inline_code, links
 
 TODAY = date(2026, 1, 1)

@@ -8,12 +8,14 @@ from datetime import date
 
 import pytest
 
-from quotaform.desired.loader import LoadedFile, Source, assemble, check, load, load_file
+from quotaform.desired.loader import LoadedFile, assemble, load_file
+from quotaform.desired.tree import Source
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired
 from quotaform.model.finding import Severity
 from quotaform.model.location import Location
+from tests.loading import check, load
 
 TODAY = date(2026, 12, 31)
 MIB = 1048576.0

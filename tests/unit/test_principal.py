@@ -10,11 +10,11 @@ import pytest
 from quotaform.app.principal import check_principals, with_principals
 from quotaform.app.repository import Repository, Target
 from quotaform.app.validate import validate_files
-from quotaform.desired.loader import load
 from quotaform.desired.tree import Source
 from quotaform.errors import UsageError
 from quotaform.model.entry import Desired
 from quotaform.model.finding import Severity
+from tests.loading import load
 
 KNOWN = {"svc-orders", "svc-etl"}
 

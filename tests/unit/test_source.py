@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
-from quotaform.desired.tree import Source, read_sources
-from quotaform.errors import InvalidFilesError
+from quotaform.app.tree import read_work_tree
+from quotaform.desired.tree import Layout, Source, Tree
 
 
 def make(directory: Path, *names: str) -> Path:
@@ -18,15 +19,20 @@ def make(directory: Path, *names: str) -> Path:
     return directory
 
 
+def sources(directory: Path, cluster: str | None = None, clusters: Collection[str] = ()) -> list[Source]:
+    layout = Layout(read_work_tree(directory), clusters)
+    assert layout.problems(cluster) == []
+    return layout.sources(cluster)
+
+
 def problems(directory: Path, *clusters: str, cluster: str | None = None) -> list[str]:
-    with pytest.raises(InvalidFilesError) as caught:
-        read_sources(directory, cluster, clusters)
-    return [str(problem).replace(f"{directory.as_posix()}", "DIR") for problem in caught.value.problems]
+    found = Layout(read_work_tree(directory), clusters).problems(cluster)
+    return [str(problem).replace(f"{directory.as_posix()}", "DIR") for problem in found]
 
 
 def test_the_common_files_and_those_of_the_cluster_are_read_in_order(tmp_path: Path) -> None:
     make(tmp_path, "b.yaml", "a.yml", "prod/c.yaml", "lab/d.yaml", ".hidden.yaml", ".git/x.yaml", "README.md")
-    read = read_sources(tmp_path, "prod", ["prod", "lab"])
+    read = sources(tmp_path, "prod", ["prod", "lab"])
     assert [(Path(source.name).name, source.layer) for source in read] == [
         ("a.yml", None),
         ("b.yaml", None),
@@ -37,17 +43,17 @@ def test_the_common_files_and_those_of_the_cluster_are_read_in_order(tmp_path: P
 
 def test_without_a_cluster_the_common_files_are_read(tmp_path: Path) -> None:
     make(tmp_path, "a.yaml", "prod/c.yaml")
-    assert [source.layer for source in read_sources(tmp_path, None, ["prod"])] == [None]
+    assert [source.layer for source in sources(tmp_path, None, ["prod"])] == [None]
 
 
 def test_a_cluster_needs_no_folder(tmp_path: Path) -> None:
-    assert len(read_sources(make(tmp_path, "a.yaml"), "prod", ["prod"])) == 1
+    assert len(sources(make(tmp_path, "a.yaml"), "prod", ["prod"])) == 1
 
 
 def test_common_files_are_not_needed(tmp_path: Path) -> None:
     make(tmp_path, "prod/c.yaml")
-    assert [source.layer for source in read_sources(tmp_path, "prod", ["prod", "lab"])] == ["prod"]
-    assert read_sources(tmp_path, "lab", ["prod", "lab"]) == []
+    assert [source.layer for source in sources(tmp_path, "prod", ["prod", "lab"])] == ["prod"]
+    assert sources(tmp_path, "lab", ["prod", "lab"]) == []
 
 
 def test_a_folder_that_is_no_cluster_is_a_problem(tmp_path: Path) -> None:
@@ -101,4 +107,21 @@ def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
 
 def test_the_name_of_a_file_cannot_forge_a_line(tmp_path: Path) -> None:
     make(tmp_path, "a\n::error::.yaml")
-    assert read_sources(tmp_path)[0].name.isprintable()
+    assert sources(tmp_path)[0].name.isprintable()
+
+
+def test_a_tree_needs_no_disk() -> None:
+    tree = Tree(name="quotas.d", files={"a.yaml": b"a", "prod/b.yaml": b"b"}, folders=["prod", "prdo"])
+    layout = Layout(tree, ["prod"])
+    assert layout.sources("prod") == [Source("quotas.d/a.yaml", b"a"), Source("quotas.d/prod/b.yaml", b"b", "prod")]
+    assert [str(problem.location) for problem in layout.problems("prod")] == ["quotas.d/prdo"]
+
+
+def test_what_is_misplaced_for_one_cluster_is_no_problem_of_another(tmp_path: Path) -> None:
+    make(tmp_path, "a.yaml", "lab/b.json")
+    (tmp_path / "lab" / "c.yaml").symlink_to(tmp_path / "nowhere")
+    assert problems(tmp_path, "prod", "lab", cluster="prod") == []
+    assert [line.split(" ")[0] for line in problems(tmp_path, "prod", "lab", cluster="lab")] == [
+        "DIR/lab/b.json:",
+        "DIR/lab/c.yaml:",
+    ]

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from quotaform.app.actual import read_actual
-from quotaform.app.clock import timestamp
+from quotaform.app.clock import timestamp, today
 from quotaform.app.repository import Repository
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.check.expressible import expressible_values
@@ -72,7 +72,7 @@ def import_live(
         InvalidFilesError: The files that are there are invalid.
         ClusterError: The cluster could not be read.
     """
-    declared = repository.desired(config, cluster_name) if _has_files(repository.directory) else {}
+    declared = repository.load(config, today()).desired(cluster_name) if _has_files(repository.directory) else {}
     actual = read_actual(gateway, declared, progress)
     todo = {entity: values for entity, values in actual.items() if entity not in declared}
     inside = {entity: values for entity, values in todo.items() if config.scope.contains(entity)}

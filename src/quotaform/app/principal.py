@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from re import compile as regex
 from typing import TYPE_CHECKING, Final
 
+from quotaform.app.clock import today
 from quotaform.app.repository import Repository, Target
 from quotaform.app.scram import open_scram
 from quotaform.app.validate import Validation
@@ -49,10 +50,11 @@ def with_principals(report: Validation, repository: Repository, target: Target) 
         clusters = [cluster for cluster in config.clusters.values() if cluster.snapshot is None]
     if not clusters:
         raise UsageError("--check-principals asks running clusters, and quotaform.yaml names only snapshots")
+    loaded = repository.load(config, today())
     findings = [
         finding
         for cluster in clusters
-        for finding in check_principals(cluster.name, repository.desired(config, cluster.name), _known_users(cluster))
+        for finding in check_principals(cluster.name, loaded.desired(cluster.name), _known_users(cluster))
     ]
     return replace(report, problems=(*report.problems, *findings))
 

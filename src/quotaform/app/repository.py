@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quotaform.app.clock import today
+from quotaform.app.tree import read_work_tree
 from quotaform.errors import BlockedError, UsageError
 from quotaform.model.entry import Desired
 
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
     from quotaform.cluster.client.config import ClientConfig
     from quotaform.cluster.gateway import Gateway
     from quotaform.desired.config import Cluster, Config
-    from quotaform.desired.loader import Source
+    from quotaform.desired.loader import LoadedFiles
+    from quotaform.desired.tree import Layout
 
 CONFIG_NAME = "quotaform.yaml"
 QUOTAS_NAME = "quotas.d"
@@ -80,15 +83,22 @@ class Repository:
         is_there = self.needs_config or self.config_path.exists()
         return load_config(self.config_path) if is_there else Config()
 
-    def sources(self, config: Config, cluster: str | None) -> list[Source]:
-        """Read the files of the quotas directory that count for a cluster.
+    def layout(self, config: Config) -> Layout:
+        """Read the files of the quotas directory; what is wrong with them is found when they are checked."""
+        from quotaform.desired.tree import Layout
 
-        Raises:
-            InvalidFilesError: There are none, or some cannot be read.
+        return Layout(read_work_tree(self.directory), config.clusters)
+
+    def load(self, config: Config, today: date) -> LoadedFiles:
+        """Read the files of the quotas directory, to be asked what they say about each cluster.
+
+        Args:
+            config: The content of quotaform.yaml.
+            today: The day (UTC) on which entries may have expired.
         """
-        from quotaform.desired.loader import read_sources
+        from quotaform.desired.loader import load_files
 
-        return read_sources(self.directory, cluster, clusters=config.clusters)
+        return load_files(self.layout(config), config.profiles, today, config.scope)
 
     def desired(self, config: Config, cluster: str | None) -> Desired:
         """Read and check what the files say.
@@ -96,9 +106,7 @@ class Repository:
         Raises:
             InvalidFilesError: Anything is wrong in any of them; all problems at once.
         """
-        from quotaform.desired.loader import load
-
-        return load(self.sources(config, cluster), config.profiles, today(), config.scope)
+        return self.load(config, today()).desired(cluster)
 
     def cluster(self, config: Config, target: Target) -> Cluster:
         """Choose the one cluster that is meant; see `clusters`.

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from quotaform.app.clock import today
 from quotaform.app.repository import Repository
-from quotaform.desired.loader import check
 from quotaform.errors import InvalidFilesError
 from quotaform.model.finding import Finding, Severity
 
@@ -54,15 +53,12 @@ def validate_files(repository: Repository, cluster: str | None = None) -> Valida
         names: list[str | None] = [choose_cluster(config, cluster).name]
     else:
         names = list(config.clusters) or [None]
+    loaded = repository.load(config, today())
     for name in names:
-        try:
-            sources = repository.sources(config, name)
-            files.update(source.name for source in sources)
-            desired, found = check(sources, config.profiles, today(), config.scope)
-            entities[name] = len(desired)
-            problems.update(dict.fromkeys(found))
-        except InvalidFilesError as error:
-            problems.update(dict.fromkeys(error.problems))
+        files.update(file.name for file in loaded.files(name))
+        desired, found = loaded.check(name)
+        entities[name] = len(desired)
+        problems.update(dict.fromkeys(found))
     return Validation(
         directory=repository.directory.as_posix(), files=len(files), entities=entities, problems=tuple(problems)
     )

@@ -6,10 +6,11 @@ what they say about one cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
+from threading import Lock
 
 from quotaform.collector import paused_collector
 from quotaform.core.check import rule
@@ -17,25 +18,13 @@ from quotaform.core.scope import EVERYTHING, Scope
 from quotaform.desired.declaration import STATE_ABSENT, Declaration, Profiles, Reader
 from quotaform.desired.report import Report, by_location
 from quotaform.desired.schema.explain import explain_shape, has_shape
-from quotaform.desired.tree import Source, decode, read_sources
+from quotaform.desired.tree import Layout, Source, decode
 from quotaform.desired.yaml.document import UnclearError
 from quotaform.desired.yaml.reader import read_document
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired, Entry
 from quotaform.model.finding import Finding, Severity
-
-__all__ = [
-    "LoadedFile",
-    "Source",
-    "assemble",
-    "check",
-    "conclude",
-    "load",
-    "load_file",
-    "read_sources",
-    "require_valid",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +44,68 @@ class LoadedFile:
     problems: list[Finding]
 
 
-def load(sources: Iterable[Source], profiles: Profiles, today: date, scope: Scope = EVERYTHING) -> Desired:
-    """Read what files say.
+class LoadedFiles:
+    """The files of a quotas directory, each parsed once, however many clusters they are read for.
+
+    A file is parsed when the first cluster that it counts for is asked about; threads may share this.
+    """
+
+    __slots__ = ("_by_layer", "_layout", "_load", "_lock", "_scope", "_today")
+
+    def __init__(self, layout: Layout, load: Callable[[Source], LoadedFile], today: date, scope: Scope) -> None:
+        self._layout = layout
+        self._load = load
+        self._today = today
+        self._scope = scope
+        self._by_layer: dict[str | None, list[LoadedFile]] = {}
+        self._lock = Lock()
+
+    def files(self, cluster: str | None) -> list[LoadedFile]:
+        """Return the files that count for a cluster: the common ones, then its own."""
+        return self._layer(None) + (self._layer(cluster) if cluster is not None else [])
+
+    def check(self, cluster: str | None) -> tuple[Desired, list[Finding]]:
+        """Return what the files say for a cluster with all problems, warnings and notes, sorted by place.
+
+        What is returned with a problem is what can be made of the rest. Files of other clusters do not count.
+
+        Args:
+            cluster: Its name; `None` is about the common files alone.
+        """
+        desired, findings = conclude(self.files(cluster), self._today, self._scope)
+        return desired, by_location([*self._layout.problems(cluster), *findings])
+
+    def desired(self, cluster: str | None) -> Desired:
+        """Return what the files say for a cluster.
+
+        Raises:
+            InvalidFilesError: Anything is wrong in any of them; all problems at once.
+        """
+        desired, findings = self.check(cluster)
+        problems = [finding for finding in findings if finding.severity is Severity.ERROR]
+        if problems:
+            raise InvalidFilesError(problems)
+        return desired
+
+    def _layer(self, name: str | None) -> list[LoadedFile]:
+        with self._lock:
+            if name not in self._by_layer:
+                with paused_collector():
+                    self._by_layer[name] = [self._load(source) for source in self._layout.layer(name)]
+            return self._by_layer[name]
+
+
+def load_files(layout: Layout, profiles: Profiles, today: date, scope: Scope = EVERYTHING) -> LoadedFiles:
+    """Return the files of a quotas directory, to be asked what they say about each cluster.
 
     Args:
-        sources: The common files and those of at most one cluster.
+        layout: The files by layer.
         profiles: The profiles of quotaform.yaml.
         today: The day (UTC) on which entries may have expired.
         scope: The entities that the files may speak of.
-
-    Raises:
-        InvalidFilesError: Anything is wrong in any of them; all problems at once.
-    """
-    return require_valid(*check(sources, profiles, today, scope))
-
-
-def check(
-    sources: Iterable[Source], profiles: Profiles, today: date, scope: Scope = EVERYTHING
-) -> tuple[Desired, list[Finding]]:
-    """Read what files say, and return it with all problems, warnings and notes, sorted by place.
-
-    What is returned with a problem is what can be made of the rest.
     """
     reader = Reader(profiles)
-    with paused_collector():
-        return conclude([_load_file(source, reader) for source in sources], today, scope)
+    return LoadedFiles(layout, lambda source: _load_file(source, reader), today, scope)
 
 
 def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = EVERYTHING) -> tuple[Desired, list[Finding]]:
@@ -95,18 +121,6 @@ def _out_of_scope(entry: Entry) -> Finding:
         address=entry.entity.address,
         location=entry.location,
     )
-
-
-def require_valid(desired: Desired, findings: Iterable[Finding]) -> Desired:
-    """Return what files say when nothing is wrong with them.
-
-    Raises:
-        InvalidFilesError: Something is; all problems at once.
-    """
-    problems = [finding for finding in findings if finding.severity is Severity.ERROR]
-    if problems:
-        raise InvalidFilesError(problems)
-    return desired
 
 
 def load_file(source: Source, profiles: Profiles) -> LoadedFile:

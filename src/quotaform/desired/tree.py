@@ -1,16 +1,18 @@
-"""The texts of files, and where they come from when they come from a quotas directory."""
+"""A quotas directory as paths and bytes, and the rules of its layout: which file is for which cluster.
+
+Nothing is read here. A work tree, a git commit and rows on a Spark executor are ways to make a `Tree`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import PurePath, PurePosixPath
 from typing import Final
 
 from quotaform.core.check import rule
-from quotaform.desired.report import by_location
 from quotaform.desired.schema.explain import did_you_mean
-from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import spell_name
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
@@ -19,6 +21,35 @@ from quotaform.model.text import quote
 
 _YAML: Final = frozenset({".yaml", ".yml"})
 _UTF16_MARKS: Final = frozenset({b"\xff\xfe", b"\xfe\xff"})
+
+
+class Root(Enum):
+    """What there is at the path of a quotas directory."""
+
+    DIRECTORY = "directory"
+    FILE = "file"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """A quotas directory. Paths are relative to it and have slashes; hidden files and folders are left out.
+
+    Attributes:
+        name: The directory in messages, as it was given.
+        files: Path to content, of the files that `is_read` asks for.
+        others: The paths of all other files.
+        folders: The paths of the folders; what is in a folder of a folder need not be listed.
+        unreadable: Path to reason, of files and folders that could not be read; `""` is the directory itself.
+        root: What there is at the path of the directory.
+    """
+
+    name: str
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    others: Collection[str] = ()
+    folders: Collection[str] = ()
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    root: Root = Root.DIRECTORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,47 +67,97 @@ class Source:
     layer: str | None = None
 
 
-def read_sources(directory: Path, cluster: str | None = None, clusters: Collection[str] = ()) -> list[Source]:
-    """Read the YAML files of a quotas directory and those of one cluster's folder in it.
+class Layout:
+    """The files of a tree by layer, and what is wrong with where they are.
 
-    Args:
-        directory: The directory, usually `quotas.d`.
-        cluster: The cluster whose own files count, too.
+    Attributes:
+        tree: The files.
         clusters: The names of all clusters: what folders may be called.
-
-    Raises:
-        InvalidFilesError: There is no file, a file cannot be read, or there is something that would be ignored.
     """
-    problems: list[Finding] = []
-    if not directory.is_dir():
-        text = f"the quotas directory does not exist; make it, with a file such as {directory / 'defaults.yaml'}"
-        if directory.exists():
-            text = f"this is a file; give the quotas directory, the folder that holds it: {directory.parent}"
-        raise InvalidFilesError([_problem(rule.EMPTY_DIRECTORY, text, directory)])
-    known = sorted({*clusters, *([cluster] if cluster else [])})
-    sources: list[Source] = []
-    others = 0
-    for path in _entries(directory, problems):
-        if not path.is_dir():
-            sources += _read(path, None, problems)
-            continue
-        if path.name not in known:
-            problems.append(_problem(rule.UNKNOWN_CLUSTER, _folder_text(path.name, known), path))
-            continue
-        for inner in _entries(path, problems):
-            if inner.is_dir():
+
+    __slots__ = ("_folders", "_sources", "clusters", "tree")
+
+    def __init__(self, tree: Tree, clusters: Collection[str] = ()) -> None:
+        self.tree = tree
+        self.clusters = frozenset(clusters)
+        self._folders = sorted(path for path in tree.folders if "/" not in path)
+        self._sources: dict[str | None, list[Source]] = {}
+        for path in sorted(tree.files, key=_parts):
+            if path.count("/") <= 1:
+                layer = _layer(path)
+                source = Source(self._shown(path), tree.files[path], layer)
+                self._sources.setdefault(layer, []).append(source)
+
+    def layer(self, name: str | None) -> list[Source]:
+        """Return the files of one layer: a cluster's own, or the common ones for `None`."""
+        return self._sources.get(name, [])
+
+    def sources(self, cluster: str | None) -> list[Source]:
+        """Return the files that count for a cluster: the common ones, then its own."""
+        return self.layer(None) + (self.layer(cluster) if cluster is not None else [])
+
+    def problems(self, cluster: str | None) -> list[Finding]:
+        """Return what is wrong for a cluster: what would be ignored, could not be read or is missing."""
+        if self.tree.root is not Root.DIRECTORY:
+            return [self._problem(rule.EMPTY_DIRECTORY, self._root_text(), "")]
+        known = sorted({*self.clusters, *([cluster] if cluster else [])})
+        problems = [*self._misplaced(known), *self._unread(known, cluster)]
+        if not problems and not any(self._sources.get(layer) for layer in (None, *known)):
+            return self._nothing(known)
+        return problems
+
+    def _misplaced(self, known: Collection[str]) -> Iterator[Finding]:
+        for path in self._folders:
+            if path not in known:
+                yield self._problem(rule.UNKNOWN_CLUSTER, _folder_text(path, known), path)
+        for path in self.tree.folders:
+            parent, _, inner = path.partition("/")
+            if inner and "/" not in inner and parent in known:
                 text = "a folder inside of a cluster's folder is not read; move its files up"
-                problems.append(_problem(rule.NESTED_DIRECTORY, text, inner))
-            elif path.name == cluster:
-                sources += _read(inner, cluster, problems)
-            else:
-                others += inner.suffix.lower() in _YAML
-    if not sources and not others and not problems:
-        text = f"no YAML file in the quotas directory; write one, such as {directory / 'defaults.yaml'}: quotas: []"
-        problems.append(_problem(rule.EMPTY_DIRECTORY, text, directory))
-    if problems:
-        raise InvalidFilesError(by_location(problems))
-    return sources
+                yield self._problem(rule.NESTED_DIRECTORY, text, path)
+
+    def _unread(self, known: Collection[str], cluster: str | None) -> Iterator[Finding]:
+        for path in self.tree.others:
+            if _suffix(path) == ".json" and path.count("/") <= 1 and _layer(path) in (None, cluster):
+                text = "only .yaml and .yml files are read; JSON is YAML, so rename it"
+                yield self._problem(rule.UNREAD_FILE, text, path)
+        for path, reason in self.tree.unreadable.items():
+            is_wanted = path in known if path in self._folders else _layer(path) in (None, cluster)
+            if is_wanted:
+                yield self._problem(rule.UNREADABLE, f"cannot be read: {reason}", path)
+
+    def _nothing(self, known: Collection[str]) -> list[Finding]:
+        if any(is_read(path) and _layer(path) in known for path in self.tree.unreadable):
+            return []
+        example = PurePosixPath(self.tree.name) / "defaults.yaml"
+        text = f"no YAML file in the quotas directory; write one, such as {example}: quotas: []"
+        return [self._problem(rule.EMPTY_DIRECTORY, text, "")]
+
+    def _root_text(self) -> str:
+        path = PurePosixPath(self.tree.name)
+        if self.tree.root is Root.FILE:
+            return f"this is a file; give the quotas directory, the folder that holds it: {path.parent}"
+        return f"the quotas directory does not exist; make it, with a file such as {path / 'defaults.yaml'}"
+
+    def _shown(self, path: str) -> str:
+        return shown_path(PurePosixPath(self.tree.name) / path)
+
+    def _problem(self, broken: Rule, message: str, path: str) -> Finding:
+        return broken.finding(message, location=Location(self._shown(path)))
+
+
+def is_read(path: str) -> bool:
+    """Whether a file of a tree is read, by its path.
+
+    >>> is_read("prod/orders.yaml"), is_read("README.md"), is_read(".hidden.yaml")
+    (True, False, False)
+    """
+    return not is_hidden(path) and _suffix(path) in _YAML
+
+
+def is_hidden(path: str) -> bool:
+    """Whether a file or folder is not part of a tree, by its path."""
+    return any(part.startswith(".") for part in path.split("/"))
 
 
 def decode(source: Source) -> str | Finding:
@@ -97,38 +178,26 @@ def decode(source: Source) -> str | Finding:
     return rule.NOT_UTF8.finding(text, location=Location(source.name, line))
 
 
-def _entries(directory: Path, problems: list[Finding]) -> list[Path]:
-    try:
-        return sorted(path for path in directory.iterdir() if not path.name.startswith("."))
-    except OSError as error:
-        problems.append(_problem(rule.UNREADABLE, f"cannot be read: {error.strerror}", directory))
-        return []
+def shown_path(path: PurePath) -> str:
+    """Return a path as messages print it: as it is, unless it could forge a line of output."""
+    text = path.as_posix()
+    return text if text.isprintable() else spell_name(text)
 
 
-def _read(path: Path, layer: str | None, problems: list[Finding]) -> Iterator[Source]:
-    if path.suffix.lower() == ".json":
-        problems.append(
-            _problem(rule.UNREAD_FILE, "only .yaml and .yml files are read; JSON is YAML, so rename it", path)
-        )
-    if path.suffix.lower() not in _YAML:
-        return
-    try:
-        yield Source(shown_path(path), path.read_bytes(), layer)
-    except OSError as error:
-        problems.append(_problem(rule.UNREADABLE, f"cannot be read: {error.strerror}", path))
+def _layer(path: str) -> str | None:
+    folder, slash, _ = path.partition("/")
+    return folder if slash else None
+
+
+def _parts(path: str) -> list[str]:
+    return path.split("/")
+
+
+def _suffix(path: str) -> str:
+    return PurePosixPath(path).suffix.lower()
 
 
 def _folder_text(name: str, known: Collection[str]) -> str:
     clusters = f"the clusters are {', '.join(known)}" if known else "quotaform.yaml names no cluster"
     guess = did_you_mean(name, known)
     return f"the folder {quote(name)} is not the name of a cluster and would be ignored{guess or ';'} {clusters}"
-
-
-def _problem(rule: Rule, message: str, path: Path) -> Finding:
-    return rule.finding(message, location=Location(shown_path(path)))
-
-
-def shown_path(path: Path) -> str:
-    """Return a path as messages print it: as it is, unless it could forge a line of output."""
-    text = path.as_posix()
-    return text if text.isprintable() else spell_name(text)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow
 
 from quotaform.app.clock import today
-from quotaform.desired.loader import LoadedFile, Source, conclude, load_file, require_valid
+from quotaform.desired.loader import LoadedFile, LoadedFiles, load_file
+from quotaform.desired.tree import Source
 from quotaform.spark.schemas import ENTRIES, FILES, SOURCES, arrow_schema, make_table
 
 if TYPE_CHECKING:
@@ -18,19 +19,22 @@ if TYPE_CHECKING:
 
     from quotaform.core.scope import Scope
     from quotaform.desired.declaration import Profiles
+    from quotaform.desired.tree import Layout
     from quotaform.model.entry import Desired
 
 
-def read_desired(spark: SparkSession, sources: Sequence[Source], profiles: Profiles, scope: Scope) -> Desired:
-    """Read and check what files say, file by file on the executors.
+def read_desired(spark: SparkSession, layout: Layout, cluster: str, profiles: Profiles, scope: Scope) -> Desired:
+    """Read and check what files say about a cluster, file by file on the executors.
 
     Raises:
         InvalidFilesError: Anything is wrong in any of them; all problems at once.
     """
+    sources = layout.sources(cluster)
     rows = loaded_files(source_files(spark, sources), profiles).orderBy("position").toArrow()
     # Pickled by `loaded_files` in this application.
     files: list[LoadedFile] = [loads(content) for content in rows.column("loaded").to_pylist()]  # noqa: S301
-    return require_valid(*conclude(files, today(), scope))
+    by_name = {file.name: file for file in files}
+    return LoadedFiles(layout, lambda source: by_name[source.name], today(), scope).desired(cluster)
 
 
 def source_files(spark: SparkSession, sources: Sequence[Source]) -> DataFrame:

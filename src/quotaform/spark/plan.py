@@ -24,7 +24,8 @@ def plan_cluster(request: PlanRequest, progress: Progress = no_progress) -> Plan
         InvalidFilesError: Anything is wrong in the files; all problems at once.
         ClusterError: The cluster could not be read.
     """
-    sources = request.repository.sources(request.config, request.cluster.name)
+    config = request.config
+    layout = request.repository.layout(config)
     progress("Starting Spark", 0, 0)
     with spark_session() as spark:
         from quotaform.app.actual import read_actual
@@ -35,7 +36,7 @@ def plan_cluster(request: PlanRequest, progress: Progress = no_progress) -> Plan
         from quotaform.spark.reading import SparkReading
 
         progress("Reading files", 0, 0)
-        desired = read_desired(spark, sources, request.config.profiles, request.config.scope)
+        desired = read_desired(spark, layout, request.cluster.name, config.profiles, config.scope)
         reading = SparkReading(spark, request.cluster)
         actual = read_actual(reading, desired, progress)
         progress("Comparing", 0, 0)

@@ -1,0 +1,66 @@
+"""Reading a quotas directory from disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from quotaform.desired.tree import Tree
+
+
+def read_work_tree(directory: Path) -> Tree:
+    """Read the files of a quotas directory as they are on disk, and of the folders in it.
+
+    Never raises for what is there: what cannot be read is part of the answer.
+    """
+    from quotaform.desired.tree import Root, Tree
+
+    name = directory.as_posix()
+    if not directory.is_dir():
+        return Tree(name=name, root=Root.FILE if directory.exists() else Root.MISSING)
+    reading = _Reading()
+    for path in reading.entries(directory, ""):
+        if path.is_dir():
+            reading.folders.append(path.name)
+            for inner in reading.entries(path, path.name):
+                reading.add(inner, f"{path.name}/{inner.name}")
+        else:
+            reading.add(path, path.name)
+    return Tree(
+        name=name,
+        files=reading.files,
+        others=reading.others,
+        folders=reading.folders,
+        unreadable=reading.unreadable,
+    )
+
+
+class _Reading:
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.others: list[str] = []
+        self.folders: list[str] = []
+        self.unreadable: dict[str, str] = {}
+
+    def entries(self, directory: Path, name: str) -> list[Path]:
+        """List what is in a folder, hidden things left out."""
+        try:
+            return sorted(path for path in directory.iterdir() if not path.name.startswith("."))
+        except OSError as error:
+            self.unreadable[name] = error.strerror or str(error)
+            return []
+
+    def add(self, path: Path, name: str) -> None:
+        """Read a file if it is one that counts."""
+        from quotaform.desired.tree import is_read
+
+        if path.is_dir():
+            self.folders.append(name)
+        elif not is_read(name):
+            self.others.append(name)
+        else:
+            try:
+                self.files[name] = path.read_bytes()
+            except OSError as error:
+                self.unreadable[name] = error.strerror or str(error)

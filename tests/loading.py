@@ -1,0 +1,47 @@
+"""What texts say, as if they were files of quotas.d."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date
+
+from quotaform.core.scope import EVERYTHING, Scope
+from quotaform.desired.declaration import Profiles
+from quotaform.desired.loader import LoadedFiles, load_file
+from quotaform.desired.tree import Layout, Source, Tree
+from quotaform.model.entry import Desired
+from quotaform.model.finding import Finding
+
+
+class Texts(Layout):
+    """Sources that are in no tree, so there is nothing wrong with where they are."""
+
+    def __init__(self, sources: Iterable[Source]) -> None:
+        super().__init__(Tree(name="quotas.d"))
+        self.texts = list(sources)
+
+    def layer(self, name: str | None) -> list[Source]:
+        return [source for source in self.texts if source.layer == name]
+
+    def problems(self, cluster: str | None) -> list[Finding]:
+        return []
+
+
+def files_of(sources: Iterable[Source], profiles: Profiles, today: date, scope: Scope = EVERYTHING) -> LoadedFiles:
+    return LoadedFiles(Texts(sources), lambda source: load_file(source, profiles), today, scope)
+
+
+def load(sources: Iterable[Source], profiles: Profiles, today: date, scope: Scope = EVERYTHING) -> Desired:
+    """What common files and those of at most one cluster say."""
+    texts = list(sources)
+    cluster = next((source.layer for source in texts if source.layer), None)
+    return files_of(texts, profiles, today, scope).desired(cluster)
+
+
+def check(
+    sources: Iterable[Source], profiles: Profiles, today: date, scope: Scope = EVERYTHING
+) -> tuple[Desired, list[Finding]]:
+    """What can be made of common files and those of at most one cluster, and what is wrong with them."""
+    texts = list(sources)
+    cluster = next((source.layer for source in texts if source.layer), None)
+    return files_of(texts, profiles, today, scope).check(cluster)

@@ -1,0 +1,79 @@
+"""One quotas directory for many clusters: parsed once, checked for each."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from quotaform.app.repository import Repository
+from quotaform.app.validate import validate_files
+from quotaform.core.scope import EVERYTHING
+from quotaform.desired.loader import LoadedFile, LoadedFiles, load_file, load_files
+from quotaform.desired.tree import Layout, Source, Tree
+from quotaform.errors import InvalidFilesError
+from quotaform.model.entity import Entity
+
+TODAY = date(2026, 12, 31)
+COMMON = b"quotas:\n  - match: {user: a}\n    values: {producer_byte_rate: 1}\n"
+PROD = b"quotas:\n  - match: {user: a}\n    values: {producer_byte_rate: 2}\n"
+BAD = b"quotas:\n  - match: {user: 007}\n    values: {producer_byte_rate: 2}\n"
+
+
+def tree(**more: bytes) -> Tree:
+    files = {"a.yaml": COMMON, **{name.replace("__", "/") + ".yaml": text for name, text in more.items()}}
+    return Tree(name="quotas.d", files=files, folders=["lab", "prod"])
+
+
+def test_a_file_is_parsed_once_however_many_clusters_read_it() -> None:
+    parsed: list[str] = []
+
+    def load(source: Source) -> LoadedFile:
+        parsed.append(source.name)
+        return load_file(source, {})
+
+    files = LoadedFiles(Layout(tree(prod__b=PROD), ["prod", "lab"]), load, TODAY, EVERYTHING)
+    for _ in range(2):
+        assert files.desired("prod")[Entity(user="a")].values == {"producer_byte_rate": 2.0}
+        assert files.desired("lab")[Entity(user="a")].values == {"producer_byte_rate": 1.0}
+    assert parsed == ["quotas.d/a.yaml", "quotas.d/prod/b.yaml"]
+
+
+def test_the_files_of_another_cluster_do_not_count() -> None:
+    files = load_files(Layout(tree(prod__b=BAD), ["prod", "lab"]), {}, TODAY)
+    assert len(files.desired("lab")) == 1
+    with pytest.raises(InvalidFilesError, match="1 problem found"):
+        files.desired("prod")
+
+
+def test_an_unknown_folder_or_an_unreadable_file_hides_no_other_problem() -> None:
+    """A dangling link was the only problem that was found, and the next run found the others."""
+    found = Tree(
+        name="quotas.d",
+        files={"a.yaml": COMMON, "c.yaml": BAD},
+        folders=["prdo"],
+        unreadable={"b.yaml": "No such file"},
+    )
+    _, findings = load_files(Layout(found, ["prod"]), {}, TODAY).check("prod")
+    assert [(str(finding.location), finding.rule) for finding in findings] == [
+        ("quotas.d/b.yaml", "unreadable"),
+        ("quotas.d/c.yaml:2:19", "bad-name"),
+        ("quotas.d/prdo", "unknown-cluster"),
+    ]
+
+
+def test_validate_finds_the_problems_of_all_clusters_once(tmp_path: Path) -> None:
+    (tmp_path / "quotaform.yaml").write_text(
+        "clusters:\n  lab: {bootstrap_servers: [b:9092]}\n  prod: {bootstrap_servers: [b:9092]}\n", encoding="utf-8"
+    )
+    for name, text in {"a": BAD, "prod/b": BAD, "lab/team/c": COMMON}.items():
+        path = tmp_path / "quotas.d" / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text)
+    report = validate_files(Repository.at(tmp_path, None))
+    assert sorted((Path(str(problem.location)).name, problem.rule) for problem in report.problems) == [
+        ("a.yaml:2:19", "bad-name"),
+        ("b.yaml:2:19", "bad-name"),
+        ("team", "nested-directory"),
+    ]

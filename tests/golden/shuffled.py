@@ -13,7 +13,7 @@ from typing import Any
 
 from quotaform.core.drift import make_drift
 from quotaform.core.plan import diff, make_plan
-from quotaform.document.drift import render_drift_json
+from quotaform.document.drift import dump_drift
 from quotaform.document.plan import dump_plan
 from quotaform.views.drift_text import render_drift
 from quotaform.views.plan_text import render_plan
@@ -43,7 +43,7 @@ def views(seed: int) -> dict[str, str]:
         "plan-colour.txt": render_plan(plan, Style(True)),
         "plan.json": dump_plan(plan),
         "drift.txt": render_drift(make_drift(plan)),
-        "drift.json": render_drift_json(make_drift(plan)),
+        "drift.json": dump_drift(make_drift(plan)),
     }
 
 

@@ -15,7 +15,7 @@ from quotaform.app.resolve import ResolveRequest, ResolveRun
 from quotaform.cluster.gateway import BrokerConfig
 from quotaform.core.plan import Plan
 from quotaform.core.resolve.resolution import Detail
-from quotaform.document.resolve import render_resolve_json
+from quotaform.document.resolve import dump_resolved
 from quotaform.errors import AuthorizationError
 from quotaform.model.entity import Entity
 from quotaform.views.resolve_csv import render_resolve_csv
@@ -73,7 +73,7 @@ def text_of(found: ResolveRun, style: Style = PLAIN) -> str:
 
 
 def json_of(found: ResolveRun) -> str:
-    return "".join(render_resolve_json(found.header, found, found.findings))
+    return "".join(dump_resolved(found.header, found, found.findings))
 
 
 def plan() -> Plan:

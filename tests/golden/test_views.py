@@ -13,9 +13,9 @@ import pytest
 from quotaform.core.drift import make_drift
 from quotaform.core.plan import Plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
-from quotaform.document.drift import render_drift_json
+from quotaform.document.drift import dump_drift
 from quotaform.document.plan import dump_plan
-from quotaform.document.receipt import render_receipt_json
+from quotaform.document.receipt import dump_receipt
 from quotaform.views.drift_text import render_drift
 from quotaform.views.plan_text import NO_CHANGES, render_plan
 from quotaform.views.receipt_text import render_receipt
@@ -49,7 +49,7 @@ def test_drift_text(golden: Golden) -> None:
 
 
 def test_drift_json(golden: Golden) -> None:
-    golden("drift.json", render_drift_json(make_drift(example_plan())))
+    golden("drift.json", dump_drift(make_drift(example_plan())))
 
 
 def test_no_drift_text(golden: Golden) -> None:
@@ -74,7 +74,7 @@ def test_receipt_of_a_complete_apply(golden: Golden) -> None:
     plan = example_plan(with_findings=False)
     receipt = _receipt(plan, [Result.APPLIED] * (len(plan.changes) - 1) + [Result.ALREADY_APPLIED])
     golden("receipt.txt", render_receipt(receipt))
-    golden("receipt.json", render_receipt_json(receipt))
+    golden("receipt.json", dump_receipt(receipt))
 
 
 def test_receipt_of_an_incomplete_apply(golden: Golden) -> None:

@@ -7,9 +7,10 @@ from json import loads
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.cluster.snapshot import Snapshot, dump_snapshot, load_snapshot
+from quotaform.document.snapshot import dump_snapshot, load_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import same_values
+from quotaform.model.snapshot import Snapshot
 
 TEXT = st.text(max_size=12) | st.sampled_from(["<default>", "", "a,b=c", 'a"b', "\u2028", "é", "e\u0301", "\U0001f600"])
 NAMES = st.dictionaries(st.sampled_from(["user", "client-id", "ip", "group", ""]), st.none() | TEXT, min_size=1)

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quotaform.cluster.snapshot import Snapshot, dump_snapshot
 from quotaform.core.scope import ALL, Selection
+from quotaform.document.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, Values
+from quotaform.model.snapshot import Snapshot
 from quotaform.spark.plan import plan_cluster
 from tests.builder import CONSUMER, PRODUCER, REQUEST
 from tests.spark.engine import by_local, by_spark, request_for

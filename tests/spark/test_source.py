@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quotaform.cluster.snapshot import SnapshotGateway
+from quotaform.app.repository import read_snapshot
 from quotaform.desired.config import Cluster
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
@@ -63,7 +63,7 @@ def test_a_failure_survives_a_table_on_disk_and_holds_nothing_to_unpickle(spark:
     snapshot = tmp_path / "cut.json"
     snapshot.write_text('{"kind": ', encoding="utf-8")
     with pytest.raises(InvalidFilesError) as expected:
-        SnapshotGateway.open(snapshot)
+        read_snapshot(snapshot)
     kept = str(tmp_path / "kept")
     read_clusters(spark, [Cluster(name="cut", snapshot=snapshot)]).write.parquet(kept)
     [row] = spark.read.parquet(kept).collect()

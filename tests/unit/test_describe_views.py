@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
-from quotaform.cluster.snapshot import Snapshot, dump_snapshot
 from quotaform.desired.schema.gate import load_schema
-from quotaform.document.describe import render_describe_json
+from quotaform.document.describe import dump_described
+from quotaform.document.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.filter import EVERYTHING, EntityFilter
 from quotaform.model.quotas import Quotas
+from quotaform.model.snapshot import Snapshot
 from quotaform.views.client_quotas_text import render_described
 from quotaform.views.describe_csv import render_quotas_csv
 from quotaform.views.describe_text import render_quotas_text
@@ -32,7 +33,7 @@ ANYTHING = st.dictionaries(
 
 
 def as_json(quotas: Quotas, asked: EntityFilter = EVERYTHING) -> str:
-    return render_describe_json(
+    return dump_described(
         quotas, cluster_name="lab", cluster_id="id", read_at="2026-11-20T09:12:44Z", entity_filter=asked
     )
 

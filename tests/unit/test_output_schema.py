@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from json import loads
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,17 @@ from jsonschema import Draft7Validator
 from quotaform.core.drift import make_drift
 from quotaform.core.plan import diff, make_plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
+from quotaform.core.result import Validation
 from quotaform.desired.schema.gate import load_schema
-from quotaform.document.drift import drift_document
+from quotaform.document.drift import dump_drift
 from quotaform.document.plan import dump_plan
-from quotaform.document.receipt import render_receipt_json
+from quotaform.document.receipt import dump_receipt
+from quotaform.document.validation import dump_validation
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
 from quotaform.model.quotas import Quotas
-from quotaform.views.validation_text import render_validation_json
 from tests import builder
 from tests.strategies import desired, quotas
 
@@ -36,22 +37,13 @@ HEADER = replace(builder.HEADER, options={"prune": "report", "select": [], "excl
 
 def sealed_receipt(receipt: Receipt) -> dict[str, Any]:
     """A receipt as a reader finds it."""
-    document: dict[str, Any] = loads(render_receipt_json(receipt))
+    document: dict[str, Any] = loads(dump_receipt(receipt))
     return document
-
-
-@dataclass(frozen=True)
-class Report:
-    directory: str
-    files: int
-    entities: dict[str | None, int]
-    problems: tuple[Finding, ...]
-    is_valid: bool
 
 
 PROBLEM = Finding(rule="unknown-key", message="no", location=Location("quotas.d/a.yaml", 3, 5))
 WARNING = Finding(rule="ip-alias", message="two", severity=Severity.WARNING, address="ip=::1", key="k", override="--x")
-REPORT = Report("quotas.d", 2, {"prod-eu": 3, None: 1}, (PROBLEM, WARNING), False)
+VALIDATED = Validation(directory="quotas.d", files=2, entities={"prod-eu": 3, None: 1}, problems=(PROBLEM, WARNING))
 
 
 def validator(name: str) -> Draft7Validator:
@@ -60,7 +52,7 @@ def validator(name: str) -> Draft7Validator:
 
 def example(name: str) -> dict[str, Any]:
     """A document with everything in it: the golden file, or for a validation a report that is written here."""
-    text = render_validation_json(REPORT) if name == "validation" else (GOLDEN / f"{name}.json").read_text("utf-8")
+    text = dump_validation(VALIDATED) if name == "validation" else (GOLDEN / f"{name}.json").read_text("utf-8")
     document: dict[str, Any] = loads(text)
     return document
 
@@ -163,7 +155,7 @@ def test_generated_plans_their_drift_and_their_receipts_are_valid(files: Desired
         interrupted_by="SIGTERM",
     )
     validator("plan").validate(loads(dump_plan(plan)))
-    validator("drift").validate(drift_document(make_drift(plan)))
+    validator("drift").validate(loads(dump_drift(make_drift(plan))))
     validator("receipt").validate(sealed_receipt(receipt))
 
 
@@ -173,7 +165,7 @@ def test_any_double_that_a_broker_shows_is_valid(value: float) -> None:
     actual = {entity: {"producer_byte_rate": value, "future_rate": value}, other: {"future_rate": value}}
     plan = builder.plan_of({entity: {"consumer_byte_rate": 1.0}}, actual)
     validator("plan").validate(loads(dump_plan(plan)))
-    validator("drift").validate(drift_document(make_drift(plan)))
+    validator("drift").validate(loads(dump_drift(make_drift(plan))))
 
 
 @pytest.mark.parametrize("value", ["nan", "10MiB/s", True, [], {}])
@@ -191,7 +183,7 @@ def test_an_empty_result_is_valid(name: str) -> None:
     )
     documents = {
         "plan": loads(dump_plan(plan)),
-        "drift": drift_document(make_drift(plan)),
+        "drift": loads(dump_drift(make_drift(plan))),
         "receipt": sealed_receipt(receipt),
     }
     validator(name).validate(documents[name])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quotaform.core.document import document_digest
+from quotaform.document.envelope import document_digest
 from quotaform.document.plan import dump_plan, load_plan
 from quotaform.errors import PlanFileError, StaleError
 from quotaform.model.entity import Entity

@@ -15,7 +15,7 @@ import pytest
 from quotaform.cluster import scram
 from quotaform.cluster.scram import ScramGateway, make_upsertion, split_scram
 from quotaform.cluster.wire.connect_error import UnansweredError
-from quotaform.document.scram import render_scram_json, render_scram_result_json
+from quotaform.document.scram import dump_scram, dump_scram_result
 from quotaform.errors import (
     AuthorizationError,
     ClusterError,
@@ -289,10 +289,10 @@ class TestViews:
         assert render_scram_result(result) == "a  SCRAM-SHA-256  deleted\n1 credential deleted.\n"
 
     def test_machines_get_the_same(self) -> None:
-        document = loads(render_scram_json("lab", "id", self.USERS))
+        document = loads(dump_scram("lab", "id", self.USERS))
         assert document["kind"] == "quotaform.scram"
         assert document["users"][0]["credentials"][0] == {"mechanism": "SCRAM-SHA-256", "iterations": 8192}
         assert document["users"][1]["error"]["code"] == 91
-        text = render_scram_result_json("lab", "id", self.RESULT)
+        text = dump_scram_result("lab", "id", self.RESULT)
         assert [row["outcome"] for row in loads(text)["results"]] == ["ok", "refused", "unknown", "not-sent"]
         assert "hidden" not in text

@@ -10,11 +10,14 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from quotaform.cluster.snapshot import Snapshot, SnapshotGateway, dump_snapshot, load_snapshot
+from quotaform.app.repository import read_snapshot
+from quotaform.cluster.snapshot import SnapshotGateway
+from quotaform.document.snapshot import dump_snapshot, load_snapshot
 from quotaform.errors import ClusterError, InvalidFilesError
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
+from quotaform.model.snapshot import Snapshot
 
 
 def snapshot(quotas: Quotas) -> Snapshot:
@@ -158,7 +161,7 @@ def test_all_problems_of_a_file_are_told_each_with_its_line() -> None:
 def test_a_snapshot_answers_as_a_cluster_that_cannot_be_changed(tmp_path: Path) -> None:
     path = tmp_path / "lab.json"
     path.write_text(SMALL_TEXT, encoding="utf-8")
-    with SnapshotGateway.open(path) as gateway:
+    with SnapshotGateway(read_snapshot(path)) as gateway:
         assert gateway.name == "lab"
         assert not gateway.is_live
         assert gateway.cluster_id() == "aBc"
@@ -166,7 +169,7 @@ def test_a_snapshot_answers_as_a_cluster_that_cannot_be_changed(tmp_path: Path) 
         for alter in (gateway.alter, gateway.alter_chunks):
             with pytest.raises(ClusterError, match=r"^lab is a snapshot, which cannot be changed; choose a running"):
                 alter([Alteration(Entity(user="a"), {"producer_byte_rate": 1.0})])
-    assert SnapshotGateway.open(path, name="prod").name == "prod"
+    assert SnapshotGateway(read_snapshot(path), name="prod").name == "prod"
 
 
 @pytest.mark.parametrize(
@@ -181,14 +184,14 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(InvalidFilesError) as caught:
-        SnapshotGateway.open(path)
+        read_snapshot(path)
     assert message in str(caught.value)
     assert str(path) in str(caught.value)
 
 
 def test_a_folder_is_no_snapshot(tmp_path: Path) -> None:
     with pytest.raises(InvalidFilesError, match="cannot be read: Is a directory"):
-        SnapshotGateway.open(tmp_path)
+        read_snapshot(tmp_path)
 
 
 def test_half_a_character_in_a_name_is_refused() -> None:

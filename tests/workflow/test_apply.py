@@ -252,7 +252,7 @@ def test_a_plan_file_that_is_not_what_was_written_is_refused(
 
 
 def test_a_plan_of_a_later_minor_version_is_read(ready: Repository, tmp_path: Path) -> None:
-    from quotaform.core.document import document_digest
+    from quotaform.document.envelope import document_digest
 
     document = json.loads(ready.read("plan.json"))
     document.pop("digest")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from quotaform.admin import QuotaAdmin
 from quotaform.cluster.gateway import Progress, no_progress
+from quotaform.core.result import Altered
 from quotaform.errors import ClusterError, PartialError, UsageError
 from quotaform.model.alteration import Alteration, AlterResult, Outcome
 from quotaform.model.entity import ENTITY_TYPES, IP, Entity
@@ -24,27 +24,6 @@ Ops = Mapping[str, float | None]
 _DEADLINE = 30.0
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.25
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Altered:
-    """What an alteration did, or would do.
-
-    Attributes:
-        entity: Whose quotas it is about.
-        ops: What was asked for.
-        before: What the entity held.
-        after: What it holds, freshly read; with `is_validation` what it would hold.
-        is_validation: Whether nothing was changed.
-        is_late: Whether the broker's answer was lost, and the change shows all the same.
-    """
-
-    entity: Entity
-    ops: Ops
-    before: Values
-    after: Values
-    is_validation: bool = False
-    is_late: bool = False
 
 
 def read_ops(entity: Entity, added: Iterable[str], deleted: Iterable[str]) -> dict[str, float | None]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import chain, count
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quotaform.app.actual import read_actual
@@ -15,35 +13,14 @@ from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.check.expressible import expressible_values
 from quotaform.core.check.live import live_findings
 from quotaform.core.plan import sorted_findings
+from quotaform.core.result import Import
 from quotaform.desired.writer import SCHEMA, render_quotas
 from quotaform.model.entity import Entity
-from quotaform.model.finding import Finding
 from quotaform.model.quotas import Values
+from quotaform.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from quotaform.cluster.snapshot import Snapshot
     from quotaform.desired.config import Config
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Import:
-    """The files that would bring a cluster under management.
-
-    Attributes:
-        files: Path to content, none of which exists yet.
-        counts: Path to the number of entities that the file declares.
-        declared: How many live entities were declared already.
-        out_of_scope: How many are out of scope.
-        left_out: How many the files cannot express.
-        findings: What files cannot express and what else is worth saying.
-    """
-
-    files: dict[Path, str]
-    counts: Mapping[PurePath, int]
-    declared: int
-    out_of_scope: int
-    left_out: int
-    findings: tuple[Finding, ...]
 
 
 def import_live(
@@ -81,7 +58,7 @@ def import_live(
     is_own = len(config.clusters) > 1
     folder = repository.directory / cluster_name if is_own else repository.directory
     files: dict[Path, str] = {}
-    counts: dict[PurePath, int] = {}
+    counts: dict[Path, int] = {}
     for stem, group in sorted(_groups(able, is_split).items()):
         path = _free(folder, stem)
         files[path], _ = render_quotas(group, schema=f"../{SCHEMA}" if is_own else SCHEMA)
@@ -134,8 +111,6 @@ def take_snapshot(gateway: Gateway, progress: Progress = no_progress) -> Snapsho
     Raises:
         ClusterError: The cluster could not be read.
     """
-    from quotaform.cluster.snapshot import Snapshot
-
     return Snapshot(
         cluster_name=gateway.name,
         cluster_id=gateway.cluster_id(),

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from quotaform.app.clock import today
 from quotaform.app.repository import Repository, Target
 from quotaform.app.scram import open_scram
-from quotaform.app.validate import Validation
 from quotaform.core.check import rule
+from quotaform.core.result import Validation
 from quotaform.errors import UsageError
 from quotaform.model.entity import USER, Entity, spell_name
 from quotaform.model.entry import Desired, Entry

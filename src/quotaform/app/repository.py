@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from quotaform.app.clock import today
 from quotaform.app.tree import read_work_tree
-from quotaform.errors import BlockedError, UsageError
+from quotaform.core.check import rule
+from quotaform.errors import BlockedError, InvalidFilesError, UsageError
 from quotaform.model.entry import Desired
+from quotaform.model.location import Location
 
 if TYPE_CHECKING:
     from quotaform.cluster.client.config import ClientConfig
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
     from quotaform.desired.loader import LoadedFiles
     from quotaform.desired.tree import Layout
+    from quotaform.model.snapshot import Snapshot
 
 CONFIG_NAME = "quotaform.yaml"
 QUOTAS_NAME = "quotas.d"
@@ -174,10 +177,9 @@ class Repository:
         return replace(named, bootstrap_servers=servers, command_config=command_config, snapshot=None)
 
     def _snapshot_cluster(self, config: Config, name: str | None, path: Path) -> Cluster:
-        from quotaform.cluster.snapshot import SnapshotGateway
         from quotaform.desired.config import Cluster, choose_cluster
 
-        name = name or SnapshotGateway.open(path).name
+        name = name or read_snapshot(path).cluster_name
         known = choose_cluster(config, name) if name in config.clusters else Cluster(name=name)
         return replace(known, bootstrap_servers=(), command_config=None, snapshot=path)
 
@@ -225,10 +227,31 @@ def open_gateway(cluster: Cluster) -> Gateway:
     if cluster.snapshot is not None:
         from quotaform.cluster.snapshot import SnapshotGateway
 
-        return SnapshotGateway.open(cluster.snapshot, name=cluster.name)
+        return SnapshotGateway(read_snapshot(cluster.snapshot), name=cluster.name)
     from quotaform.cluster.kafka import KafkaGateway
 
     return KafkaGateway.connect(cluster.bootstrap_servers, client_config(cluster), name=cluster.name)
+
+
+def read_snapshot(path: Path) -> Snapshot:
+    """Read a snapshot file.
+
+    Raises:
+        InvalidFilesError: It cannot be read or is no snapshot.
+    """
+    from quotaform.document.snapshot import load_snapshot
+
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        problem = "there is no such file; quotaform snapshot writes one"
+    except UnicodeDecodeError:
+        problem = "this is not a snapshot: it is not text in UTF-8"
+    except OSError as error:
+        problem = f"it cannot be read: {error.strerror or error}"
+    else:
+        return load_snapshot(text, str(path))
+    raise InvalidFilesError([rule.SNAPSHOT.finding(problem, location=Location(str(path)))])
 
 
 def client_config(cluster: Cluster) -> ClientConfig:

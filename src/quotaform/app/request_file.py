@@ -15,9 +15,9 @@ from json import loads
 from pathlib import Path
 from typing import Final
 
-from quotaform.cluster.json_text import ConstantError, RepeatedNames, mark_repeated, refuse_constant
 from quotaform.core.check import rule
 from quotaform.core.resolve.index import request_of
+from quotaform.document.json_text import ConstantError, RepeatedNames, mark_repeated, refuse_constant
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity, spell_name
 from quotaform.model.finding import Finding

@@ -2,34 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from quotaform.app.clock import today
 from quotaform.app.repository import Repository
+from quotaform.core.result import Validation
 from quotaform.errors import InvalidFilesError
-from quotaform.model.finding import Finding, Severity
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Validation:
-    """What came of checking the files.
-
-    Attributes:
-        directory: The quotas directory.
-        files: How many files were read.
-        entities: How many entities they declare, per cluster; the key is `None` without clusters.
-        problems: All problems and warnings of all files, by place.
-    """
-
-    directory: str
-    files: int
-    entities: dict[str | None, int]
-    problems: tuple[Finding, ...]
-
-    @property
-    def is_valid(self) -> bool:
-        """Whether nothing is wrong; warnings are not."""
-        return not any(problem.severity is Severity.ERROR for problem in self.problems)
+from quotaform.model.finding import Finding
 
 
 def validate_files(repository: Repository, cluster: str | None = None) -> Validation:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from quotaform.core.document import digest, json_number
+from quotaform.core.canonical import digest, json_number
 from quotaform.core.plan import Action, Change, Plan
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding

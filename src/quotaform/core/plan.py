@@ -14,7 +14,7 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import Any
 
-from quotaform.core.document import digest, json_number
+from quotaform.core.canonical import digest, json_number
 from quotaform.core.effects import Direction, Effect, Effects
 from quotaform.core.scope import ALL, EVERYTHING, Scope, Selection
 from quotaform.model.alteration import Alteration

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from json import dumps
-from typing import Any, Final
-
-from quotaform.core.document import values_document
-from quotaform.model.entity import Entity
+from quotaform.document.envelope import envelope, indented
+from quotaform.document.field import dump_cluster, dump_entity, dump_values
+from quotaform.model.document_kind import DESCRIBE
 from quotaform.model.filter import EntityFilter
-from quotaform.model.quotas import Quotas, Values
-
-FORMAT_VERSION: Final = "1.0"
-KIND: Final = "quotaform.describe"
+from quotaform.model.quotas import Quotas
 
 
-def render_describe_json(
+def dump_described(
     quotas: Quotas,
     *,
     cluster_name: str,
@@ -37,10 +32,8 @@ def render_describe_json(
         {"type": component.entity_type, "rule": component.rule.value, "match": component.match}
         for component in entity_filter.components
     ]
-    document = {
-        "format_version": FORMAT_VERSION,
-        "kind": KIND,
-        "cluster": {"name": cluster_name, "id": cluster_id},
+    fields = {
+        "cluster": dump_cluster(cluster_name, cluster_id),
         "read_at": read_at,
         "filter": {
             "strict": entity_filter.is_strict,
@@ -48,13 +41,8 @@ def render_describe_json(
             "quota_types": list(quota_types) or None,
         },
         "quotas": [
-            entry_document(entity, values)
+            {**dump_entity(entity), "values": dump_values(values)}
             for entity, values in sorted(quotas.items(), key=lambda item: item[0].address)
         ],
     }
-    return dumps(document, indent=2, allow_nan=False) + "\n"
-
-
-def entry_document(entity: Entity, values: Values) -> dict[str, Any]:
-    """Return one entity with its values as JSON holds them."""
-    return {"address": entity.address, "entity": entity.names, "values": values_document(values)}
+    return indented(envelope(DESCRIBE, fields))

@@ -8,47 +8,56 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from json import JSONDecodeError, loads
-from typing import Any, Final
+from typing import Any
 
-from quotaform.core.document import (
-    document_digest,
-    finding_document,
-    is_sealed,
-    json_number,
-    location_document,
-    seal_document,
-    values_document,
-)
+from quotaform.core.canonical import json_number
 from quotaform.core.effects import Effect
 from quotaform.core.plan import Change, EntityChange, Plan, PlanHeader, PlanSource, Unmanaged
 from quotaform.core.resolve.index import Effective
+from quotaform.document.envelope import (
+    KindError,
+    VersionError,
+    document_digest,
+    envelope,
+    is_sealed,
+    require_kind,
+    sealed_lines,
+)
+from quotaform.document.field import (
+    dump_cluster,
+    dump_entity,
+    dump_finding,
+    dump_location,
+    dump_values,
+    load_finding,
+    load_location,
+    load_number,
+    load_values,
+)
 from quotaform.errors import PlanFileError, StaleError
+from quotaform.model.document_kind import PLAN
 from quotaform.model.entity import Entity
-from quotaform.model.finding import Finding, Severity
-from quotaform.model.location import Location
 from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Values
 from quotaform.model.units import render_value
-
-FORMAT_VERSION: Final = "1.0"
-KIND: Final = "quotaform.plan"
 
 
 def dump_plan(plan: Plan) -> str:
     """Return the plan file: a header, then one line per entity, so that it can be compared line by line."""
-    return seal_document(plan_document(plan))
+    return "".join(plan_lines(plan))
 
 
-def plan_document(plan: Plan) -> dict[str, Any]:
-    """Return the plan as the plain values of its JSON, without the digest."""
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """Yield the plan file in pieces: what is written never has to be in memory whole."""
+    return sealed_lines(_fields(plan).items())
+
+
+def _fields(plan: Plan) -> dict[str, Any]:
     header = plan.header
-    return {
-        "format_version": FORMAT_VERSION,
-        "kind": KIND,
+    fields = {
         "plan_id": plan.plan_id,
         "created_at": header.created_at,
-        "cluster": {"name": header.cluster_name, "id": header.cluster_id},
+        "cluster": dump_cluster(header.cluster_name, header.cluster_id),
         "source": {
             "directory": header.source.directory,
             "commit": header.source.commit,
@@ -59,44 +68,39 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "complete": plan.is_complete,
         "applyable": plan.is_applyable,
         "summary": dict(plan.summary),
-        "changes": [_change_document(change) for change in plan.changes],
-        "unmanaged": [
-            {
-                "address": item.entity.address,
-                "entity": item.entity.names,
-                "values": values_document(item.values),
-                "in_scope": item.in_scope,
-            }
+        "changes": map(_dump_change, plan.changes),
+        "unmanaged": (
+            {**dump_entity(item.entity), "values": dump_values(item.values), "in_scope": item.in_scope}
             for item in plan.unmanaged
-        ],
-        "findings": [finding_document(finding) for finding in plan.findings],
+        ),
+        "findings": map(dump_finding, plan.findings),
     }
+    return envelope(PLAN, fields)
 
 
-def _change_document(change: EntityChange) -> dict[str, Any]:
+def _dump_change(change: EntityChange) -> dict[str, Any]:
     return {
-        "address": change.entity.address,
-        "entity": change.entity.names,
+        **dump_entity(change.entity),
         "action": change.action.value,
         "reason": change.reason,
         "origin": None,
         "direction": change.direction.value,
-        "before": values_document(change.before) or None,
-        "after": values_document(change.after) or None,
-        "keys": [_row_document(row, effect) for row, effect in zip(change.changes, change.effects, strict=True)],
-        "location": location_document(change.location),
+        "before": dump_values(change.before) or None,
+        "after": dump_values(change.after) or None,
+        "keys": [_dump_row(row, effect) for row, effect in zip(change.changes, change.effects, strict=True)],
+        "location": dump_location(change.location),
         "owner": change.owner,
     }
 
 
-def _row_document(row: Change, effect: Effect) -> dict[str, Any]:
+def _dump_row(row: Change, effect: Effect) -> dict[str, Any]:
     key = QUOTA_KEYS.get(row.key)
     document: dict[str, Any] = {
         "key": row.key,
         "action": row.action.value,
         "before": json_number(row.before),
         "after": json_number(row.after),
-        "effective": {"before": _effective_document(effect.before), "after": _effective_document(effect.after)},
+        "effective": {"before": _dump_effective(effect.before), "after": _dump_effective(effect.after)},
         "display": {
             "before": None if row.before is None else render_value(key, row.before),
             "after": None if row.after is None else render_value(key, row.after),
@@ -107,7 +111,7 @@ def _row_document(row: Change, effect: Effect) -> dict[str, Any]:
     return document
 
 
-def _effective_document(effective: Effective) -> dict[str, Any]:
+def _dump_effective(effective: Effective) -> dict[str, Any]:
     return {
         "value": json_number(effective.value),
         "source": None if effective.source is None else effective.source.address,
@@ -147,14 +151,16 @@ def _checked(content: bytes, file: str) -> dict[str, Any]:
         raise PlanFileError(
             f"{file} is not a whole plan file: its JSON ends or breaks{where}; make a new plan"
         ) from error
-    if not isinstance(document, dict) or document.get("kind") != KIND:
-        raise PlanFileError(f"{file} is not a plan file: it has no kind {KIND!r}; make one with quotaform plan --out")
-    version = document.get("format_version")
-    if not isinstance(version, str) or version.partition(".")[0] != FORMAT_VERSION.partition(".")[0]:
+    try:
+        document = require_kind(document, PLAN)
+    except KindError:
+        text = f"{file} is not a plan file: it has no kind {PLAN.kind!r}; make one with quotaform plan --out"
+        raise PlanFileError(text) from None
+    except VersionError as error:
         raise PlanFileError(
-            f"{file} has format version {str(version)[:20]!r}; this quotaform reads {FORMAT_VERSION}: use the "
+            f"{file} has format version {str(error.version)[:20]!r}; this quotaform reads {PLAN.version}: use the "
             "quotaform that wrote it, or make a new plan"
-        )
+        ) from None
     written = document.pop("digest", None)
     if not is_sealed(content) and _digest(document) != written:
         raise StaleError(f"{file} was changed after it was written: its digest does not match; make a new plan")
@@ -183,10 +189,10 @@ def _plan(document: Mapping[str, Any]) -> Plan:
         unchanged=int(document["summary"]["no_op"]),
         in_scope=int(document["summary"]["in_scope"]),
         unmanaged=tuple(
-            Unmanaged(Entity(item["entity"]), _values(item["values"]), item["in_scope"])
+            Unmanaged(Entity(item["entity"]), load_values(item["values"]), item["in_scope"])
             for item in document["unmanaged"]
         ),
-        findings=tuple(map(_finding, document["findings"])),
+        findings=tuple(map(load_finding, document["findings"])),
         is_complete=document["complete"],
     )
 
@@ -200,7 +206,7 @@ def _consumed(items: list[Any]) -> Iterator[Any]:
 
 def _entity_change(item: Mapping[str, Any]) -> EntityChange:
     entity = Entity(item["entity"])
-    rows = [Change(entity, row["key"], _number(row["before"]), _number(row["after"])) for row in item["keys"]]
+    rows = [Change(entity, row["key"], load_number(row["before"]), load_number(row["after"])) for row in item["keys"]]
     effects = [
         Effect(
             _effective(row["effective"]["before"]),
@@ -211,44 +217,19 @@ def _entity_change(item: Mapping[str, Any]) -> EntityChange:
     ]
     return EntityChange(
         entity=entity,
-        before=_values(item["before"]),
-        after=_values(item["after"]),
+        before=load_values(item["before"]),
+        after=load_values(item["after"]),
         changes=tuple(rows),
         effects=tuple(effects),
         reason=item["reason"],
         owner=item["owner"],
-        location=_location(item["location"]),
+        location=load_location(item["location"]),
     )
-
-
-def _number(value: float | str | None) -> float | None:
-    return None if value is None else float(value)
-
-
-def _values(values: Mapping[str, float | str] | None) -> Values:
-    return {key: float(value) for key, value in (values or {}).items()}
 
 
 def _effective(item: Mapping[str, Any]) -> Effective:
     entity = item["entity"]
     if entity is None:
-        return Effective(_number(item["value"]))
+        return Effective(load_number(item["value"]))
     source = Entity(entity)
-    return Effective(_number(item["value"]), source, level_of(source))
-
-
-def _location(item: Mapping[str, Any] | None) -> Location | None:
-    return None if item is None else Location(item["file"], item["line"], item.get("column", 0))
-
-
-def _finding(item: Mapping[str, Any]) -> Finding:
-    return Finding(
-        rule=item["rule"],
-        message=item["message"],
-        severity=Severity(item["severity"]),
-        blocking=item["blocking"],
-        address=item["address"],
-        key=item["key"],
-        override=item["override"],
-        location=_location(item["location"]),
-    )
+    return Effective(load_number(item["value"]), source, level_of(source))

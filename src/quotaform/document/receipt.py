@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-from quotaform.core.document import seal_document
 from quotaform.core.receipt import Receipt, Result
+from quotaform.document.envelope import envelope, sealed_lines
+from quotaform.document.field import dump_cluster, dump_entity
+from quotaform.model.document_kind import RECEIPT
 
-FORMAT_VERSION: Final = "1.0"
-KIND: Final = "quotaform.receipt"
 
-
-def render_receipt_json(receipt: Receipt) -> str:
+def dump_receipt(receipt: Receipt) -> str:
     """Return a receipt as JSON, one line per entity."""
-    return seal_document(receipt_document(receipt))
-
-
-def receipt_document(receipt: Receipt) -> dict[str, Any]:
-    """Return a receipt as the plain values of its JSON, without the digest."""
     plan = receipt.plan
-    return {
-        "format_version": FORMAT_VERSION,
-        "kind": KIND,
+    fields: dict[str, Any] = {
         "plan_id": plan.plan_id,
-        "cluster": {"name": plan.header.cluster_name, "id": plan.header.cluster_id},
+        "cluster": dump_cluster(plan.header.cluster_name, plan.header.cluster_id),
         "source": {
             "directory": plan.header.source.directory,
             "commit": plan.header.source.commit,
@@ -36,14 +28,14 @@ def receipt_document(receipt: Receipt) -> dict[str, Any]:
         "interrupted_by": receipt.interrupted_by,
         "complete": receipt.is_complete,
         "summary": {result.value: receipt.tally.get(result, 0) for result in Result},
-        "results": [
+        "results": (
             {
-                "address": item.entity.address,
-                "entity": item.entity.names,
+                **dump_entity(item.entity),
                 "action": item.action.value,
                 "result": item.result.value,
                 "message": item.message or None,
             }
             for item in receipt.results
-        ],
+        ),
     }
+    return "".join(sealed_lines(envelope(RECEIPT, fields).items()))

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from json import dumps
-from typing import Any, Final
+from typing import Any
 
+from quotaform.document.envelope import envelope, indented
+from quotaform.document.field import dump_cluster
+from quotaform.model.document_kind import SCRAM, SCRAM_RESULT
 from quotaform.model.scram import ScramResult, ScramRow, ScramUpsertion, ScramUser
 
-FORMAT_VERSION: Final = "1.0"
-DESCRIBE_KIND: Final = "quotaform.scram"
-RESULT_KIND: Final = "quotaform.scram-result"
 
-
-def render_scram_json(cluster: str, cluster_id: str | None, users: Sequence[ScramUser]) -> str:
+def dump_scram(cluster: str, cluster_id: str | None, users: Sequence[ScramUser]) -> str:
     """Return credentials as JSON, by user; a user who could not be described has an error."""
-    return _render(DESCRIBE_KIND, cluster, cluster_id, "users", [_user(found) for found in users])
+    return indented(envelope(SCRAM, {"cluster": dump_cluster(cluster, cluster_id), "users": list(map(_user, users))}))
 
 
-def render_scram_result_json(cluster: str, cluster_id: str | None, result: ScramResult) -> str:
+def dump_scram_result(cluster: str, cluster_id: str | None, result: ScramResult) -> str:
     """Return what became of each credential as JSON; nothing of any password is in it."""
-    return _render(RESULT_KIND, cluster, cluster_id, "results", [_row(row) for row in result])
-
-
-def _render(kind: str, cluster: str, cluster_id: str | None, name: str, items: list[dict[str, Any]]) -> str:
-    document = {
-        "format_version": FORMAT_VERSION,
-        "kind": kind,
-        "cluster": {"name": cluster, "id": cluster_id},
-        name: items,
-    }
-    return dumps(document, indent=2) + "\n"
+    fields = {"cluster": dump_cluster(cluster, cluster_id), "results": list(map(_row, result))}
+    return indented(envelope(SCRAM_RESULT, fields))
 
 
 def _user(found: ScramUser) -> dict[str, Any]:

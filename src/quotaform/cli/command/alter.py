@@ -69,7 +69,8 @@ def alter(
     from quotaform.app.clock import timestamp
     from quotaform.app.repository import Repository, Target, open_gateway, require_pinned
     from quotaform.cli.option.entity_reader import read_entity
-    from quotaform.views.alter_text import render_altered, render_altered_json
+    from quotaform.document.alter import dump_altered
+    from quotaform.views.alter_text import render_altered
 
     console = Console(color, is_quiet=quiet, is_verbose=verbose)
     require_format(format_name, FORMATS)
@@ -97,7 +98,7 @@ def alter(
     if done.is_late:
         console.warn("The broker's answer was lost, but the change shows.")
     if format_name == "json":
-        text = render_altered_json(done, cluster_name=chosen.name, cluster_id=cluster_id, read_at=timestamp())
+        text = dump_altered(done, cluster_name=chosen.name, cluster_id=cluster_id, read_at=timestamp())
     else:
         text = render_altered(done, console.style())
     console.echo(text)

@@ -144,7 +144,7 @@ class _Apply:
     def apply(self, made: Plan, gateway: Gateway, repository: Repository, chosen: Cluster) -> int:
         """Apply a plan, keep the receipt and print what was done."""
         from quotaform.app.apply import apply_plan, receipt_path, require_applyable
-        from quotaform.document.receipt import render_receipt_json
+        from quotaform.document.receipt import dump_receipt
         from quotaform.interrupt import held_signals
         from quotaform.views.receipt_text import render_receipt
 
@@ -154,7 +154,7 @@ class _Apply:
             require_writable(path)
         done = apply_plan(made, gateway, self.console.progress, pinned_id=chosen.cluster_id)
         with held_signals():
-            text = render_receipt_json(done)
+            text = dump_receipt(done)
             if done.results:
                 self._keep(path, text)
             self.console.echo(text if self.format_name == "json" else render_receipt(done, self.console.style()))

@@ -98,9 +98,9 @@ def describe(
         found = select_keys(found, keys)
     if format_name == "json":
         from quotaform.app.clock import timestamp
-        from quotaform.document.describe import render_describe_json
+        from quotaform.document.describe import dump_described
 
-        text = render_describe_json(
+        text = dump_described(
             found,
             cluster_name=chosen.name,
             cluster_id=cluster_id,

@@ -81,9 +81,9 @@ def drift(
 
 def _render(found: Drift, format_name: str, style: Style | None = None) -> str:
     if format_name == "json":
-        from quotaform.document.drift import render_drift_json
+        from quotaform.document.drift import dump_drift
 
-        return render_drift_json(found)
+        return dump_drift(found)
     from quotaform.views.drift_text import render_drift
     from quotaform.views.style import PLAIN
 

@@ -156,9 +156,9 @@ def read_names(names: Sequence[str]) -> Entity:
 
 def _render(run: ResolveRun, format_name: str, console: Console) -> Iterator[str]:
     if format_name == "json":
-        from quotaform.document.resolve import render_resolve_json
+        from quotaform.document.resolve import dump_resolved
 
-        return render_resolve_json(run.header, run, run.findings)
+        return dump_resolved(run.header, run, run.findings)
     if format_name == "csv":
         from quotaform.views.resolve_csv import render_resolve_csv
 

@@ -90,7 +90,7 @@ def describe(
       quotaform scram describe --user alice --user bob --format json
     """
     from quotaform.app.scram import open_scram, require_users
-    from quotaform.document.scram import render_scram_json
+    from quotaform.document.scram import dump_scram
     from quotaform.views.scram_text import render_scram
 
     console = Console(color, is_verbose=verbose)
@@ -100,7 +100,7 @@ def describe(
         console.progress("reading SCRAM credentials", 0, 0)
         users = gateway.describe(names)
         if format_name == "json":
-            console.echo(render_scram_json(gateway.name, gateway.cluster_id, users))
+            console.echo(dump_scram(gateway.name, gateway.cluster_id, users))
         else:
             console.echo(render_scram(gateway.name, users, console.style()))
     return ExitCode.ERROR if any(found.code for found in users) else ExitCode.DONE
@@ -273,11 +273,11 @@ def _ask_password(user: str) -> Secret:
 
 
 def _conclude(result: ScramResult, gateway: ScramGateway, format_name: str, console: Console) -> int:
-    from quotaform.document.scram import render_scram_result_json
+    from quotaform.document.scram import dump_scram_result
     from quotaform.views.scram_text import render_scram_result
 
     if format_name == "json":
-        console.echo(render_scram_result_json(gateway.name, gateway.cluster_id, result))
+        console.echo(dump_scram_result(gateway.name, gateway.cluster_id, result))
     else:
         console.echo(render_scram_result(result, console.style()))
     if result.interrupt is not None:

@@ -38,7 +38,7 @@ def snapshot(
     """
     from quotaform.app.live_import import take_snapshot
     from quotaform.app.repository import Repository, Target, open_gateway
-    from quotaform.cluster.snapshot import dump_snapshot
+    from quotaform.document.snapshot import dump_snapshot
 
     console = Console(is_quiet=quiet, is_verbose=verbose)
     repository = Repository.at(None, config)

@@ -51,7 +51,8 @@ def validate(
     """
     from quotaform.app.repository import Repository, Target
     from quotaform.app.validate import validate_files
-    from quotaform.views.validation_text import render_validation, render_validation_json
+    from quotaform.document.validation import dump_validation
+    from quotaform.views.validation_text import render_validation
 
     console = Console(color, is_quiet=quiet, is_verbose=verbose)
     require_format(format_name, FORMATS)
@@ -67,7 +68,7 @@ def validate(
         )
         report = with_principals(report, repository, target)
     if format_name == "json":
-        console.echo(render_validation_json(report))
+        console.echo(dump_validation(report))
     else:
         console.echo(render_validation(report, console.style()))
     return decide(is_invalid=not report.is_valid)

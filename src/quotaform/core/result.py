@@ -1,0 +1,78 @@
+"""What use cases return and views show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from quotaform.model.entity import Entity
+from quotaform.model.finding import Finding, Severity
+from quotaform.model.quotas import Values
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Altered:
+    """What an alteration did, or would do.
+
+    Attributes:
+        entity: Whose quotas it is about.
+        ops: What was asked for: quota key to the value to set, `None` to remove it.
+        before: What the entity held.
+        after: What it holds, freshly read; with `is_validation` what it would hold.
+        is_validation: Whether nothing was changed.
+        is_late: Whether the broker's answer was lost, and the change shows all the same.
+    """
+
+    entity: Entity
+    ops: Mapping[str, float | None]
+    before: Values
+    after: Values
+    is_validation: bool = False
+    is_late: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    """The files that would bring a cluster under management.
+
+    Attributes:
+        files: Path to content, none of which exists yet.
+        counts: Path to the number of entities that the file declares.
+        declared: How many live entities were declared already.
+        out_of_scope: How many are out of scope.
+        left_out: How many the files cannot express.
+        findings: What files cannot express and what else is worth saying.
+    """
+
+    files: Mapping[Path, str]
+    counts: Mapping[Path, int]
+    declared: int
+    out_of_scope: int
+    left_out: int
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """What came of checking the files.
+
+    Attributes:
+        directory: The quotas directory.
+        files: How many files were read.
+        entities: How many entities they declare, per cluster; the key is `None` without clusters.
+        problems: All problems and warnings of all files, by place.
+    """
+
+    directory: str
+    files: int
+    entities: Mapping[str | None, int]
+    problems: tuple[Finding, ...]
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether nothing is wrong; warnings are not."""
+        return not any(problem.severity is Severity.ERROR for problem in self.problems)

@@ -1,0 +1,36 @@
+"""What was altered, as machines read it."""
+
+from __future__ import annotations
+
+from quotaform.core.canonical import json_number
+from quotaform.core.result import Altered
+from quotaform.document.envelope import envelope, indented
+from quotaform.document.field import dump_cluster, dump_entity, dump_values
+from quotaform.model.document_kind import ALTER
+from quotaform.model.quota_key import key_order
+from quotaform.model.quotas import same_value
+
+
+def dump_altered(done: Altered, *, cluster_name: str, cluster_id: str, read_at: str) -> str:
+    """Return an alteration as JSON.
+
+    Args:
+        done: What was done.
+        cluster_name: What the cluster is called.
+        cluster_id: The id that it gave itself.
+        read_at: When the values were read, as ISO 8601 in UTC.
+    """
+    pairs = [(key, done.before.get(key), done.after.get(key)) for key in sorted(done.ops, key=key_order)]
+    fields = {
+        "cluster": dump_cluster(cluster_name, cluster_id),
+        "read_at": read_at,
+        "validate_only": done.is_validation,
+        **dump_entity(done.entity),
+        "values": dump_values(done.after),
+        "changes": [
+            {"key": key, "before": json_number(before), "after": json_number(after)}
+            for key, before, after in pairs
+            if not same_value(before, after)
+        ],
+    }
+    return indented(envelope(ALTER, fields))

@@ -1,0 +1,126 @@
+"""What all JSON documents have in common: kind and version, the layout as text, and the digest over it.
+
+| layout | one line per | for |
+| --- | --- | --- |
+| `document_lines` | field, and item of its long lists | files that are compared line by line, or that are long |
+| `sealed_lines` | the same | files whose last field is the digest of everything before it |
+| `indented` | field at any depth | results of commands |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from hashlib import sha256
+from json import dumps
+from typing import Any, Final
+
+from quotaform.model.document_kind import DocumentKind
+
+_LONG: Final = frozenset({"changes", "unmanaged", "findings", "results", "quotas"})
+_SEAL: Final = b',\n  "digest": "'
+_END: Final = "\n}\n"
+
+
+class EnvelopeError(ValueError):
+    """A document that is not of the kind that was expected."""
+
+
+class KindError(EnvelopeError):
+    """It is no object, or its `kind` is another."""
+
+
+class VersionError(EnvelopeError):
+    """Its major version is not known.
+
+    Attributes:
+        version: What stands there; `None` if it is missing or no text.
+    """
+
+    def __init__(self, version: str | None) -> None:
+        super().__init__(version)
+        self.version = version
+
+
+def envelope(kind: DocumentKind, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document of its fields, with its kind and version in front."""
+    return {"format_version": kind.version, "kind": kind.kind, **fields}
+
+
+def require_kind(document: object, kind: DocumentKind) -> dict[str, Any]:
+    """Return what was read if it is a document of a kind and a version whose meaning is known.
+
+    Raises:
+        KindError: It is of another kind.
+        VersionError: It is of an unknown major version.
+    """
+    if not isinstance(document, dict) or document.get("kind") != kind.kind:
+        raise KindError
+    version = document.get("format_version")
+    if not isinstance(version, str):
+        raise VersionError(None)
+    if version.partition(".")[0] != kind.major:
+        raise VersionError(version)
+    return document
+
+
+def indented(document: Mapping[str, Any]) -> str:
+    """Return a document as indented JSON."""
+    return dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def document_lines(
+    fields: Iterable[tuple[str, Any]], long: Collection[str] = _LONG, spell: Callable[[Any], str] = dumps
+) -> Iterator[str]:
+    """Yield a document as JSON in pieces: one per field, and one per item of its long lists.
+
+    Args:
+        fields: Name and value; the value of a long one may be any iterable, and is consumed as it is written.
+        long: The names of the lists that have a line per item.
+        spell: Returns a value as JSON on one line.
+    """
+    separator = "{\n"
+    for name, value in fields:
+        if name in long:
+            yield f'{separator}  "{name}": ['
+            gap = "\n    "
+            for item in value:
+                yield f"{gap}{spell(item)}"
+                gap = ",\n    "
+            yield "]" if gap == "\n    " else "\n  ]"
+        else:
+            yield f'{separator}  "{name}": {spell(value)}'
+        separator = ",\n"
+    yield _END
+
+
+def sealed_lines(fields: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    """Yield a document as JSON in pieces; its last field is the digest of everything before it."""
+    hashed = sha256()
+    for piece in document_lines(fields):
+        hashed.update(piece.encode("ascii"))
+        if piece != _END:
+            yield piece
+    yield f',\n  "digest": "sha256:{hashed.hexdigest()}"{_END}'
+
+
+def is_sealed(content: bytes) -> bool:
+    """Whether a file is to the letter what `sealed_lines` yielded; needs no second copy of it."""
+    end = content.rfind(_SEAL)
+    if end < 0:
+        return False
+    hashed = sha256(memoryview(content)[:end])
+    hashed.update(_END.encode())
+    return content[end:] == _SEAL + f'sha256:{hashed.hexdigest()}"{_END}'.encode()
+
+
+def document_digest(document: Mapping[str, Any]) -> str:
+    """Return the digest that `sealed_lines` gives a document; white space in a file does not change it.
+
+    Raises:
+        RecursionError: It is nested too deeply.
+    """
+    hashed = sha256()
+    lists = {name for name in _LONG if isinstance(document.get(name), list)}
+    for piece in document_lines(document.items(), lists):
+        hashed.update(piece.encode("ascii"))
+    return f"sha256:{hashed.hexdigest()}"

@@ -1,0 +1,79 @@
+"""The fields that several documents have: values, locations, findings, clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from quotaform.core.canonical import json_number
+from quotaform.model.entity import Entity
+from quotaform.model.finding import Finding, Severity
+from quotaform.model.location import Location
+from quotaform.model.quota_key import key_order
+from quotaform.model.quotas import Values
+
+
+def dump_cluster(name: str, cluster_id: str | None) -> dict[str, Any]:
+    """Return a cluster as JSON holds it."""
+    return {"name": name, "id": cluster_id}
+
+
+def dump_entity(entity: Entity) -> dict[str, Any]:
+    """Return an entity as JSON holds it: as people write it, and as a mapping of type to name."""
+    return {"address": entity.address, "entity": entity.names}
+
+
+def load_number(value: float | str | None) -> float | None:
+    """Return a value as `json_number` had it."""
+    return None if value is None else float(value)
+
+
+def dump_values(values: Values) -> dict[str, Any]:
+    """Return values as JSON holds them, in the order of the keys."""
+    keys = values if len(values) == 1 else sorted(values, key=key_order)
+    return {key: json_number(values[key]) for key in keys}
+
+
+def load_values(values: Mapping[str, float | str] | None) -> Values:
+    """Return values as `dump_values` had them; nothing for `None`."""
+    return {key: float(value) for key, value in (values or {}).items()}
+
+
+def dump_location(location: Location | None) -> dict[str, Any] | None:
+    """Return a location as JSON holds it."""
+    if location is None:
+        return None
+    return {"file": location.file, "line": location.line, "column": location.column}
+
+
+def load_location(item: Mapping[str, Any] | None) -> Location | None:
+    """Return a location as `dump_location` had it."""
+    return None if item is None else Location(item["file"], item["line"], item.get("column", 0))
+
+
+def dump_finding(finding: Finding) -> dict[str, Any]:
+    """Return a finding as JSON holds it."""
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity.value,
+        "blocking": finding.blocking,
+        "address": finding.address,
+        "key": finding.key,
+        "message": finding.message,
+        "override": finding.override,
+        "location": dump_location(finding.location),
+    }
+
+
+def load_finding(item: Mapping[str, Any]) -> Finding:
+    """Return a finding as `dump_finding` had it."""
+    return Finding(
+        rule=item["rule"],
+        message=item["message"],
+        severity=Severity(item["severity"]),
+        blocking=item["blocking"],
+        address=item["address"],
+        key=item["key"],
+        override=item["override"],
+        location=load_location(item["location"]),
+    )

@@ -1,0 +1,209 @@
+"""A cluster's quotas in one JSON file: written by `quotaform snapshot`, planned against offline.
+
+The file holds everything that a describe returned, one entity per line, sorted by address, so that two snapshots
+can be compared line by line. `schemas/snapshot.schema.json` describes it.
+"""
+
+from __future__ import annotations
+
+from json import JSONDecodeError, dumps, loads
+from math import inf, isfinite, nan
+from typing import Any, Final, NoReturn, TypeVar
+
+from quotaform.core.check import rule
+from quotaform.document.envelope import KindError, VersionError, document_lines, envelope, require_kind
+from quotaform.document.field import dump_cluster, dump_values
+from quotaform.document.json_text import ConstantError, item_lines, mark_repeated, refuse_constant
+from quotaform.errors import InvalidFilesError
+from quotaform.model.document_kind import SNAPSHOT
+from quotaform.model.entity import Entity, spell_name
+from quotaform.model.finding import Finding
+from quotaform.model.location import Location
+from quotaform.model.rule import Rule
+from quotaform.model.snapshot import Snapshot
+
+T = TypeVar("T", str, list[Any], dict[str, Any])
+
+_WORDS: Final = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
+
+
+def dump_snapshot(snapshot: Snapshot) -> str:
+    """Return a snapshot as text; equal snapshots give equal text."""
+    rows = sorted((entity.address, entity, values) for entity, values in snapshot.quotas.items() if values)
+    fields = {
+        "cluster": dump_cluster(snapshot.cluster_name, snapshot.cluster_id),
+        "captured_at": snapshot.captured_at,
+        "quotas": ({"entity": entity.names, "values": dump_values(values)} for _, entity, values in rows),
+    }
+    return "".join(document_lines(envelope(SNAPSHOT, fields).items(), spell=_spell))
+
+
+def _spell(content: object) -> str:
+    """Return a value as JSON on one line, everything that does not print escaped."""
+    text = dumps(content, ensure_ascii=False, allow_nan=False)
+    return text if text.isprintable() else "".join(c if c.isprintable() else dumps(c)[1:-1] for c in text)
+
+
+def load_snapshot(text: str, file: str) -> Snapshot:
+    """Read a snapshot.
+
+    Args:
+        text: What the file holds.
+        file: Its name for messages.
+
+    Raises:
+        InvalidFilesError: It is no snapshot that this version reads; with all its problems, each with its line.
+    """
+    reader = _Reader(text, file)
+    snapshot = reader.read()
+    if reader.problems:
+        raise InvalidFilesError(reader.problems)
+    return snapshot
+
+
+class _Reader:
+    """Reads one snapshot and gathers its problems."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.problems: list[Finding] = []
+        self._text = text
+        self._file = file
+        self._lines: list[int] | None = None
+
+    def read(self) -> Snapshot:
+        document = self._parse()
+        self._check_format(document)
+        cluster = self._field(document, "cluster", dict, {"name": "", "id": ""})
+        return Snapshot(
+            cluster_name=self._field(cluster, "name", str, "", "cluster.name"),
+            cluster_id=self._field(cluster, "id", str, "", "cluster.id"),
+            captured_at=self._field(document, "captured_at", str, ""),
+            quotas=self._quotas(self._field(document, "quotas", list, [])),
+        )
+
+    def _parse(self) -> dict[str, Any]:
+        """Return the top object; what is no JSON object ends the reading."""
+        try:
+            document = loads(self._text, object_pairs_hook=mark_repeated, parse_constant=refuse_constant)
+        except JSONDecodeError as error:
+            text = self._text.strip()
+            if not text or (text.startswith("{") and (error.pos >= len(text) or not text.endswith("}"))):
+                problem = "the file ends in the middle; it was not written whole, so take the snapshot again"
+            else:
+                problem = f"this is not JSON: {error.msg}"
+            self._stop(problem, error.lineno, error.colno)
+        except RecursionError:
+            self._stop("this is nested too deeply to be a snapshot")
+        except ConstantError as error:
+            self._stop(f'{error} is not JSON; a value that is no number is the string "{error}"')
+        except ValueError:
+            self._stop("a number in this file has too many digits to be a quota value")
+        if not isinstance(document, dict):
+            self._stop("this is not a snapshot: it does not hold a JSON object")
+        return document
+
+    def _check_format(self, document: dict[str, Any]) -> None:
+        """End the reading unless this is a snapshot whose meaning is known."""
+        try:
+            require_kind(document, SNAPSHOT)
+        except KindError:
+            self._stop(f'this is not a snapshot: its "kind" is not "{SNAPSHOT.kind}"; quotaform snapshot writes one')
+        except VersionError as error:
+            found = "is missing or no text" if error.version is None else f"is {error.version[:20]!r}"
+            self._stop(
+                f"the snapshot's format_version {found}; this version of quotaform reads {SNAPSHOT.version} and later"
+                " ones of the same major version"
+            )
+
+    def _field(self, parent: dict[str, Any], name: str, kind: type[T], default: T, path: str = "") -> T:
+        value = parent.get(name)
+        if isinstance(value, kind):
+            return value
+        what = {dict: "an object", list: "a list", str: "a text"}[kind]
+        self._problem(rule.SNAPSHOT, f"{path or name} must be {what}")
+        return default
+
+    def _quotas(self, items: list[Any]) -> dict[Entity, dict[str, float]]:
+        quotas: dict[Entity, dict[str, float]] = {}
+        first: dict[Entity, int] = {}
+        for index, item in enumerate(items):
+            entity = self._entity(index, item)
+            values = self._values(index, item)
+            if entity is None or values is None:
+                continue
+            if entity in quotas:
+                where = f"line {self._line_of(first[entity])}"
+                self._problem(rule.DUPLICATE_ENTITY, f"{entity.address} is here twice, first in {where}", index)
+                continue
+            quotas[entity] = values
+            first[entity] = index
+        return quotas
+
+    def _entity(self, index: int, item: Any) -> Entity | None:
+        names = item.get("entity") if isinstance(item, dict) else None
+        if not isinstance(names, dict) or not names:
+            self._problem(
+                rule.SNAPSHOT, "an item of quotas must have an entity: an object of type to name or null", index
+            )
+            return None
+        self._check_repeated(names, index)
+        if not all(name is None or isinstance(name, str) for name in names.values()):
+            self._problem(rule.SNAPSHOT, "a name in an entity must be a text, or null for the default", index)
+            return None
+        entity = Entity(names)
+        if any("\ud800" <= letter <= "\udfff" for part in entity.parts for text in part for letter in text or ""):
+            self._problem(
+                rule.SNAPSHOT, f"{entity.address} holds half a character (a lone surrogate); no broker can", index
+            )
+            return None
+        return entity
+
+    def _values(self, index: int, item: Any) -> dict[str, float] | None:
+        raw = item.get("values") if isinstance(item, dict) else None
+        if not isinstance(raw, dict) or not raw:
+            self._problem(rule.SNAPSHOT, "an item of quotas must have values: an object of quota key to number", index)
+            return None
+        self._check_repeated(raw, index)
+        values = {}
+        for key, number in raw.items():
+            value = _double(number)
+            if value is None:
+                self._problem(
+                    rule.SNAPSHOT,
+                    f'{spell_name(key)} must be a number that a double can hold, or "NaN", "Infinity"',
+                    index,
+                )
+                return None
+            values[key] = value
+        return values
+
+    def _check_repeated(self, content: dict[str, Any], index: int) -> None:
+        for name in getattr(content, "repeated", ()):
+            self._problem(rule.SNAPSHOT, f"{spell_name(name)} is here twice", index)
+
+    def _problem(self, rule: Rule, message: str, index: int | None = None) -> None:
+        line = 0 if index is None else self._line_of(index)
+        self.problems.append(rule.finding(message, location=Location(self._file, line)))
+
+    def _stop(self, message: str, line: int = 0, column: int = 0) -> NoReturn:
+        self.problems.append(rule.SNAPSHOT.finding(message, location=Location(self._file, line, column if line else 0)))
+        raise InvalidFilesError(self.problems)
+
+    def _line_of(self, index: int) -> int:
+        """Return the line on which an item of quotas begins; worked out for the first problem and not before."""
+        if self._lines is None:
+            self._lines = list(item_lines(self._text, "quotas"))
+        return self._lines[index] if index < len(self._lines) else 0
+
+
+def _double(number: object) -> float | None:
+    """Return a number of the file as the double that it stands for, or `None` if it stands for none."""
+    if isinstance(number, str):
+        return _WORDS.get(number)
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        return None
+    try:
+        value = float(number)
+    except OverflowError:
+        return None
+    return value if isfinite(value) and value == number else None

@@ -1,0 +1,52 @@
+"""The JSON documents that quotaform writes, with the version of each format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentKind:
+    """One format of JSON documents.
+
+    Attributes:
+        name: What people call it; `quotaform schema NAME` prints its JSON Schema.
+        version: The `format_version` that is written. Minor versions only add fields; a document of another major
+            version is refused.
+    """
+
+    name: str
+    version: str = "1.0"
+
+    @property
+    def kind(self) -> str:
+        """The document's field `kind`.
+
+        >>> PLAN.kind
+        'quotaform.plan'
+        """
+        return f"quotaform.{self.name}"
+
+    @property
+    def major(self) -> str:
+        """The part of the version that a reader must know."""
+        return self.version.partition(".")[0]
+
+
+PLAN: Final = DocumentKind("plan")
+RECEIPT: Final = DocumentKind("receipt")
+SNAPSHOT: Final = DocumentKind("snapshot")
+DRIFT: Final = DocumentKind("drift")
+DESCRIBE: Final = DocumentKind("describe")
+RESOLVE: Final = DocumentKind("resolve")
+ALTER: Final = DocumentKind("alter")
+SCRAM: Final = DocumentKind("scram")
+SCRAM_RESULT: Final = DocumentKind("scram-result")
+VALIDATION: Final = DocumentKind("validation")
+
+DOCUMENT_KINDS: Final[dict[str, DocumentKind]] = {
+    kind.name: kind
+    for kind in (PLAN, RECEIPT, SNAPSHOT, DRIFT, DESCRIBE, RESOLVE, ALTER, SCRAM, SCRAM_RESULT, VALIDATION)
+}
+"""All kinds by name."""

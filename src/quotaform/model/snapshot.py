@@ -1,0 +1,24 @@
+"""The quotas of a cluster at one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quotaform.model.quotas import Quotas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The quotas of a cluster at one moment.
+
+    Attributes:
+        cluster_name: What the cluster was called.
+        cluster_id: The id that the cluster gave itself.
+        captured_at: When it was read, as ISO 8601 in UTC.
+        quotas: What it held.
+    """
+
+    cluster_name: str
+    cluster_id: str
+    captured_at: str
+    quotas: Quotas

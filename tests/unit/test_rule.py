@@ -15,7 +15,7 @@ from quotaform.model.finding import Severity
 from quotaform.model.rule import Rule
 
 PACKAGE = Path(quotaform.__file__).parent
-READERS = {"document/plan.py", "spark/failure.py", "model/rule.py"}
+READERS = {"document/field.py", "spark/failure.py", "model/rule.py"}
 """Modules that make findings: from documents that were written before, and from rows."""
 
 

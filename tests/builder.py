@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from quotaform.core.plan import Plan, PlanHeader, PlanSource, diff, make_plan
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired, Entry
+from quotaform.model.finding import by_weight
 from quotaform.model.location import Location
 from quotaform.model.quotas import Quotas, Values
 
@@ -45,4 +47,6 @@ def plan_of(wanted: Mapping[Entity, Values] | Desired, actual: Quotas, **more: A
     files = declare({})
     for entity, said in wanted.items():
         files = {**files, **({entity: said} if isinstance(said, Entry) else declare({entity: said}))}
-    return make_plan(diff(files, actual), files, actual, header, **more)
+    findings = more.pop("findings", ())
+    plan = make_plan(diff(files, actual), files, actual, header, **more)
+    return replace(plan, findings=tuple(by_weight(findings)))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from quotaform.core.plan import Plan, PlanHeader, PlanSource, diff, make_plan
 from quotaform.core.scope import Pattern, Scope
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Entry
-from quotaform.model.finding import Finding, Severity
+from quotaform.model.finding import Finding, Severity, by_weight
 from quotaform.model.location import Location
 
 MIB = 1024.0**2
@@ -69,14 +71,8 @@ def example_plan(*, with_findings: bool = True) -> Plan:
         source=PlanSource(directory="quotas.d", commit="4f2c1d90aa", dirty=True),
         options={"prune": "report", "select": [], "exclude": []},
     )
-    return make_plan(
-        diff(desired, ACTUAL),
-        desired,
-        ACTUAL,
-        header,
-        scope=SCOPE,
-        findings=FINDINGS if with_findings else (),
-    )
+    plan = make_plan(diff(desired, ACTUAL), desired, ACTUAL, header, scope=SCOPE)
+    return replace(plan, findings=tuple(by_weight(FINDINGS)) if with_findings else ())
 
 
 def empty_plan() -> Plan:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from json import dumps
 from typing import Any
 
@@ -15,6 +16,7 @@ from quotaform.core.drift import make_drift
 from quotaform.core.plan import diff, make_plan
 from quotaform.document.drift import dump_drift
 from quotaform.document.plan import dump_plan
+from quotaform.model.finding import by_weight
 from quotaform.views.drift_text import render_drift
 from quotaform.views.plan_text import render_plan
 from quotaform.views.style import Style
@@ -36,7 +38,8 @@ def views(seed: int) -> dict[str, str]:
     rows, findings = list(diff(desired, actual)), list(FINDINGS)
     chance.shuffle(rows)
     chance.shuffle(findings)
-    plan = make_plan(rows, desired, actual, example_plan().header, scope=SCOPE, findings=findings)
+    plan = make_plan(rows, desired, actual, example_plan().header, scope=SCOPE)
+    plan = replace(plan, findings=tuple(by_weight(findings)))
     return {
         "plan.txt": render_plan(plan),
         "plan-full.txt": render_plan(plan, shows_unchanged=True, shows_unmanaged=True),

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from quotaform.core.check.expressible import expressible_values, inexpressible
+from quotaform.core.check.writable import check_writable, writable_values
 from quotaform.desired.schema.gate import gate
 from quotaform.desired.tree import Source
 from quotaform.desired.writer import render_quotas, spell_scalar
@@ -68,9 +68,9 @@ QUOTAS = quotas()
 def test_what_is_written_reads_back_bit_for_bit(quotas: dict[Entity, dict[str, float]]) -> None:
     text, findings = render_quotas(quotas)
     desired = load([Source("quotas.d/imported.yaml", text)], {}, TODAY)
-    expressible = {entity: said for entity, values in quotas.items() if (said := expressible_values(entity, values))}
-    assert {entity: entry.values for entity, entry in desired.items()} == expressible
-    left_out = {entity.address for entity in quotas if entity not in expressible}
+    writable = {entity: said for entity, values in quotas.items() if (said := writable_values(entity, values))}
+    assert {entity: entry.values for entity, entry in desired.items()} == writable
+    left_out = {entity.address for entity in quotas if entity not in writable}
     assert left_out == {finding.address for finding in findings}
 
 
@@ -196,4 +196,4 @@ def test_no_bytes_break_the_loader(data: bytes) -> None:
 @given(QUOTAS)
 def test_every_entity_that_is_left_out_says_why(quotas: dict[Entity, dict[str, float]]) -> None:
     for entity, values in quotas.items():
-        assert (expressible_values(entity, values) is None) == bool(inexpressible(entity, values))
+        assert (writable_values(entity, values) is None) == bool(check_writable(entity, values))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from jsonschema import Draft7Validator
 
 from quotaform.core.drift import make_drift
-from quotaform.core.plan import diff, make_plan
+from quotaform.core.plan import Base, diff, make_plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.core.result import Validation
 from quotaform.desired.schema.gate import load_schema
@@ -22,6 +22,7 @@ from quotaform.document.drift import dump_drift
 from quotaform.document.plan import dump_plan
 from quotaform.document.receipt import dump_receipt
 from quotaform.document.validation import dump_validation
+from quotaform.model.allowance import Allowance
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired
 from quotaform.model.finding import Finding, Severity
@@ -32,7 +33,13 @@ from tests.strategies import desired, quotas
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 NAMES = ("plan", "drift", "receipt", "resolve", "validation")
-HEADER = replace(builder.HEADER, options={"prune": "report", "select": [], "exclude": ["user=svc-*"]})
+HEADER = replace(
+    builder.HEADER,
+    source=replace(builder.HEADER.source, base=Base("origin/main", "a91be02")),
+    options={"prune": "report", "select": [], "exclude": ["user=svc-*"]},
+)
+
+ALLOWANCES = (Allowance("delete", 12), Allowance("to-unlimited"))
 
 
 def sealed_receipt(receipt: Receipt) -> dict[str, Any]:
@@ -141,7 +148,9 @@ def test_another_major_version_or_kind_is_not_valid(name: str, more: dict[str, s
 @given(desired(), quotas())
 @settings(deadline=None, derandomize=True, max_examples=30)
 def test_generated_plans_their_drift_and_their_receipts_are_valid(files: Desired, actual: Quotas) -> None:
-    plan = make_plan(diff(files, actual), files, actual, HEADER, findings=(PROBLEM, WARNING))
+    plan = replace(
+        make_plan(diff(files, actual), files, actual, HEADER, allowances=ALLOWANCES), findings=(PROBLEM, WARNING)
+    )
     results = list(Result)
     receipt = Receipt(
         plan=plan,

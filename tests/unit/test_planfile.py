@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from json import dumps, loads
 from typing import Any
 
 import pytest
 
+from quotaform.core.plan import Base, Origin
 from quotaform.document.envelope import document_digest
 from quotaform.document.plan import dump_plan, load_plan
 from quotaform.errors import PlanFileError, StaleError
+from quotaform.model.allowance import Allowance
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Values
@@ -179,6 +182,30 @@ WRONG: dict[str, Edit] = {
 def test_a_plan_file_with_something_else_in_a_field_is_refused_even_with_the_right_digest(edit: Edit) -> None:
     with pytest.raises(PlanFileError, match=r"plan\.json is not a plan that this version can read"):
         load_plan(signed(edited(edit)), "plan.json")
+
+
+def test_base_origin_and_allowances_read_back() -> None:
+    source = replace(PLAN.header.source, base=Base("origin/main", "a91be02"))
+    plan = replace(
+        PLAN,
+        header=replace(PLAN.header, source=source),
+        changes=tuple(replace(change, origin=origin) for change, origin in zip(PLAN.changes, Origin, strict=False)),
+        allowances=(Allowance("delete", 12), Allowance("to-unlimited")),
+    )
+    document = loads(dump_plan(plan))
+    assert document["source"]["base"] == {"ref": "origin/main", "commit": "a91be02"}
+    assert [change["origin"] for change in document["changes"]] == ["config", "drift"]
+    assert document["allowances"] == ["delete=12", "to-unlimited"]
+    assert load_plan(dump_plan(plan), "plan.json") == plan
+
+
+def test_the_plan_id_covers_what_is_allowed() -> None:
+    allowed = replace(PLAN, allowances=(Allowance("delete", 12),))
+    assert allowed.plan_id != PLAN.plan_id
+    document = loads(dump_plan(allowed))
+    document["allowances"] = ["delete=100"]
+    with pytest.raises(StaleError):
+        load_plan(signed(document), "plan.json")
 
 
 @pytest.mark.parametrize(

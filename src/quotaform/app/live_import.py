@@ -10,12 +10,12 @@ from quotaform.app.actual import read_actual
 from quotaform.app.clock import timestamp, today
 from quotaform.app.repository import Repository
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
-from quotaform.core.check.expressible import expressible_values
-from quotaform.core.check.live import live_findings
-from quotaform.core.plan import sorted_findings
+from quotaform.core.check.live import check_live
+from quotaform.core.check.writable import writable_values
 from quotaform.core.result import Import
 from quotaform.desired.writer import SCHEMA, render_quotas
 from quotaform.model.entity import Entity
+from quotaform.model.finding import by_weight
 from quotaform.model.quotas import Values
 from quotaform.model.snapshot import Snapshot
 
@@ -53,7 +53,7 @@ def import_live(
     actual = read_actual(gateway, declared, progress)
     todo = {entity: values for entity, values in actual.items() if entity not in declared}
     inside = {entity: values for entity, values in todo.items() if config.scope.contains(entity)}
-    able = {entity: values for entity, values in inside.items() if expressible_values(entity, values)}
+    able = {entity: values for entity, values in inside.items() if writable_values(entity, values)}
     # With several clusters the quotas of one are its own: in the common files they would be everybody's.
     is_own = len(config.clusters) > 1
     folder = repository.directory / cluster_name if is_own else repository.directory
@@ -69,7 +69,7 @@ def import_live(
         declared=len(actual) - len(todo),
         out_of_scope=len(todo) - len(inside),
         left_out=len(inside) - len(able),
-        findings=tuple(sorted_findings(live_findings(actual))),
+        findings=tuple(by_weight(check_live(actual))),
     )
 
 

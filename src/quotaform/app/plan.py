@@ -10,14 +10,12 @@ from quotaform.app.clock import plan_timestamp
 from quotaform.app.git import read_source
 from quotaform.app.repository import Repository
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
-from quotaform.core.check import rule
-from quotaform.core.check.live import live_findings
+from quotaform.core.check.facts import Facts
+from quotaform.core.check.plan import with_findings
 from quotaform.core.plan import Plan, PlanHeader, diff, make_plan
 from quotaform.core.scope import Selection
 from quotaform.model.entry import Desired
-from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas
-from quotaform.model.text import quote
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
@@ -49,15 +47,15 @@ def plan_cluster(request: PlanRequest, desired: Desired, gateway: Gateway, progr
     cluster_id = gateway.cluster_id()
 
     def make(actual: Quotas) -> Plan:
-        return make_plan(
+        plan = make_plan(
             diff(desired, actual),
             desired,
             actual,
             make_header(request, cluster_id),
             scope=request.config.scope,
             selection=request.selection,
-            findings=make_findings(request, cluster_id, desired, actual),
         )
+        return with_findings(plan, make_facts(request, desired, actual))
 
     return make_at_rest(gateway, desired, make, progress)
 
@@ -77,25 +75,6 @@ def make_header(request: PlanRequest, cluster_id: str) -> PlanHeader:
     )
 
 
-def make_findings(request: PlanRequest, cluster_id: str, desired: Desired, actual: Quotas) -> list[Finding]:
-    """Say what is worth knowing of the live cluster, and what blocks a plan for it."""
-    findings = live_findings(actual, desired)
-    findings += [
-        rule.NO_MATCH.finding(f"--select {quote(glob)} matches no entity")
-        for glob in request.selection.select
-        if not _matches_any(glob, desired, actual)
-    ]
-    pinned = request.cluster.cluster_id
-    if pinned and pinned != cluster_id:
-        findings.append(
-            rule.CLUSTER_ID.finding(
-                f"cluster {request.cluster.name} is pinned to id {pinned}, and the live id is {cluster_id}; "
-                "check bootstrap_servers, or correct cluster_id in quotaform.yaml.",
-            )
-        )
-    return findings
-
-
-def _matches_any(glob: str, desired: Desired, actual: Quotas) -> bool:
-    selection = Selection((glob,))
-    return any(selection.contains(entity) for entities in (desired, actual) for entity in entities)
+def make_facts(request: PlanRequest, desired: Desired, actual: Quotas) -> Facts:
+    """Return what the checks of a plan need to know beside it."""
+    return Facts(desired=desired, actual=actual, pinned_id=request.cluster.cluster_id, selection=request.selection)

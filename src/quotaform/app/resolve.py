@@ -7,20 +7,19 @@ from dataclasses import dataclass
 
 from quotaform.app.clock import timestamp
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
-from quotaform.core.check.resolved import (
+from quotaform.core.check.resolution import (
     CALLBACK,
-    Remarks,
-    callback_findings,
-    merge_findings,
-    plan_findings,
-    shape_findings,
+    ResolutionChecks,
+    check_assumed_plan,
+    check_callbacks,
+    check_shapes,
 )
 from quotaform.core.freshness import require_cluster
 from quotaform.core.plan import Plan, altered
 from quotaform.core.resolve.resolution import EVERYTHING, Detail, Resolution, ResolveHeader, Resolver
 from quotaform.errors import UsageError
 from quotaform.model.entity import IP, Entity
-from quotaform.model.finding import Finding
+from quotaform.model.finding import Finding, by_weight
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
 from quotaform.model.text import quote
@@ -76,24 +75,24 @@ class ResolveRun:
         self._entities = request.entities
         planned = None if request.plan is None else _planned(request.plan, actual)
         self._resolver = Resolver(actual, planned, request.detail)
-        self._remarks = Remarks(self._resolver.index)
-        self._general = shape_findings(actual)
+        self._checks = ResolutionChecks(self._resolver.index)
+        self._general = check_shapes(actual)
         if request.plan is not None:
-            self._general += plan_findings(request.plan, actual)
+            self._general += check_assumed_plan(request.plan, actual)
         if request.has_clients and gateway.is_live:
             progress("Asking brokers for their configuration", 0, 0)
             found = gateway.broker_config(CALLBACK)
-            self._general += callback_findings(found.values, found.errors)
+            self._general += check_callbacks(found.values, found.errors)
 
     def __iter__(self) -> Iterator[Resolution]:
         for entity in self._entities:
             resolution = self._resolver.resolve(entity)
-            self._remarks.see(resolution)
+            self._checks.add(resolution)
             yield resolution
 
     def findings(self) -> list[Finding]:
         """Return what is worth saying of what was resolved so far."""
-        return merge_findings(self._general, self._remarks.findings())
+        return by_weight([*self._general, *self._checks.findings()])
 
 
 def _planned(plan: Plan, actual: Quotas) -> Quotas:

@@ -17,6 +17,7 @@ from typing import Any
 from quotaform.core.canonical import digest, json_number
 from quotaform.core.effects import Direction, Effect, Effects
 from quotaform.core.scope import ALL, EVERYTHING, Scope, Selection
+from quotaform.model.allowance import Allowance
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired, Entry
@@ -44,6 +45,14 @@ class Action(StrEnum):
     def glyph(self) -> str:
         """The sign in front of a line: `+`, `~` or `-`."""
         return {"create": "+", "update": "~", "delete": "-"}[self.value]
+
+
+class Origin(StrEnum):
+    """What a change is due to: the files moved away from the base, the cluster did, or both."""
+
+    CONFIG = "config"
+    DRIFT = "drift"
+    BOTH = "both"
 
 
 _NOTHING: Values = {}
@@ -80,6 +89,7 @@ class EntityChange:
         changes: One row per key that changes, in the order of the keys.
         effects: What each row does to the effective limit.
         reason: Why, in the words of the files; for a deletion `state: absent` or `expired DATE`.
+        origin: What it is due to; `None` without a base to compare with.
         owner: Whose entry it is, in the words of the files.
         location: Where the entry is.
     """
@@ -90,6 +100,7 @@ class EntityChange:
     changes: tuple[Change, ...]
     effects: tuple[Effect, ...]
     reason: str | None = None
+    origin: Origin | None = None
     owner: str | None = None
     location: Location | None = None
 
@@ -130,13 +141,29 @@ class Unmanaged:
     in_scope: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What the files were compared with: a git ref as it was given, and its commit."""
+
+    ref: str
+    commit: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSource:
-    """Where the files came from: the directory as given, the git commit and whether the tree differs from it."""
+    """Where the files came from.
+
+    Attributes:
+        directory: As it was given.
+        commit: The git commit, if there is one.
+        dirty: Whether the tree differs from it.
+        base: What the files were compared with, if anything.
+    """
 
     directory: str
     commit: str | None = None
     dirty: bool | None = None
+    base: Base | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +195,8 @@ class Plan:
         unchanged: How many declared entities are as they should be.
         in_scope: How many of the cluster's entities are in scope.
         unmanaged: The live entities that no file declares.
-        findings: What is worth saying about the live cluster or the plan.
+        allowances: The rules that are allowed for this plan, sorted.
+        findings: What the checks found, see `quotaform.core.check.plan`.
         is_complete: Whether the plan covers everything; false when parts were left out (`--select`).
     """
 
@@ -177,6 +205,7 @@ class Plan:
     unchanged: int = 0
     in_scope: int = 0
     unmanaged: tuple[Unmanaged, ...] = ()
+    allowances: tuple[Allowance, ...] = ()
     findings: tuple[Finding, ...] = ()
     is_complete: bool = True
 
@@ -192,7 +221,7 @@ class Plan:
 
     @cached_property
     def plan_id(self) -> str:
-        """A digest of what the plan would do, to which cluster: no times, prose or paths."""
+        """A digest of what the plan would do, to which cluster, and what is allowed: no times, prose or paths."""
         rows = sorted(
             [
                 change.entity.address,
@@ -203,7 +232,8 @@ class Plan:
             ]
             for change in self.rows
         )
-        content = {"allowances": [], "changes": rows, "cluster_id": self.header.cluster_id}
+        allowances = [str(allowance) for allowance in self.allowances]
+        content = {"allowances": allowances, "changes": rows, "cluster_id": self.header.cluster_id}
         return digest(content)
 
     @cached_property
@@ -266,7 +296,7 @@ def make_plan(
     *,
     scope: Scope = EVERYTHING,
     selection: Selection = ALL,
-    findings: Iterable[Finding] = (),
+    allowances: Iterable[Allowance] = (),
 ) -> Plan:
     """Make a plan of the rows by which a cluster differs from the files.
 
@@ -277,7 +307,7 @@ def make_plan(
         header: What the plan is made of.
         scope: The entities that the files speak for.
         selection: The part that was asked for.
-        findings: What is already known to be worth saying.
+        allowances: The rules that are allowed for this plan.
     """
     chosen = sorted(
         (change for change in rows if selection.contains(change.entity)),
@@ -309,7 +339,7 @@ def make_plan(
         unchanged=declared - len(changes),
         in_scope=sum(map(scope.contains, actual)),
         unmanaged=tuple(sorted(unmanaged, key=lambda item: item.entity.address)),
-        findings=tuple(sorted_findings(findings)),
+        allowances=tuple(sorted(allowances)),
         is_complete=not selection.is_partial,
     )
 
@@ -322,13 +352,6 @@ def _after(before: Values, changes: tuple[Change, ...]) -> Values:
         else:
             values[change.key] = change.after
     return values
-
-
-def sorted_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings in the order in which they are shown: what blocks first, then by address and key."""
-    return sorted(
-        findings, key=lambda finding: (not finding.blocking, finding.address or "", finding.key or "", finding.rule)
-    )
 
 
 def _entity_change(

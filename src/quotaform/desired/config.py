@@ -13,14 +13,14 @@ from typing import Any, Final
 from quotaform.core.check import rule
 from quotaform.core.scope import EVERYTHING, Pattern, Scope
 from quotaform.desired.declaration import read_own_values
-from quotaform.desired.report import Report, by_location
+from quotaform.desired.report import Report
 from quotaform.desired.schema.explain import did_you_mean, explain_shape, has_shape
 from quotaform.desired.tree import Source, decode, shown_path
 from quotaform.desired.variable import expand_variables
 from quotaform.desired.yaml.reader import read_document
 from quotaform.errors import InvalidFilesError, UsageError
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES
-from quotaform.model.finding import Finding
+from quotaform.model.finding import Finding, by_place
 from quotaform.model.location import Location
 from quotaform.model.quotas import Values
 from quotaform.model.text import quote
@@ -133,7 +133,7 @@ def read_config(source: Source, directory: Path, environment: Mapping[str, str])
     problems = [*document.problems, *report.findings]
     if not has_shape("config", document):
         problems += explain_shape("config", report, _REFUSED)
-    return config, by_location(problems)
+    return config, by_place(problems)
 
 
 def choose_cluster(config: Config, name: str | None) -> Cluster:

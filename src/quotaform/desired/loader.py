@@ -16,7 +16,7 @@ from quotaform.collector import paused_collector
 from quotaform.core.check import rule
 from quotaform.core.scope import EVERYTHING, Scope
 from quotaform.desired.declaration import STATE_ABSENT, Declaration, Profiles, Reader
-from quotaform.desired.report import Report, by_location
+from quotaform.desired.report import Report
 from quotaform.desired.schema.explain import explain_shape, has_shape
 from quotaform.desired.tree import Layout, Source, decode
 from quotaform.desired.yaml.document import UnclearError
@@ -24,7 +24,7 @@ from quotaform.desired.yaml.reader import read_document
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired, Entry
-from quotaform.model.finding import Finding, Severity
+from quotaform.model.finding import Finding, Severity, by_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class LoadedFiles:
             cluster: Its name; `None` is about the common files alone.
         """
         desired, findings = conclude(self.files(cluster), self._today, self._scope)
-        return desired, by_location([*self._layout.problems(cluster), *findings])
+        return desired, by_place([*self._layout.problems(cluster), *findings])
 
     def desired(self, cluster: str | None) -> Desired:
         """Return what the files say for a cluster.
@@ -112,7 +112,7 @@ def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = EVERYTHING
     """Merge what files say, and return it with what is to be said of them, sorted by place."""
     desired, problems = assemble(files, today)
     problems += [_out_of_scope(entry) for entity, entry in desired.items() if not scope.contains(entity)]
-    return desired, by_location([*(problem for file in files for problem in file.problems), *problems])
+    return desired, by_place([*(problem for file in files for problem in file.problems), *problems])
 
 
 def _out_of_scope(entry: Entry) -> Finding:

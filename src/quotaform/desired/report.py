@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from quotaform.desired.yaml.document import Document, Node, UnclearError
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
@@ -75,14 +73,3 @@ class Report:
     def covers(self, path: Path) -> bool:
         """Whether something was found in a part that holds this path."""
         return any(path[:length] in self.covered for length in range(1, len(path) + 1))
-
-
-def by_location(findings: Iterable[Finding]) -> list[Finding]:
-    """Sort findings by file, line and column, whatever the order in which they were found."""
-    nowhere = Location("")
-
-    def order(finding: Finding) -> tuple[str, int, int, str, str]:
-        at = finding.location or nowhere
-        return at.file, at.line, at.column, finding.rule, finding.message
-
-    return sorted(findings, key=order)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from re import compile as regex
 from typing import Final
 
-from quotaform.core.check.expressible import expressible_values, inexpressible
+from quotaform.core.check.writable import check_writable, writable_values
 from quotaform.desired.yaml.scalar import is_text
 from quotaform.model.entity import DEFAULT_WORD, Entity
 from quotaform.model.finding import Finding
@@ -34,8 +34,8 @@ def render_quotas(quotas: Quotas, *, schema: str | None = SCHEMA) -> tuple[str, 
     findings: list[Finding] = []
     entries: list[str] = []
     for entity, values in sorted(quotas.items(), key=lambda item: item[0].address):
-        findings += inexpressible(entity, values)
-        written = expressible_values(entity, values)
+        findings += check_writable(entity, values)
+        written = writable_values(entity, values)
         if written is not None:
             entries += _entry_lines(entity, written)
     lines += ["quotas:", *entries] if entries else ["quotas: []"]

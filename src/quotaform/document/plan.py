@@ -12,7 +12,7 @@ from typing import Any
 
 from quotaform.core.canonical import json_number
 from quotaform.core.effects import Effect
-from quotaform.core.plan import Change, EntityChange, Plan, PlanHeader, PlanSource, Unmanaged
+from quotaform.core.plan import Base, Change, EntityChange, Origin, Plan, PlanHeader, PlanSource, Unmanaged
 from quotaform.core.resolve.index import Effective
 from quotaform.document.envelope import (
     KindError,
@@ -35,6 +35,7 @@ from quotaform.document.field import (
     load_values,
 )
 from quotaform.errors import PlanFileError, StaleError
+from quotaform.model.allowance import Allowance
 from quotaform.model.document_kind import PLAN
 from quotaform.model.entity import Entity
 from quotaform.model.precedence import level_of
@@ -62,9 +63,10 @@ def _fields(plan: Plan) -> dict[str, Any]:
             "directory": header.source.directory,
             "commit": header.source.commit,
             "dirty": header.source.dirty,
-            "base": None,
+            "base": _dump_base(header.source.base),
         },
         "options": dict(header.options),
+        **({"allowances": list(map(str, plan.allowances))} if plan.allowances else {}),
         "complete": plan.is_complete,
         "applyable": plan.is_applyable,
         "summary": dict(plan.summary),
@@ -78,12 +80,16 @@ def _fields(plan: Plan) -> dict[str, Any]:
     return envelope(PLAN, fields)
 
 
+def _dump_base(base: Base | None) -> dict[str, str] | None:
+    return None if base is None else {"ref": base.ref, "commit": base.commit}
+
+
 def _dump_change(change: EntityChange) -> dict[str, Any]:
     return {
         **dump_entity(change.entity),
         "action": change.action.value,
         "reason": change.reason,
-        "origin": None,
+        "origin": change.origin,
         "direction": change.direction.value,
         "before": dump_values(change.before) or None,
         "after": dump_values(change.after) or None,
@@ -182,7 +188,12 @@ def _plan(document: Mapping[str, Any]) -> Plan:
             cluster_name=document["cluster"]["name"],
             cluster_id=document["cluster"]["id"],
             created_at=document["created_at"],
-            source=PlanSource(directory=source["directory"], commit=source["commit"], dirty=source["dirty"]),
+            source=PlanSource(
+                directory=source["directory"],
+                commit=source["commit"],
+                dirty=source["dirty"],
+                base=_base(source["base"]),
+            ),
             options=dict(document["options"]),
         ),
         changes=tuple(map(_entity_change, _consumed(document["changes"]))),
@@ -192,9 +203,14 @@ def _plan(document: Mapping[str, Any]) -> Plan:
             Unmanaged(Entity(item["entity"]), load_values(item["values"]), item["in_scope"])
             for item in document["unmanaged"]
         ),
+        allowances=tuple(map(Allowance.parse, document.get("allowances", ()))),
         findings=tuple(map(load_finding, document["findings"])),
         is_complete=document["complete"],
     )
+
+
+def _base(item: Mapping[str, Any] | None) -> Base | None:
+    return None if item is None else Base(item["ref"], item["commit"])
 
 
 def _consumed(items: list[Any]) -> Iterator[Any]:
@@ -222,6 +238,7 @@ def _entity_change(item: Mapping[str, Any]) -> EntityChange:
         changes=tuple(rows),
         effects=tuple(effects),
         reason=item["reason"],
+        origin=None if item["origin"] is None else Origin(item["origin"]),
         owner=item["owner"],
         location=load_location(item["location"]),
     )

@@ -21,7 +21,7 @@ def dump_receipt(receipt: Receipt) -> str:
             "commit": plan.header.source.commit,
             "dirty": plan.header.source.dirty,
         },
-        "allowances": [],
+        "allowances": list(map(str, plan.allowances)),
         "applied_by": receipt.applied_by,
         "started_at": receipt.started_at,
         "finished_at": receipt.finished_at,

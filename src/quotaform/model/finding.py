@@ -1,7 +1,8 @@
-"""Something worth saying about a file, an entity or a plan."""
+"""A problem or a note about a file, an entity or a plan, and the two orders in which findings are shown."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,7 +19,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One problem or remark; the same value for validation, plans and drift.
+    """One problem or note; the same value for validation, plans and drift.
 
     Attributes:
         rule: A short, stable name such as `duplicate-entity`.
@@ -42,3 +43,32 @@ class Finding:
     def __str__(self) -> str:
         where = f"{self.location}: " if self.location else ""
         return f"{where}{self.severity}: {self.message} [{self.rule}]"
+
+
+_WEIGHTS = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
+_NOWHERE = Location("")
+
+
+def by_place(findings: Iterable[Finding]) -> list[Finding]:
+    """Sort findings in files: by file, line and column, in whatever order they were found."""
+
+    def order(finding: Finding) -> tuple[str, int, int, str, str]:
+        at = finding.location or _NOWHERE
+        return at.file, at.line, at.column, finding.rule, finding.message
+
+    return sorted(findings, key=order)
+
+
+def by_weight(findings: Iterable[Finding]) -> list[Finding]:
+    """Sort findings about a cluster: what blocks, errors, warnings, notes; in each by rule, address and key.
+
+    What is about no entity comes before what is about one, in the order in which it was found.
+    """
+
+    def order(finding: Finding) -> tuple[bool, int, bool, str, str, str]:
+        weight = not finding.blocking, _WEIGHTS[finding.severity]
+        if finding.address is None:
+            return *weight, False, "", "", ""
+        return *weight, True, finding.rule, finding.address, finding.key or ""
+
+    return sorted(findings, key=order)

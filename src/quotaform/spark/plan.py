@@ -29,7 +29,8 @@ def plan_cluster(request: PlanRequest, progress: Progress = no_progress) -> Plan
     progress("Starting Spark", 0, 0)
     with spark_session() as spark:
         from quotaform.app.actual import read_actual
-        from quotaform.app.plan import make_findings, make_header
+        from quotaform.app.plan import make_facts, make_header
+        from quotaform.core.check.plan import with_findings
         from quotaform.core.plan import make_plan
         from quotaform.spark.change import changes, collect_changes
         from quotaform.spark.entry import entries, read_desired
@@ -41,12 +42,12 @@ def plan_cluster(request: PlanRequest, progress: Progress = no_progress) -> Plan
         actual = read_actual(reading, desired, progress)
         progress("Comparing", 0, 0)
         rows = changes(entries(spark, desired, request.cluster.name), reading.quotas)
-        return make_plan(
+        plan = make_plan(
             collect_changes(rows),
             desired,
             actual,
             make_header(request, reading.cluster_id()),
             scope=request.config.scope,
             selection=request.selection,
-            findings=make_findings(request, reading.cluster_id(), desired, actual),
         )
+        return with_findings(plan, make_facts(request, desired, actual))

@@ -21,7 +21,7 @@ from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.client.tls_keys import read_tls
 from quotaform.core.check import rule
 from quotaform.errors import InvalidFilesError, UsageError
-from quotaform.model.finding import Finding
+from quotaform.model.finding import Finding, by_place
 from quotaform.model.location import Location
 from quotaform.model.secret import Secret
 from quotaform.model.server import parse_servers
@@ -165,12 +165,8 @@ def _read(reader: PropertiesReader) -> ClientConfig:
         api_timeout=_seconds(reader, "default.api.timeout.ms", 60.0),
     )
     if reader.problems:
-        raise InvalidFilesError(sorted(reader.problems, key=lambda problem: _place(problem.location)))
+        raise InvalidFilesError(by_place(reader.problems))
     return config
-
-
-def _place(location: Location | None) -> tuple[str, int]:
-    return (location.file, location.line) if location else ("", 0)
 
 
 def _check_keys(reader: PropertiesReader) -> None:

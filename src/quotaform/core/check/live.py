@@ -1,4 +1,4 @@
-"""What is worth saying about the quotas that a cluster holds."""
+"""Checks of the quotas that a cluster holds, whatever is planned for it."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from collections import defaultdict
 from collections.abc import Container
 
 from quotaform.core.check import rule
-from quotaform.core.check.expressible import inexpressible
+from quotaform.core.check.writable import check_writable
 from quotaform.core.resolve.address import address_of
 from quotaform.model.entity import IP, Entity, spell_name
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.quotas import Quotas
 
 
-def live_findings(actual: Quotas, declared: Container[Entity] = ()) -> list[Finding]:
-    """Return what files cannot express of a cluster, and addresses that fight over one limit.
+def check_live(actual: Quotas, declared: Container[Entity] = ()) -> list[Finding]:
+    """Return what files cannot write of a cluster's quotas, and addresses that have several entities.
 
-    What files cannot express of a declared entity is replaced by what they do say, so only what is never
-    touched is told of it.
+    What files cannot write of a declared entity is replaced by what they say, so that only what is never
+    touched is reported of it.
     """
     findings = [
         finding
         for entity, values in actual.items()
-        for finding in inexpressible(entity, values)
+        for finding in check_writable(entity, values)
         if finding.severity is Severity.NOTE or entity not in declared
     ]
-    return findings + _alias_findings(actual)
+    return findings + _check_ip_aliases(actual)
 
 
-def _alias_findings(actual: Quotas) -> list[Finding]:
+def _check_ip_aliases(actual: Quotas) -> list[Finding]:
     """Find ip entities that a broker enforces as one address, where the last one written wins (KIP-612)."""
     spellings: dict[str, list[str]] = defaultdict(list)
     for entity in actual:

@@ -1,4 +1,4 @@
-"""What a live entity holds that files cannot say.
+"""What a live entity holds that files cannot write.
 
 A broker may hold what no file may: a NaN, a fraction of a byte, a host name as an ip. Such an entity is
 shown and left alone; it is never written half.
@@ -22,8 +22,8 @@ from quotaform.model.units import UNLIMITED, is_writable, plain
 _KNOWN: Final = frozenset({USER, CLIENT_ID, IP})
 
 
-def inexpressible(entity: Entity, values: Values) -> list[Finding]:
-    """Return what files cannot say about an entity, with what to do.
+def check_writable(entity: Entity, values: Values) -> list[Finding]:
+    """Return what files cannot write of an entity, with what to do.
 
     | rule | when |
     | --- | --- |
@@ -37,7 +37,7 @@ def inexpressible(entity: Entity, values: Values) -> list[Finding]:
     | `inexact-value` | any other number that may not be written: infinite, not above 0, a fraction, too large |
     | `unknown-key` | a key that this version does not know: a note, since it never stands in the way |
 
-    >>> [finding.rule for finding in inexpressible(Entity(ip="localhost"), {"connection_creation_rate": 1.0})]
+    >>> [finding.rule for finding in check_writable(Entity(ip="localhost"), {"connection_creation_rate": 1.0})]
     ['ip-name']
     """
     findings = [_finding(entity, broken, text) for broken, text in _name_problems(entity)]
@@ -48,16 +48,16 @@ def inexpressible(entity: Entity, values: Values) -> list[Finding]:
     return findings
 
 
-def expressible_values(entity: Entity, values: Values) -> Values | None:
-    """Return the part of an entity's values that files can say; `None` when they cannot say the entity.
+def writable_values(entity: Entity, values: Values) -> Values | None:
+    """Return the part of an entity's values that files can write; `None` when they cannot write the entity.
 
     Unknown keys are no part of it and do not stand in the way.
 
-    >>> expressible_values(Entity(user="a"), {"request_percentage": 5.0, "future_rate": 1.0})
+    >>> writable_values(Entity(user="a"), {"request_percentage": 5.0, "future_rate": 1.0})
     {'request_percentage': 5.0}
     """
     known = {name: value for name, value in values.items() if name in QUOTA_KEYS}
-    if not known or any(finding.severity is not Severity.NOTE for finding in inexpressible(entity, values)):
+    if not known or any(finding.severity is not Severity.NOTE for finding in check_writable(entity, values)):
         return None
     return known
 
@@ -88,7 +88,7 @@ def _name_problems(entity: Entity) -> list[tuple[Rule, str]]:
 
 
 def _value_problem(types: tuple[str, ...], name: str, value: float) -> tuple[Rule, str] | None:
-    """Return the rule and the text for a value that files cannot say."""
+    """Return the rule and the text for a value that files cannot write."""
     key = QUOTA_KEYS.get(name)
     if key is None:
         return rule.UNKNOWN_KEY, f"{quote(name)} is not known to this version; it is never touched"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from quotaform.core.check.expressible import expressible_values, inexpressible
+from quotaform.core.check.writable import check_writable, writable_values
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Severity
 
@@ -107,14 +107,14 @@ NAN, INFINITE = float("nan"), float("inf")
     ],
 )
 def test_what_files_cannot_say_is_named(entity: Entity, values: Mapping[str, float], said: list[str]) -> None:
-    found = [f"{finding.rule}: {finding.message}" for finding in inexpressible(entity, values)]
+    found = [f"{finding.rule}: {finding.message}" for finding in check_writable(entity, values)]
     assert len(found) == len(said)
     assert all(line.startswith(start) for line, start in zip(found, said, strict=True)), found
-    assert all(finding.address == entity.address for finding in inexpressible(entity, values))
+    assert all(finding.address == entity.address for finding in check_writable(entity, values))
 
 
 def test_a_finding_never_stops_the_work_and_an_unknown_key_is_only_a_note() -> None:
-    findings = inexpressible(Entity(user="a"), {"producer_byte_rate": NAN, "x": 1.0})
+    findings = check_writable(Entity(user="a"), {"producer_byte_rate": NAN, "x": 1.0})
     assert [(finding.severity, finding.key) for finding in findings] == [
         (Severity.WARNING, "producer_byte_rate"),
         (Severity.NOTE, "x"),
@@ -134,4 +134,4 @@ def test_a_finding_never_stops_the_work_and_an_unknown_key_is_only_a_note() -> N
 def test_an_entity_is_said_whole_or_not_at_all(
     entity: Entity, values: Mapping[str, float], expressible: Mapping[str, float] | None
 ) -> None:
-    assert expressible_values(entity, values) == expressible
+    assert writable_values(entity, values) == expressible

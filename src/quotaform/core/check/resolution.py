@@ -1,4 +1,4 @@
-"""What is worth saying about what was resolved: where the answer needs a second look.
+"""Checks of what was resolved: where the answer needs a second look.
 
 | rule | when |
 | --- | --- |
@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Final
 
@@ -51,8 +51,8 @@ _NAN_EFFECTS: Final = {
 """What NaN does, as measured on Kafka 4.3.1."""
 
 
-class Remarks:
-    """Gathers findings while requests are resolved: one per rule and subject, however many the requests are.
+class ResolutionChecks:
+    """Checks requests as they are resolved: one finding per rule and subject, however many the requests are.
 
     Args:
         index: The quotas that are resolved.
@@ -66,12 +66,12 @@ class Remarks:
         self._seen_values: set[tuple[str, Entity]] = set()
         self._loses_client_entries = False
 
-    def see(self, resolution: Resolution) -> None:
-        """Take note of what one request resolved to."""
+    def add(self, resolution: Resolution) -> None:
+        """Check what one request resolved to."""
         entity = resolution.entity
         names = entity.names
         if IP in names:
-            self._see_ip(entity, names[IP] or "")
+            self._check_ip(entity, names[IP] or "")
         elif not names.get(CLIENT_ID):
             self._count(rule.EMPTY_CLIENT_ID, entity)
             self._loses_client_entries = self._loses_client_entries or self._has_client_entries(names.get(USER))
@@ -83,19 +83,18 @@ class Remarks:
             value, source, _, _ = row.resolved
             if value is not None and source is not None and (row.key, source) not in self._seen_values:
                 self._seen_values.add((row.key, source))
-                self._see_value(row.key, value, source)
+                self._check_value(row.key, value, source)
 
     def findings(self) -> list[Finding]:
-        """Return what was found, by rule."""
-        told = [self._tell(rule.RULES[counted], count) for counted, count in self._counts.items()]
-        found = [*told, *self._found.values()]
-        return sorted(found, key=lambda finding: (finding.rule, finding.address or "", finding.key or ""))
+        """Return what was found so far."""
+        counted = [self._counted_finding(rule.RULES[name], count) for name, count in self._counts.items()]
+        return [*counted, *self._found.values()]
 
     def _count(self, counted: Rule, entity: Entity) -> None:
         self._counts[counted.id] += 1
         self._firsts.setdefault(counted.id, entity)
 
-    def _tell(self, counted: Rule, count: int) -> Finding:
+    def _counted_finding(self, counted: Rule, count: int) -> Finding:
         first = self._firsts[counted.id]
         more = f" (and {count - 1:,} more)" if count > 1 else ""
         severity = counted.severity
@@ -128,33 +127,33 @@ class Remarks:
     def _paired_users(self) -> frozenset[str]:
         return frozenset(user for user, _ in self._index.rungs(_PAIR))
 
-    def _see_ip(self, entity: Entity, ip: str) -> None:
+    def _check_ip(self, entity: Entity, ip: str) -> None:
         address, spellings = address_of(ip), self._index.spellings(ip)
         if address is None:
             text = f"{spell_name(ip)} is no address; connections come from addresses, so give the one it stands for"
-            self._put(rule.IP_NAME, text, entity.address)
+            self._add_ip(rule.IP_NAME, text, entity.address)
         elif len(spellings) > 1:
             names = ", ".join(map(spell_name, sorted(spellings)))
             text = (
                 f"{names} are one address to a broker: the last one written is in force, which cannot be seen from "
                 f"here; keep only {address}"
             )
-            self._put(rule.IP_ALIAS, text, Entity(ip=address).address)
+            self._add_ip(rule.IP_ALIAS, text, Entity(ip=address).address)
         elif spellings and spellings[0] != ip:
             text = f"this is the address that the entry ip={spell_name(spellings[0])} is for"
-            self._put(rule.IP_ALIAS, text, entity.address, Severity.NOTE)
+            self._add_ip(rule.IP_ALIAS, text, entity.address, Severity.NOTE)
 
-    def _see_value(self, key: str, value: float, source: Entity) -> None:
-        if text := _oddity(key, value):
+    def _check_value(self, key: str, value: float, source: Entity) -> None:
+        if text := _value_problem(key, value):
             broken, address = rule.ODD_VALUE if value == value else rule.NAN_VALUE, source.address
             self._found[broken.id + key, address] = broken.finding(text, address=address, key=key)
 
-    def _put(self, found: Rule, text: str, address: str, severity: Severity | None = None) -> None:
+    def _add_ip(self, found: Rule, text: str, address: str, severity: Severity | None = None) -> None:
         self._found[found.id, address] = found.finding(text, severity=severity, address=address)
 
 
-def _oddity(key: str, value: float) -> str:
-    """Return what a value that applies does against appearances; empty if nothing."""
+def _value_problem(key: str, value: float) -> str:
+    """Return how a value that applies works otherwise than it seems to; empty if it does not."""
     known = QUOTA_KEYS.get(key)
     if value != value:
         effect = _NAN_EFFECTS.get(key, "what brokers make of it is not known")
@@ -170,8 +169,8 @@ def _oddity(key: str, value: float) -> str:
     return f"{key} is {plain(value)}, {effect}"
 
 
-def shape_findings(quotas: Quotas) -> list[Finding]:
-    """Say that entries are left out because no known level holds their shape."""
+def check_shapes(quotas: Quotas) -> list[Finding]:
+    """Report that entries are left out because no known level holds their shape."""
     unknown = sorted(entity.address for entity in quotas if level_of(entity) is None)
     if not unknown:
         return []
@@ -179,8 +178,8 @@ def shape_findings(quotas: Quotas) -> list[Finding]:
     return [rule.UNKNOWN_SHAPE.finding(text)]
 
 
-def callback_findings(values: Mapping[int, str | None], errors: Mapping[int, Exception]) -> list[Finding]:
-    """Say which brokers decide by code of their own, and of which that is not known.
+def check_callbacks(values: Mapping[int, str | None], errors: Mapping[int, Exception]) -> list[Finding]:
+    """Report which brokers decide by code of their own, and of which that is not known.
 
     Args:
         values: Node id to the value of `client.quota.callback.class`.
@@ -207,8 +206,8 @@ def callback_findings(values: Mapping[int, str | None], errors: Mapping[int, Exc
     return findings
 
 
-def plan_findings(plan: Plan, actual: Quotas) -> list[Finding]:
-    """Say why a plan that is taken as applied cannot be applied as it is."""
+def check_assumed_plan(plan: Plan, actual: Quotas) -> list[Finding]:
+    """Report why a plan that is taken as applied cannot be applied as it is."""
     findings = []
     if not plan.is_applyable:
         rules = ", ".join(sorted({finding.rule for finding in plan.findings if finding.blocking}))
@@ -226,10 +225,3 @@ def plan_findings(plan: Plan, actual: Quotas) -> list[Finding]:
 
 def _some(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-
-
-def merge_findings(*groups: Iterable[Finding]) -> list[Finding]:
-    """Return all findings, warnings before notes, each group in its order."""
-    return sorted(
-        (finding for group in groups for finding in group), key=lambda finding: finding.severity is not Severity.WARNING
-    )

@@ -2,6 +2,8 @@
 
 * QuotaformError
     * UsageError                 the command was used wrongly (exit 64)
+        * ClusterChoiceError     several clusters, and none is chosen
+        * NoClusterError         there is no cluster to choose
     * InvalidFilesError          files do not say something that can be used (exit 3)
     * PlanFileError              a plan file is unreadable or of an unknown format (exit 3)
     * BlockedError               refused before anything was written (exit 4)
@@ -48,6 +50,26 @@ class UsageError(QuotaformError):
     """The command line asks for something that does not exist or does not fit together."""
 
     exit_code = 64
+
+
+class ClusterChoiceError(UsageError):
+    """quotaform.yaml names several clusters, which are in `clusters`, and nothing says which is meant."""
+
+    def __init__(self, clusters: Sequence[str]) -> None:
+        self.clusters = tuple(clusters)
+        super().__init__(f"quotaform.yaml names several clusters ({', '.join(self.clusters)})")
+
+
+class NoClusterError(UsageError):
+    """The configuration at `config_path` names no cluster, or does not exist."""
+
+    def __init__(self, config_path: str, *, exists: bool) -> None:
+        self.config_path = config_path
+        self.exists = exists
+        super().__init__(
+            f"no cluster to talk to: {config_path} {'names none' if exists else 'does not exist'}; "
+            "write clusters: there"
+        )
 
 
 class InvalidFilesError(QuotaformError):

@@ -282,7 +282,7 @@ def test_the_only_cluster_needs_no_name() -> None:
 @pytest.mark.parametrize(
     ("config", "name", "said"),
     [
-        (TWO, None, "quotaform.yaml names several clusters (prod, lab); choose one with --cluster"),
+        (TWO, None, "quotaform.yaml names several clusters (prod, lab)"),
         (Config(), None, "quotaform.yaml names no cluster; write one there"),
         (TWO, "prdo", 'unknown cluster "prdo"; did you mean prod? The clusters are prod, lab'),
         (TWO, "x\n", 'unknown cluster "x\\n"; quotaform.yaml does not name it. The clusters are prod, lab'),
@@ -322,9 +322,9 @@ def test_the_only_cluster_need_not_be_chosen() -> None:
     ("config", "patterns", "takes_all", "message"),
     [
         (FLEET, ["prud-eu"], False, 'unknown cluster "prud-eu"; did you mean prod-eu? The clusters are prod-eu, pr'),
-        (FLEET, ["test-*"], False, '--cluster "test-*" matches no cluster; the clusters are prod-eu, prod-us, lab'),
-        (FLEET, [], False, "names several clusters (prod-eu, prod-us, lab); choose with --cluster, or take --all"),
-        (FLEET, ["lab"], True, "--all chooses every cluster; leave --cluster out"),
+        (FLEET, ["test-*"], False, 'no cluster matches "test-*". The clusters are prod-eu, prod-us, lab'),
+        (FLEET, [], False, "quotaform.yaml names several clusters (prod-eu, prod-us, lab)"),
+        (Config(), ["*"], False, 'no cluster matches "*".'),
         (Config(), [], True, "quotaform.yaml names no cluster; write one there"),
     ],
 )

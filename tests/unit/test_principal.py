@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from quotaform.app.principal import check_principals, with_principals
-from quotaform.app.repository import Repository, Target
+from quotaform.app.repository import Repository
 from quotaform.app.validate import validate_files
+from quotaform.cli.main import run
+from quotaform.desired.config import Cluster
 from quotaform.desired.tree import Source
-from quotaform.errors import UsageError
 from quotaform.model.entry import Desired
 from quotaform.model.finding import Severity
 from tests.loading import load
@@ -90,15 +91,13 @@ def test_very_many_unknown_users_are_told_soon() -> None:
     assert sum("did you mean" in each for each in told) == 10
 
 
-def test_only_snapshots_have_nobody_to_ask(tmp_path: Path) -> None:
+def test_only_snapshots_have_nobody_to_ask(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "quotaform.yaml").write_text("clusters: {lab: {snapshot: lab.json}}\n")
     (tmp_path / "quotas.d").mkdir()
     (tmp_path / "quotas.d" / "a.yaml").write_text("quotas: []\n")
-    repository = Repository.at(tmp_path, None)
-    report = validate_files(repository)
-    for target, words in ((Target(), "names only snapshots"), (Target(clusters=("lab",)), "no SCRAM credentials")):
-        with pytest.raises(UsageError, match=words):
-            with_principals(report, repository, target)
+    for arguments, words in (([], "names only snapshots"), (["--cluster", "lab"], "no SCRAM credentials")):
+        assert run(["validate", str(tmp_path), "--check-principals", *arguments]) == 64
+        assert words in capsys.readouterr().err
 
 
 def test_files_that_are_wrong_are_told_before_anybody_is_asked(tmp_path: Path) -> None:
@@ -106,4 +105,9 @@ def test_files_that_are_wrong_are_told_before_anybody_is_asked(tmp_path: Path) -
     (tmp_path / "quotas.d" / "a.yaml").write_text("quotas: [{}]\n")
     repository = Repository.at(tmp_path, None)
     report = validate_files(repository)
-    assert with_principals(report, repository, Target(bootstrap_servers="127.0.0.1:1")) is report
+    assert (
+        with_principals(
+            report, repository, repository.config(), [Cluster(name="x", bootstrap_servers=("127.0.0.1:1",))]
+        )
+        is report
+    )

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from re import compile as regex
 from typing import TYPE_CHECKING, Final
 
 from quotaform.app.clock import today
-from quotaform.app.repository import Repository, Target
+from quotaform.app.repository import Repository
 from quotaform.app.scram import open_scram
 from quotaform.core.check import rule
 from quotaform.core.result import Validation
-from quotaform.errors import UsageError
 from quotaform.model.entity import USER, Entity, spell_name
 from quotaform.model.entry import Desired, Entry
 from quotaform.model.finding import Finding
 from quotaform.model.text import inert
 
 if TYPE_CHECKING:
-    from quotaform.desired.config import Cluster
+    from quotaform.desired.config import Cluster, Config
 
 _ELSEWHERE: Final = regex(r"ANONYMOUS|[A-Za-z][A-Za-z0-9.-]*=.*").fullmatch
 """Names that come from no SCRAM login: of connections without any, and of certificates (`CN=app,O=Example`)."""
@@ -29,27 +28,23 @@ _MOST_COMPARISONS: Final = 50_000
 """Guessing compares with every user of the cluster; a few seconds of it are enough for anybody."""
 
 
-def with_principals(report: Validation, repository: Repository, target: Target) -> Validation:
+def with_principals(
+    report: Validation, repository: Repository, config: Config, clusters: Iterable[Cluster]
+) -> Validation:
     """Return a report together with what its clusters say of the users in the files.
 
     Args:
         report: What came of checking the files; one with problems is returned as it is.
         repository: Where the files are.
-        target: The cluster that is meant; every one in quotaform.yaml that is no snapshot if none is named.
+        config: The content of quotaform.yaml.
+        clusters: Running clusters, which are asked.
 
     Raises:
-        UsageError: There is no cluster to ask.
+        UsageError: One is a snapshot.
         ClusterError: One could not be asked.
     """
     if not report.is_valid:
         return report
-    config = repository.config()
-    if target.clusters or target.bootstrap_servers or target.command_config or not config.clusters:
-        clusters = [repository.cluster(config, target)]
-    else:
-        clusters = [cluster for cluster in config.clusters.values() if cluster.snapshot is None]
-    if not clusters:
-        raise UsageError("--check-principals asks running clusters, and quotaform.yaml names only snapshots")
     loaded = repository.load(config, today())
     findings = [
         finding

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from quotaform.app.clock import today
 from quotaform.app.tree import read_work_tree
 from quotaform.core.check import rule
-from quotaform.errors import BlockedError, InvalidFilesError, UsageError
+from quotaform.errors import BlockedError, ClusterChoiceError, InvalidFilesError, NoClusterError
 from quotaform.model.entry import Desired
 from quotaform.model.location import Location
 
@@ -115,63 +115,48 @@ class Repository:
         """Choose the one cluster that is meant; see `clusters`.
 
         Raises:
-            UsageError: It is not clear which one.
+            UsageError: It is not in quotaform.yaml, or several are named.
+            ClusterChoiceError: None is named and there are several.
+            NoClusterError: There is none, and no address.
             InvalidFilesError: The snapshot is invalid.
         """
-        from quotaform.desired.config import choose_cluster
-
-        if len(target.clusters) > 1 or target.takes_all:
-            raise UsageError("this works on one cluster; choose one with --cluster")
-        name = next(iter(target.clusters), None)
-        if target.snapshot or target.bootstrap_servers or target.command_config or not config.clusters:
-            return self.clusters(config, target)[0]
-        return choose_cluster(config, name)
+        chosen = self.clusters(config, target)
+        if len(chosen) > 1:
+            raise ClusterChoiceError([cluster.name for cluster in chosen])
+        return chosen[0]
 
     def clusters(self, config: Config, target: Target) -> tuple[Cluster, ...]:
         """Choose the clusters that are meant, and where to reach them.
 
-        An address or a snapshot on the command line stands for the named cluster, or for the only one; its own
+        An address or a snapshot in the target stands for the named cluster, or for the only one; its own
         quotas, its pinned id and its credentials stay the same.
 
         Raises:
-            UsageError: One is not in quotaform.yaml, none is named and there are several, or options exclude
-                each other.
+            UsageError: A name or a glob fits no cluster of quotaform.yaml.
+            ClusterChoiceError: None is named and there are several, or several have one address.
+            NoClusterError: There is none, and no address.
             InvalidFilesError: The snapshot is invalid.
         """
         from quotaform.desired.config import choose_clusters
 
-        if target.snapshot and target.bootstrap_servers:
-            raise UsageError("--snapshot and --bootstrap-server are two places to read from; give one of them")
-        if target.command_config and not target.bootstrap_servers:
-            raise UsageError("--command-config goes with --bootstrap-server; in quotaform.yaml write command_config")
         if target.snapshot or target.bootstrap_servers:
             return (self._redirected(config, target),)
         if not config.clusters:
-            raise UsageError(
-                f"no cluster to talk to: {self.config_path} "
-                f"{'names none' if self.config_path.exists() else 'does not exist'}; "
-                "write clusters: there, or give --bootstrap-server HOST:PORT"
-            )
+            raise NoClusterError(str(self.config_path), exists=self.config_path.exists())
         return choose_clusters(config, target.clusters, takes_all=target.takes_all)
 
     def _redirected(self, config: Config, target: Target) -> Cluster:
-        """Return the one cluster that is meant, to be read where the command line says."""
+        """Return the one cluster that is meant, to be read where the target says."""
         from quotaform.desired.config import Cluster, choose_cluster
 
         if len(target.clusters) > 1 or target.takes_all:
-            option = "--snapshot" if target.snapshot else "--bootstrap-server"
-            raise UsageError(f"{option} stands for one cluster; choose one with --cluster")
+            raise ClusterChoiceError(target.clusters or list(config.clusters))
         name = next(iter(target.clusters), None)
         if target.snapshot:
             return self._snapshot_cluster(config, name, target.snapshot)
         servers = tuple(server.strip() for server in (target.bootstrap_servers or "").split(",") if server.strip())
         if not config.clusters and name is None:
             return Cluster(name=",".join(servers), bootstrap_servers=servers, command_config=target.command_config)
-        if name is None and len(config.clusters) > 1:
-            raise UsageError(
-                f"--bootstrap-server says where to connect, and {self.config_path} names several clusters "
-                f"({', '.join(config.clusters)}); say with --cluster whose files are meant"
-            )
         named = choose_cluster(config, name)
         command_config = target.command_config or named.command_config
         return replace(named, bootstrap_servers=servers, command_config=command_config, snapshot=None)
@@ -182,26 +167,6 @@ class Repository:
         name = name or read_snapshot(path).cluster_name
         known = choose_cluster(config, name) if name in config.clusters else Cluster(name=name)
         return replace(known, bootstrap_servers=(), command_config=None, snapshot=path)
-
-    def cluster_of_plan(self, name: str, target: Target) -> Cluster:
-        """Find the cluster that a saved plan is for.
-
-        Raises:
-            UsageError: The plan names one that quotaform.yaml does not have.
-        """
-        config = self.config()
-        if target != Target():
-            known = (name,) if name in config.clusters else ()
-            return self.cluster(config, replace(target, clusters=target.clusters or known))
-        found = config.clusters.get(name)
-        if found is None or found.snapshot is not None:
-            why = "is a snapshot" if found else f"is not in {self.config_path}"
-            if not self.config_path.exists():
-                why = f"is not known, as there is no {self.config_path} (--config names another)"
-            raise UsageError(
-                f"the plan is for cluster {name}, which {why}; say where it is: --bootstrap-server HOST:PORT"
-            )
-        return found
 
 
 def require_pinned(pinned: str | None, cluster_id: str | None) -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from quotaform.app.clock import today
 from quotaform.app.repository import Repository
 from quotaform.core.result import Validation
+from quotaform.desired.config import choose_clusters
 from quotaform.errors import InvalidFilesError
 from quotaform.model.finding import Finding
 
 
-def validate_files(repository: Repository, cluster: str | None = None) -> Validation:
-    """Check quotaform.yaml and the quotas of one cluster, or of every cluster that it names.
+def validate_files(repository: Repository, patterns: Sequence[str] = ()) -> Validation:
+    """Check quotaform.yaml and the quotas of its clusters.
+
+    Args:
+        repository: Where the files are.
+        patterns: Names of clusters, or globs over them; every cluster without any.
 
     Raises:
-        UsageError: The cluster is not in quotaform.yaml.
+        UsageError: A name or a glob fits no cluster.
     """
     problems: dict[Finding, None] = {}
     files: set[str] = set()
@@ -24,12 +31,9 @@ def validate_files(repository: Repository, cluster: str | None = None) -> Valida
         return Validation(
             directory=repository.directory.as_posix(), files=0, entities={}, problems=tuple(error.problems)
         )
-    if cluster is not None:
-        from quotaform.desired.config import choose_cluster
-
-        names: list[str | None] = [choose_cluster(config, cluster).name]
-    else:
-        names = list(config.clusters) or [None]
+    names: list[str | None] = list(config.clusters) or [None]
+    if patterns:
+        names = [cluster.name for cluster in choose_clusters(config, patterns)]
     loaded = repository.load(config, today())
     for name in names:
         files.update(file.name for file in loaded.files(name))

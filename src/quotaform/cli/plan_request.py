@@ -11,11 +11,15 @@ from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
     from quotaform.app.plan import PlanRequest
-    from quotaform.app.repository import Repository, Target
+    from quotaform.cli.option.cluster import OneCluster
 
 
 def make_request(
-    repository: Repository, target: Target, select: list[str] | None, exclude: list[str] | None
+    target: OneCluster,
+    directory: Path | None,
+    select: list[str] | None,
+    exclude: list[str] | None,
+    snapshot: Path | None = None,
 ) -> PlanRequest:
     """Return what is to be planned.
 
@@ -26,11 +30,12 @@ def make_request(
     from quotaform.app.plan import PlanRequest
     from quotaform.core.scope import Selection
 
-    content = repository.config()
+    repository = target.repository(directory)
+    config = repository.config()
     return PlanRequest(
         repository=repository,
-        config=content,
-        cluster=repository.cluster(content, target),
+        config=config,
+        cluster=target.choose(repository, config, snapshot=snapshot),
         selection=Selection(tuple(select or ()), tuple(exclude or ())),
     )
 

@@ -14,7 +14,7 @@ from quotaform.cli.command import (
     demo,
     describe,
     drift,
-    live_import,
+    import_quotas,
     plan,
     resolve,
     sandbox,
@@ -82,7 +82,7 @@ def build_app() -> typer.Typer:
     app.command("describe", short_help="Print live quotas.")(describe.describe)
     app.command("resolve", short_help="Which quota applies to a request, and why.")(resolve.resolve)
     app.command("alter", short_help="Change one entity by hand.")(alter.alter)
-    app.command("import", short_help="Write live quotas as YAML.")(live_import.import_quotas)
+    app.command("import", short_help="Write live quotas as YAML.")(import_quotas.import_quotas)
     app.command("snapshot", short_help="Write live quotas to one JSON file.")(snapshot.snapshot)
     app.command("schema", short_help="Print the JSON Schemas of the files.")(schema.schema)
     app.add_typer(scram.app, name="scram", short_help="Describe, set and delete SCRAM credentials.")

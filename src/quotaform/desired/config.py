@@ -18,7 +18,7 @@ from quotaform.desired.schema.explain import did_you_mean, explain_shape, has_sh
 from quotaform.desired.tree import Source, decode, shown_path
 from quotaform.desired.variable import expand_variables
 from quotaform.desired.yaml.reader import read_document
-from quotaform.errors import InvalidFilesError, UsageError
+from quotaform.errors import ClusterChoiceError, InvalidFilesError, UsageError
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES
 from quotaform.model.finding import Finding, by_place
 from quotaform.model.location import Location
@@ -140,14 +140,15 @@ def choose_cluster(config: Config, name: str | None) -> Cluster:
     """Return the cluster of a name; with one cluster the name may be left out.
 
     Raises:
-        UsageError: There is no such cluster, or no name and not exactly one cluster.
+        UsageError: There is no such cluster, or no name and no cluster.
+        ClusterChoiceError: There is no name and there are several clusters.
     """
     if name is not None:
         return _named(config, name)
-    if len(config.clusters) != 1:
-        names = ", ".join(config.clusters)
-        what = f"several clusters ({names}); choose one with --cluster" if names else "no cluster; write one there"
-        raise UsageError(f"quotaform.yaml names {what}")
+    if not config.clusters:
+        raise UsageError("quotaform.yaml names no cluster; write one there")
+    if len(config.clusters) > 1:
+        raise ClusterChoiceError(list(config.clusters))
     return next(iter(config.clusters.values()))
 
 
@@ -162,39 +163,33 @@ def choose_clusters(config: Config, patterns: Sequence[str], *, takes_all: bool 
         takes_all: Choose every cluster.
 
     Raises:
-        UsageError: There is no such cluster, a glob matches none, or nothing is chosen and there is not exactly one.
+        UsageError: There is no such cluster, a glob matches none, or nothing is chosen and there is no cluster.
+        ClusterChoiceError: Nothing is chosen and there are several.
     """
-    if patterns and takes_all:
-        raise UsageError("--all chooses every cluster; leave --cluster out")
-    if not config.clusters:
-        raise UsageError("quotaform.yaml names no cluster; write one there")
-    if takes_all:
+    if takes_all and config.clusters:
         return tuple(config.clusters.values())
     if not patterns:
-        if len(config.clusters) == 1:
-            return tuple(config.clusters.values())
-        names = ", ".join(config.clusters)
-        raise UsageError(f"quotaform.yaml names several clusters ({names}); choose with --cluster, or take --all")
+        return (choose_cluster(config, None),)
     chosen: set[str] = set()
     for pattern in patterns:
         matching = {name for name in config.clusters if fnmatchcase(name, pattern)}
         if not matching and not _GLOB(pattern):
             matching = {_named(config, pattern).name}
         if not matching:
-            raise UsageError(
-                f"--cluster {quote(pattern)} matches no cluster; the clusters are {', '.join(config.clusters)}"
-            )
+            raise UsageError(f"no cluster matches {quote(pattern)}.{_listed(config)}")
         chosen |= matching
     return tuple(cluster for name, cluster in config.clusters.items() if name in chosen)
 
 
 def _named(config: Config, name: str) -> Cluster:
     if name not in config.clusters:
-        names = ", ".join(config.clusters)
-        known = f" The clusters are {names}" if names else ""
         guess = did_you_mean(name, config.clusters) or "; quotaform.yaml does not name it."
-        raise UsageError(f"unknown cluster {quote(name)}{guess}{known}")
+        raise UsageError(f"unknown cluster {quote(name)}{guess}{_listed(config)}")
     return config.clusters[name]
+
+
+def _listed(config: Config) -> str:
+    return f" The clusters are {', '.join(config.clusters)}" if config.clusters else ""
 
 
 def _mapping(node: dict[str, Any], key: str) -> dict[str, Any]:

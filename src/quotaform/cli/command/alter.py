@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from quotaform.cli.approval import require_confirmed
-from quotaform.cli.console import Color, Console, require_format
-from quotaform.cli.option.common import (
-    FORMATS,
-    BootstrapOption,
-    ClusterOption,
-    ColorOption,
-    CommandConfigOption,
-    ConfigOption,
-    FormatOption,
-    QuietOption,
-    VerboseOption,
-)
+from quotaform.cli.console import require_format
+from quotaform.cli.option.cluster import OneCluster
+from quotaform.cli.option.common import FORMATS, FormatOption
 from quotaform.cli.option.entity import DefaultOption, NameOption
+from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.output import Output
 from quotaform.errors import UsageError
 
-if TYPE_CHECKING:
-    pass
 
-
+@with_option_groups
 def alter(
+    *,
     name: NameOption = None,
     default: DefaultOption = None,
     add: Annotated[
@@ -41,17 +33,12 @@ def alter(
     validate_only: Annotated[
         bool, typer.Option("--validate-only", help="Let the broker check, show what would be, change nothing.")
     ] = False,
-    config: ConfigOption = None,
-    cluster: ClusterOption = None,
-    bootstrap_server: BootstrapOption = None,
-    command_config: CommandConfigOption = None,
+    target: OneCluster,
     auto_approve: Annotated[
         bool, typer.Option("--auto-approve", help="Do not ask, also where quotaform.yaml says confirm: name.")
     ] = False,
     format_name: FormatOption = "text",
-    color: ColorOption = Color.AUTO,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
+    output: Output,
 ) -> int:
     """Set and remove quotas of one entity by hand, and print what it holds then.
 
@@ -67,22 +54,18 @@ def alter(
     from quotaform.admin import QuotaAdmin
     from quotaform.app.alter import alter_entity, read_ops
     from quotaform.app.clock import timestamp
-    from quotaform.app.repository import Repository, Target, open_gateway, require_pinned
+    from quotaform.app.repository import open_gateway, require_pinned
     from quotaform.cli.option.entity_reader import read_entity
     from quotaform.document.alter import dump_altered
     from quotaform.views.alter_text import render_altered
 
-    console = Console(color, is_quiet=quiet, is_verbose=verbose)
+    console = output.console()
     require_format(format_name, FORMATS)
     entity = read_entity(name, default)
     if not entity.parts:
         raise UsageError("whose quotas? Give --name TYPE=NAME or --default TYPE, or both")
     ops = read_ops(entity, add or (), delete or ())
-    repository = Repository.at(None, config)
-    target = Target(
-        clusters=(cluster,) if cluster else (), bootstrap_servers=bootstrap_server, command_config=command_config
-    )
-    chosen = repository.cluster(repository.config(), target)
+    chosen = target.choose()
     if chosen.snapshot is not None:
         raise UsageError(f"cluster {chosen.name} is a snapshot file, which cannot be altered")
     with QuotaAdmin(open_gateway(chosen)) as admin:

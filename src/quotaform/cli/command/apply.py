@@ -9,21 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quotaform.cli.console import Color, Console, require_format, require_writable, write_file
+from quotaform.cli.console import Console, require_format, require_writable, write_file
 from quotaform.cli.exit_code import decide
-from quotaform.cli.option.common import (
-    FORMATS,
-    BootstrapOption,
-    ClusterOption,
-    ColorOption,
-    CommandConfigOption,
-    ConfigOption,
-    ExcludeOption,
-    FormatOption,
-    QuietOption,
-    SelectOption,
-    VerboseOption,
-)
+from quotaform.cli.option.cluster import OneCluster
+from quotaform.cli.option.common import FORMATS, ExcludeOption, FormatOption, SelectOption
+from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.output import Output
 from quotaform.cli.plan_request import make_request
 from quotaform.errors import NotApprovedError, QuotaformError, UsageError
 
@@ -34,15 +25,14 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
 
 
+@with_option_groups
 def apply(
+    *,
     source: Annotated[
         Path | None,
         typer.Argument(metavar="PLAN.json|DIR", help="A saved plan, or a quotas directory. [default: quotas.d]"),
     ] = None,
-    config: ConfigOption = None,
-    cluster: ClusterOption = None,
-    bootstrap_server: BootstrapOption = None,
-    command_config: CommandConfigOption = None,
+    target: OneCluster,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
     auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Do not ask.")] = False,
@@ -54,9 +44,7 @@ def apply(
         typer.Option("--receipt", metavar="FILE", help="Where the receipt goes. [default: .quotaform/receipts/]"),
     ] = None,
     format_name: FormatOption = "text",
-    color: ColorOption = Color.AUTO,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
+    output: Output,
 ) -> int:
     """Make the cluster hold what a plan says: check it, dry-run it, write it, read it back.
 
@@ -71,27 +59,24 @@ def apply(
     """
     from quotaform.app.apply import load_plan_file, require_plan_id
     from quotaform.app.plan import plan_cluster
-    from quotaform.app.repository import Repository, Target, open_gateway
+    from quotaform.app.repository import open_gateway
 
-    console = Console(color, is_quiet=quiet, is_verbose=verbose)
+    console = output.console()
     require_format(format_name, FORMATS)
-    target = Target(
-        clusters=(cluster,) if cluster else (), bootstrap_servers=bootstrap_server, command_config=command_config
-    )
     run = _Apply(console, format_name, receipt)
     if source is not None and (source.is_file() or (source.suffix == ".json" and not source.is_dir())):
         if select or exclude:
             raise UsageError("--select and --exclude choose what to plan; a saved plan is applied whole")
         saved = load_plan_file(source)
         require_plan_id(saved, expect_plan_id)
-        repository = Repository.at(None, config)
-        chosen = repository.cluster_of_plan(saved.header.cluster_name, target)
+        repository = target.repository()
+        chosen = target.choose_for_plan(repository, saved.header.cluster_name)
         if chosen.confirm == "name" and not auto_approve and sys.stdin.isatty():
             run.show(saved)
             run.ask(chosen)
         with open_gateway(chosen) as gateway:
             return run.apply(saved, gateway, repository, chosen)
-    request = make_request(Repository.at(source, config), target, select, exclude)
+    request = make_request(target, source, select, exclude)
     chosen = request.cluster
     if chosen.snapshot is not None:
         raise UsageError(f"cluster {chosen.name} is a snapshot file, which can be planned and not applied")

@@ -6,18 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quotaform.cli.console import Color, Console, require_format
-from quotaform.cli.option.common import (
-    BootstrapOption,
-    ClusterOption,
-    ColorOption,
-    CommandConfigOption,
-    ConfigOption,
-    QuietOption,
-    SnapshotOption,
-    VerboseOption,
-)
+from quotaform.cli.console import Console, require_format
+from quotaform.cli.option.cluster import OneCluster
+from quotaform.cli.option.common import SnapshotOption
 from quotaform.cli.option.entity import DefaultOption, NameOption
+from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.output import Output
 
 if TYPE_CHECKING:
     from quotaform.model.quotas import Quotas
@@ -25,7 +19,9 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "yaml", "csv")
 
 
+@with_option_groups
 def describe(
+    *,
     name: NameOption = None,
     default: DefaultOption = None,
     any_name: Annotated[
@@ -47,17 +43,12 @@ def describe(
         list[str] | None,
         typer.Option("--quota-type", metavar="KEY", help="Only these quota keys, and entities with one. Repeatable."),
     ] = None,
-    config: ConfigOption = None,
-    cluster: ClusterOption = None,
-    bootstrap_server: BootstrapOption = None,
-    command_config: CommandConfigOption = None,
+    target: OneCluster,
     snapshot: SnapshotOption = None,
     format_name: Annotated[
         str, typer.Option("--format", metavar="text|json|yaml|csv", help="How to print the result.", show_default=True)
     ] = "text",
-    color: ColorOption = Color.AUTO,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
+    output: Output,
 ) -> int:
     """Print live quotas, exactly as the cluster has them; without a filter all of them.
 
@@ -71,24 +62,17 @@ def describe(
       quotaform describe --any user --not user=admin --strict --quota-type producer_byte_rate
     """
     from quotaform.admin import QuotaAdmin
-    from quotaform.app.repository import Repository, Target, open_gateway
+    from quotaform.app.repository import open_gateway
     from quotaform.cli.option.entity_reader import read_filter
     from quotaform.model.filter import select_keys
 
-    console = Console(color, is_quiet=quiet, is_verbose=verbose)
+    console = output.console()
     require_format(format_name, FORMATS)
     entity_filter = read_filter(
         names=name, defaults=default, any_names=any_name, prefixes=prefix, others=other, is_strict=strict
     )
     keys = tuple(dict.fromkeys(quota_type or ()))
-    repository = Repository.at(None, config)
-    target = Target(
-        clusters=(cluster,) if cluster else (),
-        bootstrap_servers=bootstrap_server,
-        command_config=command_config,
-        snapshot=snapshot,
-    )
-    chosen = repository.cluster(repository.config(), target)
+    chosen = target.choose(snapshot=snapshot)
     with QuotaAdmin(open_gateway(chosen)) as admin:
         console.progress("Reading quotas", 0, 0)
         found = admin.describe(entity_filter)

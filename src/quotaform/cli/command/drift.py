@@ -6,24 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quotaform.cli.console import Color, Console, require_format, write_file
+from quotaform.cli.console import require_format, write_file
 from quotaform.cli.exit_code import decide
+from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import (
     FORMATS,
-    BootstrapOption,
-    ClusterOption,
-    ColorOption,
-    CommandConfigOption,
-    ConfigOption,
     DirectoryArgument,
     ExcludeOption,
     FormatOption,
     OutOption,
-    QuietOption,
     SelectOption,
     SnapshotOption,
-    VerboseOption,
 )
+from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.output import Output
 from quotaform.cli.plan_request import make_request, read_output
 
 if TYPE_CHECKING:
@@ -31,21 +27,18 @@ if TYPE_CHECKING:
     from quotaform.views.style import Style
 
 
+@with_option_groups
 def drift(
+    *,
     directory: DirectoryArgument = None,
-    config: ConfigOption = None,
-    cluster: ClusterOption = None,
-    bootstrap_server: BootstrapOption = None,
-    command_config: CommandConfigOption = None,
+    target: OneCluster,
     snapshot: SnapshotOption = None,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
     out: OutOption = None,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 also when there is drift.")] = False,
     format_name: FormatOption = "text",
-    color: ColorOption = Color.AUTO,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
+    output: Output,
 ) -> int:
     """Compare the cluster with the files and change nothing. Exit 2 when they differ.
 
@@ -57,19 +50,13 @@ def drift(
       quotaform drift --format json --out json=drift.json
     """
     from quotaform.app.plan import plan_cluster
-    from quotaform.app.repository import Repository, Target, open_gateway
+    from quotaform.app.repository import open_gateway
     from quotaform.core.drift import make_drift
 
-    console = Console(color, is_quiet=quiet, is_verbose=verbose)
+    console = output.console()
     require_format(format_name, FORMATS)
     outputs = [read_output(text) for text in out or ()]
-    target = Target(
-        clusters=(cluster,) if cluster else (),
-        bootstrap_servers=bootstrap_server,
-        command_config=command_config,
-        snapshot=snapshot,
-    )
-    request = make_request(Repository.at(directory, config), target, select, exclude)
+    request = make_request(target, directory, select, exclude, snapshot)
     desired = request.repository.desired(request.config, request.cluster.name)
     with open_gateway(request.cluster) as gateway:
         found = make_drift(plan_cluster(request, desired, gateway, console.progress))

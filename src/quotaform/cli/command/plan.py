@@ -6,25 +6,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quotaform.cli.console import Color, Console, require_choice, require_format, write_file
+from quotaform.cli.console import Console, require_choice, require_format, write_file
 from quotaform.cli.exit_code import decide
+from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import (
     FORMATS,
-    BootstrapOption,
-    ClusterOption,
-    ColorOption,
-    CommandConfigOption,
-    ConfigOption,
     DirectoryArgument,
     EngineOption,
     ExcludeOption,
     FormatOption,
     OutOption,
-    QuietOption,
     SelectOption,
     SnapshotOption,
-    VerboseOption,
 )
+from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.output import Output
 from quotaform.cli.plan_request import make_request, read_output
 
 if TYPE_CHECKING:
@@ -32,12 +28,11 @@ if TYPE_CHECKING:
     from quotaform.core.plan import Plan
 
 
+@with_option_groups
 def plan(
+    *,
     directory: DirectoryArgument = None,
-    config: ConfigOption = None,
-    cluster: ClusterOption = None,
-    bootstrap_server: BootstrapOption = None,
-    command_config: CommandConfigOption = None,
+    target: OneCluster,
     snapshot: SnapshotOption = None,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
@@ -53,9 +48,7 @@ def plan(
     ] = False,
     engine: EngineOption = "auto",
     format_name: FormatOption = "text",
-    color: ColorOption = Color.AUTO,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
+    output: Output,
 ) -> int:
     """Show what an apply would do, entity by entity, with the effective limits before and after.
 
@@ -65,18 +58,10 @@ def plan(
       quotaform plan --out plan.json --detailed-exitcode
       quotaform plan --snapshot snapshots/lab.json --select 'user=svc-*'
     """
-    from quotaform.app.repository import Repository, Target
-
-    console = Console(color, is_quiet=quiet, is_verbose=verbose)
+    console = output.console()
     require_format(format_name, FORMATS)
     outputs = [read_output(text) for text in out or ()]
-    target = Target(
-        clusters=(cluster,) if cluster else (),
-        bootstrap_servers=bootstrap_server,
-        command_config=command_config,
-        snapshot=snapshot,
-    )
-    request = make_request(Repository.at(directory, config), target, select, exclude)
+    request = make_request(target, directory, select, exclude, snapshot)
     made = _make(request, engine, console)
     for format_of_file, path in outputs:
         write_file(path, render(made, format_of_file))

@@ -9,19 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from quotaform.cli.console import Color, Console, require_format
+from quotaform.cli.console import Console, require_format
 from quotaform.cli.exit_code import ExitCode
-from quotaform.cli.option.common import (
-    BootstrapOption,
-    ClusterOption,
-    ColorOption,
-    CommandConfigOption,
-    ConfigOption,
-    QuietOption,
-    SnapshotOption,
-    VerboseOption,
-)
+from quotaform.cli.option.cluster import OneCluster
+from quotaform.cli.option.common import SnapshotOption
 from quotaform.cli.option.entity import NameOption
+from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.output import Output
 from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +28,9 @@ _PIECE: Final = 1 << 16
 _STDIN: Final = "-"
 
 
+@with_option_groups
 def resolve(
+    *,
     name: NameOption = None,
     from_file: Annotated[
         Path | None,
@@ -55,17 +51,12 @@ def resolve(
     plan: Annotated[
         Path | None, typer.Option("--plan", metavar="PLAN.json", help="As if this saved plan were applied.")
     ] = None,
-    config: ConfigOption = None,
-    cluster: ClusterOption = None,
-    bootstrap_server: BootstrapOption = None,
-    command_config: CommandConfigOption = None,
+    target: OneCluster,
     snapshot: SnapshotOption = None,
     format_name: Annotated[
         str, typer.Option("--format", metavar="text|json|csv", help="How to print the result.", show_default=True)
     ] = "text",
-    color: ColorOption = Color.AUTO,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
+    output: Output,
 ) -> int:
     """Say what limits a request, key by key: the value, the entry that it comes from and those it overrides.
 
@@ -79,23 +70,16 @@ def resolve(
       quotaform resolve --name user=svc-orders --name client-id=etl --plan plan.json
       quotaform resolve --from clients.csv --format csv --key producer_byte_rate
     """
-    from quotaform.app.repository import Repository, Target, open_gateway
+    from quotaform.app.repository import open_gateway
     from quotaform.app.resolve import ResolveRun
     from quotaform.core.resolve.resolution import Detail
     from quotaform.model.quota_key import key_order
 
-    console = Console(color, is_quiet=quiet, is_verbose=verbose)
+    console = output.console()
     require_format(format_name, FORMATS)
     keys = tuple(sorted(set(key or ()), key=key_order))
     request = _request(name or (), from_file, plan, Detail(keys=keys, inherited=inherited, overridden=overridden))
-    repository = Repository.at(None, config)
-    target = Target(
-        clusters=(cluster,) if cluster else (),
-        bootstrap_servers=bootstrap_server,
-        command_config=command_config,
-        snapshot=snapshot,
-    )
-    with open_gateway(repository.cluster(repository.config(), target)) as gateway:
+    with open_gateway(target.choose(snapshot=snapshot)) as gateway:
         run = ResolveRun(request, gateway, console.progress)
     for piece in _joined(_render(run, format_name, console)):
         console.echo(piece)

@@ -11,24 +11,16 @@ import typer
 from typer.core import TyperCommand
 
 from quotaform.cli.approval import require_confirmed
-from quotaform.cli.console import Color, Console, require_format
+from quotaform.cli.console import Console, require_format
 from quotaform.cli.exit_code import ExitCode
-from quotaform.cli.option.common import (
-    FORMATS,
-    BootstrapOption,
-    ClusterOption,
-    ColorOption,
-    CommandConfigOption,
-    ConfigOption,
-    FormatOption,
-    QuietOption,
-    VerboseOption,
-)
+from quotaform.cli.option.cluster import OneCluster
+from quotaform.cli.option.common import FORMATS, FormatOption
+from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.output import Output
 from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
     from quotaform.cluster.scram import ScramGateway
-    from quotaform.desired.config import Cluster
     from quotaform.model.scram import ScramResult
     from quotaform.model.secret import Secret
 
@@ -68,17 +60,15 @@ class _UpsertCommand(TyperCommand):
 
 
 @app.command("describe", short_help="Show which users have which credentials.")
+@with_option_groups
 def describe(
+    *,
     user: Annotated[
         list[str] | None, typer.Option("--user", metavar="NAME", help="Only this user. Repeatable. [default: all]")
     ] = None,
-    config: ConfigOption = None,
-    cluster: ClusterOption = None,
-    bootstrap_server: BootstrapOption = None,
-    command_config: CommandConfigOption = None,
+    target: OneCluster,
     format_name: FormatOption = "text",
-    color: ColorOption = Color.AUTO,
-    verbose: VerboseOption = False,
+    output: Output,
 ) -> int:
     """Show which users have SCRAM credentials, with mechanisms and iterations. Passwords are not kept by any cluster.
 
@@ -93,10 +83,10 @@ def describe(
     from quotaform.document.scram import dump_scram
     from quotaform.views.scram_text import render_scram
 
-    console = Console(color, is_verbose=verbose)
+    console = output.console()
     require_format(format_name, FORMATS)
     names = require_users(user or ())
-    with open_scram(_cluster(config, cluster, bootstrap_server, command_config)) as gateway:
+    with open_scram(target.choose()) as gateway:
         console.progress("reading SCRAM credentials", 0, 0)
         users = gateway.describe(names)
         if format_name == "json":
@@ -112,7 +102,9 @@ ApproveOption: TypeAlias = Annotated[
 
 
 @app.command("upsert", cls=_UpsertCommand, short_help="Set credentials, new or not.")
+@with_option_groups
 def upsert(
+    *,
     user: UserOption,
     mechanism: MechanismOption,
     iterations: Annotated[
@@ -129,15 +121,10 @@ def upsert(
         list[str] | None,
         typer.Option("--password-env", metavar="VAR", help="An environment variable with the password. Repeatable."),
     ] = None,
-    config: ConfigOption = None,
-    cluster: ClusterOption = None,
-    bootstrap_server: BootstrapOption = None,
-    command_config: CommandConfigOption = None,
-    format_name: FormatOption = "text",
-    color: ColorOption = Color.AUTO,
+    target: OneCluster,
     auto_approve: ApproveOption = False,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
+    format_name: FormatOption = "text",
+    output: Output,
 ) -> int:
     """Set the SCRAM credentials of users: every user with every mechanism that is named, and the same iterations.
 
@@ -155,11 +142,11 @@ def upsert(
     """
     from quotaform.app.scram import open_scram, read_mechanisms, require_users, upsertions
 
-    console = Console(color, is_quiet=quiet, is_verbose=verbose)
+    console = output.console()
     require_format(format_name, FORMATS)
     mechanisms = read_mechanisms(mechanism)
     users = require_users(user)
-    chosen = _cluster(config, cluster, bootstrap_server, command_config)
+    chosen = target.choose()
     require_confirmed(console, chosen, auto_approve=auto_approve)
     passwords = _read_passwords(users, password_file or (), password_env or (), console)
     with open_scram(chosen) as gateway:
@@ -171,18 +158,15 @@ def upsert(
 
 
 @app.command("delete", short_help="Delete credentials.")
+@with_option_groups
 def delete(
+    *,
     user: UserOption,
     mechanism: MechanismOption,
-    config: ConfigOption = None,
-    cluster: ClusterOption = None,
-    bootstrap_server: BootstrapOption = None,
-    command_config: CommandConfigOption = None,
-    format_name: FormatOption = "text",
-    color: ColorOption = Color.AUTO,
+    target: OneCluster,
     auto_approve: ApproveOption = False,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
+    format_name: FormatOption = "text",
+    output: Output,
 ) -> int:
     """Delete the SCRAM credentials of users: those of every user for every mechanism that is named.
 
@@ -195,11 +179,11 @@ def delete(
     """
     from quotaform.app.scram import deletions, open_scram, read_mechanisms, require_users
 
-    console = Console(color, is_quiet=quiet, is_verbose=verbose)
+    console = output.console()
     require_format(format_name, FORMATS)
     mechanisms = read_mechanisms(mechanism)
     users = require_users(user)
-    chosen = _cluster(config, cluster, bootstrap_server, command_config)
+    chosen = target.choose()
     require_confirmed(console, chosen, auto_approve=auto_approve)
     with open_scram(chosen) as gateway:
         console.progress("deleting SCRAM credentials", 0, 0)
@@ -208,18 +192,6 @@ def delete(
     if result.wrote_anything:
         console.warn(_RESTART_BUG)
     return code
-
-
-def _cluster(
-    config: Path | None, cluster: str | None, bootstrap_server: str | None, command_config: Path | None
-) -> Cluster:
-    from quotaform.app.repository import Repository, Target
-
-    repository = Repository.at(None, config)
-    target = Target(
-        clusters=(cluster,) if cluster else (), bootstrap_servers=bootstrap_server, command_config=command_config
-    )
-    return repository.cluster(repository.config(), target)
 
 
 def _read_passwords(

@@ -1,4 +1,4 @@
-"""`quotaform snapshot`: write everything that a cluster holds to one file."""
+"""`quotaform snapshot`: write everything that clusters hold, one file for each."""
 
 from __future__ import annotations
 
@@ -7,51 +7,71 @@ from typing import Annotated
 
 import typer
 
-from quotaform.cli.console import Console, require_writable, write_file
-from quotaform.cli.option.common import (
-    BootstrapOption,
-    ClusterOption,
-    CommandConfigOption,
-    ConfigOption,
-    QuietOption,
-    VerboseOption,
-)
+from quotaform.cli.console import require_writable, write_file
+from quotaform.cli.exit_code import decide
+from quotaform.cli.option.cluster import ManyClusters
+from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.output import Output
+from quotaform.errors import UsageError
+
+_PLACEHOLDER = "{cluster}"
 
 
+@with_option_groups
 def snapshot(
-    config: ConfigOption = None,
-    cluster: ClusterOption = None,
-    bootstrap_server: BootstrapOption = None,
-    command_config: CommandConfigOption = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it. [default: stdout]")
+    *,
+    target: ManyClusters,
+    path: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Where to write it; {cluster} in it is the cluster's name. [default: stdout]",
+        ),
     ] = None,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
+    output: Output,
 ) -> int:
     """Write everything that a cluster holds to one JSON file, which can be planned against later.
 
     \b
     Examples:
       quotaform snapshot --output snapshots/lab.json
+      quotaform snapshot --all --output 'snapshots/{cluster}.json'
       quotaform plan --snapshot snapshots/lab.json
     """
-    from quotaform.app.live_import import take_snapshot
-    from quotaform.app.repository import Repository, Target, open_gateway
+    from quotaform.app.snapshot import take_snapshots
     from quotaform.document.snapshot import dump_snapshot
 
-    console = Console(is_quiet=quiet, is_verbose=verbose)
-    repository = Repository.at(None, config)
-    target = Target(
-        clusters=(cluster,) if cluster else (), bootstrap_servers=bootstrap_server, command_config=command_config
-    )
-    with open_gateway(repository.cluster(repository.config(), target)) as gateway:
-        taken = take_snapshot(gateway, console.progress)
-    text = dump_snapshot(taken)
-    if output is None:
-        console.echo(text)
-    else:
-        require_writable(output)
-        write_file(output, text)
-        console.echo(f"Wrote {len(taken.quotas)} entities of {taken.cluster_name} to {output}.\n")
-    return 0
+    console = output.console()
+    clusters = target.choose()
+    paths = _paths(path, [cluster.name for cluster in clusters])
+    failures = []
+    for outcome in take_snapshots(clusters, console.progress):
+        if outcome.error is not None and len(clusters) > 1:
+            console.say(f"quotaform: {outcome.cluster}: {outcome.error}\n")
+            failures.append(outcome.error)
+            continue
+        taken = outcome.require()
+        if path is None:
+            console.echo(dump_snapshot(taken))
+        else:
+            file = paths[outcome.cluster]
+            require_writable(file)
+            write_file(file, dump_snapshot(taken))
+            console.echo(f"Wrote {len(taken.quotas)} entities of {taken.cluster_name} to {file}.\n")
+    return decide(is_unknown=bool(failures))
+
+
+def _paths(path: Path | None, names: list[str]) -> dict[str, Path]:
+    """Return where the snapshot of each cluster goes.
+
+    Raises:
+        UsageError: Several clusters would share one file.
+    """
+    if len(names) > 1 and (path is None or _PLACEHOLDER not in str(path)):
+        raise UsageError(
+            f"several clusters ({', '.join(names)}) need a file each; "
+            "write {cluster} in --output, as in --output 'snapshots/{cluster}.json'"
+        )
+    return {name: Path(str(path).replace(_PLACEHOLDER, name)) for name in names if path is not None}

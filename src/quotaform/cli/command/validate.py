@@ -6,37 +6,26 @@ from typing import Annotated
 
 import typer
 
-from quotaform.cli.console import Color, Console, require_format
+from quotaform.cli.console import require_format
 from quotaform.cli.exit_code import decide
-from quotaform.cli.option.common import (
-    FORMATS,
-    BootstrapOption,
-    ClusterOption,
-    ColorOption,
-    CommandConfigOption,
-    ConfigOption,
-    DirectoryArgument,
-    FormatOption,
-    QuietOption,
-    VerboseOption,
-)
+from quotaform.cli.option.cluster import ManyClusters
+from quotaform.cli.option.common import FORMATS, DirectoryArgument, FormatOption
+from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.output import Output
 from quotaform.errors import UsageError
 
 
+@with_option_groups
 def validate(
+    *,
     directory: DirectoryArgument = None,
-    config: ConfigOption = None,
-    cluster: ClusterOption = None,
+    target: ManyClusters,
     check_principals: Annotated[
         bool,
         typer.Option("--check-principals", help="Also ask the clusters which users have SCRAM credentials."),
     ] = False,
-    bootstrap_server: BootstrapOption = None,
-    command_config: CommandConfigOption = None,
     format_name: FormatOption = "text",
-    color: ColorOption = Color.AUTO,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
+    output: Output,
 ) -> int:
     """Check the files, offline: syntax, schema and meaning. Exit 3 when anything is wrong.
 
@@ -49,24 +38,27 @@ def validate(
       quotaform validate quotas.d --cluster prod-eu
       quotaform validate --check-principals
     """
-    from quotaform.app.repository import Repository, Target
     from quotaform.app.validate import validate_files
     from quotaform.document.validation import dump_validation
     from quotaform.views.validation_text import render_validation
 
-    console = Console(color, is_quiet=quiet, is_verbose=verbose)
+    console = output.console()
     require_format(format_name, FORMATS)
-    if (bootstrap_server or command_config) and not check_principals:
+    if (target.bootstrap_server or target.command_config) and not check_principals:
         raise UsageError("the files are checked offline; --bootstrap-server goes with --check-principals")
-    repository = Repository.at(directory, config)
-    report = validate_files(repository, cluster)
-    if check_principals:
+    repository = target.repository(directory)
+    report = validate_files(repository, target.cluster or ())
+    if check_principals and report.is_valid:
         from quotaform.app.principal import with_principals
 
-        target = Target(
-            clusters=(cluster,) if cluster else (), bootstrap_servers=bootstrap_server, command_config=command_config
-        )
-        report = with_principals(report, repository, target)
+        config = repository.config()
+        if target.is_narrow or not config.clusters:
+            clusters = target.choose(repository, config)
+        else:
+            clusters = tuple(cluster for cluster in config.clusters.values() if cluster.snapshot is None)
+        if not clusters:
+            raise UsageError("--check-principals asks running clusters, and quotaform.yaml names only snapshots")
+        report = with_principals(report, repository, config, clusters)
     if format_name == "json":
         console.echo(dump_validation(report))
     else:

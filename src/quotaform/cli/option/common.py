@@ -41,6 +41,16 @@ ClusterOption: TypeAlias = Annotated[
         autocompletion=complete_cluster,
     ),
 ]
+ClustersOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cluster",
+        metavar="NAME|GLOB",
+        help="A cluster of quotaform.yaml, or those that a glob matches. Repeatable; may be left out with one cluster.",
+        autocompletion=complete_cluster,
+    ),
+]
+AllClustersOption: TypeAlias = Annotated[bool, typer.Option("--all", help="Every cluster of quotaform.yaml.")]
 BootstrapOption: TypeAlias = Annotated[
     str | None,
     typer.Option(

@@ -7,35 +7,26 @@ from typing import Annotated
 
 import typer
 
-from quotaform.cli.console import Color, Console, require_choice, write_file
-from quotaform.cli.option.common import (
-    BootstrapOption,
-    ClusterOption,
-    ColorOption,
-    CommandConfigOption,
-    ConfigOption,
-    QuietOption,
-    SnapshotOption,
-    VerboseOption,
-)
+from quotaform.cli.console import require_choice, write_file
+from quotaform.cli.option.cluster import OneCluster
+from quotaform.cli.option.common import SnapshotOption
+from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.output import Output
 from quotaform.errors import UsageError
 
 
+@with_option_groups
 def import_quotas(
-    output: Annotated[
+    *,
+    directory: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="The quotas directory. [default: quotas.d]")
     ] = None,
     split: Annotated[
         str, typer.Option("--split", metavar="none|prefix", help="One file, or one per first word of the names.")
     ] = "none",
-    config: ConfigOption = None,
-    cluster: ClusterOption = None,
-    bootstrap_server: BootstrapOption = None,
-    command_config: CommandConfigOption = None,
+    target: OneCluster,
     snapshot: SnapshotOption = None,
-    color: ColorOption = Color.AUTO,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
+    output: Output,
 ) -> int:
     """Write the live quotas that no file declares yet as YAML, so that a plan made right after is empty.
 
@@ -47,26 +38,20 @@ def import_quotas(
       quotaform import --bootstrap-server localhost:9092
       quotaform import --cluster prod-eu --split prefix
     """
-    from quotaform.app.live_import import import_live
-    from quotaform.app.repository import Repository, Target, open_gateway
+    from quotaform.app.import_quotas import import_cluster
+    from quotaform.app.repository import open_gateway
     from quotaform.views.import_text import render_import
 
-    console = Console(color, is_quiet=quiet, is_verbose=verbose)
+    console = output.console()
     require_choice("--split", split, ("none", "prefix"))
-    if output is not None and output.exists() and not output.is_dir():
-        raise UsageError(f"--output is a folder, and {output} is a file")
-    repository = Repository.at(output, config)
-    content = repository.config()
-    target = Target(
-        clusters=(cluster,) if cluster else (),
-        bootstrap_servers=bootstrap_server,
-        command_config=command_config,
-        snapshot=snapshot,
-    )
-    chosen = repository.cluster(content, target)
+    if directory is not None and directory.exists() and not directory.is_dir():
+        raise UsageError(f"--output is a folder, and {directory} is a file")
+    repository = target.repository(directory)
+    config = repository.config()
+    chosen = target.choose(repository, config, snapshot=snapshot)
     with open_gateway(chosen) as gateway:
-        done = import_live(
-            repository, content, chosen.name, gateway, is_split=split == "prefix", progress=console.progress
+        done = import_cluster(
+            repository, config, chosen.name, gateway, is_split=split == "prefix", progress=console.progress
         )
     for path, text in done.files.items():
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quotaform.app.actual import read_actual
-from quotaform.app.clock import timestamp, today
+from quotaform.app.clock import today
 from quotaform.app.repository import Repository
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.check.live import check_live
@@ -17,13 +17,12 @@ from quotaform.desired.writer import SCHEMA, render_quotas
 from quotaform.model.entity import Entity
 from quotaform.model.finding import by_weight
 from quotaform.model.quotas import Values
-from quotaform.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Config
 
 
-def import_live(
+def import_cluster(
     repository: Repository,
     config: Config,
     cluster_name: str,
@@ -103,17 +102,3 @@ def _stem(entity: Entity) -> str:
             break
         word += character.lower()
     return f"imported-{word}" if word else "imported-other"
-
-
-def take_snapshot(gateway: Gateway, progress: Progress = no_progress) -> Snapshot:
-    """Read everything that a cluster holds.
-
-    Raises:
-        ClusterError: The cluster could not be read.
-    """
-    return Snapshot(
-        cluster_name=gateway.name,
-        cluster_id=gateway.cluster_id(),
-        captured_at=timestamp(),
-        quotas=read_actual(gateway, {}, progress),
-    )

@@ -1,0 +1,156 @@
+"""The options that say which clusters a command is about: one, or any number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quotaform.cli.option.common import (
+    AllClustersOption,
+    BootstrapOption,
+    ClusterOption,
+    ClustersOption,
+    CommandConfigOption,
+    ConfigOption,
+)
+from quotaform.errors import ClusterChoiceError, NoClusterError, UsageError
+
+if TYPE_CHECKING:
+    from quotaform.app.repository import Repository, Target
+    from quotaform.desired.config import Cluster, Config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneCluster:
+    """The options of a command that is about one cluster."""
+
+    config: ConfigOption = None
+    cluster: ClusterOption = None
+    bootstrap_server: BootstrapOption = None
+    command_config: CommandConfigOption = None
+
+    def repository(self, directory: Path | None = None) -> Repository:
+        """Return the repository that the options and a quotas directory mean."""
+        from quotaform.app.repository import Repository
+
+        return Repository.at(directory, self.config)
+
+    def choose(
+        self, repository: Repository | None = None, config: Config | None = None, *, snapshot: Path | None = None
+    ) -> Cluster:
+        """Return the cluster that is meant.
+
+        Args:
+            repository: Where quotaform.yaml is, if not where the options alone say.
+            config: Its content, if it was read already.
+            snapshot: The value of `--snapshot`, if the command has it.
+
+        Raises:
+            UsageError: It is not in quotaform.yaml, none is named and there are several, or options exclude each other.
+            InvalidFilesError: quotaform.yaml or the snapshot is invalid.
+        """
+        names = (self.cluster,) if self.cluster else ()
+        target = _target(names, self.bootstrap_server, self.command_config, snapshot)
+        repository = repository or self.repository()
+        with _options_named(repository, target, "choose one with --cluster"):
+            return repository.cluster(repository.config() if config is None else config, target)
+
+    def choose_for_plan(self, repository: Repository, name: str) -> Cluster:
+        """Return the cluster that a saved plan is for; the options may say where it is.
+
+        Args:
+            repository: Where quotaform.yaml is.
+            name: What the plan calls the cluster.
+
+        Raises:
+            UsageError: quotaform.yaml does not have it, or options exclude each other.
+            InvalidFilesError: quotaform.yaml is invalid.
+        """
+        config = repository.config()
+        known = config.clusters.get(name)
+        if self.cluster or self.bootstrap_server or self.command_config:
+            return replace(self, cluster=self.cluster or (name if known else None)).choose(repository, config)
+        if known is not None and known.snapshot is None:
+            return known
+        why = "is a snapshot" if known else f"is not in {repository.config_path}"
+        if not repository.config_path.exists():
+            why = f"is not known, as there is no {repository.config_path} (--config names another)"
+        raise UsageError(f"the plan is for cluster {name}, which {why}; say where it is: --bootstrap-server HOST:PORT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManyClusters:
+    """The options of a command that is about any number of clusters."""
+
+    config: ConfigOption = None
+    cluster: ClustersOption = None
+    all_clusters: AllClustersOption = False
+    bootstrap_server: BootstrapOption = None
+    command_config: CommandConfigOption = None
+
+    def repository(self, directory: Path | None = None) -> Repository:
+        """Return the repository that the options and a quotas directory mean."""
+        from quotaform.app.repository import Repository
+
+        return Repository.at(directory, self.config)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether an option says something else than every cluster."""
+        return bool(self.cluster or self.bootstrap_server or self.command_config)
+
+    def choose(
+        self, repository: Repository | None = None, config: Config | None = None, *, snapshot: Path | None = None
+    ) -> tuple[Cluster, ...]:
+        """Return the clusters that are meant, in the order of quotaform.yaml; at least one.
+
+        Args:
+            repository: Where quotaform.yaml is, if not where the options alone say.
+            config: Its content, if it was read already.
+            snapshot: The value of `--snapshot`, if the command has it.
+
+        Raises:
+            UsageError: A name or a glob fits no cluster, none is named and there are several, or options exclude
+                each other.
+            InvalidFilesError: quotaform.yaml or the snapshot is invalid.
+        """
+        names = tuple(self.cluster or ())
+        if names and self.all_clusters:
+            raise UsageError("--all chooses every cluster; leave --cluster out")
+        target = _target(names, self.bootstrap_server, self.command_config, snapshot)
+        if (target.snapshot or target.bootstrap_servers) and (len(names) > 1 or self.all_clusters):
+            option = "--snapshot" if target.snapshot else "--bootstrap-server"
+            raise UsageError(f"{option} stands for one cluster; choose one with --cluster")
+        repository = repository or self.repository()
+        with _options_named(repository, target, "choose with --cluster, or take --all"):
+            target = replace(target, takes_all=self.all_clusters)
+            return repository.clusters(repository.config() if config is None else config, target)
+
+
+def _target(names: tuple[str, ...], servers: str | None, command_config: Path | None, snapshot: Path | None) -> Target:
+    from quotaform.app.repository import Target
+
+    if snapshot and servers:
+        raise UsageError("--snapshot and --bootstrap-server are two places to read from; give one of them")
+    if command_config and not servers:
+        raise UsageError("--command-config goes with --bootstrap-server; in quotaform.yaml write command_config")
+    return Target(clusters=names, bootstrap_servers=servers, command_config=command_config, snapshot=snapshot)
+
+
+@contextmanager
+def _options_named(repository: Repository, target: Target, remedy: str) -> Iterator[None]:
+    """Add the options that help to what is wrong with a choice of clusters."""
+    try:
+        yield
+    except ClusterChoiceError as error:
+        if target.bootstrap_servers:
+            raise UsageError(
+                f"--bootstrap-server says where to connect, and {repository.config_path} names several clusters "
+                f"({', '.join(error.clusters)}); say with --cluster whose files are meant"
+            ) from None
+        raise UsageError(f"{error}; {remedy}") from None
+    except NoClusterError as error:
+        raise UsageError(f"{error}, or give --bootstrap-server HOST:PORT") from None

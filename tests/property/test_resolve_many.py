@@ -6,14 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quotaform.core.plan import altered
-from quotaform.core.resolve.index import CLIENT_KEYS, IP_KEYS, resolve_entities
-from quotaform.core.resolve.resolution import Detail, Resolver
+from quotaform.core.resolve.index import QuotaIndex, resolve_entities
+from quotaform.core.resolve.resolution import Detail, make_resolution
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
+from quotaform.model.precedence import CLIENT_PRECEDENCE, IP_PRECEDENCE
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Quotas
 from tests.strategies import FEW_IPS, FEW_NAMES, quotas
 
+CLIENT_KEYS, IP_KEYS = CLIENT_PRECEDENCE.keys, IP_PRECEDENCE.keys
 OTHER = "a name that no quota mentions"
 NAMES = st.one_of(FEW_NAMES, st.just(OTHER))
 REQUESTS = st.one_of(
@@ -90,10 +92,11 @@ def test_as_if_a_plan_were_applied_is_what_will_be(actual: Quotas, changes: Quot
         Alteration(entity, {**dict.fromkeys(actual.get(entity, {})), **values}) for entity, values in changes.items()
     ]
     planned = altered(actual, alterations)
-    resolver = Resolver(actual, {entity: planned.get(entity, {}) for entity in changes})
+    index = QuotaIndex(actual)
+    index_after = index.altered({entity: planned.get(entity, {}) for entity in changes})
     for request in requests:
         after, before = resolve_entities(planned, [request])[request], resolve_entities(actual, [request])[request]
-        rows = resolver.resolve(request).keys
+        rows = make_resolution(request, index, index_after).keys
         assert {row.key: row.resolved for row in rows} == after
         assert {row.key: row.before for row in rows} == before
 
@@ -103,9 +106,9 @@ def test_less_detail_only_leaves_out(
     all_quotas: Quotas, request: Entity, inherited: bool, overridden: bool, keys: list[str]
 ) -> None:
     chosen = tuple(sorted(set(keys), key=key_order))
-    whole = {row.key: row for row in Resolver(all_quotas).resolve(request).keys}
+    whole = {row.key: row for row in make_resolution(request, QuotaIndex(all_quotas)).keys}
     detail = Detail(keys=chosen, inherited=inherited, overridden=overridden)
-    for row in Resolver(all_quotas, detail=detail).resolve(request).keys:
+    for row in make_resolution(request, QuotaIndex(all_quotas), detail=detail).keys:
         full = whole.pop(row.key)
         assert row.resolved[:2] == full.resolved[:2]
         assert row.resolved.overridden == (full.resolved.overridden if overridden else ())

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.core.effects import Effects
-from quotaform.core.resolve.index import UNMENTIONED, QuotaIndex, effective
+from quotaform.core.effects import make_effects
+from quotaform.core.resolve.index import QuotaIndex, effective
+from quotaform.core.resolve.request import UNMENTIONED
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
 from tests.strategies import ENTITIES, FEW_IPS, FEW_NAMES, quotas
@@ -38,13 +39,13 @@ def oracle(all_quotas: Quotas, user: str, client: str, key: str) -> tuple[float 
 
 @given(quotas(max_size=20), FEW_NAMES, st.one_of(FEW_NAMES, st.just("")), st.sampled_from(USER_KEYS))
 def test_resolve_equals_the_eight_levels_spelled_out(all_quotas: Quotas, user: str, client: str, key: str) -> None:
-    found = effective(QuotaIndex(all_quotas).client_ladder(user, client), key)
+    found = effective(QuotaIndex(all_quotas).entries((user, client)), key)
     assert (found.value, found.source) == oracle(all_quotas, user, client, key)
 
 
 @given(quotas(max_size=20), st.one_of(FEW_IPS, st.just("192.0.2.9")))
 def test_an_address_resolves_to_its_own_entry_or_the_default(all_quotas: Quotas, ip: str) -> None:
-    found = effective(QuotaIndex(all_quotas).ip_ladder(ip), "connection_creation_rate")
+    found = effective(QuotaIndex(all_quotas).entries((ip,)), "connection_creation_rate")
     own, default = all_quotas.get(Entity(ip=ip)), all_quotas.get(Entity(ip=None))
     expected = own or default or {}
     assert found.value == expected.get("connection_creation_rate")
@@ -52,7 +53,7 @@ def test_an_address_resolves_to_its_own_entry_or_the_default(all_quotas: Quotas,
 
 @given(quotas(max_size=20), st.sampled_from(USER_KEYS))
 def test_an_unmentioned_name_resolves_like_any_name_without_quotas(all_quotas: Quotas, key: str) -> None:
-    found = effective(QuotaIndex(all_quotas).client_ladder(UNMENTIONED, UNMENTIONED), key)
+    found = effective(QuotaIndex(all_quotas).entries((UNMENTIONED, UNMENTIONED)), key)
     assert (found.value, found.source) == oracle(all_quotas, OTHER, OTHER, key)
 
 
@@ -67,7 +68,8 @@ def test_effects_resolve_the_representative_and_count_who_differs(
     users = {n for e in after for t, n in e.parts if t == "user" and n is not None}
     clients = {n for e in after for t, n in e.parts if t == "client-id" and n is not None}
     planned: Quotas = {**{gone: {} for gone in before}, **after}
-    for key, effect in zip(USER_KEYS, Effects(before, planned).of(entity, USER_KEYS), strict=True):
+    (effects,) = make_effects(before, planned, [(entity, USER_KEYS)])
+    for key, effect in zip(USER_KEYS, effects, strict=True):
         assert (effect.before.value, effect.before.source) == oracle(before, user, client, key)
         value, source = oracle(after, user, client, key)
         assert (effect.after.value, effect.after.source) == (value, source)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from quotaform.core.effects import NO_EFFECT, Direction, Effect, Effects
+from quotaform.core.effects import NO_EFFECT, Direction, Effect, make_effects
 from quotaform.core.plan import EntityChange
 from quotaform.core.resolve.index import NOTHING, Effective, QuotaIndex, effective
 from quotaform.model.entity import Entity
@@ -74,25 +74,25 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_the_first_level_that_holds_the_key_wins(case: Case) -> None:
-    found = effective(QuotaIndex(case.quotas).client_ladder(case.user, case.client), case.key)
+    found = effective(QuotaIndex(case.quotas).entries((case.user, case.client)), case.key)
     assert (found.value, found.source, found.level and found.level.number) == (case.value, case.source, case.level)
 
 
 def test_an_entity_with_another_key_does_not_stand_in_the_way() -> None:
-    found = effective(QuotaIndex(LADDER).client_ladder("alice", "app1"), "future_rate")
+    found = effective(QuotaIndex(LADDER).entries(("alice", "app1")), "future_rate")
     assert found == NOTHING
 
 
 def test_an_address_without_its_own_entry_has_the_default() -> None:
     index = QuotaIndex({Entity(ip="10.0.0.1"): {CONNECTION: 5.0}, Entity(ip=None): {CONNECTION: 9.0}})
-    assert effective(index.ip_ladder("10.0.0.1"), CONNECTION).value == 5.0
-    assert effective(index.ip_ladder("10.0.0.2"), CONNECTION).source == Entity(ip=None)
+    assert effective(index.entries(("10.0.0.1",)), CONNECTION).value == 5.0
+    assert effective(index.entries(("10.0.0.2",)), CONNECTION).source == Entity(ip=None)
 
 
 def test_a_shape_that_no_broker_resolves_limits_nobody_and_has_no_effect() -> None:
     odd = Entity({"user": "alice", "group": "g"})
-    assert effective(QuotaIndex({odd: {PRODUCER: 1.0}}).client_ladder("alice", "app1"), PRODUCER) == NOTHING
-    assert Effects({}, {odd: {PRODUCER: 1.0}}).of(odd, (PRODUCER,)) == (NO_EFFECT,)
+    assert effective(QuotaIndex({odd: {PRODUCER: 1.0}}).entries(("alice", "app1")), PRODUCER) == NOTHING
+    assert list(make_effects({}, {odd: {PRODUCER: 1.0}}, [(odd, (PRODUCER,))])) == [(NO_EFFECT,)]
 
 
 def effect_of(change: EntityChange, key: str = PRODUCER) -> Effect:
@@ -236,6 +236,28 @@ def test_addresses_with_their_own_limit_differ_from_the_default() -> None:
     assert effect_of(only({Entity(ip="10.0.0.1"): {CONNECTION: 6.0}}, actual), CONNECTION).differs == {}
 
 
+def test_an_address_is_limited_by_the_entry_that_spells_it_otherwise() -> None:
+    """Effects looked for the exact spelling: a new entry was shown as the first limit of its address."""
+    alias = Entity(ip="::ffff:10.0.0.1")
+    effect = effect_of(only({Entity(ip="10.0.0.1"): {CONNECTION: 9.0}}, {alias: {CONNECTION: 5.0}}), CONNECTION)
+    assert (effect.before.value, effect.before.source) == (5.0, alias)
+    assert (effect.after.value, effect.after.source) == (9.0, Entity(ip="10.0.0.1"))
+
+
+def test_a_client_id_that_is_empty_is_no_name_of_a_client() -> None:
+    """An entry for an empty client-id, which no request meets, was counted as a client that differs."""
+    quotas: Quotas = {Entity(client_id=""): {PRODUCER: 9.0}, ANY_CLIENT: {PRODUCER: 1.0}}
+    assert effect_of(only({ANY_CLIENT: {PRODUCER: 2.0}}, quotas)).differs == {}
+
+
+def test_effects_in_which_no_name_differs_share_the_count_and_the_default() -> None:
+    """A plan of 100,000 entities had a dict for each of their keys."""
+    plan = plan_of({ALICE: {PRODUCER: 2.0}, Entity(user="bob"): {PRODUCER: 3.0}}, {ANYBODY: {PRODUCER: 1.0}})
+    one, other = map(effect_of, plan.changes)
+    assert one.differs is other.differs
+    assert one.before is other.before
+
+
 def test_all_changes_of_a_plan_count_on_the_side_after_it() -> None:
     """The default goes and alice gets her own: neither is resolved as if the other stayed."""
     wanted: Quotas = {ANYBODY: {}, ALICE: {PRODUCER: 5.0}}
@@ -250,8 +272,8 @@ def test_names_whose_value_is_no_number_are_no_different_from_it() -> None:
     """NaN is not equal to itself, so that all of them were counted."""
     nan = {PRODUCER: float("nan")}
     quotas = {Entity(user="a"): nan, Entity(user="a", client_id="x"): {PRODUCER: float("nan")}, Entity(user="b"): nan}
-    (own,) = Effects(quotas, {Entity(user="a"): {PRODUCER: float("nan")}}).of(Entity(user="a"), (PRODUCER,))
+    ((own,),) = make_effects(quotas, {Entity(user="a"): {PRODUCER: float("nan")}}, [(Entity(user="a"), (PRODUCER,))])
     assert own.differs == {}
     default = {Entity(user=None): {PRODUCER: float("nan")}}
-    (everybody,) = Effects(quotas, default).of(Entity(user=None), (PRODUCER,))
+    ((everybody,),) = make_effects(quotas, default, [(Entity(user=None), (PRODUCER,))])
     assert everybody.differs == {}

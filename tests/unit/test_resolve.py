@@ -12,7 +12,8 @@ from quotaform.app.resolve import ResolveRequest, ResolveRun
 from quotaform.cluster.gateway import BrokerConfig
 from quotaform.core.plan import Plan
 from quotaform.core.resolve.bucket import shared_by
-from quotaform.core.resolve.resolution import Detail, Resolution, Resolver
+from quotaform.core.resolve.index import QuotaIndex
+from quotaform.core.resolve.resolution import Detail, Resolution, make_resolution
 from quotaform.errors import ConnectError, StaleError, UsageError
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity
@@ -80,12 +81,12 @@ class TestBuckets:
 class TestKeys:
     def test_keys_come_in_kafka_s_order_and_unknown_ones_last(self) -> None:
         quotas = {ALICE: {"zz_rate": 1.0, MUTATION: 2.0, "aa_rate": 3.0}}
-        rows = Resolver(quotas).resolve(ALICE).keys
+        rows = make_resolution(ALICE, QuotaIndex(quotas)).keys
         assert [row.key for row in rows] == [PRODUCER, CONSUMER, REQUEST, MUTATION, "aa_rate", "zz_rate"]
 
     def test_a_key_that_only_the_plan_removes_is_still_there(self) -> None:
         quotas = {ALICE: {"future_rate": 1.0}}
-        rows = Resolver(quotas, {ALICE: {}}, Detail(keys=("future_rate",))).resolve(ALICE).keys
+        rows = make_resolution(ALICE, QuotaIndex(quotas), QuotaIndex({}), Detail(keys=("future_rate",))).keys
         assert [(row.resolved.value, row.before and row.before.value) for row in rows] == [(None, 1.0)]
 
     def test_a_key_that_nobody_knows_is_refused(self) -> None:
@@ -107,7 +108,7 @@ class TestAddresses:
     @pytest.mark.parametrize("asked", ["10.0.0.1", "::ffff:10.0.0.1", "10.1"])
     def test_an_address_finds_its_entry_however_that_is_written(self, live: str, asked: str) -> None:
         quotas = {Entity(ip=live): {CONNECTION: 5.0}, Entity(ip=None): {CONNECTION: 9.0}}
-        assert values([Resolver(quotas).resolve(Entity(ip=asked))]) == [{CONNECTION: 5.0}]
+        assert values([make_resolution(Entity(ip=asked), QuotaIndex(quotas))]) == [{CONNECTION: 5.0}]
         found = findings(quotas, Entity(ip=asked)).get("ip-alias")
         assert (found is None) if live == asked else (found is not None and found.severity is Severity.NOTE)
 
@@ -119,7 +120,7 @@ class TestAddresses:
 
     def test_localhost_is_the_loopback_address(self) -> None:
         quotas = {Entity(ip="localhost"): {CONNECTION: 5.0}}
-        assert values([Resolver(quotas).resolve(Entity(ip="127.0.0.1"))]) == [{CONNECTION: 5.0}]
+        assert values([make_resolution(Entity(ip="127.0.0.1"), QuotaIndex(quotas))]) == [{CONNECTION: 5.0}]
 
     def test_several_spellings_of_one_address_are_a_warning(self) -> None:
         quotas = {Entity(ip=name): {CONNECTION: 5.0} for name in ("::1", "0:0::1", "10.0.0.1")}
@@ -141,7 +142,7 @@ class TestEmptyClientIds:
             Entity(user=None): {PRODUCER: 4.0},
         }
         for asked in (ALICE, Entity(user="alice", client_id="")):
-            (found,) = values([Resolver(quotas).resolve(asked)])
+            (found,) = values([make_resolution(asked, QuotaIndex(quotas))])
             assert (found[PRODUCER], found[CONSUMER]) == (4.0, None)
 
     @pytest.mark.parametrize(
@@ -176,7 +177,7 @@ class TestEmptyClientIds:
 class TestFindings:
     def test_a_client_id_alone_is_resolved_for_nobody_in_particular(self) -> None:
         quotas = {ALICE: {PRODUCER: 1.0}, Entity(user=None): {PRODUCER: 2.0}, Entity(client_id="x"): {PRODUCER: 3.0}}
-        assert values([Resolver(quotas).resolve(Entity(client_id="x"))])[0][PRODUCER] == 2.0
+        assert values([make_resolution(Entity(client_id="x"), QuotaIndex(quotas))])[0][PRODUCER] == 2.0
         assert findings(quotas, Entity(client_id="x"))["any-user"].severity is Severity.NOTE
 
     def test_a_name_that_looks_like_the_default_is_a_warning(self) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from quotaform.core.check import rule
-from quotaform.core.resolve.index import request_of
+from quotaform.core.resolve.request import request_of
 from quotaform.document.json_text import ConstantError, RepeatedNames, mark_repeated, refuse_constant
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity, spell_name

@@ -16,7 +16,8 @@ from quotaform.core.check.resolution import (
 )
 from quotaform.core.freshness import require_cluster
 from quotaform.core.plan import Plan, altered
-from quotaform.core.resolve.resolution import EVERYTHING, Detail, Resolution, ResolveHeader, Resolver
+from quotaform.core.resolve.index import QuotaIndex
+from quotaform.core.resolve.resolution import FULL_DETAIL, Detail, Resolution, ResolveHeader, make_resolution
 from quotaform.errors import UsageError
 from quotaform.model.entity import IP, Entity
 from quotaform.model.finding import Finding, by_weight
@@ -41,7 +42,7 @@ class ResolveRequest:
     has_clients: bool
     has_ips: bool
     plan: Plan | None = None
-    detail: Detail = EVERYTHING
+    detail: Detail = FULL_DETAIL
 
 
 class ResolveRun:
@@ -73,9 +74,9 @@ class ResolveRun:
             detail=request.detail,
         )
         self._entities = request.entities
-        planned = None if request.plan is None else _planned(request.plan, actual)
-        self._resolver = Resolver(actual, planned, request.detail)
-        self._checks = ResolutionChecks(self._resolver.index)
+        self._actual = QuotaIndex(actual)
+        self._planned = None if request.plan is None else self._actual.altered(_planned(request.plan, actual))
+        self._checks = ResolutionChecks(self._planned or self._actual)
         self._general = check_shapes(actual)
         if request.plan is not None:
             self._general += check_assumed_plan(request.plan, actual)
@@ -86,7 +87,7 @@ class ResolveRun:
 
     def __iter__(self) -> Iterator[Resolution]:
         for entity in self._entities:
-            resolution = self._resolver.resolve(entity)
+            resolution = make_resolution(entity, self._actual, self._planned, self.header.detail)
             self._checks.add(resolution)
             yield resolution
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
+from operator import itemgetter
+from typing import Final, NamedTuple
 
-from quotaform.core.resolve.index import (
-    NOTHING,
-    UNMENTIONED,
-    Effective,
-    QuotaIndex,
-    Request,
-    effective,
-    representative,
-)
-from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
-from quotaform.model.precedence import CLIENT_LEVELS, IP_LEVELS
+from quotaform.core.resolve.index import NOTHING, Effective, QuotaEntry, QuotaIndex, effective
+from quotaform.core.resolve.request import PRECEDENCE_OF, UNMENTIONED, Request, representative
+from quotaform.model.entity import Entity
+from quotaform.model.precedence import Level
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas, same_value
 from quotaform.model.units import is_unlimited
@@ -33,6 +28,10 @@ class Direction(StrEnum):
     NONE = "none"
 
 
+NO_NAMES: Final[Mapping[str, int]] = {}
+"""No name differs; one object, because that is so of nearly every effect."""
+
+
 @dataclass(frozen=True, slots=True)
 class Effect:
     """The effective limit of one quota key before and after a plan.
@@ -45,7 +44,7 @@ class Effect:
 
     before: Effective
     after: Effective
-    differs: Mapping[str, int] = field(default_factory=dict)
+    differs: Mapping[str, int] = field(default_factory=lambda: NO_NAMES)
 
     def direction(self, key: str) -> Direction:
         """Whether the effective limit loosens or tightens; NONE when it stays, or cannot be compared (NaN)."""
@@ -65,7 +64,12 @@ class Effect:
         return winner if winner is not None and winner != entity else None
 
 
-NO_EFFECT = Effect(NOTHING, NOTHING)
+NO_EFFECT: Final = Effect(NOTHING, NOTHING)
+
+_COLUMNS: Final = {
+    size: sorted(enumerate(precedence.columns), key=itemgetter(1)) for size, precedence in PRECEDENCE_OF.items()
+}
+"""The columns of a request, by how many names that has, in the order in which plans list them."""
 
 
 def _size(key: str, value: float | None) -> float:
@@ -76,112 +80,118 @@ def _size(key: str, value: float | None) -> float:
     return inf if known is not None and value >= known.maximum else value
 
 
-class Effects:
-    """Answers effects for changes between two states of the same cluster.
+def make_effects(
+    actual: Quotas, planned: Quotas, asked: Iterable[tuple[Entity, Sequence[str]]]
+) -> Iterator[tuple[Effect, ...]]:
+    """Yield what a plan does to those that entity matches are for: one effect per quota key.
 
     Args:
         actual: All quotas as they are.
         planned: The quotas that will be other ones, as they will be; empty for an entity that will be gone.
+        asked: The entity matches, each with quota keys.
     """
-
-    def __init__(self, actual: Quotas, planned: Quotas) -> None:
-        self._before = QuotaIndex(actual)
-        self._after = self._before.altered(planned)
-        self._spreads: dict[str, _Spread] = {}
-
-    def of(self, entity: Entity, keys: tuple[str, ...]) -> tuple[Effect, ...]:
-        """The effects on those `entity` is for, one per key."""
+    before = QuotaIndex(actual)
+    after = before.altered(planned)
+    spread = _Spread(after)
+    for entity, keys in asked:
         request = representative(entity)
         if request is None:
-            return (NO_EFFECT,) * len(keys)
-        before, after = self._before.ladder(request), self._after.ladder(request)
+            yield (NO_EFFECT,) * len(keys)
+            continue
+        now, then = before.entries(request), after.entries(request)
         effects = []
         for key in keys:
-            then = effective(after, key)
-            effects.append(Effect(effective(before, key), then, self._spread(key).differs(request, then)))
-        return tuple(effects)
-
-    def _spread(self, key: str) -> _Spread:
-        spread = self._spreads.get(key)
-        if spread is None:
-            spread = self._spreads[key] = _Spread(self._after, key)
-        return spread
+            limit = effective(then, key)
+            effects.append(Effect(effective(now, key), limit, spread.differs(request, key, limit)))
+        yield tuple(effects)
 
 
-_PAIR, _USER_ANY_CLIENT, _USER, _ANY_USER_CLIENT, _, _, _CLIENT, _ = CLIENT_LEVELS
+class _Values:
+    """The values of one quota key that names have by entries of their own, counted."""
+
+    def __init__(self, tables: Sequence[Mapping[str, QuotaEntry]], key: str) -> None:
+        values: dict[str, float] = {}
+        for entries in reversed(tables):
+            values.update({name: entry.values[key] for name, entry in entries.items() if key in entry.values})
+        self._counts = Counter(values.values())
+        self._total = len(values)
+
+    def other_than(self, value: float | None) -> int:
+        """How many names have another value."""
+        if value is None or value == value:
+            return self._total - (0 if value is None else self._counts[value])
+        return sum(count for other, count in self._counts.items() if not same_value(other, value))
+
+
+class _Rivals(NamedTuple):
+    """What can give names of one type another limit: levels that name it, stronger than the one that won.
+
+    Attributes:
+        alone: The entries of those that name nothing else, by name, the strongest level first.
+        beside: Those that name other types as well.
+    """
+
+    alone: tuple[Mapping[str, QuotaEntry], ...]
+    beside: tuple[Level, ...]
 
 
 class _Spread:
-    """How many named users, client-ids and addresses resolve one key to which value.
+    """How many names under a representative request resolve one key to another value than it does.
 
-    Counted once per key, so that a count under any entity match takes one look and not a walk over all names.
+    A name that is filled in for an unmentioned one meets the same entries, and those that name it. Entries that name
+    nothing else are the same whatever the rest of the request is: they are counted once per key, so that a count takes
+    one look and not a walk over all names. Those that name other types as well are few under any one request, and
+    walked.
     """
 
-    def __init__(self, index: QuotaIndex, key: str) -> None:
-        self.users: dict[str, float | None] = {
-            user: rung.values[key]
-            for level in (_USER, _USER_ANY_CLIENT)
-            for user, rung in index.rungs(level).items()
-            if key in rung.values
-        }
-        clients = {
-            client: None
-            for level in (_ANY_USER_CLIENT, _CLIENT)
-            for client, rung in index.rungs(level).items()
-            if key in rung.values
-        }
-        self.clients: dict[str, float | None] = {
-            client: effective(index.client_ladder(UNMENTIONED, client), key).value for client in clients
-        }
-        self.pairs_of_user: dict[str, list[tuple[str, float | None]]] = defaultdict(list)
-        self.pairs_of_client: dict[str, list[tuple[str, float | None]]] = defaultdict(list)
-        for (user, client), rung in index.rungs(_PAIR).items():
-            if key in rung.values:
-                self.pairs_of_user[user].append((client, rung.values[key]))
-                self.pairs_of_client[client].append((user, rung.values[key]))
-        self.ips: Counter[float | None] = Counter(
-            rung.values[key] for rung in index.rungs(IP_LEVELS[0]).values() if key in rung.values
+    def __init__(self, index: QuotaIndex) -> None:
+        self._index = index
+        self._rivals: dict[tuple[str, str | None], _Rivals] = {}
+        self._values: dict[tuple[str, str, int], _Values] = {}
+        self._differs: dict[tuple[tuple[str, int], ...], Mapping[str, int]] = {(): NO_NAMES}
+
+    def differs(self, request: Request, key: str, limit: Effective) -> Mapping[str, int]:
+        """Return the number of names that resolve to another value, per entity type; without those that have none."""
+        counts = tuple(
+            [
+                (entity_type, count)
+                for place, entity_type in _COLUMNS[len(request)]
+                if request[place] is UNMENTIONED and (count := self._count(request, place, entity_type, key, limit))
+            ]
         )
-        self.user_values = Counter(self.users.values())
-        self.client_values = Counter(self.clients.values())
+        differs = self._differs.get(counts)
+        if differs is None:
+            differs = self._differs[counts] = dict(counts)
+        return differs
 
-    def differs(self, request: Request, then: Effective) -> dict[str, int]:
-        """The number of names under a representative request that resolve to another value, per entity type."""
-        counts: dict[str, int] = {}
-        if len(request) == 1:
-            counts[IP] = 0 if isinstance(request[0], str) else _others(self.ips, then.value)
-        else:
-            user, client = request
-            if not isinstance(client, str):
-                named_user = isinstance(user, str)
-                own = named_user and then.level is not None and then.level.number <= _USER.number
-                counts[CLIENT_ID] = _overlaid(
-                    {} if own else self.clients,
-                    Counter() if own else self.client_values,
-                    self.pairs_of_user.get(user, []) if isinstance(user, str) else [],
-                    then.value,
-                )
-            if not isinstance(user, str):
-                pairs = self.pairs_of_client.get(client, []) if isinstance(client, str) else []
-                counts[USER] = _overlaid(self.users, self.user_values, pairs, then.value)
-        return {entity_type: count for entity_type, count in counts.items() if count}
+    def _count(self, request: Request, place: int, entity_type: str, key: str, limit: Effective) -> int:
+        alone, beside = self._rivals_of(entity_type, limit.level, request)
+        count = self._values_of(key, entity_type, alone).other_than(limit.value) if alone else 0
+        for name in {name for level in beside for name in self._index.names_beside(level, entity_type, request)}:
+            named = (*request[:place], name, *request[place + 1 :])
+            value = effective(self._index.entries(named), key).value
+            own = effective([entries[name] for entries in alone if name in entries], key).value
+            count += not same_value(value, limit.value)
+            count -= own is not None and not same_value(own, limit.value)
+        return count
 
+    def _rivals_of(self, entity_type: str, winner: Level | None, request: Request) -> _Rivals:
+        source = winner.source if winner else None
+        rivals = self._rivals.get((entity_type, source))
+        if rivals is None:
+            stronger = [
+                level
+                for level in PRECEDENCE_OF[len(request)].levels
+                if entity_type in level.named and (winner is None or level.number < winner.number)
+            ]
+            rivals = self._rivals[entity_type, source] = _Rivals(
+                alone=tuple([self._index.entries_of(level) for level in stronger if len(level.named) == 1]),
+                beside=tuple([level for level in stronger if len(level.named) > 1]),
+            )
+        return rivals
 
-def _others(values: Counter[float | None], value: float | None) -> int:
-    if value == value:
-        return values.total() - values[value]
-    return sum(count for other, count in values.items() if not same_value(other, value))
-
-
-def _overlaid(
-    names: Mapping[str, float | None],
-    values: Counter[float | None],
-    pairs: list[tuple[str, float | None]],
-    value: float | None,
-) -> int:
-    """Count the names whose value is not `value`, where a pair's own value replaces that of its name."""
-    count = _others(values, value)
-    for name, own in pairs:
-        count += not same_value(own, value)
-        count -= name in names and not same_value(names[name], value)
-    return count
+    def _values_of(self, key: str, entity_type: str, tables: Sequence[Mapping[str, QuotaEntry]]) -> _Values:
+        values = self._values.get((key, entity_type, len(tables)))
+        if values is None:
+            values = self._values[key, entity_type, len(tables)] = _Values(tables, key)
+        return values

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from quotaform.core.canonical import digest, json_number
-from quotaform.core.effects import Direction, Effect, Effects
+from quotaform.core.effects import Direction, Effect, make_effects
 from quotaform.core.scope import ALL, EVERYTHING, Scope, Selection
 from quotaform.model.allowance import Allowance
 from quotaform.model.alteration import Alteration
@@ -315,16 +315,16 @@ def make_plan(
     )
     groups = [(entity, tuple(group)) for entity, group in groupby(chosen, key=lambda change: change.entity)]
     planned = {entity: _after(actual.get(entity, _NOTHING), group) for entity, group in groups}
-    effects = Effects(actual, planned)
+    asked = [(entity, [change.key for change in group]) for entity, group in groups]
     changes = [
         _entity_change(
             desired[entity],
             actual.get(entity, _NOTHING),
             planned[entity],
             group,
-            effects.of(entity, tuple([change.key for change in group])),
+            effects,
         )
-        for entity, group in groups
+        for (entity, group), effects in zip(groups, make_effects(actual, planned, asked), strict=True)
     ]
     changes.sort(key=lambda change: ACTION_ORDER[change.action])
     unmanaged = [

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from re import compile as regex
+from typing import Final
 
 from quotaform.model.text import quote
+
+LOOPBACK: Final = "127.0.0.1"
 
 _SHORT = regex(r"(?:0|[1-9][0-9]{0,9})(?:\.(?:0|[1-9][0-9]{0,9})){0,2}").fullmatch
 
@@ -45,6 +48,18 @@ def _expand(name: str) -> str | None:
     if any(part > 255 for part in first) or last >= 256 ** (4 - len(first)):
         return None
     return str(IPv4Address(sum(part << (8 * (3 - place)) for place, part in enumerate(first)) + last))
+
+
+def address_of(name: str) -> str | None:
+    """Return the address that a broker takes the name of an ip entry for; `None` when only its resolver could tell.
+
+    A broker looks the name up and keys by what comes of it
+    (org.apache.kafka.server.metadata.ClientQuotaMetadataManager).
+
+    >>> address_of("localhost"), address_of("::ffff:10.0.0.1"), address_of("example.org")
+    ('127.0.0.1', '10.0.0.1', None)
+    """
+    return LOOPBACK if name == "localhost" else canonical_ip(name)
 
 
 def ip_problem(name: str) -> str | None:

@@ -1,16 +1,37 @@
-"""Which quota wins: the precedence of Kafka's quotas as data.
+"""Which quota limits a request: Kafka's rules of precedence, whole, as data.
 
-Per quota key, the first level that holds that key wins; values are never merged, added or compared
-(org.apache.kafka.server.quota.ClientQuotaManager; KIP-55, KIP-546). `core.resolve` walks this table.
+There are two kinds of request, each a row of `PRECEDENCES`: of a user with a client-id (eight levels, KIP-55 and
+KIP-546), and a connection from an address (two levels, KIP-612). Per quota key, the first level whose entry holds that
+key wins; values are never merged, added or compared (org.apache.kafka.server.quota.ClientQuotaManager).
+
+An engine needs nothing but this table. `core.resolve` looks entries up, level by level. One that joins makes one join
+per level, and for each kind of request:
+
+1. A request is a row with the columns `Precedence.columns`. Instead of a name it may have one that no quota mentions,
+   which nothing joins. Its result has a row per quota key: `Precedence.keys`, and others that its entries hold.
+2. The names of the columns in `Precedence.canonical` are brought into canonical form, in requests and in entries.
+3. The entries of a level are the entities whose types are `Level.entity_types` and no others, with the default for
+   those in `Level.defaults` and a name for those in `Level.named`; `level_of` finds the level of an entity.
+4. Requests in which a column of `Level.non_empty` is empty are left out of the level.
+5. The other requests and the entries are joined by the columns `Level.named`. A level that names nothing has one entry
+   at most, which every request meets.
+6. Of the entries that a request meets and that hold a key, that with the smallest `Level.number` wins; the others are
+   overridden, in the order of the numbers. Requests that agree in the columns `Level.bucket` of the winner share one
+   rate.
+
+In SQL `NULL = NULL` is not true: never join by a column in which the default is null. `Level.named` has none of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
+from quotaform.model.ip import address_of
+from quotaform.model.quota_key import keys_for
 
 
 class Match(Enum):
@@ -27,54 +48,106 @@ class Level:
     Attributes:
         number: 1 is asked first.
         source: The name that KIP-248 gave to this quota source.
-        matches: What the entity of this level holds, per entity type; a type not listed is absent.
+        matches: What an entry of this level holds, per entity type; a type not listed is absent.
+        non_empty: The entity types whose names must not be empty: a request with an empty one meets no entry of this
+            level, not even a default. An entry with an empty one is met by nobody.
         bucket: The entity types whose names tell one rate from another; requests that agree in them share it.
     """
 
     number: int
     source: str
     matches: tuple[tuple[str, Match], ...]
+    non_empty: tuple[str, ...] = ()
     bucket: tuple[str, ...]
 
     @property
-    def exact_types(self) -> tuple[str, ...]:
-        """The entity types that must be named."""
+    def entity_types(self) -> tuple[str, ...]:
+        """The entity types of its entries, in canonical order."""
+        return tuple(entity_type for entity_type, _ in self.matches)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The entity types for which its entries have the name of the request."""
         return tuple(entity_type for entity_type, match in self.matches if match is Match.EXACT)
 
-    def has_shape_of(self, entity: Entity) -> bool:
-        """Whether an entity match belongs to this level."""
-        return self.matches == tuple(
-            (entity_type, Match.DEFAULT if name is None else Match.EXACT) for entity_type, name in entity.parts
-        )
+    @property
+    def defaults(self) -> tuple[str, ...]:
+        """The entity types for which its entries have the default."""
+        return tuple(entity_type for entity_type, match in self.matches if match is Match.DEFAULT)
 
 
-def _level(number: int, source: str, bucket: tuple[str, ...], **matches: Match) -> Level:
-    pairs = tuple((entity_type.replace("_", "-"), match) for entity_type, match in matches.items())
-    return Level(number=number, source=source, matches=pairs, bucket=bucket)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Precedence:
+    """How the quotas of one kind of request are found.
+
+    Attributes:
+        columns: The entity types for which a request has a name, in canonical order.
+        levels: The levels, the strongest first.
+        canonical: Per entity type whose names have several spellings, the function that returns the canonical one;
+            it returns `None` for a name that only a broker's resolver could tell, which is like no other then. A
+            broker holds an entry per spelling. Of several for one name, an exact spelling of the request's is meant;
+            without one, that in canonical spelling; without that, the first by code points.
+    """
+
+    columns: tuple[str, ...]
+    levels: tuple[Level, ...]
+    canonical: Mapping[str, Callable[[str], str | None]] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The known quota keys that can limit a request."""
+        return keys_for(Entity(dict.fromkeys(self.columns)))
 
 
-_E, _D = Match.EXACT, Match.DEFAULT
-_BOTH: Final = (USER, CLIENT_ID)
+def _level(
+    number: int,
+    source: str,
+    *matches: tuple[str, Match],
+    bucket: tuple[str, ...],
+    non_empty: tuple[str, ...] = (),
+) -> Level:
+    return Level(number=number, source=source, matches=matches, non_empty=non_empty, bucket=bucket)
+
+
+_USER, _ANY_USER = (USER, Match.EXACT), (USER, Match.DEFAULT)
+_CLIENT, _ANY_CLIENT = (CLIENT_ID, Match.EXACT), (CLIENT_ID, Match.DEFAULT)
+_IP, _ANY_IP = (IP, Match.EXACT), (IP, Match.DEFAULT)
+_PAIR: Final = (USER, CLIENT_ID)
+_SENT: Final = (CLIENT_ID,)
+"""What an empty client-id does not meet: every level with a client-id (KAFKA-13341)."""
 
 CLIENT_LEVELS: Final = (
-    _level(1, "ClientInUser", _BOTH, user=_E, client_id=_E),
-    _level(2, "DefaultClientInUser", _BOTH, user=_E, client_id=_D),
-    _level(3, "User", (USER,), user=_E),
-    _level(4, "ClientInDefaultUser", _BOTH, user=_D, client_id=_E),
-    _level(5, "DefaultClientInDefaultUser", _BOTH, user=_D, client_id=_D),
-    _level(6, "DefaultUser", (USER,), user=_D),
-    _level(7, "Client", (CLIENT_ID,), client_id=_E),
-    _level(8, "DefaultClient", (CLIENT_ID,), client_id=_D),
+    _level(1, "ClientInUser", _USER, _CLIENT, non_empty=_SENT, bucket=_PAIR),
+    _level(2, "DefaultClientInUser", _USER, _ANY_CLIENT, non_empty=_SENT, bucket=_PAIR),
+    _level(3, "User", _USER, bucket=(USER,)),
+    _level(4, "ClientInDefaultUser", _ANY_USER, _CLIENT, non_empty=_SENT, bucket=_PAIR),
+    _level(5, "DefaultClientInDefaultUser", _ANY_USER, _ANY_CLIENT, non_empty=_SENT, bucket=_PAIR),
+    _level(6, "DefaultUser", _ANY_USER, bucket=(USER,)),
+    _level(7, "Client", _CLIENT, non_empty=_SENT, bucket=(CLIENT_ID,)),
+    _level(8, "DefaultClient", _ANY_CLIENT, non_empty=_SENT, bucket=(CLIENT_ID,)),
 )
 """The eight levels for a request of a user with a client-id."""
 
 IP_LEVELS: Final = (
-    _level(1, "Ip", (IP,), ip=_E),
-    _level(2, "DefaultIp", (IP,), ip=_D),
+    _level(1, "Ip", _IP, bucket=(IP,)),
+    _level(2, "DefaultIp", _ANY_IP, bucket=(IP,)),
 )
 """The two levels for a connection from an address (KIP-612)."""
 
-LEVELS: Final = CLIENT_LEVELS + IP_LEVELS
+CLIENT_PRECEDENCE: Final = Precedence(columns=(USER, CLIENT_ID), levels=CLIENT_LEVELS)
+IP_PRECEDENCE: Final = Precedence(columns=(IP,), levels=IP_LEVELS, canonical={IP: address_of})
+
+PRECEDENCES: Final = (CLIENT_PRECEDENCE, IP_PRECEDENCE)
+"""All of it: one row per kind of request."""
+
+LEVELS: Final = tuple(level for precedence in PRECEDENCES for level in precedence.levels)
+
+_Shape = tuple[str | tuple[str, None], ...]
+"""What the entities of a level have in common: the type where they hold a name, the whole part where the default."""
+
+_LEVEL_OF_SHAPE: Final[dict[_Shape, Level]] = {
+    tuple([kind if match is Match.EXACT else (kind, None) for kind, match in level.matches]): level for level in LEVELS
+}
 
 
 def level_of(entity: Entity) -> Level | None:
@@ -83,4 +156,4 @@ def level_of(entity: Entity) -> Level | None:
     >>> level_of(Entity(user="a", client_id=None)).source
     'DefaultClientInUser'
     """
-    return next((level for level in LEVELS if level.has_shape_of(entity)), None)
+    return _LEVEL_OF_SHAPE.get(tuple([(kind, None) if name is None else kind for kind, name in entity.parts]))

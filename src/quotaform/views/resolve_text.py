@@ -1,4 +1,4 @@
-"""What limits requests, as a person reads it: per quota key the ladder of entries, the winner on top."""
+"""What limits requests, as a person reads it: per quota key the entries that hold it, the winner on top."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from quotaform.core.effects import Effect
 from quotaform.core.resolve.bucket import shared_by
 from quotaform.core.resolve.index import Effective, Resolved
-from quotaform.core.resolve.resolution import KeyResolution, Resolution, ResolveHeader, entries
+from quotaform.core.resolve.resolution import KeyResolution, Resolution, ResolveHeader
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -52,13 +52,13 @@ def _request_lines(resolution: Resolution, style: Style) -> Iterator[str]:
     yield style.paint(resolution.entity.address, "bold")
     if not resolution.keys:
         yield "  (no key has an entry of its own)"
-    rungs = [rung for row in resolution.keys for rung in entries(row.resolved)]
-    names = max((len(rung.level.source) for rung in rungs if rung.level), default=0)
-    addresses = max((len(rung.source.address) for rung in rungs if rung.source), default=0)
+    entries = [entry for row in resolution.keys for entry in row.resolved.entries]
+    names = max((len(entry.level.source) for entry in entries if entry.level), default=0)
+    addresses = max((len(entry.source.address) for entry in entries if entry.source), default=0)
     for row in resolution.keys:
         yield f"  {_headline(row, style)}"
-        for place, rung in enumerate(entries(row.resolved)):
-            yield f"    {_rung(row.key, rung, place == 0, names, addresses, style)}"
+        for place, entry in enumerate(row.resolved.entries):
+            yield f"    {_entry(row.key, entry, place == 0, names, addresses, style)}"
         yield from (f"      {note}" for note in _notes(row, resolution.entity, style))
 
 
@@ -67,7 +67,7 @@ def _headline(row: KeyResolution, style: Style) -> str:
     scope = f" per {known.per}" if known and row.resolved.source else ""
     value = style.paint(limit_text(row.key, row.resolved), "bold")
     if row.before is not None and not same_value(row.before.value, row.resolved.value):
-        effect = Effect(_effective(row.before), _effective(row.resolved))
+        effect = Effect(row.before.effective, row.resolved.effective)
         value = f"{limit_text(row.key, row.before)} -> {value}"
         notes = size_and_direction(row.key, effect)
         scope += f"   ({', '.join(notes)})" if notes else ""
@@ -85,12 +85,12 @@ def limit_text(key: str, resolved: Resolved) -> str:
     return value_text(key, resolved.value)
 
 
-def _rung(key: str, rung: Effective, wins: bool, names: int, addresses: int, style: Style) -> str:
-    if rung.source is None or rung.level is None or rung.value is None:
+def _entry(key: str, entry: Effective, wins: bool, names: int, addresses: int, style: Style) -> str:
+    if entry.source is None or entry.level is None or entry.value is None:
         return ""
     text = (
-        f"{'>' if wins else ' '} {rung.level.number} {rung.level.source:<{names}}  {rung.source.address:<{addresses}}  "
-        f"{value_text(key, rung.value)}"
+        f"{'>' if wins else ' '} {entry.level.number} {entry.level.source:<{names}}  "
+        f"{entry.source.address:<{addresses}}  {value_text(key, entry.value)}"
     )
     return style.paint(text, "green") if wins else style.paint(f"{text}   overridden", "dim")
 
@@ -105,7 +105,3 @@ def _notes(row: KeyResolution, asked: Entity, style: Style) -> Iterator[str]:
         else:
             number, name = before.level.number, before.level.source
             yield f"before: {limit_text(row.key, before)} from {before.source.address} (level {number}, {name})"
-
-
-def _effective(resolved: Resolved) -> Effective:
-    return Effective(resolved.value, resolved.source, resolved.level)

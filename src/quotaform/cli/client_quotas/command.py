@@ -21,7 +21,7 @@ from quotaform.model.text import quote
 
 if TYPE_CHECKING:
     from quotaform.admin import QuotaAdmin
-    from quotaform.core.resolve.index import Request
+    from quotaform.core.resolve.request import Request
 
 PROGRAM: Final = "kafka-client-quotas"
 
@@ -186,7 +186,7 @@ def _request(parts: Mapping[str, str | None]) -> Request:
     Raises:
         ValueError: The types do not go together, or a user or an ip is empty.
     """
-    from quotaform.core.resolve.index import UNMENTIONED, request_of
+    from quotaform.core.resolve.request import UNMENTIONED, request_of
 
     if None not in parts.values():
         return request_of(Entity(parts))

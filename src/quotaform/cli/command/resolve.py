@@ -120,7 +120,7 @@ def read_names(names: Sequence[str]) -> Entity:
         UsageError: One is not TYPE=NAME, or together they are nobody who makes requests.
     """
     from quotaform.cli.option.entity_reader import read_entity
-    from quotaform.core.resolve.index import request_of
+    from quotaform.core.resolve.request import request_of
     from quotaform.model.entity import DEFAULT_WORD
 
     for text in names:

@@ -7,9 +7,9 @@ from collections.abc import Container
 
 from quotaform.core.check import rule
 from quotaform.core.check.writable import check_writable
-from quotaform.core.resolve.address import address_of
 from quotaform.model.entity import IP, Entity, spell_name
 from quotaform.model.finding import Finding, Severity
+from quotaform.model.ip import address_of
 from quotaform.model.quotas import Quotas
 
 

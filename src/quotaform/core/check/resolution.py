@@ -18,18 +18,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Final
 
 from quotaform.core.check import rule
 from quotaform.core.freshness import check_fresh
 from quotaform.core.plan import Plan
-from quotaform.core.resolve.address import address_of
 from quotaform.core.resolve.index import QuotaIndex
+from quotaform.core.resolve.request import request_of
 from quotaform.core.resolve.resolution import Resolution
 from quotaform.model.entity import CLIENT_ID, DEFAULT_WORD, IP, USER, Entity, spell_name
 from quotaform.model.finding import Finding, Severity
-from quotaform.model.precedence import CLIENT_LEVELS, level_of
+from quotaform.model.ip import address_of
+from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
 from quotaform.model.rule import Rule
@@ -40,7 +40,6 @@ CALLBACK: Final = "client.quota.callback.class"
 """The broker configuration that replaces the choice of quotas (KIP-257)."""
 
 _SHOWN: Final = 5
-_PAIR: Final = CLIENT_LEVELS[0]
 _NAN_EFFECTS: Final = {
     "producer_byte_rate": "brokers do not throttle by it",
     "consumer_byte_rate": "brokers answer every fetch with a single batch",
@@ -74,7 +73,9 @@ class ResolutionChecks:
             self._check_ip(entity, names[IP] or "")
         elif not names.get(CLIENT_ID):
             self._count(rule.EMPTY_CLIENT_ID, entity)
-            self._loses_client_entries = self._loses_client_entries or self._has_client_entries(names.get(USER))
+            self._loses_client_entries = self._loses_client_entries or self._index.meets_more_with_names(
+                request_of(entity)
+            )
         elif USER not in names:
             self._count(rule.ANY_USER, entity)
         if DEFAULT_WORD in names.values():
@@ -113,22 +114,8 @@ class ResolutionChecks:
             )
         return counted.finding(text, severity=severity, address=first.address)
 
-    def _has_client_entries(self, user: str | None) -> bool:
-        """Whether a request of the user would meet entries with a client-id if it had one."""
-        if user in self._paired_users:
-            return True
-        for level in CLIENT_LEVELS[1:]:
-            rungs = self._index.rungs(level)
-            if CLIENT_ID in dict(level.matches) and (user in rungs if level.exact_types == (USER,) else rungs):
-                return True
-        return False
-
-    @cached_property
-    def _paired_users(self) -> frozenset[str]:
-        return frozenset(user for user, _ in self._index.rungs(_PAIR))
-
     def _check_ip(self, entity: Entity, ip: str) -> None:
-        address, spellings = address_of(ip), self._index.spellings(ip)
+        address, spellings = address_of(ip), self._index.spellings(IP, ip)
         if address is None:
             text = f"{spell_name(ip)} is no address; connections come from addresses, so give the one it stands for"
             self._add_ip(rule.IP_NAME, text, entity.address)

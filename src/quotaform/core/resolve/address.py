@@ -1,45 +1,31 @@
-"""Entries for addresses: a broker keeps the spelling of an ip and enforces the address (KIP-612).
-
-Source: org.apache.kafka.server.metadata.ClientQuotaMetadataManager, which looks the name up and keys by the result.
-"""
+"""Entries whose names have several spellings: a broker keeps the spelling and enforces what it stands for (KIP-612)."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from typing import Final
-
-from quotaform.model.ip import canonical_ip
-
-LOOPBACK: Final = "127.0.0.1"
-
-
-def address_of(name: str) -> str | None:
-    """Return the address that a broker takes an ip name for; `None` when only its resolver could tell.
-
-    >>> address_of("localhost"), address_of("::ffff:10.0.0.1"), address_of("example.org")
-    ('127.0.0.1', '10.0.0.1', None)
-    """
-    return LOOPBACK if name == "localhost" else canonical_ip(name)
+from collections.abc import Callable, Iterable
 
 
 class Spellings:
-    """How ip entries spell addresses.
+    """How entries spell names.
 
-    >>> Spellings(["::ffff:10.0.0.1", "10.0.0.2"]).of("10.0.0.1")
+    >>> from quotaform.model.ip import address_of
+    >>> Spellings(["::ffff:10.0.0.1", "10.0.0.2"], address_of).of("10.0.0.1")
     ['::ffff:10.0.0.1']
 
     Args:
-        names: The names of all ip entries but the default.
+        names: The names of all entries but the default.
+        canonical: Returns the canonical spelling of a name; see `quotaform.model.precedence.Precedence`.
     """
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str], canonical: Callable[[str], str | None]) -> None:
+        self._canonical = canonical
         self._names: dict[str, list[str]] = defaultdict(list)
         for name in sorted(names):
-            self._names[address_of(name) or name].append(name)
+            self._names[canonical(name) or name].append(name)
 
-    def of(self, ip: str) -> list[str]:
-        """Return how entries spell this address: this spelling first if there is one, then the canonical one."""
-        address = address_of(ip) or ip
-        found = self._names.get(address, [])
-        return sorted(found, key=lambda name: (name != ip, name != address)) if len(found) > 1 else found
+    def of(self, name: str) -> list[str]:
+        """Return how entries spell a name: this spelling first if there is one, then the canonical one."""
+        canonical = self._canonical(name) or name
+        found = self._names.get(canonical, [])
+        return sorted(found, key=lambda each: (each != name, each != canonical)) if len(found) > 1 else found

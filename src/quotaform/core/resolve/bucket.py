@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Final
 
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity, spell_name
-from quotaform.model.precedence import Level, Match
+from quotaform.model.precedence import Level
 
 _EACH_OTHER: Final = {
     (): "",
@@ -43,8 +43,7 @@ def shared_by(level: Level, asked: Entity) -> str:
 
 def each_other(level: Level) -> str:
     """Return for whom else a level has a rate of its own, as the end of a sentence; empty for a named entry."""
-    defaults = {entity_type for entity_type, match in level.matches if match is Match.DEFAULT}
-    return _EACH_OTHER[tuple(entity_type for entity_type in level.bucket if entity_type in defaults)]
+    return _EACH_OTHER[tuple(entity_type for entity_type in level.bucket if entity_type in level.defaults)]
 
 
 def _who(level: Level, asked: Entity) -> str:

@@ -1,37 +1,17 @@
-"""Which quota applies to a request, and why: the precedence table walked over an index of quotas."""
+"""Which quota limits a request, and why: the table of precedence walked over an index of quotas."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from itertools import takewhile
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from quotaform.core.resolve.address import Spellings
-from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
-from quotaform.model.precedence import CLIENT_LEVELS, IP_LEVELS, LEVELS, Level, Match
-from quotaform.model.quota_key import keys_for
+from quotaform.core.resolve.request import PRECEDENCE_OF, Request, request_of
+from quotaform.model.entity import Entity
+from quotaform.model.precedence import PRECEDENCES, Level, Precedence, level_of
 from quotaform.model.quotas import Quotas, Values
-
-CLIENT_KEYS: Final = keys_for(Entity(user=None, client_id=None))
-"""The quota keys that can limit a request of a user and a client-id."""
-
-IP_KEYS: Final = keys_for(Entity(ip=None))
-"""The quota keys that can limit a connection from an address."""
-
-
-class UnmentionedName:
-    """A name that no quota mentions; it equals only itself, so that only defaults can match it."""
-
-    def __repr__(self) -> str:
-        return "*"
-
-
-UNMENTIONED: Final = UnmentionedName()
-
-RequestName = str | UnmentionedName
-Request = tuple[RequestName, ...]
-"""The names of a request: (user, client-id), or (ip,)."""
 
 
 class Effective(NamedTuple):
@@ -49,6 +29,7 @@ class Effective(NamedTuple):
 
 
 NOTHING: Final = Effective()
+"""Nothing limits the request."""
 
 
 class Resolved(NamedTuple):
@@ -71,138 +52,206 @@ class Resolved(NamedTuple):
         """The name that KIP-248 gave to the source, such as `DefaultClientInUser`."""
         return self.level.source if self.level else None
 
+    @property
+    def effective(self) -> Effective:
+        """The same without the entries that lost."""
+        return Effective(self.value, self.source, self.level)
 
-UNLIMITED: Final = Resolved()
-_UNLIMITED_CLIENT: Final = dict.fromkeys(CLIENT_KEYS, UNLIMITED)
-_UNLIMITED_IP: Final = dict.fromkeys(IP_KEYS, UNLIMITED)
+    @property
+    def entries(self) -> tuple[Effective, ...]:
+        """All entries that hold the key, in order of precedence: the winner, then those that lost to it."""
+        return () if self.source is None else (self.effective, *self.overridden)
+
+
+NOT_LIMITED: Final = Resolved()
+"""Nothing limits the request, and there is nothing to override."""
+
 _new: Final = tuple.__new__
 
 
-class Rung:
-    """A quota entry that matches a request, on its level of precedence."""
+class QuotaEntry:
+    """The quotas of one entity on their level of precedence."""
 
-    __slots__ = ("_resolved", "entity", "level", "values")
+    __slots__ = ("_effective", "_resolved", "entity", "is_shared", "level", "values")
 
-    def __init__(self, level: Level, entity: Entity, values: Values) -> None:
+    def __init__(self, level: Level, entity: Entity, values: Values, is_shared: bool) -> None:
         self.level, self.entity, self.values = level, entity, values
+        self.is_shared = is_shared
+        self._effective: dict[str, Effective] | None = None
         self._resolved: dict[str, Resolved] | None = None
 
-    def alone(self) -> dict[str, Resolved]:
-        """What the entry says of each of its keys when nothing else holds them; made once for many requests."""
+    def effective(self, key: str, value: float) -> Effective:
+        """What a request has that the entry wins one of its keys for; one object for all who share the entry."""
+        if not self.is_shared:
+            return _new(Effective, (value, self.entity, self.level))
+        if self._effective is None:
+            self._effective = {}
+        found = self._effective.get(key)
+        if found is None:
+            found = self._effective[key] = Effective(value, self.entity, self.level)
+        return found
+
+    def resolved(self) -> dict[str, Resolved]:
+        """What a request has that meets no other entry with these keys; made once for many requests."""
         if self._resolved is None:
             self._resolved = {key: Resolved(value, self.entity, (), self.level) for key, value in self.values.items()}
         return self._resolved
 
+    def override(self, found: dict[str, Resolved]) -> None:
+        """Put the entry over what was found on lower levels."""
+        for key, own in self.resolved().items():
+            value, source, overridden, level = found.get(key, NOT_LIMITED)
+            if source is None:
+                found[key] = own
+            else:
+                # Half the time of calling the classes.
+                beaten = _new(Effective, (value, source, level))
+                found[key] = _new(Resolved, (own[0], own[1], (beaten, *overridden), own[3]))
 
-Ladder = tuple[Rung, ...]
-"""The quota entries that match a request, by precedence: the first that holds a key wins it."""
+
+def effective(entries: Iterable[QuotaEntry], key: str) -> Effective:
+    """What limits a request for one quota key, of the entries that it meets: the first that holds the key."""
+    for entry in entries:
+        value = entry.values.get(key)
+        if value is not None:
+            return entry.effective(key, value)
+    return NOTHING
+
+
+_UNLIMITED: Final = {size: dict.fromkeys(precedence.keys, NOT_LIMITED) for size, precedence in PRECEDENCE_OF.items()}
+
+_Pick = Callable[[Sequence[Any]], Hashable]
+
+
+def _pick(columns: Sequence[str], entity_types: Iterable[str]) -> _Pick:
+    """Return what takes the names of some types from a row with one for each column: a name, or a tuple of them."""
+    places = [columns.index(entity_type) for entity_type in entity_types]
+    return itemgetter(*places) if places else itemgetter(slice(0, 0))
 
 
 class _Table(NamedTuple):
-    pick: Callable[[Request], Hashable]
-    rungs: dict[Hashable, Rung]
+    """The entries of one level by what they name.
+
+    Attributes:
+        level: The level.
+        precedence: That of which it is one.
+        is_shared: Whether requests with another name in the first column meet the same entries.
+        pick: Takes what entries name from a request.
+        entries: A name, a tuple of names, or `()` for a level that names nothing, to the entry.
+    """
+
+    level: Level
+    precedence: Precedence
+    is_shared: bool
+    pick: _Pick
+    entries: dict[Hashable, QuotaEntry]
 
 
-def _tables(levels: tuple[Level, ...], types: tuple[str, ...]) -> dict[Level, _Table]:
-    tables = {}
-    for level in levels:
-        positions = [types.index(entity_type) for entity_type in level.exact_types]
-        pick: Callable[[Request], Hashable] = itemgetter(*positions) if positions else lambda _: None
-        tables[level] = _Table(pick, {})
-    return tables
+def _tables() -> dict[str, _Table]:
+    return {
+        level.source: _Table(
+            level=level,
+            precedence=precedence,
+            is_shared=precedence.columns[0] not in level.named,
+            pick=_pick(precedence.columns, level.named),
+            entries={},
+        )
+        for precedence in PRECEDENCES
+        for level in precedence.levels
+    }
 
 
-def _halves(tables: dict[Level, _Table], entity_type: str) -> tuple[tuple[_Table, ...], tuple[_Table, ...]]:
-    """Return the tables that name one, the last of them first; and the rest, which is the same for all of that type."""
-    count = sum(1 for _ in takewhile(lambda level: entity_type in level.exact_types, tables))
-    ordered = tuple(tables.values())
-    return ordered[:count][::-1], ordered[count:]
+class _Walk(NamedTuple):
+    """The steps of all requests of one kind with the same empty names: tables without entries are left out.
 
+    Attributes:
+        steps: What each table takes from a request, and its entries, by precedence.
+        spelled: The columns whose names have several spellings, each with its entity type.
+    """
 
-def _lay(rung: Rung, found: dict[str, Resolved]) -> None:
-    """Put an entry over what was found on lower levels."""
-    for key, own in rung.alone().items():
-        value, source, overridden, level = found.get(key, UNLIMITED)
-        if source is None:
-            found[key] = own
-        else:
-            # Half the time of calling the classes.
-            beaten = _new(Effective, (value, source, level))
-            found[key] = _new(Resolved, (own[0], own[1], (beaten, *overridden), own[3]))
-
-
-_LEVELS: Final = {
-    tuple(item for entity_type, match in level.matches for item in (entity_type, match is Match.DEFAULT)): level
-    for level in LEVELS
-}
-"""The level of each shape: type, whether it is the default, and the same for a second type."""
+    steps: tuple[tuple[_Pick, dict[Hashable, QuotaEntry]], ...]
+    spelled: tuple[tuple[int, str], ...]
 
 
 class QuotaIndex:
     """Quotas by level of precedence, built once and then asked any number of times.
 
-    Shapes that no level holds (unknown entity types) are left out: no broker resolves them.
+    What no request meets is left out: shapes that no level holds (unknown entity types), and empty names where a level
+    has none.
     """
 
     def __init__(self, quotas: Quotas) -> None:
-        client, ip = _tables(CLIENT_LEVELS, (USER, CLIENT_ID)), _tables(IP_LEVELS, (IP,))
-        self._tables: Final = client | ip
-        # An empty client-id matches no level that has a client-id, not even a default (KAFKA-13341).
-        nameless = {level: table for level, table in client.items() if CLIENT_ID not in dict(level.matches)}
-        self._client, self._nameless, self._ip = (tuple(tables.values()) for tables in (client, nameless, ip))
-        self._client_halves, self._nameless_halves = _halves(client, USER), _halves(nameless, USER)
-        self._ip_halves = _halves(ip, IP)
-        self._shared: dict[Ladder | int, dict[str, Resolved]] = {}
-        self._spellings: Spellings | None = None
-        for entity, values in quotas.items():
-            self._put(entity, values)
+        self._tables: Final = _tables()
+        self._walks: dict[Hashable, _Walk] = {}
+        self._shared: dict[tuple[QuotaEntry, ...] | int, dict[str, Resolved]] = {}
+        self._spellings: dict[str, Spellings] = {}
+        self._beside: dict[tuple[str, str], tuple[_Pick, dict[Hashable, list[str]]]] = {}
+        self._replace(quotas)
 
-    def _put(self, entity: Entity, values: Values) -> None:
-        parts = entity.parts
-        if len(parts) == 1:
-            ((entity_type, name),) = parts
-            level = _LEVELS.get((entity_type, name is None))
-            key: Hashable = name
-        elif len(parts) == 2:
-            (entity_type, name), (other_type, other) = parts
-            level = _LEVELS.get((entity_type, name is None, other_type, other is None))
-            key = other if name is None else name if other is None else (name, other)
-        else:
-            return
-        if level is None:
-            return
-        if values:
-            self._tables[level].rungs[key] = Rung(level, entity, values)
-        else:
-            self._tables[level].rungs.pop(key, None)
+    def _replace(self, quotas: Quotas) -> None:
+        tables = self._tables
+        for entity, values in quotas.items():
+            level = level_of(entity)
+            if level is None:
+                continue
+            table = tables[level.source]
+            names = [name for _, name in entity.parts if name is not None]
+            if "" in names and any(name == "" for kind, name in entity.parts if kind in level.non_empty):
+                continue
+            key: Hashable = names[0] if len(names) == 1 else tuple(names)
+            if values:
+                table.entries[key] = QuotaEntry(level, entity, values, table.is_shared)
+            else:
+                table.entries.pop(key, None)
 
     def altered(self, quotas: Quotas) -> QuotaIndex:
         """Return the index with the values of some entities replaced; no values remove the entity."""
         index = QuotaIndex({})
-        for level, table in self._tables.items():
-            index._tables[level].rungs.update(table.rungs)
-        for entity, values in quotas.items():
-            index._put(entity, values)
+        for source, table in self._tables.items():
+            index._tables[source].entries.update(table.entries)
+        index._replace(quotas)
         return index
 
-    def client_ladder(self, user: RequestName, client_id: RequestName) -> Ladder:
-        """The quota entries that match a request of this user and client-id."""
-        request = (user, client_id)
-        tables = self._nameless if client_id == "" else self._client
-        return tuple([rung for pick, rungs in tables if rungs and (rung := rungs.get(pick(request))) is not None])
+    def entries(self, request: Request) -> tuple[QuotaEntry, ...]:
+        """Return the entries that a request meets, by precedence: the first that holds a key wins it.
 
-    def ip_ladder(self, ip: RequestName) -> Ladder:
-        """The quota entries that match a connection from this address."""
-        return tuple([rung for pick, rungs in self._ip if rungs and (rung := rungs.get(pick((ip,)))) is not None])
+        This is the one walk of precedence. A name finds its entry however that is spelled.
 
-    def ladder(self, request: Request) -> Ladder:
-        """The quota entries that match a request, whichever kind it is."""
-        return self.client_ladder(*request) if len(request) == 2 else self.ip_ladder(*request)
+        >>> index = QuotaIndex({Entity(user=None): {"request_percentage": 5.0}, Entity(user="a"): {"x": 1.0}})
+        >>> [entry.entity.address for entry in index.entries(("a", "app"))]
+        ['user=a', 'user=<default>']
+        """
+        kind: Hashable = tuple([name == "" for name in request]) if "" in request else len(request)
+        walk = self._walks.get(kind)
+        if walk is None:
+            walk = self._walks[kind] = self._walk(request)
+        steps, spelled = walk
+        if spelled:
+            request = self._spelled(request, spelled)
+        return tuple([entry for pick, entries in steps if (entry := entries.get(pick(request))) is not None])
+
+    def _walk(self, request: Request) -> _Walk:
+        precedence = PRECEDENCE_OF[len(request)]
+        columns = precedence.columns
+        met = [
+            level for level in precedence.levels if all(request[columns.index(name)] != "" for name in level.non_empty)
+        ]
+        tables = [self._tables[level.source] for level in met]
+        return _Walk(
+            steps=tuple([(table.pick, table.entries) for table in tables if table.entries]),
+            spelled=tuple([(columns.index(entity_type), entity_type) for entity_type in precedence.canonical]),
+        )
+
+    def _spelled(self, request: Request, spelled: tuple[tuple[int, str], ...]) -> Request:
+        names = list(request)
+        for place, entity_type in spelled:
+            name = names[place]
+            if isinstance(name, str) and (spellings := self.spellings(entity_type, name)):
+                names[place] = spellings[0]
+        return tuple(names)
 
     def resolve(self, request: Request) -> dict[str, Resolved]:
         """Resolve every quota key that can limit a request; keys that nothing limits have no source.
-
-        An address finds its entry however that is written.
 
         >>> key = "producer_byte_rate"
         >>> index = QuotaIndex({Entity(user="a"): {key: 9.0}, Entity(user=None): {key: 5.0}})
@@ -210,101 +259,69 @@ class QuotaIndex:
         >>> found.value, found.source_name, found.overridden[0].source.address
         (9.0, 'User', 'user=<default>')
         """
-        size = len(request)
-        if size == 1 and isinstance(request[0], str) and (spellings := self.spellings(request[0])):
-            request = (spellings[0],)
-        own, common = (
-            self._ip_halves if size == 1 else self._nameless_halves if request[1] == "" else self._client_halves
-        )
-        rungs = tuple([rung for pick, table in common if table and (rung := table.get(pick(request))) is not None])
-        # What is the same for all users is merged once, and not for every request.
-        shared = self._shared.get(rungs or size)
-        if shared is None:
-            shared = dict(_UNLIMITED_IP if size == 1 else _UNLIMITED_CLIENT)
-            for rung in reversed(rungs):
-                _lay(rung, shared)
-            self._shared[rungs or size] = shared
-        found = shared.copy()
-        for pick, table in own:
-            if table and (rung := table.get(pick(request))) is not None:
-                _lay(rung, found)
+        entries = self.entries(request)
+        own = 0
+        for entry in entries:
+            if entry.is_shared:
+                break
+            own += 1
+        found = self._shared_by(entries[own:], len(request)).copy()
+        for entry in entries[:own][::-1]:
+            entry.override(found)
         return found
 
-    def spellings(self, ip: str) -> list[str]:
-        """Return how entries spell this address; see `quotaform.core.resolve.address.Spellings`."""
-        if self._spellings is None:
-            self._spellings = Spellings(self.rungs(IP_LEVELS[0]))
-        return self._spellings.of(ip)
+    def _shared_by(self, entries: tuple[QuotaEntry, ...], size: int) -> dict[str, Resolved]:
+        """Return what many requests resolve to but for entries of their own: merged once, and not for each."""
+        shared = self._shared.get(entries or size)
+        if shared is None:
+            shared = _UNLIMITED[size].copy()
+            for entry in reversed(entries):
+                entry.override(shared)
+            self._shared[entries or size] = shared
+        return shared
 
-    def rungs(self, level: Level) -> Mapping[Any, Rung]:
-        """All quota entries of one level, by what it names: a name, a (user, client-id) pair, or `None`."""
-        return self._tables[level].rungs
+    def meets_more_with_names(self, request: Request) -> bool:
+        """Whether there are entries that a request would meet if a name that is empty were another."""
+        columns = PRECEDENCE_OF[len(request)].columns
+        for level in PRECEDENCE_OF[len(request)].levels:
+            empty = [name for name in level.non_empty if request[columns.index(name)] == ""]
+            table = self._tables[level.source]
+            for entity_type in empty:
+                if entity_type not in level.named:
+                    if table.pick(request) in table.entries:
+                        return True
+                elif self.names_beside(level, entity_type, request):
+                    return True
+        return False
 
+    def names_beside(self, level: Level, entity_type: str, request: Request) -> Sequence[str]:
+        """Return the names of a type that entries of a level hold together with the other names of a request."""
+        beside = self._beside.get((level.source, entity_type))
+        if beside is None:
+            table = self._tables[level.source]
+            others = tuple(other for other in level.named if other != entity_type)
+            name_of, others_of = _pick(level.named, (entity_type,)), _pick(level.named, others)
+            names: dict[Hashable, list[str]] = defaultdict(list)
+            for key in table.entries:
+                row = key if isinstance(key, tuple) else (key,)
+                names[others_of(row)].append(str(name_of(row)))
+            beside = self._beside[level.source, entity_type] = (_pick(table.precedence.columns, others), names)
+        pick, by_others = beside
+        return by_others.get(pick(request), ())
 
-def effective(ladder: Ladder, key: str) -> Effective:
-    """The first entry of a ladder that holds the key."""
-    for rung in ladder:
-        value = rung.values.get(key)
-        if value is not None:
-            return Effective(value, rung.entity, rung.level)
-    return NOTHING
+    def spellings(self, entity_type: str, name: str) -> list[str]:
+        """Return how entries spell a name; see `quotaform.core.resolve.address.Spellings`."""
+        spellings = self._spellings.get(entity_type)
+        if spellings is None:
+            tables = [table for table in self._tables.values() if table.level.named == (entity_type,)]
+            names = {str(name) for table in tables for name in table.entries}
+            canonical = tables[0].precedence.canonical[entity_type]
+            spellings = self._spellings[entity_type] = Spellings(names, canonical)
+        return spellings.of(name)
 
-
-def representative(entity: Entity) -> Request | None:
-    """The request that stands for those an entity match is for; `None` for a shape that no broker resolves.
-
-    | entity match | request |
-    | --- | --- |
-    | user=U,client-id=C | (U, C) |
-    | user=U; user=U,client-id=<default> | (U, *) |
-    | client-id=C; user=<default>,client-id=C | (*, C) |
-    | the other user and client-id defaults | (*, *) |
-    | ip=A; ip=<default> | (A,); (*,) |
-
-    `*` is a name that no quota mentions.
-
-    >>> representative(Entity(user="a", client_id=None))
-    ('a', *)
-    """
-    names = dict(entity.parts)
-    if names.keys() == {IP}:
-        return (names[IP] or UNMENTIONED,)
-    if names and names.keys() <= {USER, CLIENT_ID}:
-        return (names.get(USER) or UNMENTIONED, names.get(CLIENT_ID) or UNMENTIONED)
-    return None
-
-
-def request_of(entity: Entity) -> Request:
-    """Return the request that a concrete entity makes.
-
-    | entity | request |
-    | --- | --- |
-    | user=U,client-id=C | of U with C |
-    | user=U | of U with an empty client-id |
-    | client-id=C | with C, of a user that no quota mentions: every request has a user |
-    | ip=A | a connection from A |
-
-    >>> request_of(Entity(user="a")), request_of(Entity(client_id="x")), request_of(Entity(ip="10.0.0.1"))
-    (('a', ''), (*, 'x'), ('10.0.0.1',))
-
-    Raises:
-        ValueError: The entity holds a default, an empty user or ip, an unknown type, or types that do not go together.
-    """
-    parts = entity.parts
-    if len(parts) == 2 and parts[0][0] == USER and parts[1][0] == CLIENT_ID:
-        user, client_id = parts[0][1], parts[1][1]
-        if user and client_id is not None:
-            return user, client_id
-    names = dict(parts)
-    if None in names.values() or "" in (names.get(USER), names.get(IP)):
-        raise ValueError(
-            f"{entity.address} is not a concrete entity: it holds a default or an empty name; say who makes it"
-        )
-    if names.keys() == {IP}:
-        return (str(names[IP]),)
-    if not names or not names.keys() <= {USER, CLIENT_ID}:
-        raise ValueError(f"{entity.address or 'nothing'} makes no request: give a user, a client-id or both, or an ip")
-    return (names.get(USER) or UNMENTIONED, names.get(CLIENT_ID) or "")
+    def entries_of(self, level: Level) -> Mapping[Any, QuotaEntry]:
+        """All entries of one level, by what it names: a name, a tuple of names, or `()`."""
+        return self._tables[level.source].entries
 
 
 def resolve_entities(quotas: Quotas, entities: Iterable[Entity]) -> dict[Entity, dict[str, Resolved]]:

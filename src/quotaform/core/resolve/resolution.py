@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from quotaform.core.resolve.index import UNLIMITED, Effective, QuotaIndex, Resolved, request_of
+from quotaform.core.resolve.index import NOT_LIMITED, QuotaIndex, Resolved
+from quotaform.core.resolve.request import request_of
 from quotaform.model.entity import Entity
 from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import KEY_ORDER, key_order
-from quotaform.model.quotas import Quotas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Detail:
     overridden: bool = True
 
 
-EVERYTHING: Final = Detail()
+FULL_DETAIL: Final = Detail()
 
 
 class KeyResolution(NamedTuple):
@@ -73,68 +73,50 @@ class ResolveHeader:
     cluster_id: str
     read_at: str
     plan_id: str | None = None
-    detail: Detail = EVERYTHING
+    detail: Detail = FULL_DETAIL
 
 
-class Resolver:
-    """Resolves any number of concrete entities against one read of a cluster.
+def make_resolution(
+    entity: Entity, actual: QuotaIndex, planned: QuotaIndex | None = None, detail: Detail = FULL_DETAIL
+) -> Resolution:
+    """Resolve one concrete entity.
+
+    >>> index = QuotaIndex({Entity(user=None): {"request_percentage": 50.0}})
+    >>> [row.resolved.source_name for row in make_resolution(Entity(user="a"), index).keys]
+    [None, None, 'DefaultUser', None]
 
     Args:
+        entity: Who makes the request.
         actual: All quotas as they are.
-        planned: The entities that a plan changes, as they will be (no values: removed); `None` without a plan.
+        planned: The same with a plan applied; `None` without a plan.
         detail: How much is wanted.
+
+    Raises:
+        ValueError: It is not concrete.
     """
+    request = request_of(entity)
+    before = actual.resolve(request)
+    if planned is None:
+        return Resolution(entity, tuple(_rows(entity, before, {}, detail)))
+    return Resolution(entity, tuple(_rows(entity, planned.resolve(request), before, detail)))
 
-    def __init__(self, actual: Quotas, planned: Quotas | None = None, detail: Detail = EVERYTHING) -> None:
-        self._actual: Final = QuotaIndex(actual)
-        self._planned: Final = None if planned is None else self._actual.altered(planned)
-        self._detail: Final = detail
 
-    @property
-    def index(self) -> QuotaIndex:
-        """The quotas that are resolved: with the plan applied, if there is one."""
-        return self._planned or self._actual
-
-    def resolve(self, entity: Entity) -> Resolution:
-        """Resolve one concrete entity.
-
-        >>> resolver = Resolver({Entity(user=None): {"request_percentage": 50.0}})
-        >>> [row.resolved.source_name for row in resolver.resolve(Entity(user="a")).keys]
-        [None, None, 'DefaultUser', None]
-
-        Raises:
-            ValueError: It is not concrete.
-        """
-        request = request_of(entity)
-        before = self._actual.resolve(request)
-        if self._planned is None:
-            return Resolution(entity, tuple(self._rows(entity, before, {})))
-        return Resolution(entity, tuple(self._rows(entity, self._planned.resolve(request), before)))
-
-    def _rows(
-        self, entity: Entity, found: Mapping[str, Resolved], before: Mapping[str, Resolved]
-    ) -> Iterator[KeyResolution]:
-        detail = self._detail
-        own = None if detail.inherited else level_of(entity)
-        for key in detail.keys or _ordered(found, before):
-            if key not in found and key not in before:
-                continue
-            resolved, was = found.get(key, UNLIMITED), before.get(key, UNLIMITED) if before else None
-            if own is not None and resolved.level != own and (was is None or was.level != own):
-                continue
-            if not detail.overridden and resolved.overridden:
-                resolved = resolved._replace(overridden=())
-            yield KeyResolution(key, resolved, was)
+def _rows(
+    entity: Entity, found: Mapping[str, Resolved], before: Mapping[str, Resolved], detail: Detail
+) -> Iterator[KeyResolution]:
+    own = None if detail.inherited else level_of(entity)
+    for key in detail.keys or _ordered(found, before):
+        if key not in found and key not in before:
+            continue
+        resolved, was = found.get(key, NOT_LIMITED), before.get(key, NOT_LIMITED) if before else None
+        if own is not None and resolved.level != own and (was is None or was.level != own):
+            continue
+        if not detail.overridden and resolved.overridden:
+            resolved = resolved._replace(overridden=())
+        yield KeyResolution(key, resolved, was)
 
 
 def _ordered(found: Mapping[str, Resolved], before: Mapping[str, Resolved]) -> Iterable[str]:
     if found.keys() <= KEY_ORDER.keys() and before.keys() <= KEY_ORDER.keys():
         return found
     return sorted({**found, **before}, key=key_order)
-
-
-def entries(resolved: Resolved) -> tuple[Effective, ...]:
-    """Return the winner and the entries that lost to it, in order of precedence."""
-    if resolved.source is None:
-        return ()
-    return (Effective(resolved.value, resolved.source, resolved.level), *resolved.overridden)

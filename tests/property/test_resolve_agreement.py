@@ -1,0 +1,152 @@
+"""Whichever way it is asked which quota applies, the answer is one; empty client-ids and spelled addresses included."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quotaform.core.effects import make_effects
+from quotaform.core.resolve.index import Effective, QuotaIndex, Resolved, effective
+from quotaform.core.resolve.request import PRECEDENCE_OF, UNMENTIONED, Request, representative
+from quotaform.core.resolve.resolution import make_resolution
+from quotaform.model.entity import Entity
+from quotaform.model.precedence import Level, Precedence, level_of
+from quotaform.model.quotas import Quotas, Values, same_value
+from tests.strategies import FEW_NAMES, IPS, LIVE_ENTITIES, live_quotas, values_for
+
+SPELLINGS = ("10.0.0.1", "::ffff:10.0.0.1", "10.1", "127.0.0.1", "localhost", "0:0::1", "broker.example", *IPS)
+ANY_NAME = st.one_of(FEW_NAMES, st.just(UNMENTIONED))
+REQUESTS: st.SearchStrategy[Request] = st.one_of(
+    st.tuples(ANY_NAME, st.one_of(ANY_NAME, st.just(""))),
+    st.tuples(st.sampled_from((*SPELLINGS, UNMENTIONED))),
+)
+EMPTY = (Entity(client_id=""), Entity(user="alice", client_id=""), Entity(user=None, client_id=""))
+ENTITIES = st.one_of(
+    LIVE_ENTITIES, st.sampled_from(EMPTY), st.builds(lambda ip: Entity(ip=ip), st.sampled_from(SPELLINGS))
+)
+KEYS = ("producer_byte_rate", "request_percentage", "connection_creation_rate", "future_rate")
+
+
+@st.composite
+def all_quotas(draw: st.DrawFn) -> dict[Entity, Values]:
+    """What a cluster may hold, with many empty client-ids and addresses that are spelled in several ways."""
+    found: dict[Entity, Values] = dict(draw(live_quotas(max_size=12)))
+    for entity in draw(st.lists(st.sampled_from([*EMPTY, *(Entity(ip=ip) for ip in SPELLINGS)]), max_size=4)):
+        found[entity] = draw(values_for(entity))
+    return found
+
+
+def joined(quotas: Quotas, request: Request) -> list[tuple[Level, Entity]]:
+    """The entries that a request meets, by the steps that the table of precedence gives to an engine that joins."""
+    precedence = PRECEDENCE_OF[len(request)]
+    row = dict(zip(precedence.columns, request, strict=True))
+    met = []
+    for level in precedence.levels:
+        if any(row[column] == "" for column in level.non_empty):
+            continue
+        found = [
+            entity
+            for entity in quotas
+            if level_of(entity) == level
+            and all(
+                spelled(precedence, column, entity.names[column]) == spelled(precedence, column, row[column])
+                for column in level.named
+            )
+        ]
+        met += [(level, entity) for entity in min_spelling(precedence, found, row)]
+    return met
+
+
+def spelled(precedence: Precedence, column: str, name: object) -> object:
+    canonical = precedence.canonical.get(column)
+    return (canonical(name) or name) if canonical and isinstance(name, str) else name
+
+
+def min_spelling(precedence: Precedence, found: list[Entity], row: dict[str, object]) -> list[Entity]:
+    """Of several entries for one name: the request's own spelling, then the canonical one, then by code points."""
+
+    def rank(entity: Entity) -> list[tuple[bool, bool, str]]:
+        return [
+            (name != row[column], name != spelled(precedence, column, name), name or "")
+            for column, name in entity.parts
+        ]
+
+    return sorted(found, key=rank)[:1]
+
+
+def same(one: Effective, other: Effective) -> bool:
+    return same_value(one.value, other.value) and one[1:] == other[1:]
+
+
+@given(all_quotas(), REQUESTS)
+def test_looking_up_and_joining_by_the_table_meet_the_same_entries(quotas: Quotas, request: Request) -> None:
+    found = [(entry.level, entry.entity) for entry in QuotaIndex(quotas).entries(request)]
+    assert found == joined(quotas, request)
+
+
+@given(all_quotas(), st.lists(REQUESTS, min_size=1, max_size=4))
+def test_a_whole_resolution_is_that_of_each_key_alone(quotas: Quotas, requests: list[Request]) -> None:
+    index = QuotaIndex(quotas)
+    for request in requests:
+        whole = index.resolve(request)
+        for key in {*KEYS, *whole}:
+            resolved = whole.get(key, Resolved())
+            entries = index.entries(request)
+            assert same(resolved.effective, effective(entries, key))
+            holding = [entry for entry in entries if key in entry.values]
+            assert [entry.source for entry in resolved.entries] == [entry.entity for entry in holding]
+
+
+@given(all_quotas(), all_quotas(), ENTITIES)
+def test_the_effects_of_a_plan_are_what_its_two_sides_resolve_to(
+    actual: Quotas, changed: Quotas, entity: Entity
+) -> None:
+    gone = set(list(actual)[::2])
+    planned: Quotas = {**{entity: {} for entity in gone}, **changed}
+    after = {each: values for each, values in {**actual, **planned}.items() if values}
+    (effects,) = make_effects(actual, planned, [(entity, KEYS)])
+    request = representative(entity)
+    for key, effect in zip(KEYS, effects, strict=True):
+        for found, quotas in ((effect.before, actual), (effect.after, after)):
+            resolved = Resolved() if request is None else QuotaIndex(quotas).resolve(request).get(key, Resolved())
+            assert same(found, resolved.effective)
+
+
+@given(all_quotas(), all_quotas(), ENTITIES)
+def test_the_names_that_differ_are_those_that_resolve_to_another_value(
+    actual: Quotas, changed: Quotas, entity: Entity
+) -> None:
+    request = representative(entity)
+    if request is None:
+        return
+    after = {**actual, **changed}
+    index = QuotaIndex(after)
+    (effects,) = make_effects(actual, changed, [(entity, KEYS)])
+    for key, effect in zip(KEYS, effects, strict=True):
+        expected = {}
+        for place, column in enumerate(PRECEDENCE_OF[len(request)].columns):
+            if request[place] is not UNMENTIONED:
+                continue
+            named = {name for other in after if level_of(other) for kind, name in other.parts if kind == column}
+            # An entry with an empty client-id is met by nobody.
+            names = named - ({None, ""} if column == "client-id" else {None})
+            others = [(*request[:place], name, *request[place + 1 :]) for name in names]
+            expected[column] = sum(
+                not same_value(effective(index.entries(other), key).value, effect.after.value) for other in others
+            )
+        assert dict(effect.differs) == {column: count for column, count in expected.items() if count}
+
+
+@given(all_quotas(), FEW_NAMES, FEW_NAMES)
+def test_a_resolution_of_an_entity_is_that_of_its_request(quotas: Quotas, user: str, client: str) -> None:
+    index = QuotaIndex(quotas)
+    for entity, request in (
+        (Entity(user=user, client_id=client), (user, client)),
+        (Entity(user=user, client_id=""), (user, "")),
+        (Entity(user=user), (user, "")),
+        (Entity(client_id=client), (UNMENTIONED, client)),
+    ):
+        rows = {row.key: row.resolved for row in make_resolution(entity, index).keys}
+        assert rows.keys() == index.resolve(request).keys()
+        for key, resolved in index.resolve(request).items():
+            assert same(rows[key].effective, resolved.effective)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
@@ -11,7 +12,7 @@ from stat import S_IMODE, S_ISREG
 from quotaform.errors import UsageError
 
 
-def write_text_atomically(path: str | Path, text: str) -> None:
+def write_text_atomically(path: str | Path, text: str | Iterable[str]) -> None:
     """Write a file by way of a temporary one beside it, so that a reader sees the old or the new text and never a part.
 
     The mode of an existing file stays, a symbolic link stays a link, and what is no regular file (a pipe,
@@ -19,20 +20,20 @@ def write_text_atomically(path: str | Path, text: str) -> None:
 
     Args:
         path: The file to write; its folder must exist.
-        text: What it will hold, encoded in UTF-8 with its line ends as they are.
+        text: What it will hold, whole or in pieces, encoded in UTF-8 with its line ends as they are.
 
     Raises:
         OSError: It cannot be written; what was there before is still there.
         UsageError: The path is a folder.
     """
-    content = text.encode()
+    pieces = (text,) if isinstance(text, str) else text
     target = Path(os.path.realpath(path))
     mode = target.stat().st_mode if target.exists() else None
     if target.is_dir():
         raise UsageError(f"{path} is a folder; give the name of a file in it.")
     if mode is not None and not S_ISREG(mode):
         with Path(path).open("wb") as file:
-            file.write(content)
+            file.writelines(piece.encode() for piece in pieces)
         return
     temporary = target.with_name(f".quotaform-{token_hex(8)}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -40,7 +41,7 @@ def write_text_atomically(path: str | Path, text: str) -> None:
         with os.fdopen(descriptor, "wb") as file:
             if mode is not None:
                 os.fchmod(file.fileno(), S_IMODE(mode))
-            file.write(content)
+            file.writelines(piece.encode() for piece in pieces)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(target)

@@ -69,11 +69,11 @@ def run(asked: Sequence[Entity] = ASKED, plan: Plan | None = None, **detail: Any
 
 
 def text_of(found: ResolveRun, style: Style = PLAIN) -> str:
-    return "".join(render_resolve(found.header, found, found.findings, style))
+    return "".join(render_resolve(found, found.header, found.findings, style))
 
 
 def json_of(found: ResolveRun) -> str:
-    return "".join(dump_resolved(found.header, found, found.findings))
+    return "".join(dump_resolved(found, found.header, found.findings))
 
 
 def plan() -> Plan:

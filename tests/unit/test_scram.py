@@ -263,7 +263,7 @@ class TestViews:
     )
 
     def test_credentials_are_a_table(self) -> None:
-        assert render_scram("lab", self.USERS).splitlines() == [
+        assert render_scram(self.USERS, "lab").splitlines() == [
             "USER   MECHANISM      ITERATIONS",
             "alice  SCRAM-SHA-256  8192",
             "alice  SCRAM-SHA-512  4096",
@@ -273,7 +273,7 @@ class TestViews:
         ]
 
     def test_a_cluster_without_any_says_so(self) -> None:
-        assert render_scram("lab", ()) == "lab keeps no SCRAM credentials.\n"
+        assert render_scram((), "lab") == "lab keeps no SCRAM credentials.\n"
 
     def test_each_change_has_a_line(self) -> None:
         assert render_scram_result(self.RESULT).splitlines() == [
@@ -289,10 +289,10 @@ class TestViews:
         assert render_scram_result(result) == "a  SCRAM-SHA-256  deleted\n1 credential deleted.\n"
 
     def test_machines_get_the_same(self) -> None:
-        document = loads(dump_scram("lab", "id", self.USERS))
+        document = loads(dump_scram(self.USERS, "lab", "id"))
         assert document["kind"] == "quotaform.scram"
         assert document["users"][0]["credentials"][0] == {"mechanism": "SCRAM-SHA-256", "iterations": 8192}
         assert document["users"][1]["error"]["code"] == 91
-        text = dump_scram_result("lab", "id", self.RESULT)
+        text = dump_scram_result(self.RESULT, "lab", "id")
         assert [row["outcome"] for row in loads(text)["results"]] == ["ok", "refused", "unknown", "not-sent"]
         assert "hidden" not in text

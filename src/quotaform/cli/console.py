@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -54,8 +55,15 @@ class Console:
             return Style(sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb")
         return Style(self.color is Color.ALWAYS)
 
-    def echo(self, text: str) -> None:
-        """Print a result as it is; a reader that went away (`| head`) neither stops the work nor changes its end."""
+    def echo(self, text: str | Iterable[str]) -> None:
+        """Print a result as it is, whole or in pieces.
+
+        A reader that went away (`| head`) neither stops the work nor changes its end.
+        """
+        for piece in (text,) if isinstance(text, str) else text:
+            self._echo(piece)
+
+    def _echo(self, text: str) -> None:
         self.clear()
         try:
             sys.stdout.write(text)
@@ -111,7 +119,7 @@ def _forget_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def write_file(path: Path, text: str) -> None:
+def write_file(path: Path, text: str | Iterable[str]) -> None:
     """Write a file whole or not at all.
 
     Raises:

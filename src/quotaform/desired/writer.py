@@ -42,6 +42,11 @@ def render_quotas(quotas: Quotas, *, schema: str | None = SCHEMA) -> tuple[str, 
     return "\n".join(lines) + "\n", findings
 
 
+def render_quotas_yaml(quotas: Quotas) -> str:
+    """Return quotas as the text of a quotas.d file, without what files cannot say."""
+    return render_quotas(quotas)[0]
+
+
 def _entry_lines(entity: Entity, values: Values) -> list[str]:
     match = ", ".join(f"{entity_type}: {_spell_name(name)}" for entity_type, name in entity.parts)
     return [

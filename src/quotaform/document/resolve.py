@@ -19,13 +19,13 @@ from quotaform.model.units import is_unlimited
 
 
 def dump_resolved(
-    header: ResolveHeader, resolutions: Iterable[Resolution], findings: Callable[[], list[Finding]]
+    resolutions: Iterable[Resolution], header: ResolveHeader, findings: Callable[[], list[Finding]]
 ) -> Iterator[str]:
     """Yield the document in pieces, one per request.
 
     Args:
-        header: What is resolved against what.
         resolutions: What limits each request.
+        header: What is resolved against what.
         findings: Asked at the end for what is worth saying.
     """
 

@@ -11,14 +11,16 @@ from quotaform.model.document_kind import SCRAM, SCRAM_RESULT
 from quotaform.model.scram import ScramResult, ScramRow, ScramUpsertion, ScramUser
 
 
-def dump_scram(cluster: str, cluster_id: str | None, users: Sequence[ScramUser]) -> str:
+def dump_scram(users: Sequence[ScramUser], cluster_name: str, cluster_id: str | None) -> str:
     """Return credentials as JSON, by user; a user who could not be described has an error."""
-    return indented(envelope(SCRAM, {"cluster": dump_cluster(cluster, cluster_id), "users": list(map(_user, users))}))
+    return indented(
+        envelope(SCRAM, {"cluster": dump_cluster(cluster_name, cluster_id), "users": list(map(_user, users))})
+    )
 
 
-def dump_scram_result(cluster: str, cluster_id: str | None, result: ScramResult) -> str:
+def dump_scram_result(result: ScramResult, cluster_name: str, cluster_id: str | None) -> str:
     """Return what became of each credential as JSON; nothing of any password is in it."""
-    fields = {"cluster": dump_cluster(cluster, cluster_id), "results": list(map(_row, result))}
+    fields = {"cluster": dump_cluster(cluster_name, cluster_id), "results": list(map(_row, result))}
     return indented(envelope(SCRAM_RESULT, fields))
 
 

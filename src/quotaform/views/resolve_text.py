@@ -19,8 +19,8 @@ from quotaform.views.style import PLAIN, Style
 
 
 def render_resolve(
-    header: ResolveHeader,
     resolutions: Iterable[Resolution],
+    header: ResolveHeader,
     findings: Callable[[], list[Finding]],
     style: Style = PLAIN,
 ) -> Iterator[str]:

@@ -15,12 +15,12 @@ _HEADINGS: Final = ("USER", "MECHANISM", "ITERATIONS")
 _WORDS: Final = {Outcome.REFUSED: "refused by the broker: ", Outcome.UNKNOWN: "outcome unknown: ", Outcome.NOT_SENT: ""}
 
 
-def render_scram(cluster: str, users: Sequence[ScramUser], style: Style = PLAIN) -> str:
+def render_scram(users: Sequence[ScramUser], cluster_name: str, style: Style = PLAIN) -> str:
     """Return a table of credentials, one per line, and their number."""
-    return "\n".join(_describe_lines(cluster, users, style)) + "\n"
+    return "\n".join(_describe_lines(users, cluster_name, style)) + "\n"
 
 
-def _describe_lines(cluster: str, users: Sequence[ScramUser], style: Style) -> Iterator[str]:
+def _describe_lines(users: Sequence[ScramUser], cluster_name: str, style: Style) -> Iterator[str]:
     rows = [
         (spell_name(found.user), credential.mechanism, str(credential.iterations))
         for found in users
@@ -37,9 +37,9 @@ def _describe_lines(cluster: str, users: Sequence[ScramUser], style: Style) -> I
             yield style.paint(f"{spell_name(found.user)}: {inert(found.message)}", "red")
     owners = sum(bool(found.credentials) for found in users)
     if owners:
-        yield f"{counted(len(rows), 'SCRAM credential')} of {counted(owners, 'user')} on {inert(cluster)}."
+        yield f"{counted(len(rows), 'SCRAM credential')} of {counted(owners, 'user')} on {inert(cluster_name)}."
     elif not users:
-        yield f"{inert(cluster)} keeps no SCRAM credentials."
+        yield f"{inert(cluster_name)} keeps no SCRAM credentials."
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -142,14 +142,14 @@ def _render(run: ResolveRun, format_name: str, console: Console) -> Iterator[str
     if format_name == "json":
         from quotaform.document.resolve import dump_resolved
 
-        return dump_resolved(run.header, run, run.findings)
+        return dump_resolved(run, run.header, run.findings)
     if format_name == "csv":
         from quotaform.views.resolve_csv import render_resolve_csv
 
         return render_resolve_csv(run)
     from quotaform.views.resolve_text import render_resolve
 
-    return render_resolve(run.header, run, run.findings, console.style())
+    return render_resolve(run, run.header, run.findings, console.style())
 
 
 def _joined(pieces: Iterable[str]) -> Iterator[str]:

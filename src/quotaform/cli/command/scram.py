@@ -90,9 +90,9 @@ def describe(
         console.progress("reading SCRAM credentials", 0, 0)
         users = gateway.describe(names)
         if format_name == "json":
-            console.echo(dump_scram(gateway.name, gateway.cluster_id, users))
+            console.echo(dump_scram(users, gateway.name, gateway.cluster_id))
         else:
-            console.echo(render_scram(gateway.name, users, console.style()))
+            console.echo(render_scram(users, gateway.name, console.style()))
     return ExitCode.ERROR if any(found.code for found in users) else ExitCode.DONE
 
 
@@ -249,7 +249,7 @@ def _conclude(result: ScramResult, gateway: ScramGateway, format_name: str, cons
     from quotaform.views.scram_text import render_scram_result
 
     if format_name == "json":
-        console.echo(dump_scram_result(gateway.name, gateway.cluster_id, result))
+        console.echo(dump_scram_result(result, gateway.name, gateway.cluster_id))
     else:
         console.echo(render_scram_result(result, console.style()))
     if result.interrupt is not None:

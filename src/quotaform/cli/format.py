@@ -1,0 +1,130 @@
+"""The formats in which results are printed and written: one row per subject and format.
+
+`--format`, `--out FORMAT=PATH`, completion and help read the table; what renders is imported when it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from quotaform.errors import UsageError
+
+FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
+    "plan": {"text": "views.plan_text:render_plan", "json": "document.plan:plan_lines"},
+    "drift": {"text": "views.drift_text:render_drift", "json": "document.drift:dump_drift"},
+    "receipt": {"text": "views.receipt_text:render_receipt", "json": "document.receipt:dump_receipt"},
+    "validation": {"text": "views.validation_text:render_validation", "json": "document.validation:dump_validation"},
+    "alter": {"text": "views.alter_text:render_altered", "json": "document.alter:dump_altered"},
+    "describe": {
+        "text": "views.describe_text:render_quotas_text",
+        "json": "document.describe:dump_described",
+        "yaml": "desired.writer:render_quotas_yaml",
+        "csv": "views.describe_csv:render_quotas_csv",
+    },
+    "resolve": {
+        "text": "views.resolve_text:render_resolve",
+        "json": "document.resolve:dump_resolved",
+        "csv": "views.resolve_csv:render_resolve_csv",
+    },
+    "scram": {"text": "views.scram_text:render_scram", "json": "document.scram:dump_scram"},
+    "scram-result": {"text": "views.scram_text:render_scram_result", "json": "document.scram:dump_scram_result"},
+}
+"""Subject to format to the function that renders it, as `module:function` of this package.
+
+The function takes the value first and what else it needs by name; it returns a text, or yields one in pieces.
+"""
+
+_FORMAT_OF_FILES: Final = "json"
+_PIECE: Final = 65_536
+
+
+def render(subject: str, format_name: str, value: object, **options: Any) -> Iterator[str]:
+    """Yield a result in one of its formats, in pieces of a size that is worth a write.
+
+    Args:
+        subject: What it is: a row of `FORMATS`.
+        format_name: One of the subject's formats.
+        value: The result.
+        options: What the functions of the subject need besides, such as `style`; each is given those that it takes.
+    """
+    function = renderer(subject, format_name)
+    taken = {name: options[name] for name in signature(function).parameters if name in options}
+    text = function(value, **taken)
+    return iter((text,)) if isinstance(text, str) else _joined(text)
+
+
+def renderer(subject: str, format_name: str) -> Any:
+    """Return the function that renders a subject in a format."""
+    module, _, function = FORMATS[subject][format_name].partition(":")
+    return getattr(import_module(f"quotaform.{module}"), function)
+
+
+def require_format(subject: str, format_name: str) -> str:
+    """Return a format if the subject has it.
+
+    Raises:
+        UsageError: It does not.
+    """
+    if format_name not in FORMATS[subject]:
+        raise UsageError(f"format {format_name!r} does not exist here; choose from {', '.join(FORMATS[subject])}")
+    return format_name
+
+
+def read_output(subject: str, text: str) -> tuple[str, Path]:
+    """Read the value of `--out`: FORMAT=PATH, or a path alone for JSON.
+
+    Raises:
+        UsageError: The format does not exist, or there is no path.
+    """
+    name, separator, path = text.partition("=")
+    if not separator:
+        name, path = _FORMAT_OF_FILES, text
+    require_format(subject, name)
+    if not path:
+        raise UsageError(f"--out {text}: a path is missing; write for example --out json=plan.json")
+    return name, Path(path)
+
+
+def format_option(subject: str) -> Any:
+    """Return the option `--format` of a command that prints a subject."""
+    names = tuple(FORMATS[subject])
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
+    return typer.Option(
+        "--format", metavar="|".join(names), help="How to print the result.", show_default=True, autocompletion=complete
+    )
+
+
+def out_option(subject: str) -> Any:
+    """Return the option `--out` of a command that prints a subject."""
+    names = tuple(FORMATS[subject])
+
+    def complete(incomplete: str) -> list[str]:
+        return [f"{name}=" for name in names if f"{name}=".startswith(incomplete)]
+
+    return typer.Option(
+        "--out",
+        metavar="[FORMAT=]PATH",
+        help="Also write the result to a file, e.g. json=plan.json. Repeatable.",
+        autocompletion=complete,
+    )
+
+
+def _joined(pieces: Iterable[str]) -> Iterator[str]:
+    parts: list[str] = []
+    size = 0
+    for piece in pieces:
+        parts.append(piece)
+        size += len(piece)
+        if size >= _PIECE:
+            yield "".join(parts)
+            parts, size = [], 0
+    yield "".join(parts)

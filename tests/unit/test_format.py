@@ -1,0 +1,59 @@
+"""The registry of formats: each row leads to a function that exists and takes what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from inspect import Parameter, signature
+from pathlib import Path
+
+import pytest
+
+from quotaform.cli import format as registry
+from quotaform.cli.format import FORMATS, read_output, render, renderer, require_format
+from quotaform.errors import UsageError
+from quotaform.model.entity import Entity
+from quotaform.views.style import Style
+from tests import builder
+
+ROWS = [(subject, name) for subject, formats in FORMATS.items() for name in formats]
+
+
+@pytest.mark.parametrize(("subject", "name"), ROWS)
+def test_a_row_names_a_function_that_takes_the_value_first_and_the_rest_by_name(subject: str, name: str) -> None:
+    first, *others = signature(renderer(subject, name)).parameters.values()
+    assert first.kind is Parameter.POSITIONAL_OR_KEYWORD
+    assert all(other.kind is not Parameter.POSITIONAL_ONLY for other in others)
+
+
+@pytest.mark.parametrize("subject", FORMATS)
+def test_every_subject_has_text_for_people_and_json_for_machines(subject: str) -> None:
+    assert list(FORMATS[subject])[:2] == ["text", "json"]
+
+
+def test_a_function_is_given_the_options_that_it_takes_and_no_others() -> None:
+    plan = builder.plan_of({Entity(user="a"): {"producer_byte_rate": 1.0}}, {})
+    options = {"style": Style(True), "shows_unchanged": True, "shows_unmanaged": True}
+    assert "\x1b[" in "".join(render("plan", "text", plan, **options))
+    assert "".join(render("plan", "json", plan, **options)).startswith('{\n  "format_version"')
+
+
+def test_small_pieces_are_joined_to_larger_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pieces(value: int) -> Iterator[str]:
+        yield from "x" * value
+
+    monkeypatch.setattr(registry, "renderer", lambda subject, name: pieces)
+    assert [len(piece) for piece in render("plan", "text", 150_000)] == [65_536, 65_536, 18_928]
+
+
+def test_a_format_that_a_subject_lacks_is_refused_with_those_that_it_has() -> None:
+    assert require_format("describe", "yaml") == "yaml"
+    with pytest.raises(UsageError, match=r"^format 'yaml' does not exist here; choose from text, json$"):
+        require_format("plan", "yaml")
+
+
+def test_an_output_is_a_format_and_a_path_or_a_path_for_json() -> None:
+    assert read_output("plan", "text=a=b.txt") == ("text", Path("a=b.txt"))
+    assert read_output("plan", "plan.json") == ("json", Path("plan.json"))
+    for text in ("yaml=x", "json="):
+        with pytest.raises(UsageError):
+            read_output("plan", text)

@@ -32,8 +32,8 @@ def repository(tmp_path: Path) -> Repository:
 
 def test_the_command_prints_and_writes_what_the_local_engine_does(repository: Repository) -> None:
     options = {"env": {"SOURCE_DATE_EPOCH": "1795000000"}}
-    local = repository("plan", "--cluster", "lab", "--detailed-exitcode", "--out", "local.json", **options)
-    spark = repository(
+    local = repository.process("plan", "--cluster", "lab", "--detailed-exitcode", "--out", "local.json", **options)
+    spark = repository.process(
         "plan", "--cluster", "lab", "--detailed-exitcode", "--out", "spark.json", "--engine", "spark", **options
     )
     assert (spark.code, spark.out, spark.err) == (local.code, local.out, local.err)
@@ -49,8 +49,8 @@ def test_the_command_prints_and_writes_what_the_local_engine_does(repository: Re
 
 
 def test_a_broker_that_is_down_is_one_sentence_and_exit_1(repository: Repository) -> None:
-    local = repository("plan", "--cluster", "down")
-    spark = repository("plan", "--cluster", "down", "--engine", "spark")
+    local = repository.process("plan", "--cluster", "down")
+    spark = repository.process("plan", "--cluster", "down", "--engine", "spark")
     assert (spark.code, spark.out, spark.err) == (local.code, local.out, local.err)
     assert spark.code == 1
     assert spark.err.count("\n") == 1
@@ -58,7 +58,7 @@ def test_a_broker_that_is_down_is_one_sentence_and_exit_1(repository: Repository
 
 def test_a_jvm_that_does_not_start_is_one_sentence_and_exit_1(repository: Repository) -> None:
     env = {"PYSPARK_SUBMIT_ARGS": "--driver-memory 1k pyspark-shell"}
-    spark = repository("plan", "--cluster", "lab", "--engine", "spark", env=env)
+    spark = repository.process("plan", "--cluster", "lab", "--engine", "spark", env=env)
     assert (spark.code, spark.out) == (1, "")
     assert spark.err == "quotaform: Spark did not start: Too small maximum heap; check the JDK and the memory.\n"
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.workflow.command import run
+from tests.workflow.command import run_process
 
 pytestmark = pytest.mark.workflow
 
 
 @pytest.mark.timeout(300)
 def test_the_demo_plays_the_whole_loop(tmp_path: Path) -> None:
-    done = run("demo", cwd=tmp_path, timeout=240)
+    done = run_process("demo", cwd=tmp_path, timeout=240)
     assert done.code == 0, done
     expected = [
         "$ kafka-configs.sh --alter --entity-type users --entity-default",

@@ -116,7 +116,9 @@ def _write_stderr(text: str) -> None:
 
 def _forget_stdout() -> None:
     """Let what is still buffered go nowhere, so that the interpreter does not stumble over it when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def write_file(path: Path, text: str | Iterable[str]) -> None:

@@ -60,9 +60,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return kept | {"TERM": "xterm-256color"} | dict(extra or {})
 
 
-def run(
-    *arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None, stdin: str | None = None
-) -> Result:
+def run(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None, stdin: str | None = None) -> Result:
     """Run `quotaform` in this process, without a terminal; whatever happens, it never shows a traceback."""
     from quotaform.cli import main
 

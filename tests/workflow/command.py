@@ -113,7 +113,7 @@ def own_streams(*files: IO[bytes]) -> Iterator[None]:
     try:
         for number, (name, file) in enumerate(zip(names, files, strict=True)):
             os.dup2(file.fileno(), number)
-            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: PTH123
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
         yield
     finally:
         for number, (name, (stream, descriptor)) in enumerate(zip(names, before, strict=True)):

@@ -1,0 +1,125 @@
+"""Each command once as an installed command, in a process of its own: it does what it does when tests call it.
+
+The other tests of this folder call commands in their own process (see `tests.workflow.command`); here both ways are
+compared. What only a process has (signals, terminals, pipes) is tested where its subject is.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from quotaform.cli.client_quotas.command import run as client_quotas
+from quotaform.model.entity import Entity
+from quotaform.sandbox import Sandbox
+from tests.command_line import LEAVES
+from tests.workflow.command import SCRIPT, Cluster, Repository, Result, call, run_process
+
+pytestmark = pytest.mark.workflow
+
+MIB = 1048576.0
+SECRET = "correct horse"
+
+READING = {
+    "quotaform validate": 0,
+    "quotaform plan --detailed-exitcode": 2,
+    "quotaform drift": 2,
+    "quotaform show plan.json": 0,
+    "quotaform describe": 0,
+    "quotaform resolve --name user=a --format json": 0,
+    "quotaform import --dry-run": 0,
+    "quotaform snapshot": 0,
+    "quotaform schema config": 0,
+    "quotaform scram describe": 0,
+    "quotaform sandbox status --name none": 1,
+    "quotaform sandbox stop --name none": 0,
+    "quotaform alter --name user=b --add producer_byte_rate=1MiB/s --validate-only": 0,
+    "quotaform plan --cluster none": 64,
+    "quotaform plan nowhere": 3,
+    "quotaform": 0,
+    "quotaform --version": 0,
+    "quotaform --help": 0,
+}
+"""What changes nothing, so that it can be run twice, and its exit code."""
+
+WRITING = {
+    "quotaform apply --auto-approve": "Apply complete! Resources: 1 added, 0 changed, 0 destroyed.",
+    "quotaform alter --name user=a --add consumer_byte_rate=1MiB/s": "consumer_byte_rate",
+    "quotaform scram upsert --user process --password-env PW": "process",
+    "quotaform scram delete --user process": "process",
+}
+"""What changes something, in this order, and a part of what it prints."""
+
+ELSEWHERE = {"quotaform demo": "test_demo", "quotaform sandbox start": "test_docs and tests/kafka/test_sandbox"}
+
+
+@pytest.fixture
+def different(repository: Repository, cluster: Cluster) -> Repository:
+    """A repository with something to create, and its plan."""
+    cluster.alter({Entity(user="a"): {"producer_byte_rate": MIB}, Entity(user="other"): {"producer_byte_rate": MIB}})
+    repository.quotas(
+        "  - match: {user: a}\n    values: {producer_byte_rate: 1MiB/s}\n"
+        "  - match: {user: new}\n    values: {producer_byte_rate: 1MiB/s}\n"
+    )
+    assert repository("plan", "--out", "plan.json").code == 0
+    return repository
+
+
+def without_times(result: Result) -> tuple[int, str, str]:
+    """Return a result without what differs from run to run."""
+    time = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+    return result.code, time.sub("TIME", result.out), time.sub("TIME", result.err)
+
+
+def test_no_command_is_left_out() -> None:
+    lines = [*READING, *WRITING, *ELSEWHERE]
+    assert {path for path in LEAVES if any(f"{line} ".startswith(f"{path} ") for line in lines)} == set(LEAVES)
+
+
+@pytest.mark.parametrize("line", READING)
+def test_a_process_and_a_call_give_the_same(different: Repository, line: str) -> None:
+    arguments = line.split()[1:]
+    process, called = different.process(*arguments), different(*arguments)
+    assert process.code == READING[line], process
+    assert without_times(process) == without_times(called)
+
+
+def test_what_a_process_writes_is_there(different: Repository, cluster: Cluster) -> None:
+    for line, printed in WRITING.items():
+        done = different.process(*line.split()[1:], "--auto-approve", env={"PW": SECRET})
+        assert done.code == 0, done
+        assert printed in done.said
+    assert cluster.values(user="new") == {"producer_byte_rate": MIB}
+    assert cluster.values(user="a") == {"producer_byte_rate": MIB, "consumer_byte_rate": MIB}
+    assert len(different.receipts) == 1
+    assert different.process("plan", "--detailed-exitcode").code == 2
+
+
+def test_the_script_in_a_process_and_in_a_call_gives_the_same(different: Repository, sandbox: Sandbox) -> None:
+    where = ("--bootstrap-server", sandbox.bootstrap_servers)
+    for arguments, code in ((("--describe",), 0), (("--describe", "--names=color=red"), 1), (("--nope",), 1)):
+        process = run_process(*where, *arguments, cwd=different.path, command=SCRIPT)
+        assert process.code == code, process
+        assert process == call(client_quotas, *where, *arguments)
+
+
+def test_a_call_leaves_this_process_as_it_was(different: Repository) -> None:
+    """Handlers of signals and thresholds of the collector stayed behind, and the next test met them."""
+
+    def state() -> list[object]:
+        handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+        streams = [sys.stdin, sys.stdout, sys.stderr]
+        descriptors = len(list(Path("/dev/fd").iterdir()))
+        return [handlers, streams, descriptors, gc.isenabled(), gc.get_threshold(), Path.cwd(), dict(os.environ)]
+
+    different("plan")
+    before = state()
+    assert different("plan", env={"QF_NEW": "1"}, stdin="x").code == 0
+    assert different("plan", "--nope").code == 64
+    assert state() == before

@@ -33,7 +33,6 @@ READING = {
     "quotaform show plan.json": 0,
     "quotaform describe": 0,
     "quotaform resolve --name user=a --format json": 0,
-    "quotaform import --dry-run": 0,
     "quotaform snapshot": 0,
     "quotaform schema config": 0,
     "quotaform scram describe": 0,
@@ -49,10 +48,11 @@ READING = {
 """What changes nothing, so that it can be run twice, and its exit code."""
 
 WRITING = {
-    "quotaform apply --auto-approve": "Apply complete! Resources: 1 added, 0 changed, 0 destroyed.",
+    "quotaform apply": "Apply complete! Resources: 1 added, 0 changed, 0 destroyed.",
     "quotaform alter --name user=a --add consumer_byte_rate=1MiB/s": "consumer_byte_rate",
-    "quotaform scram upsert --user process --password-env PW": "process",
-    "quotaform scram delete --user process": "process",
+    "quotaform scram upsert --user process --mechanism SCRAM-SHA-256 --password-env PW": "process",
+    "quotaform scram delete --user process --mechanism SCRAM-SHA-256": "process",
+    "quotaform import": "imported.yaml",
 }
 """What changes something, in this order, and a part of what it prints."""
 
@@ -92,13 +92,14 @@ def test_a_process_and_a_call_give_the_same(different: Repository, line: str) ->
 
 def test_what_a_process_writes_is_there(different: Repository, cluster: Cluster) -> None:
     for line, printed in WRITING.items():
-        done = different.process(*line.split()[1:], "--auto-approve", env={"PW": SECRET})
+        yes = [] if line == "quotaform import" else ["--auto-approve"]
+        done = different.process(*line.split()[1:], *yes, env={"PW": SECRET})
         assert done.code == 0, done
         assert printed in done.said
     assert cluster.values(user="new") == {"producer_byte_rate": MIB}
     assert cluster.values(user="a") == {"producer_byte_rate": MIB, "consumer_byte_rate": MIB}
     assert len(different.receipts) == 1
-    assert different.process("plan", "--detailed-exitcode").code == 2
+    assert "user: other" in different.read("quotas.d/imported.yaml")
 
 
 def test_the_script_in_a_process_and_in_a_call_gives_the_same(different: Repository, sandbox: Sandbox) -> None:

@@ -64,8 +64,9 @@ golden: $(FULL) ## rewrite the golden files from what the code prints; read the 
 schemas: $(FULL) ## rewrite schemas/ from the package
 	$(BIN)/quotaform schema --output schemas
 
-docs: $(FULL) ## rewrite docs/commands.md from the commands' help
+docs: $(FULL) ## rewrite docs/commands.md and docs/rules.md from the code
 	$(BIN)/python -m quotaform.cli.reference docs/commands.md
+	$(BIN)/python -m tools.rules_page docs/rules.md
 
 constraints: ## rewrite constraints.txt from a fresh install of everything (Python 3.11)
 	rm -rf build/constraints && $(PYTHON) -m venv build/constraints

@@ -7,10 +7,14 @@
     * InvalidFilesError          files do not say something that can be used (exit 3)
     * PlanFileError              a plan file is unreadable or of an unknown format (exit 3)
     * BlockedError               refused before anything was written (exit 4)
+        * ClusterIdError         the cluster is another one than quotaform.yaml pins
         * PlanBlockedError       findings of a plan block it
         * RefusedError           the broker's dry run refused entities
         * NotApprovedError       nobody said yes
     * StaleError                 plan, plan id or cluster no longer match (exit 5)
+        * PlanFileChangedError   a plan file is not what was written
+        * PlanIdError            a plan is another one than the approved one
+        * PlanClusterError       a plan is for another cluster
         * StaleEntitiesError     the cluster no longer holds what the plan says of entities
     * PartialError               something was written and not all of it holds (exit 6)
     * ClusterError               a cluster could not be read or changed (exit 1)
@@ -31,8 +35,8 @@ where, and what to do. `exit_code` is the process's exit status, see `quotaform.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from quotaform.model.alteration import AlterRow
@@ -44,6 +48,16 @@ class QuotaformError(Exception):
     """The base of all errors that a user can cause or meet."""
 
     exit_code = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the message and the attributes: constructors take other things than a message."""
+        return _restored, (type(self), self.args, dict(vars(self)))
+
+
+def _restored(kind: type[QuotaformError], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> QuotaformError:
+    error = kind.__new__(kind, *args)
+    vars(error).update(attributes)
+    return error
 
 
 class UsageError(QuotaformError):
@@ -86,15 +100,41 @@ class InvalidFilesError(QuotaformError):
 
 
 class PlanFileError(QuotaformError):
-    """A plan file cannot be read: truncated, not a plan, or of an unknown major version."""
+    """A plan file cannot be read: truncated, not a plan, or of an unknown major version.
+
+    Attributes:
+        file: Its name.
+        problem: What is wrong with it and what to do.
+    """
 
     exit_code = 3
+
+    def __init__(self, file: str, problem: str) -> None:
+        self.file = file
+        self.problem = problem
+        super().__init__(f"{file} {problem}")
 
 
 class BlockedError(QuotaformError):
     """Refused before anything was written."""
 
     exit_code = 4
+
+
+class ClusterIdError(BlockedError):
+    """A cluster is another one than quotaform.yaml pins.
+
+    Attributes:
+        finding: What is wrong, as the check of a plan says it.
+        expected: The pinned id.
+        found: The live id.
+    """
+
+    def __init__(self, finding: Finding, *, expected: str, found: str | None) -> None:
+        self.finding = finding
+        self.expected = expected
+        self.found = found
+        super().__init__(f"{finding.message} Nothing was written.")
 
 
 class PlanBlockedError(BlockedError):
@@ -132,6 +172,51 @@ class StaleError(QuotaformError):
     exit_code = 5
 
 
+class PlanFileChangedError(StaleError):
+    """A plan file was changed after it was written.
+
+    Attributes:
+        file: Its name.
+        mismatch: What no longer matches: `plan id` or `digest`.
+    """
+
+    def __init__(self, file: str, mismatch: str) -> None:
+        self.file = file
+        self.mismatch = mismatch
+        super().__init__(f"{file} was changed after it was written: its {mismatch} does not match; make a new plan")
+
+
+class PlanIdError(StaleError):
+    """A plan is another one than the approved one.
+
+    Attributes:
+        expected: The id of the approved plan.
+        found: The id of this one.
+    """
+
+    def __init__(self, expected: str, found: str) -> None:
+        self.expected = expected
+        self.found = found
+        super().__init__(f"the plan has id {found}, not {expected}; nothing was written: review the plan again")
+
+
+class PlanClusterError(StaleError):
+    """A plan is for another cluster.
+
+    Attributes:
+        expected: The id of the cluster that the plan is for.
+        found: The id of this cluster.
+    """
+
+    def __init__(self, expected: str, found: str) -> None:
+        self.expected = expected
+        self.found = found
+        super().__init__(
+            f"the plan is for cluster {expected}, and this is cluster {found}; nothing was written: check the "
+            "bootstrap servers, or make a new plan"
+        )
+
+
 class StaleEntitiesError(StaleError):
     """The cluster no longer holds what a plan says of some entities, which are in `entities`."""
 
@@ -148,13 +233,63 @@ class StaleEntitiesError(StaleError):
 
 
 class PartialError(QuotaformError):
-    """Something was written and not all of it holds."""
+    """Something was written and not all of it holds.
+
+    Attributes:
+        entities: The entities that were not seen to hold what was written.
+    """
 
     exit_code = 6
 
+    def __init__(self, problem: str, entities: Sequence[Entity] = ()) -> None:
+        self.entities = tuple(entities)
+        super().__init__(problem)
+
 
 class ClusterError(QuotaformError):
-    """A cluster could not be read or changed."""
+    """A cluster could not be read or changed.
+
+    Attributes:
+        problem: What is wrong; the whole message when there is no remedy.
+        remedy: What to do, if that is known.
+        cluster: What messages call the cluster.
+        server: The broker that it is about, as `host:port`.
+        code: The broker's error code, if it gave one.
+        entities: The entities that it is about.
+    """
+
+    joint = "; "
+    """What is between the problem and the remedy."""
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        remedy: str | None = None,
+        cluster: str | None = None,
+        server: str | None = None,
+        code: int | None = None,
+        entities: Sequence[Entity] = (),
+        more: str = "",
+    ) -> None:
+        """Build the message.
+
+        Args:
+            problem: What is wrong.
+            remedy: What to do.
+            cluster: What messages call the cluster.
+            server: The broker that it is about.
+            code: The broker's error code.
+            entities: The entities that it is about.
+            more: What the message ends with, after the remedy.
+        """
+        self.problem = problem
+        self.remedy = None if remedy is None else remedy.rstrip(".")
+        self.cluster = cluster
+        self.server = server
+        self.code = code
+        self.entities = tuple(entities)
+        super().__init__((problem if remedy is None else f"{problem}{self.joint}{remedy}") + more)
 
 
 class ConnectError(ClusterError):
@@ -167,6 +302,8 @@ class AuthenticationError(ClusterError):
 
 class AuthorizationError(ClusterError):
     """The principal may not describe or alter client quotas (CLUSTER_AUTHORIZATION_FAILED, 31)."""
+
+    joint = ": "
 
 
 class InvalidRequestError(ClusterError):
@@ -186,7 +323,19 @@ class UnknownOutcomeError(ClusterError):
 
 
 class UnsettledError(ClusterError):
-    """The quotas kept changing while they were read."""
+    """The quotas kept changing while they were read.
+
+    Attributes:
+        seconds: For how long.
+    """
+
+    def __init__(self, cluster: str, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(
+            f"the quotas of {cluster} kept changing for {seconds:.0f} s while they were read",
+            remedy="wait until whoever changes them is done and run this again",
+            cluster=cluster,
+        )
 
 
 class SandboxError(QuotaformError):

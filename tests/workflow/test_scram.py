@@ -322,7 +322,7 @@ def test_credentials_go_only_to_the_cluster_that_is_pinned(offline: Repository, 
     for command in (("upsert", "--password-file", "password"), ("delete",)):
         done = offline("scram", *command, "--user", "a", "--mechanism", SHA_512)
         assert (done.code, done.out) == (4, "")
-        assert "quotaform.yaml pins the cluster to id another" in done.err
+        assert "cluster lab is pinned to id another, and the live id is" in done.err
     offline.config(f"clusters: {{lab: {{bootstrap_servers: ['{sandbox.bootstrap_servers}'], confirm: name}}}}\n")
     done = offline("scram", "delete", "--user", "a", "--mechanism", SHA_512)
     assert done.code == 4

@@ -61,10 +61,7 @@ def make_at_rest(
         if is_same(actual, again):
             return made
         if time.monotonic() > deadline:
-            raise UnsettledError(
-                f"the quotas of {reader.name} kept changing for {_MAX_WAIT:.0f} s while they were read; "
-                "wait until whoever changes them is done and run this again"
-            )
+            raise UnsettledError(reader.name, _MAX_WAIT)
         actual, made = again, make(again)
 
 

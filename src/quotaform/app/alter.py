@@ -159,7 +159,7 @@ def _read_back(admin: QuotaAdmin, entity: Entity, ops: Ops, result: AlterResult)
         if seen is not None and all(same_value(seen.get(key), value) for key, value in ops.items()):
             return seen
         if time.monotonic() > deadline:
-            raise PartialError(_not_visible(entity, ops, result, seen, trouble))
+            raise PartialError(_not_visible(entity, ops, result, seen, trouble), [entity])
         time.sleep(pause)
         pause = min(_LONGEST_PAUSE, 2 * pause)
 

@@ -21,7 +21,7 @@ from quotaform.core.freshness import check_fresh, require_cluster, require_fresh
 from quotaform.core.plan import Action, EntityChange, Plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.document.plan import load_plan
-from quotaform.errors import ClusterError, PlanBlockedError, PlanFileError, RefusedError, StaleError
+from quotaform.errors import ClusterError, PlanBlockedError, PlanFileError, PlanIdError, RefusedError
 from quotaform.model.alteration import AlterRow, Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_values
@@ -64,7 +64,7 @@ def apply_plan(
     """
     require_applyable(plan)
     started_at = timestamp()
-    require_pinned(pinned_id, gateway.cluster_id())
+    require_pinned(gateway.name, pinned_id, gateway.cluster_id())
     require_cluster(plan, gateway.cluster_id())
     progress("Reading quotas", 0, 0)
     pending, applied = _read_fresh(plan.changes, gateway)
@@ -94,12 +94,12 @@ def load_plan_file(path: Path) -> Plan:
 
     Raises:
         PlanFileError: It cannot be read, is cut off, or is of an unknown major version.
-        StaleError: It was changed after it was written.
+        PlanFileChangedError: It was changed after it was written.
     """
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise PlanFileError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise PlanFileError(str(path), f"cannot be read: {error.strerror or error}") from error
     return load_plan(content, str(path))
 
 
@@ -107,10 +107,10 @@ def require_plan_id(plan: Plan, expected: str | None) -> None:
     """Make sure that a plan is the one that was approved elsewhere.
 
     Raises:
-        StaleError: It has another id than the expected one.
+        PlanIdError: It has another id than the expected one.
     """
     if expected is not None and plan.plan_id.removeprefix("sha256:") != expected.removeprefix("sha256:"):
-        raise StaleError(f"the plan has id {plan.plan_id}, not {expected}; nothing was written: review the plan again")
+        raise PlanIdError(expected=expected, found=plan.plan_id)
 
 
 def receipt_path(plan: Plan, repository: Repository) -> Path:

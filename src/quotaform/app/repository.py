@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from quotaform.app.clock import today
 from quotaform.app.tree import read_work_tree
 from quotaform.core.check import rule
-from quotaform.errors import BlockedError, ClusterChoiceError, InvalidFilesError, NoClusterError
+from quotaform.core.check.guard import check_pinned_id
+from quotaform.errors import ClusterChoiceError, ClusterIdError, InvalidFilesError, NoClusterError
 from quotaform.model.entry import Desired
 from quotaform.model.location import Location
 
@@ -169,17 +170,20 @@ class Repository:
         return replace(known, bootstrap_servers=(), command_config=None, snapshot=path)
 
 
-def require_pinned(pinned: str | None, cluster_id: str | None) -> None:
+def require_pinned(cluster: str, pinned_id: str | None, live_id: str | None) -> None:
     """Make sure that a cluster is the one that quotaform.yaml pins.
 
+    Args:
+        cluster: What messages call the cluster.
+        pinned_id: The id in quotaform.yaml, if there is one.
+        live_id: The id that the cluster gives itself.
+
     Raises:
-        BlockedError: It has another id.
+        ClusterIdError: It has another id.
     """
-    if pinned and pinned != cluster_id:
-        raise BlockedError(
-            f"quotaform.yaml pins the cluster to id {pinned}, and the live id is {cluster_id}; nothing was written: "
-            "check the bootstrap servers, or correct cluster_id"
-        )
+    finding = check_pinned_id(cluster, pinned_id, live_id)
+    if finding is not None:
+        raise ClusterIdError(finding, expected=pinned_id or "", found=live_id)
 
 
 def open_gateway(cluster: Cluster) -> Gateway:

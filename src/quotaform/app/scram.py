@@ -39,7 +39,7 @@ def open_scram(cluster: Cluster) -> ScramGateway:
         raise UsageError(f"cluster {cluster.name} is a snapshot file, which holds quotas and no SCRAM credentials")
     gateway = ScramGateway.connect(cluster.bootstrap_servers, client_config(cluster), name=cluster.name)
     try:
-        require_pinned(cluster.cluster_id, gateway.cluster_id)
+        require_pinned(cluster.name, cluster.cluster_id, gateway.cluster_id)
     except BlockedError:
         gateway.close()
         raise

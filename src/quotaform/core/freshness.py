@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quotaform.core.plan import EntityChange, Plan
-from quotaform.errors import StaleEntitiesError, StaleError
+from quotaform.errors import PlanClusterError, StaleEntitiesError
 from quotaform.model.quotas import Quotas, Values, same_values
 
 _NOTHING: Values = {}
@@ -44,13 +44,10 @@ def require_cluster(plan: Plan, cluster_id: str) -> None:
     """Make sure that a plan is for this cluster.
 
     Raises:
-        StaleError: The cluster has another id than the plan.
+        PlanClusterError: The cluster has another id than the plan.
     """
     if plan.header.cluster_id != cluster_id:
-        raise StaleError(
-            f"the plan is for cluster {plan.header.cluster_id}, and this is cluster {cluster_id}; nothing was "
-            "written: check the bootstrap servers, or make a new plan"
-        )
+        raise PlanClusterError(expected=plan.header.cluster_id, found=cluster_id)
 
 
 def require_fresh(freshness: Freshness) -> None:

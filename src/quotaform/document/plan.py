@@ -34,7 +34,7 @@ from quotaform.document.field import (
     load_number,
     load_values,
 )
-from quotaform.errors import PlanFileError, StaleError
+from quotaform.errors import PlanFileChangedError, PlanFileError
 from quotaform.model.allowance import Allowance
 from quotaform.model.document_kind import PLAN
 from quotaform.model.entity import Entity
@@ -134,18 +134,18 @@ def load_plan(text: str | bytes, file: str) -> Plan:
 
     Raises:
         PlanFileError: It is cut off, not a plan, or of an unknown major version.
-        StaleError: It was changed after it was written.
+        PlanFileChangedError: It was changed after it was written.
     """
     document = _checked(text.encode(errors="replace") if isinstance(text, str) else text, file)
     try:
         plan = _plan(document)
         is_same = plan.plan_id == document["plan_id"]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise PlanFileError(f"{file} is not a plan that this version can read: {error!r}; make a new plan") from error
+        raise PlanFileError(file, f"is not a plan that this version can read: {error!r}; make a new plan") from error
     if not is_same:
-        raise StaleError(f"{file} was changed after it was written: its plan id does not match; make a new plan")
+        raise PlanFileChangedError(file, "plan id")
     if plan.is_applyable is not document["applyable"]:
-        raise PlanFileError(f"{file} is blocked for a reason that this version does not know; make a new plan")
+        raise PlanFileError(file, "is blocked for a reason that this version does not know; make a new plan")
     return plan
 
 
@@ -155,21 +155,22 @@ def _checked(content: bytes, file: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         where = f" at line {error.lineno}" if isinstance(error, JSONDecodeError) else ""
         raise PlanFileError(
-            f"{file} is not a whole plan file: its JSON ends or breaks{where}; make a new plan"
+            file, f"is not a whole plan file: its JSON ends or breaks{where}; make a new plan"
         ) from error
     try:
         document = require_kind(document, PLAN)
     except KindError:
-        text = f"{file} is not a plan file: it has no kind {PLAN.kind!r}; make one with quotaform plan --out"
-        raise PlanFileError(text) from None
+        text = f"is not a plan file: it has no kind {PLAN.kind!r}; make one with quotaform plan --out"
+        raise PlanFileError(file, text) from None
     except VersionError as error:
         raise PlanFileError(
-            f"{file} has format version {str(error.version)[:20]!r}; this quotaform reads {PLAN.version}: use the "
-            "quotaform that wrote it, or make a new plan"
+            file,
+            f"has format version {str(error.version)[:20]!r}; this quotaform reads {PLAN.version}: use the "
+            "quotaform that wrote it, or make a new plan",
         ) from None
     written = document.pop("digest", None)
     if not is_sealed(content) and _digest(document) != written:
-        raise StaleError(f"{file} was changed after it was written: its digest does not match; make a new plan")
+        raise PlanFileChangedError(file, "digest")
     return document
 
 

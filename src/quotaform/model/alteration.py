@@ -109,4 +109,6 @@ class AlterResult:
         else:
             kind = ERRORS_BY_CODE.get(row.code or 0, ClusterError)
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        raise kind(f"{row.entity.address}: {row.reason}{more}")
+        raise kind(
+            f"{row.entity.address}: {row.reason}{more}", code=row.code, entities=[each.entity for each in failed]
+        )

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from json import dumps, loads
-from typing import Any
+from typing import Any, Final
 
 from quotaform import errors
 from quotaform.errors import ClusterError, InvalidFilesError, QuotaformError
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
+
+_PLAIN: Final = (Exception.__init__, ClusterError.__init__)
+"""Constructors that take a message and need nothing else."""
 
 
 def failure_row(error: QuotaformError) -> tuple[str, str, str | None]:
@@ -19,7 +22,7 @@ def failure_row(error: QuotaformError) -> tuple[str, str, str | None]:
     | error | kind | problems |
     | --- | --- | --- |
     | InvalidFilesError | its name | its findings as JSON |
-    | another one of `quotaform.errors` that holds a message and nothing else | its name | none |
+    | another one of `quotaform.errors` that can be made of a message alone | its name | none |
     | any other | the name of the closest such base | none |
     """
     if isinstance(error, InvalidFilesError):
@@ -50,9 +53,9 @@ def require_read(failure: Mapping[str, Any] | None) -> None:
 
 
 def _plain(name: object) -> type[QuotaformError] | None:
-    """Return the class of `quotaform.errors` of a name, if it holds a message and nothing else."""
+    """Return the class of `quotaform.errors` of a name, if it can be made of a message alone."""
     kind = getattr(errors, name, None) if isinstance(name, str) else None
-    is_plain = isinstance(kind, type) and issubclass(kind, QuotaformError) and kind.__init__ is Exception.__init__
+    is_plain = isinstance(kind, type) and issubclass(kind, QuotaformError) and kind.__init__ in _PLAIN
     return kind if is_plain else None
 
 

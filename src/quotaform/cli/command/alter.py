@@ -70,7 +70,7 @@ def alter(
         raise UsageError(f"cluster {chosen.name} is a snapshot file, which cannot be altered")
     with QuotaAdmin(open_gateway(chosen)) as admin:
         cluster_id = admin.cluster_id()
-        require_pinned(chosen.cluster_id, cluster_id)
+        require_pinned(chosen.name, chosen.cluster_id, cluster_id)
         require_confirmed(console, chosen, auto_approve=auto_approve or validate_only)
         try:
             done = alter_entity(admin, entity, ops, validate_only=validate_only, progress=console.progress)

@@ -1,0 +1,117 @@
+"""Errors that somebody acts on carry what they are about, and their messages are built from it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+
+import pytest
+
+from quotaform import errors
+from quotaform.core.check.guard import check_pinned_id
+from quotaform.errors import (
+    AuthorizationError,
+    ClusterChoiceError,
+    ClusterError,
+    ClusterIdError,
+    ConnectError,
+    InvalidFilesError,
+    NoClusterError,
+    PartialError,
+    PlanBlockedError,
+    PlanClusterError,
+    PlanFileChangedError,
+    PlanFileError,
+    PlanIdError,
+    PolicyError,
+    QuotaformError,
+    RefusedError,
+    StaleEntitiesError,
+    UnsettledError,
+    UsageError,
+)
+from quotaform.model.alteration import AlterResult, AlterRow, Outcome
+from quotaform.model.entity import Entity
+from quotaform.model.finding import Finding
+
+ALICE, BOB = Entity(user="alice"), Entity(user="bob")
+FINDING = Finding(rule="cluster-id", message="No.", blocking=True)
+EXAMPLES: list[QuotaformError] = [
+    UsageError("words"),
+    ClusterChoiceError(["a", "b"]),
+    NoClusterError("quotaform.yaml", exists=False),
+    InvalidFilesError([FINDING]),
+    PlanFileError("plan.json", "cannot be read: gone"),
+    ClusterIdError(FINDING, expected="a", found="b"),
+    PlanBlockedError([FINDING]),
+    RefusedError([AlterRow(ALICE, Outcome.REFUSED, 42, "no")], 3),
+    PlanFileChangedError("plan.json", "digest"),
+    PlanIdError(expected="a", found="b"),
+    PlanClusterError(expected="a", found="b"),
+    StaleEntitiesError([ALICE]),
+    PartialError("late", [ALICE]),
+    ClusterError("gone"),
+    ConnectError("nothing listens", remedy="start it.", server="b1:9092", cluster="lab", more=" Tried as well: b2."),
+    UnsettledError("lab", 60.0),
+]
+
+
+def base_classes(kind: type[QuotaformError]) -> Iterator[type]:
+    return (base for base in kind.__mro__ if base.__module__ == errors.__name__)
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+def test_an_error_comes_whole_from_another_process(error: QuotaformError) -> None:
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301
+    assert type(again) is type(error)
+    assert (str(again), again.args, vars(again)) == (str(error), error.args, vars(error))
+
+
+def test_every_constructor_has_an_example() -> None:
+    kinds = {kind for kind in vars(errors).values() if isinstance(kind, type) and "__init__" in vars(kind)}
+    assert kinds <= {base for error in EXAMPLES for base in base_classes(type(error))}
+
+
+def test_the_message_of_a_cluster_error_is_its_problem_and_its_remedy() -> None:
+    error = ConnectError("it is down", remedy="start it.", cluster="lab", server="b1:9092", more=" Tried b2.")
+    assert str(error) == "it is down; start it. Tried b2."
+    assert (error.problem, error.remedy) == ("it is down", "start it")
+    assert (error.cluster, error.server, error.code, error.entities) == ("lab", "b1:9092", None, ())
+    assert str(AuthorizationError("you may not", remedy="grant it.")) == "you may not: grant it."
+    assert str(ClusterError("gone.")) == "gone."
+
+
+def test_refused_entities_and_their_code_are_in_the_error() -> None:
+    rows = (
+        AlterRow(ALICE, Outcome.OK),
+        AlterRow(BOB, Outcome.REFUSED, 44, "too much"),
+        AlterRow(ALICE, Outcome.NOT_SENT, None, "not sent"),
+    )
+    with pytest.raises(PolicyError, match=r"^user=bob: too much \(and 1 more\)$") as caught:
+        AlterResult(rows).raise_for_errors()
+    assert (caught.value.code, caught.value.entities) == (44, (BOB, ALICE))
+
+
+def test_ids_that_differ_are_in_the_error() -> None:
+    finding = check_pinned_id("lab", "pinned", "live")
+    assert finding is not None
+    error = ClusterIdError(finding, expected="pinned", found="live")
+    assert (error.expected, error.found, error.finding.rule, error.exit_code) == ("pinned", "live", "cluster-id", 4)
+    assert str(error) == (
+        "cluster lab is pinned to id pinned, and the live id is live; "
+        "check bootstrap_servers, or correct cluster_id in quotaform.yaml. Nothing was written."
+    )
+    for stale in (PlanIdError(expected="a", found="b"), PlanClusterError(expected="a", found="b")):
+        assert (stale.expected, stale.found, stale.exit_code) == ("a", "b", 5)
+
+
+def test_the_file_is_in_the_error() -> None:
+    unreadable = PlanFileError("plan.json", "is not a plan")
+    assert (unreadable.file, unreadable.problem, str(unreadable)) == (
+        "plan.json",
+        "is not a plan",
+        "plan.json is not a plan",
+    )
+    changed = PlanFileChangedError("plan.json", "digest")
+    assert (changed.file, changed.mismatch) == ("plan.json", "digest")
+    assert str(changed) == "plan.json was changed after it was written: its digest does not match; make a new plan"

@@ -46,6 +46,7 @@ class Console:
     _started: float = field(default_factory=time.monotonic)
     _shown_at: float = 0.0
     _shows: bool = False
+    _is_unread: bool = False
 
     def style(self) -> Style:
         """Return how to colour what goes to stdout."""
@@ -65,13 +66,16 @@ class Console:
 
     def _echo(self, text: str) -> None:
         self.clear()
+        if self._is_unread:
+            return
+        if sys.stdout is None:
+            raise QuotaformError("the output cannot be written: it is closed")
         try:
             sys.stdout.write(text)
             sys.stdout.flush()
         except BrokenPipeError:
-            _forget_stdout()
+            self._is_unread = True
         except OSError as error:
-            _forget_stdout()
             raise QuotaformError(f"the output cannot be written: {error.strerror or error}") from error
 
     def say(self, text: str) -> None:
@@ -114,11 +118,17 @@ def _write_stderr(text: str) -> None:
         sys.stderr.flush()
 
 
-def _forget_stdout() -> None:
-    """Let what is still buffered go nowhere, so that the interpreter does not stumble over it when it ends."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+def drop_unwritten_output() -> None:
+    """Let what could not be written go nowhere, or the interpreter would stumble over it when the process ends."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
 
 
 def write_file(path: Path, text: str | Iterable[str]) -> None:

@@ -7,11 +7,14 @@ import os
 import re
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
+from threading import current_thread, main_thread
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
+from quotaform.cli.console import drop_unwritten_output
 from quotaform.cli.exit_code import ExitCode
 
 if TYPE_CHECKING:
@@ -46,22 +49,25 @@ class TerminatedError(KeyboardInterrupt):
 def main() -> NoReturn:
     """Run `quotaform` with the arguments of the process and exit."""
     code = run(sys.argv[1:])
+    drop_unwritten_output()
     sys.exit(int(code))
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line and return its exit code; nothing is raised."""
+    """Run one command line and return its exit code; the process is left as it was found.
+
+    Nothing is raised but an internal error with `--verbose`.
+    """
     if arguments == ["--version"] and _COMPLETION not in os.environ:
         from quotaform import __version__
 
         sys.stdout.write(f"quotaform {__version__}\n")
         return ExitCode.DONE
-    _raise_on_signals()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a broker's words may be more than the terminal's encoding has
-            stream.reconfigure(errors="backslashreplace")
-    # What a run makes lives until it ends; walking it over and over takes as long as making it.
-    gc.set_threshold(200_000, 20, 100)
+    with _signals_raised(), _any_text_printable(), _rare_collections():
+        return _run(arguments)
+
+
+def _run(arguments: list[str]) -> int:
     if any(argument == "" or _EMPTY_OPTION(argument) for argument in arguments):
         return _fail(
             "an argument is empty, as an unset variable makes it; leave it out, or say what is meant", ExitCode.USAGE
@@ -82,13 +88,51 @@ def run(arguments: list[str]) -> int:
         )
 
 
-def _raise_on_signals() -> None:
+@contextmanager
+def _signals_raised() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP into errors; only the main thread can, and gets them."""
+
     def terminate(number: int, _frame: FrameType | None) -> NoReturn:
         raise TerminatedError(signal.Signals(number).name)
 
-    for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):  # Windows has no SIGHUP
-            signal.signal(getattr(signal, name), terminate)
+    numbers = [
+        getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)
+    ]  # Windows has no SIGHUP
+    if current_thread() is not main_thread():
+        numbers = []
+    handlers = {number: signal.signal(number, terminate) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            # None is a handler that was not installed from Python, which cannot be put back.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+@contextmanager
+def _any_text_printable() -> Iterator[None]:
+    """Escape what the terminal's encoding does not have: a broker's words and names may hold any character."""
+    streams = [stream for stream in (sys.stdout, sys.stderr) if isinstance(stream, TextIOWrapper)]
+    before = [stream.errors for stream in streams]
+    for stream in streams:
+        stream.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        for stream, errors in zip(streams, before, strict=True):
+            with suppress(OSError, ValueError):  # nobody reads it any more, or it is closed
+                stream.reconfigure(errors=errors)
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Look for reference cycles rarely: what a run makes lives until it ends, and looking takes as long as making."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(200_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
 
 
 def _invoke(arguments: list[str]) -> int:

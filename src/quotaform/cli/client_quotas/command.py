@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from quotaform import __version__
 from quotaform.cli.client_quotas.lists import COMMA, read_ops, read_parts, read_properties
-from quotaform.cli.console import Console
+from quotaform.cli.console import Console, drop_unwritten_output
 from quotaform.errors import ClusterError, QuotaformError, UsageError
 from quotaform.model.entity import CLIENT_ID, ENTITY_TYPES, IP, USER, Entity
 from quotaform.model.text import quote
@@ -42,7 +42,9 @@ examples:
 
 def main() -> NoReturn:
     """Run `kafka-client-quotas` with the arguments of the process and exit."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    drop_unwritten_output()
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:

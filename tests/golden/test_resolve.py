@@ -1,4 +1,4 @@
-"""The ladder in every format, on a cluster that has a bit of everything."""
+"""Resolutions in every format, on a cluster that has a bit of everything."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Case:
     key: str = PRODUCER
 
 
-LADDER: Quotas = {
+BY_KEY: Quotas = {
     ALICE_APP1: {PRODUCER: 1e6},
     ALICE: {PRODUCER: 2e6, CONSUMER: 3e6},
     ANYBODY: {REQUEST: 50.0},
@@ -45,10 +45,10 @@ USER_OVER_PAIR: Quotas = {ALICE: {PRODUCER: 9.0}, ANY_APP1: {PRODUCER: 7.0}}
 NO_USER: Quotas = {ALICE_ANY: {PRODUCER: 5.0}, ANY_CLIENT: {PRODUCER: 6.0}}
 
 CASES = {
-    "each key goes its own way: the pair's": Case(LADDER, "alice", "app1", 1e6, ALICE_APP1, 1),
-    "each key goes its own way: the user's": Case(LADDER, "alice", "app1", 3e6, ALICE, 3, CONSUMER),
-    "each key goes its own way: any user's": Case(LADDER, "alice", "app1", 50.0, ANYBODY, 6, REQUEST),
-    "each key goes its own way: the client's": Case(LADDER, "alice", "app1", 5.0, APP1, 7, MUTATION),
+    "each key goes its own way: the pair's": Case(BY_KEY, "alice", "app1", 1e6, ALICE_APP1, 1),
+    "each key goes its own way: the user's": Case(BY_KEY, "alice", "app1", 3e6, ALICE, 3, CONSUMER),
+    "each key goes its own way: any user's": Case(BY_KEY, "alice", "app1", 50.0, ANYBODY, 6, REQUEST),
+    "each key goes its own way: the client's": Case(BY_KEY, "alice", "app1", 5.0, APP1, 7, MUTATION),
     "a user wins over its client under any user": Case(USER_OVER_PAIR, "alice", "app1", 9.0, ALICE, 3),
     "other users have the client under any user": Case(USER_OVER_PAIR, "bob", "app1", 7.0, ANY_APP1, 4),
     "a user's default client wins over the user": Case(OWN_CLIENTS, "alice", "app1", 5.0, ALICE_ANY, 2),
@@ -79,7 +79,7 @@ def test_the_first_level_that_holds_the_key_wins(case: Case) -> None:
 
 
 def test_an_entity_with_another_key_does_not_stand_in_the_way() -> None:
-    found = effective(QuotaIndex(LADDER).entries(("alice", "app1")), "future_rate")
+    found = effective(QuotaIndex(BY_KEY).entries(("alice", "app1")), "future_rate")
     assert found == NOTHING
 
 

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from math import inf
-from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Final
 
-from quotaform.core.resolve.index import NOTHING, Effective, QuotaEntry, QuotaIndex, effective
+from quotaform.core.resolve.index import NOTHING, Effective, NamesBeside, QuotaEntry, QuotaIndex, effective
 from quotaform.core.resolve.request import PRECEDENCE_OF, UNMENTIONED, Request, representative
 from quotaform.model.entity import Entity
 from quotaform.model.precedence import Level
@@ -66,11 +66,6 @@ class Effect:
 
 NO_EFFECT: Final = Effect(NOTHING, NOTHING)
 
-_COLUMNS: Final = {
-    size: sorted(enumerate(precedence.columns), key=itemgetter(1)) for size, precedence in PRECEDENCE_OF.items()
-}
-"""The columns of a request, by how many names that has, in the order in which plans list them."""
-
 
 def _size(key: str, value: float | None) -> float:
     """Return a value so that larger is looser; NaN stays NaN, which is neither."""
@@ -81,7 +76,7 @@ def _size(key: str, value: float | None) -> float:
 
 
 def make_effects(
-    actual: Quotas, planned: Quotas, asked: Iterable[tuple[Entity, Sequence[str]]]
+    actual: Quotas, planned: Quotas, asked: Sequence[tuple[Entity, Sequence[str]]]
 ) -> Iterator[tuple[Effect, ...]]:
     """Yield what a plan does to those that entity matches are for: one effect per quota key.
 
@@ -90,6 +85,8 @@ def make_effects(
         planned: The quotas that will be other ones, as they will be; empty for an entity that will be gone.
         asked: The entity matches, each with quota keys.
     """
+    if not asked:
+        return  # An index of a large cluster takes its time.
     before = QuotaIndex(actual)
     after = before.altered(planned)
     spread = _Spread(after)
@@ -106,10 +103,14 @@ def make_effects(
         yield tuple(effects)
 
 
+_Tables = tuple[Mapping[str, QuotaEntry], ...]
+"""The entries of levels that name one type and nothing else, by name, the strongest level first."""
+
+
 class _Values:
     """The values of one quota key that names have by entries of their own, counted."""
 
-    def __init__(self, tables: Sequence[Mapping[str, QuotaEntry]], key: str) -> None:
+    def __init__(self, tables: _Tables, key: str) -> None:
         values: dict[str, float] = {}
         for entries in reversed(tables):
             values.update({name: entry.values[key] for name, entry in entries.items() if key in entry.values})
@@ -123,75 +124,72 @@ class _Values:
         return sum(count for other, count in self._counts.items() if not same_value(other, value))
 
 
-class _Rivals(NamedTuple):
-    """What can give names of one type another limit: levels that name it, stronger than the one that won.
+class _Names:
+    """The names of one entity type, and what they change when they are filled in for an unmentioned one.
 
-    Attributes:
-        alone: The entries of those that name nothing else, by name, the strongest level first.
-        beside: Those that name other types as well.
+    Such a request meets the same entries, and those that name it; it resolves to another value when one of these, on a
+    level stronger than the one that won, holds another. Entries that name nothing else are the same whatever the rest
+    of the request is: they are counted once per key, so that a count takes one look and not a walk over all names.
+    Those that name other types as well are few under any one request, and walked.
     """
 
-    alone: tuple[Mapping[str, QuotaEntry], ...]
-    beside: tuple[Level, ...]
-
-
-class _Spread:
-    """How many names under a representative request resolve one key to another value than it does.
-
-    A name that is filled in for an unmentioned one meets the same entries, and those that name it. Entries that name
-    nothing else are the same whatever the rest of the request is: they are counted once per key, so that a count takes
-    one look and not a walk over all names. Those that name other types as well are few under any one request, and
-    walked.
-    """
-
-    def __init__(self, index: QuotaIndex) -> None:
+    def __init__(self, index: QuotaIndex, levels: Iterable[Level], place: int, entity_type: str) -> None:
+        self.entity_type, self.place = entity_type, place
         self._index = index
-        self._rivals: dict[tuple[str, str | None], _Rivals] = {}
-        self._values: dict[tuple[str, str, int], _Values] = {}
-        self._differs: dict[tuple[tuple[str, int], ...], Mapping[str, int]] = {(): NO_NAMES}
+        self._levels = [level for level in levels if entity_type in level.named]
+        self._stronger: dict[str | None, _Tables] = {}
+        self._values: dict[tuple[str, int], _Values] = {}
 
-    def differs(self, request: Request, key: str, limit: Effective) -> Mapping[str, int]:
-        """Return the number of names that resolve to another value, per entity type; without those that have none."""
-        counts = tuple(
-            [
-                (entity_type, count)
-                for place, entity_type in _COLUMNS[len(request)]
-                if request[place] is UNMENTIONED and (count := self._count(request, place, entity_type, key, limit))
-            ]
-        )
-        differs = self._differs.get(counts)
-        if differs is None:
-            differs = self._differs[counts] = dict(counts)
-        return differs
+    @cached_property
+    def _beside(self) -> list[NamesBeside]:
+        kind = self.entity_type
+        return [self._index.names_beside(level, kind) for level in self._levels if level.named != (kind,)]
 
-    def _count(self, request: Request, place: int, entity_type: str, key: str, limit: Effective) -> int:
-        alone, beside = self._rivals_of(entity_type, limit.level, request)
-        count = self._values_of(key, entity_type, alone).other_than(limit.value) if alone else 0
-        for name in {name for level in beside for name in self._index.names_beside(level, entity_type, request)}:
-            named = (*request[:place], name, *request[place + 1 :])
+    def differing(self, request: Request, key: str, limit: Effective) -> int:
+        """Count the names that make a request resolve a key to another value than `limit`."""
+        source = limit.level.source if limit.level else None
+        alone = self._stronger.get(source)
+        if alone is None:
+            alone = self._stronger[source] = self._stronger_than(limit.level)
+        count = self._values_of(key, alone).other_than(limit.value) if alone else 0
+        for name in {name for beside in self._beside for name in beside.of(request)}:
+            named = (*request[: self.place], name, *request[self.place + 1 :])
             value = effective(self._index.entries(named), key).value
             own = effective([entries[name] for entries in alone if name in entries], key).value
             count += not same_value(value, limit.value)
             count -= own is not None and not same_value(own, limit.value)
         return count
 
-    def _rivals_of(self, entity_type: str, winner: Level | None, request: Request) -> _Rivals:
-        source = winner.source if winner else None
-        rivals = self._rivals.get((entity_type, source))
-        if rivals is None:
-            stronger = [
-                level
-                for level in PRECEDENCE_OF[len(request)].levels
-                if entity_type in level.named and (winner is None or level.number < winner.number)
-            ]
-            rivals = self._rivals[entity_type, source] = _Rivals(
-                alone=tuple([self._index.entries_of(level) for level in stronger if len(level.named) == 1]),
-                beside=tuple([level for level in stronger if len(level.named) > 1]),
-            )
-        return rivals
+    def _stronger_than(self, winner: Level | None) -> _Tables:
+        stronger = [level for level in self._levels if winner is None or level.number < winner.number]
+        return tuple([self._index.entries_of(level) for level in stronger if level.named == (self.entity_type,)])
 
-    def _values_of(self, key: str, entity_type: str, tables: Sequence[Mapping[str, QuotaEntry]]) -> _Values:
-        values = self._values.get((key, entity_type, len(tables)))
+    def _values_of(self, key: str, tables: _Tables) -> _Values:
+        values = self._values.get((key, len(tables)))
         if values is None:
-            values = self._values[key, entity_type, len(tables)] = _Values(tables, key)
+            values = self._values[key, len(tables)] = _Values(tables, key)
         return values
+
+
+class _Spread:
+    """How many names under a representative request resolve a key to another value than it does."""
+
+    def __init__(self, index: QuotaIndex) -> None:
+        self._names = {
+            # By type, which is the order in which plans list them.
+            size: sorted(
+                [_Names(index, each.levels, place, column) for place, column in enumerate(each.columns)],
+                key=lambda names: names.entity_type,
+            )
+            for size, each in PRECEDENCE_OF.items()
+        }
+        self._shared: dict[tuple[tuple[str, int], ...], Mapping[str, int]] = {}
+
+    def differs(self, request: Request, key: str, limit: Effective) -> Mapping[str, int]:
+        """Return the number of names that differ per entity type, without the types of which none does."""
+        counts = [
+            (names.entity_type, count)
+            for names in self._names[len(request)]
+            if request[names.place] is UNMENTIONED and (count := names.differing(request, key, limit))
+        ]
+        return self._shared.setdefault(tuple(counts), dict(counts)) if counts else NO_NAMES

@@ -118,7 +118,7 @@ def effective(entries: Iterable[QuotaEntry], key: str) -> Effective:
     return NOTHING
 
 
-_UNLIMITED: Final = {size: dict.fromkeys(precedence.keys, NOT_LIMITED) for size, precedence in PRECEDENCE_OF.items()}
+_UNTOUCHED: Final = {size: dict.fromkeys(precedence.keys, NOT_LIMITED) for size, precedence in PRECEDENCE_OF.items()}
 
 _Pick = Callable[[Sequence[Any]], Hashable]
 
@@ -165,12 +165,23 @@ class _Walk(NamedTuple):
     """The steps of all requests of one kind with the same empty names: tables without entries are left out.
 
     Attributes:
-        steps: What each table takes from a request, and its entries, by precedence.
+        steps: What each table takes from a request, and what finds the entry for it, by precedence.
         spelled: The columns whose names have several spellings, each with its entity type.
     """
 
-    steps: tuple[tuple[_Pick, dict[Hashable, QuotaEntry]], ...]
+    steps: tuple[tuple[_Pick, Callable[[Hashable], QuotaEntry | None]], ...]
     spelled: tuple[tuple[int, str], ...]
+
+
+class NamesBeside(NamedTuple):
+    """The names of one entity type on one level, by the other names that their entries hold."""
+
+    pick: _Pick
+    names: dict[Hashable, list[str]]
+
+    def of(self, request: Request) -> Sequence[str]:
+        """Return those whose entries a request would meet if it had them for a name."""
+        return self.names.get(self.pick(request), ())
 
 
 class QuotaIndex:
@@ -185,7 +196,7 @@ class QuotaIndex:
         self._walks: dict[Hashable, _Walk] = {}
         self._shared: dict[tuple[QuotaEntry, ...] | int, dict[str, Resolved]] = {}
         self._spellings: dict[str, Spellings] = {}
-        self._beside: dict[tuple[str, str], tuple[_Pick, dict[Hashable, list[str]]]] = {}
+        self._beside: dict[tuple[str, str], NamesBeside] = {}
         self._replace(quotas)
 
     def _replace(self, quotas: Quotas) -> None:
@@ -228,7 +239,7 @@ class QuotaIndex:
         steps, spelled = walk
         if spelled:
             request = self._spelled(request, spelled)
-        return tuple([entry for pick, entries in steps if (entry := entries.get(pick(request))) is not None])
+        return tuple([entry for pick, find in steps if (entry := find(pick(request))) is not None])
 
     def _walk(self, request: Request) -> _Walk:
         precedence = PRECEDENCE_OF[len(request)]
@@ -238,7 +249,7 @@ class QuotaIndex:
         ]
         tables = [self._tables[level.source] for level in met]
         return _Walk(
-            steps=tuple([(table.pick, table.entries) for table in tables if table.entries]),
+            steps=tuple([(table.pick, table.entries.get) for table in tables if table.entries]),
             spelled=tuple([(columns.index(entity_type), entity_type) for entity_type in precedence.canonical]),
         )
 
@@ -266,7 +277,7 @@ class QuotaIndex:
                 break
             own += 1
         found = self._shared_by(entries[own:], len(request)).copy()
-        for entry in entries[:own][::-1]:
+        for entry in reversed(entries[:own]):
             entry.override(found)
         return found
 
@@ -274,7 +285,7 @@ class QuotaIndex:
         """Return what many requests resolve to but for entries of their own: merged once, and not for each."""
         shared = self._shared.get(entries or size)
         if shared is None:
-            shared = _UNLIMITED[size].copy()
+            shared = _UNTOUCHED[size].copy()
             for entry in reversed(entries):
                 entry.override(shared)
             self._shared[entries or size] = shared
@@ -290,12 +301,12 @@ class QuotaIndex:
                 if entity_type not in level.named:
                     if table.pick(request) in table.entries:
                         return True
-                elif self.names_beside(level, entity_type, request):
+                elif self.names_beside(level, entity_type).of(request):
                     return True
         return False
 
-    def names_beside(self, level: Level, entity_type: str, request: Request) -> Sequence[str]:
-        """Return the names of a type that entries of a level hold together with the other names of a request."""
+    def names_beside(self, level: Level, entity_type: str) -> NamesBeside:
+        """Return the names of a type that entries of a level hold, by the other names that they hold."""
         beside = self._beside.get((level.source, entity_type))
         if beside is None:
             table = self._tables[level.source]
@@ -305,9 +316,9 @@ class QuotaIndex:
             for key in table.entries:
                 row = key if isinstance(key, tuple) else (key,)
                 names[others_of(row)].append(str(name_of(row)))
-            beside = self._beside[level.source, entity_type] = (_pick(table.precedence.columns, others), names)
-        pick, by_others = beside
-        return by_others.get(pick(request), ())
+            beside = NamesBeside(_pick(table.precedence.columns, others), dict(names))
+            self._beside[level.source, entity_type] = beside
+        return beside
 
     def spellings(self, entity_type: str, name: str) -> list[str]:
         """Return how entries spell a name; see `quotaform.core.resolve.address.Spellings`."""

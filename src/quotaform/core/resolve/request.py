@@ -24,6 +24,9 @@ Request = tuple[RequestName, ...]
 PRECEDENCE_OF: Final = {len(precedence.columns): precedence for precedence in PRECEDENCES}
 """The precedence of a request, by how many names that has."""
 
+_COLUMNS_OF: Final = {level.entity_types: each.columns for each in PRECEDENCES for level in each.levels}
+"""The columns of the requests that entities with these types can limit."""
+
 
 def representative(entity: Entity) -> Request | None:
     """The request that stands for those an entity match is for; `None` for a shape that no broker resolves.
@@ -42,11 +45,8 @@ def representative(entity: Entity) -> Request | None:
     ('a', *)
     """
     names = dict(entity.parts)
-    if names.keys() == {IP}:
-        return (names[IP] or UNMENTIONED,)
-    if names and names.keys() <= {USER, CLIENT_ID}:
-        return (names.get(USER) or UNMENTIONED, names.get(CLIENT_ID) or UNMENTIONED)
-    return None
+    columns = _COLUMNS_OF.get(tuple(names))
+    return columns and tuple([names.get(column) or UNMENTIONED for column in columns])
 
 
 def request_of(entity: Entity) -> Request:

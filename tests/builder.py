@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 from quotaform.core.plan import Plan, PlanHeader, PlanSource, diff, make_plan
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Desired, Entry
+from quotaform.model.entry import Cause, Desired, Entry, LayerFile
 from quotaform.model.finding import by_weight
-from quotaform.model.location import Location
+from quotaform.model.location import pack_position
 from quotaform.model.quotas import Quotas, Values
 
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
@@ -26,14 +27,22 @@ HEADER = PlanHeader(
 )
 
 
-def declare(wanted: Mapping[Entity, Values], **more: str | None) -> Desired:
+def declare(
+    wanted: Mapping[Entity, Values],
+    *,
+    cause: Cause = Cause.TOMBSTONE,
+    expires: date | None = None,
+    **more: str | None,
+) -> Desired:
     """What files say that declare these quotas; no values mean `state: absent`."""
     return {
         entity: Entry(
             entity=entity,
             values=values,
-            location=Location("quotas.d/all.yaml", line, 5),
-            absent=None if values else more.get("absent", "state: absent"),
+            file=LayerFile("quotas.d/all.yaml"),
+            position=pack_position(line, 5),
+            cause=Cause.ENTRY if values else cause,
+            expires=expires,
             owner=more.get("owner"),
             reason=more.get("reason"),
         )

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from quotaform.core.scope import ALL, EVERYTHING, Pattern, Scope, Selection
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Desired, Entry
-from quotaform.model.location import Location
+from quotaform.model.entry import Cause, Desired, Entry, LayerFile
+from quotaform.model.location import pack_position
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
 
 NAMES = ("alice", "bob", "<default>", "CN=a b,O=x", "Å")
@@ -64,17 +64,18 @@ def desired(draw: st.DrawFn, max_size: int = 9, min_size: int = 0) -> Desired:
     """What files may say, tombstones included."""
     entries: dict[Entity, Entry] = {}
     for line, (entity, values) in enumerate(draw(quotas(max_size, min_size)).items(), start=1):
-        absent = draw(MAYBE_ABSENT)
+        cause = draw(CAUSES)
         entries[entity] = Entry(
             entity=entity,
-            values={} if absent else values,
-            location=Location("quotas.d/generated.yaml", line, 5),
-            absent=absent,
+            values=values if cause is Cause.ENTRY else {},
+            file=LayerFile("quotas.d/generated.yaml"),
+            position=pack_position(line, 5),
+            cause=cause,
         )
     return entries
 
 
-MAYBE_ABSENT = st.sampled_from([None, None, None, "state: absent"])
+CAUSES = st.sampled_from([Cause.ENTRY, Cause.ENTRY, Cause.ENTRY, Cause.TOMBSTONE])
 
 UNKNOWN_KEYS = ("future_rate", "Producer_Byte_Rate", "")
 UNKNOWN_ENTITIES = st.sampled_from(

@@ -7,9 +7,9 @@ from dataclasses import replace
 from quotaform.core.plan import Plan, PlanHeader, PlanSource, diff, make_plan
 from quotaform.core.scope import Pattern, Scope
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Entry
+from quotaform.model.entry import Cause, Entry, LayerFile
 from quotaform.model.finding import Finding, Severity, by_weight
-from quotaform.model.location import Location
+from quotaform.model.location import pack_position
 
 MIB = 1024.0**2
 
@@ -32,11 +32,13 @@ ACTUAL = {
 def _entry(line: int, entity: Entity, **more: object) -> Entry:
     values = {key: value for key, value in more.items() if isinstance(value, float)}
     texts = {key: value for key, value in more.items() if isinstance(value, str)}
-    return Entry(entity=entity, values=values, location=Location("quotas.d/teams.yaml", line, 5), **texts)  # type: ignore[arg-type]
+    cause = Cause.ENTRY if values else Cause.TOMBSTONE
+    file, position = LayerFile("quotas.d/teams.yaml"), pack_position(line, 5)
+    return Entry(entity=entity, values=values, file=file, position=position, cause=cause, **texts)
 
 
 ENTRIES = [
-    _entry(3, Entity(user="legacy-etl"), owner="team-etl", absent="state: absent"),
+    _entry(3, Entity(user="legacy-etl"), owner="team-etl"),
     _entry(6, Entity(user="svc-orders"), producer_byte_rate=20 * MIB, consumer_byte_rate=50e6, owner="team-orders"),
     _entry(12, Entity(user="perf-test"), producer_byte_rate=2.0**63, reason="load test"),
     _entry(15, Entity(user="shadowed"), producer_byte_rate=3 * MIB),

@@ -20,8 +20,7 @@ from quotaform.core.freshness import check_fresh
 from quotaform.core.plan import Action, Plan, altered, diff, make_plan
 from quotaform.core.scope import ALL, EVERYTHING, Scope, Selection
 from quotaform.document.plan import dump_plan, load_plan
-from quotaform.model.entry import Desired, Entry
-from quotaform.model.location import Location
+from quotaform.model.entry import Desired, Entry, LayerFile
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas, same_values
 from tests.builder import HEADER, declare
@@ -166,7 +165,7 @@ def test_the_plan_id_says_what_is_done_and_nothing_else(files: Desired, actual: 
     plan = plan_of(files, actual)
     moved = {
         entity: Entry(
-            entity=entity, values=entry.values, location=Location("elsewhere.yaml", 9), owner="me", absent=entry.absent
+            entity=entity, values=entry.values, file=LayerFile("elsewhere.yaml"), owner="me", cause=entry.cause
         )
         for entity, entry in files.items()
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 from itertools import permutations
 
 import pytest
@@ -11,6 +12,7 @@ from quotaform.core.plan import Action, Change, EntityChange, Plan, altered
 from quotaform.core.scope import Pattern, Scope, Selection
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
+from quotaform.model.entry import Cause
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.quota_key import PRODUCER_BYTE_RATE
 from quotaform.model.units import parse_value
@@ -81,7 +83,7 @@ def test_a_tombstone_of_an_entity_that_is_not_there_is_no_change() -> None:
 
 
 def test_an_expired_entry_says_so() -> None:
-    files = declare({ALICE: {}}, absent="expired 2026-01-31", reason="load test", owner="team-a")
+    files = declare({ALICE: {}}, cause=Cause.EXPIRED, expires=date(2026, 1, 31), reason="load test", owner="team-a")
     change = only(plan_of(files, {ALICE: {PRODUCER: 1.0}}))
     assert (change.reason, change.owner) == ("expired 2026-01-31", "team-a")
 

@@ -16,6 +16,7 @@ from quotaform.core.result import Validation
 from quotaform.model.entity import USER, Entity, spell_name
 from quotaform.model.entry import Desired, Entry
 from quotaform.model.finding import Finding
+from quotaform.model.location import Location
 from quotaform.model.text import inert
 
 if TYPE_CHECKING:
@@ -100,7 +101,8 @@ def _declared_users(desired: Desired) -> Mapping[str, Entry]:
 
 
 def _place(entry: Entry) -> tuple[str, int, int, str]:
-    return entry.location.file, entry.location.line, entry.location.column, entry.entity.address
+    location = entry.location or Location("")
+    return location.file, location.line, location.column, entry.entity.address
 
 
 def _user(entity: Entity) -> str | None:

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from quotaform.core.check import rule
 from quotaform.core.scope import EVERYTHING, Pattern, Scope
-from quotaform.desired.declaration import read_own_values
-from quotaform.desired.report import Report
+from quotaform.desired.report import FileReport
 from quotaform.desired.schema.explain import did_you_mean, explain_shape, has_shape
 from quotaform.desired.tree import Source, decode, shown_path
+from quotaform.desired.value import read_values
 from quotaform.desired.variable import expand_variables
 from quotaform.desired.yaml.reader import read_document
 from quotaform.errors import ClusterChoiceError, InvalidFilesError, UsageError
@@ -114,7 +114,7 @@ def read_config(source: Source, directory: Path, environment: Mapping[str, str])
     document = read_document(source.name, text, detailed=True)
     if document.root is None:
         return Config(), document.problems
-    report = Report(document)
+    report = FileReport(document)
     expand_variables(report, environment)
     root = document.root if isinstance(document.root, dict) else {}
     _check_texts(report)
@@ -197,39 +197,35 @@ def _mapping(node: dict[str, Any], key: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _check_texts(report: Report) -> None:
+def _check_texts(report: FileReport) -> None:
     """Refuse what another reader of YAML takes for a number or a date; values of profiles say it themselves."""
     document = report.document
     for (container, key), oddity in document.odd.items():
         place = document.places[container, key]
         in_profiles = any(container == id(values) for values in _mapping(_root(document.root), "profiles").values())
         if not in_profiles:
-            report.part = ("", container, key)
             text = f'this must be text, and YAML reads {place.text} as {oddity}; write "{place.text}"'
-            report.say_at(rule.WRONG_TYPE, text, place.value)
+            report.at("", container, key).add_at(rule.WRONG_TYPE, text, place.value)
 
 
 def _root(node: Any) -> dict[str, Any]:
     return node if isinstance(node, dict) else {}
 
 
-def _check_cluster_name(clusters: dict[str, Any], name: str, report: Report) -> None:
+def _check_cluster_name(clusters: dict[str, Any], name: str, report: FileReport) -> None:
     if not _CLUSTER_NAME(name):
-        report.part = ("clusters", name, "")
         text = f"the cluster name {quote(name)} must be made of letters, digits, dots, dashes and underscores"
-        report.say(rule.BAD_NAME, text, clusters, name, at_key=True)
+        report.at("clusters", name, "").add(rule.BAD_NAME, text, clusters, name, at_key=True)
 
 
-def _read_cluster(name: str, node: dict[str, Any], directory: Path, report: Report) -> Cluster:
+def _read_cluster(name: str, node: dict[str, Any], directory: Path, report: FileReport) -> Cluster:
     if ("bootstrap_servers" in node) == ("snapshot" in node):
-        report.part = ("clusters", name, "")
         what = "both bootstrap_servers and snapshot" if "snapshot" in node else "neither bootstrap_servers nor snapshot"
         text = f"the cluster {quote(name)} has {what}; give one of them"
-        report.say_at(rule.BAD_CLUSTER, text, report.document.locate(("clusters", name)).key)
+        report.at("clusters", name, "").add_at(rule.BAD_CLUSTER, text, report.document.locate(("clusters", name)).key)
     elif "snapshot" in node and "command_config" in node:
-        report.part = ("clusters", name, "command_config")
         text = "command_config means nothing beside snapshot; remove it"
-        report.say(rule.BAD_CLUSTER, text, node, "command_config", at_key=True)
+        report.at("clusters", name, "command_config").add(rule.BAD_CLUSTER, text, node, "command_config", at_key=True)
     return Cluster(
         name=name,
         bootstrap_servers=_read_servers(name, node, report),
@@ -240,7 +236,7 @@ def _read_cluster(name: str, node: dict[str, Any], directory: Path, report: Repo
     )
 
 
-def _read_servers(name: str, node: dict[str, Any], report: Report) -> tuple[str, ...]:
+def _read_servers(name: str, node: dict[str, Any], report: FileReport) -> tuple[str, ...]:
     """Return the servers; one text may hold several, as variables often do."""
     servers: list[str] = []
     listed = node.get("bootstrap_servers")
@@ -251,10 +247,10 @@ def _read_servers(name: str, node: dict[str, Any], report: Report) -> tuple[str,
         if all((match := _SERVER(part)) and 0 < int(match[1]) < 65536 for part in parts):
             servers += parts
         else:
-            report.part = ("clusters", name, "bootstrap_servers", index)
-            if not report.covers(report.part):
+            part = report.at("clusters", name, "bootstrap_servers", index)
+            if not report.covers(part.path):
                 raw = report.document.place(listed, index).text or ""
-                report.say(rule.BAD_SERVER, f"{quote(raw)} is not HOST:PORT, as in broker-1:9092", listed, index)
+                part.add(rule.BAD_SERVER, f"{quote(raw)} is not HOST:PORT, as in broker-1:9092", listed, index)
     return tuple(servers)
 
 
@@ -268,12 +264,11 @@ def _read_path(node: dict[str, Any], key: str, directory: Path) -> Path | None:
     return directory / value if isinstance(value, str) and value else None
 
 
-def _read_profiles(node: dict[str, Any], report: Report) -> dict[str, Values]:
+def _read_profiles(node: dict[str, Any], report: FileReport) -> dict[str, Values]:
     profiles: dict[str, Values] = {}
     for name, values in node.items():
         if isinstance(values, dict):
-            report.part = ("profiles", name)
-            profiles[name] = read_own_values(values, None, report)
+            profiles[name] = read_values(values, None, report.at("profiles", name))
     return profiles
 
 
@@ -299,9 +294,8 @@ def _read_pattern(node: dict[str, Any]) -> Pattern:
     )
 
 
-def _check_prune(root: dict[str, Any], report: Report) -> None:
+def _check_prune(root: dict[str, Any], report: FileReport) -> None:
     mode = root.get("prune")
     if mode in {"removed", "scope"}:
-        report.part = ("prune",)
         text = f"prune: {mode} is not enforced by this version of quotaform; write prune: report, or remove it"
-        report.say(rule.UNSUPPORTED, text, root, "prune")
+        report.at("prune").add(rule.UNSUPPORTED, text, root, "prune")

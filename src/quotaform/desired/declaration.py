@@ -1,256 +1,211 @@
-"""One entry of quotas.d: checked, and expanded to one declaration per entity."""
+"""The items of a file of quotas.d: checked, and expanded to one entry per entity."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
-from decimal import Decimal
-from functools import lru_cache
 from re import compile as regex
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from quotaform.core.check import rule
 from quotaform.desired.match import MAX_ENTITIES, read_match
-from quotaform.desired.report import Report
+from quotaform.desired.report import FileReport, Part
 from quotaform.desired.schema.explain import did_you_mean
-from quotaform.desired.variable import VARIABLE
-from quotaform.desired.yaml.scalar import Oddity
+from quotaform.desired.value import find_key_problem, misfit_text, of_entity, read_values
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Entry
-from quotaform.model.location import Location
-from quotaform.model.quota_key import QUOTA_KEYS, keys_for
+from quotaform.model.entry import Cause, Entry, LayerFile, Origin, ProfileUse
+from quotaform.model.location import Position
+from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Values
 from quotaform.model.text import quote
-from quotaform.model.units import UNLIMITED, parse_value
 
 Profiles = Mapping[str, Values]
 """Profile name to its values."""
 
-STATE_ABSENT: Final = "state: absent"
-"""Why an entity that a file calls absent must not exist."""
+TRACKED: Final = frozenset({"values", "profile"})
+"""The keys of an item from which the provenance of its values is made."""
 
 _DATE: Final = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
 _TEXT_FIELDS: Final = ("owner", "reason", "profile")
-_UNCLEAR_NUMBERS: Final = frozenset(
-    {Oddity.OCTAL, Oddity.HEXADECIMAL, Oddity.BINARY, Oddity.UNDERSCORED, Oddity.SEXAGESIMAL}
-)
 
 
-class Declaration(NamedTuple):
-    """What one file says about one entity, before layers are merged.
-
-    Attributes:
-        entry: The entry, whatever day it is.
-        expires: From this day (UTC) on it counts as absent.
-    """
-
-    entry: Entry
-    expires: date | None
-
-
-class Reader:
-    """Turns entries into declarations; keeps equal values once."""
+class EntryReader:
+    """Turns the items of files into entries; keeps equal values once."""
 
     def __init__(self, profiles: Profiles) -> None:
         self.profiles = profiles
         self.known: dict[tuple[tuple[str, float], ...], Values] = {}
 
-    def read(self, items: list[Any], report: Report) -> list[Declaration]:
+    def read(self, items: list[Any], report: FileReport, file: LayerFile) -> list[Entry]:
         """Read the `quotas` of one file; what is wrong goes to the report.
 
         Raises:
             UnclearError: Something is wrong and the document was read without details.
         """
-        declarations: list[Declaration] = []
-        document = report.document
+        entries: list[Entry] = []
+        starts = report.document.starts[id(items)]
         for index, item in enumerate(items):
             if isinstance(item, dict):
-                location = document.start(items, index)
-                self.read_item(("quotas", index), item, location, report, declarations)
-        return declarations
+                self.read_item(item, report.at("quotas", index), file, starts[index], entries)
+        return entries
 
     def read_item(
-        self,
-        path: tuple[str | int, ...],
-        item: dict[str, Any],
-        location: Location,
-        report: Report,
-        declarations: list[Declaration],
+        self, item: dict[str, Any], part: Part, file: LayerFile, position: Position, entries: list[Entry]
     ) -> None:
-        """Add the declarations of one entry."""
+        """Add the entries of one item."""
         match = item.get("match")
         if not isinstance(match, dict):
             return
-        errors = report.errors
-        report.part = (*path, "match")
-        named = read_match(match, report, MAX_ENTITIES - len(declarations))
+        errors = part.errors
+        named = read_match(match, part.at("match"), MAX_ENTITIES - len(entries))
         entity = named[0] if named else None
-        if report.document.odd:
-            _check_texts(path, item, report)
-        expires = _read_expires(path, item, report) if "expires" in item else None
+        if part.document.odd:
+            _check_texts(item, part)
+        expires = _read_expires(item, part) if "expires" in item else None
+        values: Values = {}
+        origins: tuple[Origin, ...] = ()
+        profile: ProfileUse | None = None
+        unset: Mapping[str, Position] | None = None
         if item.get("state") == "absent":
-            _check_absent(path, item, entity, report)
-            values: Values = {}
-            absent = STATE_ABSENT
+            _check_absent(item, entity, part)
+            cause = Cause.TOMBSTONE
         else:
-            values, absent = self.read_values(path, item, entity, report), None
-        if not named or (not values and absent is None) or report.errors > errors:
+            cause = Cause.ENTRY
+            if "profile" in item:
+                profile = _profile_use(item, part, position)
+            values, origins = self.read_values(item, entity, part, position, profile)
+            if "unset" in item:
+                unset = _read_unset(item, entity, part, file)
+        if not named or not (values or unset or cause is Cause.TOMBSTONE) or part.errors > errors:
             return
         owner, reason = item.get("owner"), item.get("reason")
         for declared in named:
-            entry = Entry(entity=declared, values=values, location=location, owner=owner, reason=reason, absent=absent)
-            declarations.append(Declaration(entry, expires))
+            entries.append(  # noqa: PERF401
+                Entry(
+                    entity=declared,
+                    values=values,
+                    file=file,
+                    position=position,
+                    origins=origins,
+                    owner=owner,
+                    reason=reason,
+                    cause=cause,
+                    expires=expires,
+                    profile=profile,
+                    unset=unset,
+                )
+            )
 
     def read_values(
-        self, path: tuple[str | int, ...], item: dict[str, Any], entity: Entity | None, report: Report
-    ) -> Values:
-        """Return the values of an entry: its profile's, overridden by its own."""
-        values: dict[str, float] = {}
-        if "profile" in item:
-            report.part = (*path, "profile")
-            values.update(self.read_profile(item, entity, report))
+        self,
+        item: dict[str, Any],
+        entity: Entity | None,
+        part: Part,
+        position: Position,
+        profile: ProfileUse | None,
+    ) -> tuple[Values, tuple[Origin, ...]]:
+        """Return the values of an item (its profile's, overridden by its own) and where each comes from."""
         own = item.get("values")
+        values: dict[str, float] = {}
+        where: dict[str, Origin] = {}
+        if "profile" in item:
+            values.update(self.read_profile(item, entity, part.at("profile")))
+            where = dict.fromkeys(values, profile or position)
         if isinstance(own, dict):
-            report.part = (*path, "values")
-            values.update(read_own_values(own, entity, report))
+            written = read_values(own, entity, part.at("values"))
+            values.update(written)
+            positions = part.document.keys.get(id(own)) or [position] * len(own)
+            where.update((key, at) for key, at in zip(own, positions, strict=True) if key in written)
             if not own:
-                report.say(rule.NO_VALUES, f"{_of(entity)}has no values; write some, or state: absent", item, "values")
-        elif "profile" not in item and "values" not in item and "state" not in item:
-            report.part = (*path, "")
-            text = f"{_of(entity)}declares nothing; write values, profile or state: absent"
-            report.say_at(rule.NO_VALUES, text, report.document.locate(path).value)
-        elif "profile" not in item and "values" not in item and item["state"] == "present":
-            report.part = (*path, "")
-            text = f"{_of(entity)}declares nothing; write values or profile beside state: present"
-            report.say_at(rule.NO_VALUES, text, report.document.locate(path).value)
-        return self.known.setdefault(tuple(values.items()), values)
+                text = f"{of_entity(entity)}has no values; write some, or state: absent"
+                part.at("values").add(rule.NO_VALUES, text, item, "values")
+        elif item.keys().isdisjoint({"profile", "values", "unset", "state"}):
+            text = f"{of_entity(entity)}declares nothing; write values, profile or state: absent"
+            part.at("").add_at(rule.NO_VALUES, text, part.document.locate(part.path).value)
+        elif item.keys().isdisjoint({"profile", "values", "unset"}) and item["state"] == "present":
+            text = f"{of_entity(entity)}declares nothing; write values or profile beside state: present"
+            part.at("").add_at(rule.NO_VALUES, text, part.document.locate(part.path).value)
+        return self.known.setdefault(tuple(values.items()), values), tuple(where.values())
 
-    def read_profile(self, item: dict[str, Any], entity: Entity | None, report: Report) -> Values:
-        """Return the values of the profile that an entry names."""
+    def read_profile(self, item: dict[str, Any], entity: Entity | None, part: Part) -> Values:
+        """Return the values of the profile that an item names."""
         name = item["profile"]
-        if not isinstance(name, str) or not name or (id(item), "profile") in report.document.odd:
+        if not isinstance(name, str) or not name or (id(item), "profile") in part.document.odd:
             return {}
         values = self.profiles.get(name)
         if values is None:
             known = f" The profiles are {', '.join(map(quote, self.profiles))}" if self.profiles else ""
             guess = did_you_mean(name, self.profiles) or "; quotaform.yaml has none of this name."
-            report.say(rule.UNKNOWN_PROFILE, f"unknown profile {quote(name)}{guess}{known}", item, "profile")
+            part.add(rule.UNKNOWN_PROFILE, f"unknown profile {quote(name)}{guess}{known}", item, "profile")
             return {}
         for key in values:
             if entity is not None and not QUOTA_KEYS[key].fits(entity):
-                text = f"profile {quote(name)} {_misfit(key, entity)}"
-                report.say(rule.BAD_KEY, text, item, "profile", address=entity.address, quota_key=key)
+                text = f"profile {quote(name)} {misfit_text(key, entity)}"
+                part.add(rule.BAD_KEY, text, item, "profile", address=entity.address, quota_key=key)
         return values
 
 
-def read_own_values(node: dict[str, Any], entity: Entity | None, report: Report) -> dict[str, float]:
-    """Return the good values of a mapping of quota keys; what is wrong goes to the report."""
-    values: dict[str, float] = {}
-    odd = report.document.odd
-    types = entity.types if entity is not None else ()
-    for key, raw in node.items():
-        kind = type(raw)
-        if (kind is str or kind is int) and not odd:
-            try:
-                values[key] = _parse(key, raw, types)
-                continue
-            except (KeyError, ValueError):
-                pass
-        _read_slowly(node, key, entity, report, values)
-    return values
+def _profile_use(item: dict[str, Any], part: Part, position: Position) -> ProfileUse | None:
+    name = item["profile"]
+    if not isinstance(name, str):
+        return None
+    return ProfileUse(name, part.document.tracked.get((id(item), "profile"), position))
 
 
-@lru_cache(maxsize=65536)
-def _parse(key: str, raw: str | int, types: tuple[str, ...]) -> float:
-    """Read a value that is good; anything else is a KeyError or a ValueError."""
-    if not QUOTA_KEYS[key].entity_types.issuperset(types):
-        raise KeyError(key)
-    return parse_value(QUOTA_KEYS[key], str(raw))
-
-
-def _read_slowly(
-    node: dict[str, Any], key: str, entity: Entity | None, report: Report, values: dict[str, float]
-) -> None:
-    quota_key = QUOTA_KEYS.get(key)
-    address = entity.address if entity is not None else None
-    if quota_key is None:
+def _read_unset(
+    item: dict[str, Any], entity: Entity | None, part: Part, file: LayerFile
+) -> Mapping[str, Position] | None:
+    """Return the keys that an item takes away from the common entry, and where it says so."""
+    listed = item["unset"]
+    if not isinstance(listed, list):
+        return None
+    unset: dict[str, Position] = {}
+    starts = part.document.starts[id(listed)]
+    own = item.get("values")
+    if file.layer is None:
         text = (
-            f"{_of(entity, ': ')}unknown quota key {quote(key)}{_key_guess(key)} The keys are {', '.join(QUOTA_KEYS)}"
+            f"{of_entity(entity)}is in a common file, and unset takes a key of the common entry away; "
+            "write it in the folder of a cluster, or remove the key from values"
         )
-        report.say(rule.UNKNOWN_KEY, text, node, key, at_key=True, address=address)
-        return
-    if entity is not None and not quota_key.fits(entity):
-        report.say(rule.BAD_KEY, _misfit(key, entity), node, key, at_key=True, address=address, quota_key=key)
-        return
-    raw = node[key]
-    written = report.document.place(node, key).text
-    try:
-        values[key] = parse_value(quota_key, _value_text(raw, written, report.document.odd.get((id(node), key))))
-    except ValueError as error:
-        # The text of the error would show what a variable holds.
-        what = _variable_text(written) if written and VARIABLE in written else str(error)
-        report.say(rule.BAD_VALUE, f"{_of(entity)}{key}: {what}", node, key, address=address, quota_key=key)
+        part.at("unset").add(rule.BAD_UNSET, text, item, "unset", at_key=True)
+        return None
+    for index, key in enumerate(listed):
+        here = part.at("unset", index)
+        address = entity.address if entity is not None else None
+        if not isinstance(key, str):
+            continue
+        problem = find_key_problem(key, entity)
+        if problem is not None:
+            here.add(problem[0], problem[1], listed, index, address=address)
+        elif key in unset:
+            text = f"{of_entity(entity)}{key} is in unset twice; keep one of the two"
+            here.add(rule.BAD_UNSET, text, listed, index, address=address, quota_key=key)
+        elif isinstance(own, dict) and key in own:
+            other = part.document.place(own, key).key
+            text = f"{of_entity(entity)}{key} is in unset and in values, at {other}; keep one of the two"
+            here.add(rule.BAD_UNSET, text, listed, index, address=address, quota_key=key)
+        else:
+            unset[key] = starts[index]
+    return unset
 
 
-def _value_text(raw: Any, text: str | None, oddity: Oddity | None) -> str:
-    """Return a value as it was written.
-
-    Raises:
-        ValueError: It is nothing that is written as one text.
-    """
-    if raw is None:
-        raise ValueError(f"there is no value; leave the key out to inherit one, or write {UNLIMITED}")
-    if isinstance(raw, bool):
-        raise ValueError(f"{text} is true or false to YAML, not a limit; write a value, or {UNLIMITED}")
-    if isinstance(raw, dict | list):
-        raise ValueError(f"{'a mapping' if isinstance(raw, dict) else 'a list'} is not a value")
-    if oddity in _UNCLEAR_NUMBERS:
-        raise ValueError(f"{text} is {oddity} to some readers of YAML; write it in plain digits")
-    if isinstance(raw, Decimal):
-        return text or str(raw)
-    return str(raw)
-
-
-def _key_guess(key: str) -> str:
-    words = regex(r"(?<=[a-z])(?=[A-Z])").sub("_", key).replace(" ", "_")
-    return did_you_mean(words, QUOTA_KEYS) or "."
-
-
-def _misfit(key: str, entity: Entity) -> str:
-    kinds = " and ".join(entity.types)
-    if QUOTA_KEYS[key].fits(entity):
-        return key
-    return f"{key} does not fit {entity.address}; an entity of {kinds} takes {', '.join(keys_for(entity))}"
-
-
-def _variable_text(written: str) -> str:
-    return f"{quote(written)} is not a value; variables are replaced in quotaform.yaml only, and must hold a value"
-
-
-def _of(entity: Entity | None, gap: str = " ") -> str:
-    return f"{entity.address}{gap}" if entity is not None else ""
-
-
-def _check_texts(path: tuple[str | int, ...], item: dict[str, Any], report: Report) -> None:
+def _check_texts(item: dict[str, Any], part: Part) -> None:
     for field in _TEXT_FIELDS:
-        oddity = report.document.odd.get((id(item), field))
+        oddity = part.document.odd.get((id(item), field))
         if oddity is not None:
-            report.part = (*path, field)
             raw = item[field]
-            report.say(
-                rule.WRONG_TYPE, f'{field} must be text, and YAML reads {raw} as {oddity}; write "{raw}"', item, field
-            )
+            text = f'{field} must be text, and YAML reads {raw} as {oddity}; write "{raw}"'
+            part.at(field).add(rule.WRONG_TYPE, text, item, field)
 
 
-def _check_absent(path: tuple[str | int, ...], item: dict[str, Any], entity: Entity | None, report: Report) -> None:
-    for field in ("values", "profile", "expires"):
+def _check_absent(item: dict[str, Any], entity: Entity | None, part: Part) -> None:
+    for field in ("values", "profile", "unset", "expires"):
         if field in item:
-            report.part = (*path, field)
-            text = f"{_of(entity)}is absent, so {field} means nothing; remove it, or remove state: absent"
-            report.say(rule.BAD_STATE, text, item, field, at_key=True)
+            text = f"{of_entity(entity)}is absent, so {field} means nothing; remove it, or remove state: absent"
+            part.at(field).add(rule.BAD_STATE, text, item, field, at_key=True)
 
 
-def _read_expires(path: tuple[str | int, ...], item: dict[str, Any], report: Report) -> date | None:
+def _read_expires(item: dict[str, Any], part: Part) -> date | None:
     raw = item["expires"]
     if not isinstance(raw, str):
         return None
@@ -259,6 +214,6 @@ def _read_expires(path: tuple[str | int, ...], item: dict[str, Any], report: Rep
             return date.fromisoformat(raw)
     except ValueError:
         pass
-    report.part = (*path, "expires")
-    report.say(rule.BAD_DATE, f"expires: {quote(raw)} is not a day; write one as in 2026-12-31", item, "expires")
+    text = f"expires: {quote(raw)} is not a day; write one as in 2026-12-31"
+    part.at("expires").add(rule.BAD_DATE, text, item, "expires")
     return None

@@ -6,7 +6,7 @@ what they say about one cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
@@ -15,16 +15,18 @@ from threading import Lock
 from quotaform.collector import paused_collector
 from quotaform.core.check import rule
 from quotaform.core.scope import EVERYTHING, Scope
-from quotaform.desired.declaration import STATE_ABSENT, Declaration, Profiles, Reader
-from quotaform.desired.report import Report
+from quotaform.desired.declaration import TRACKED, EntryReader, Profiles
+from quotaform.desired.report import FileReport
 from quotaform.desired.schema.explain import explain_shape, has_shape
 from quotaform.desired.tree import Layout, Source, decode
 from quotaform.desired.yaml.document import UnclearError
 from quotaform.desired.yaml.reader import read_document
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Desired, Entry
+from quotaform.model.entry import STATE_ABSENT, Cause, Desired, Entry, LayerFile, Origin
 from quotaform.model.finding import Finding, Severity, by_place
+from quotaform.model.location import Location
+from quotaform.model.quotas import Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +36,13 @@ class LoadedFile:
     Attributes:
         name: The file in messages.
         layer: The cluster that it is for; `None` for all.
-        declarations: What it says about each entity, in the order of the file.
+        entries: What it says about each entity, in the order of the file, whatever day it is.
         problems: What is wrong with it, and what is worth a warning.
     """
 
     name: str
     layer: str | None
-    declarations: list[Declaration]
+    entries: list[Entry]
     problems: list[Finding]
 
 
@@ -104,7 +106,7 @@ def load_files(layout: Layout, profiles: Profiles, today: date, scope: Scope = E
         today: The day (UTC) on which entries may have expired.
         scope: The entities that the files may speak of.
     """
-    reader = Reader(profiles)
+    reader = EntryReader(profiles)
     return LoadedFiles(layout, lambda source: _load_file(source, reader), today, scope)
 
 
@@ -126,31 +128,32 @@ def _out_of_scope(entry: Entry) -> Finding:
 def load_file(source: Source, profiles: Profiles) -> LoadedFile:
     """Read one file; never raises for what is in it."""
     with paused_collector():
-        return _load_file(source, Reader(profiles))
+        return _load_file(source, EntryReader(profiles))
 
 
-def _load_file(source: Source, reader: Reader) -> LoadedFile:
+def _load_file(source: Source, reader: EntryReader) -> LoadedFile:
     text = decode(source)
     if isinstance(text, Finding):
         return LoadedFile(source.name, source.layer, [], [text])
+    file = LayerFile(source.name, source.layer)
     with suppress(UnclearError):
-        return LoadedFile(source.name, source.layer, *_read(source.name, text, reader, detailed=False))
-    return LoadedFile(source.name, source.layer, *_read(source.name, text, reader, detailed=True))
+        return LoadedFile(*file, *_read(file, text, reader, detailed=False))
+    return LoadedFile(*file, *_read(file, text, reader, detailed=True))
 
 
-def _read(name: str, text: str, reader: Reader, *, detailed: bool) -> tuple[list[Declaration], list[Finding]]:
-    document = read_document(name, text, detailed=detailed)
+def _read(file: LayerFile, text: str, reader: EntryReader, *, detailed: bool) -> tuple[list[Entry], list[Finding]]:
+    document = read_document(file.name, text, detailed=detailed, tracked=TRACKED)
     root = document.root
     if root is None:
         return [], document.problems
     is_good = has_shape("quotas", document)
     if not is_good and not detailed:
         raise UnclearError
-    report = Report(document)
+    report = FileReport(document)
     items = root.get("quotas") if isinstance(root, dict) else None
-    declarations = reader.read(items, report) if isinstance(items, list) else []
+    entries = reader.read(items, report, file) if isinstance(items, list) else []
     shape = [] if is_good else explain_shape("quotas", report)
-    return declarations, [*document.problems, *report.findings, *shape]
+    return entries, [*document.problems, *report.findings, *shape]
 
 
 def assemble(files: Iterable[LoadedFile], today: date) -> tuple[Desired, list[Finding]]:
@@ -160,19 +163,22 @@ def assemble(files: Iterable[LoadedFile], today: date) -> tuple[Desired, list[Fi
         files: The common files and those of at most one cluster.
         today: The day (UTC) on which entries may have expired.
     """
-    layers: dict[str | None, dict[Entity, Declaration]] = {None: {}}
+    layers: dict[str | None, dict[Entity, Entry]] = {None: {}}
     problems: list[Finding] = []
     for file in files:
         layer = layers.setdefault(file.layer, {})
-        for declaration in file.declarations:
-            first = layer.setdefault(declaration.entry.entity, declaration)
-            if first is not declaration:
-                problems.append(_duplicate(declaration.entry, first.entry))
+        for entry in file.entries:
+            first = layer.setdefault(entry.entity, entry)
+            if first is not entry:
+                problems.append(_duplicate(entry, first))
+    common = layers[None]
     desired: dict[Entity, Entry] = {}
     for layer in layers.values():
-        for entity, (entry, expires) in layer.items():
-            if expires is not None and expires <= today:
-                entry = replace(entry, values={}, absent=f"expired {expires.isoformat()}")
+        for entity, entry in layer.items():
+            if entry.unset:
+                problems += _unset_problems(entry, common.get(entity))
+            if entry.expires is not None and entry.expires <= today:
+                entry = replace(entry, values={}, origins=(), cause=Cause.EXPIRED)
                 problems.append(_expired(entry))
             below = desired.get(entity)
             desired[entity] = entry if below is None else _merge(below, entry)
@@ -180,12 +186,44 @@ def assemble(files: Iterable[LoadedFile], today: date) -> tuple[Desired, list[Fi
 
 
 def _merge(below: Entry, above: Entry) -> Entry:
+    """Return an entry of a layer over that of the layer below it, key by key."""
+    values: Values = {}
+    origins: tuple[Origin, ...] = ()
+    cause = above.cause
+    if above.cause is Cause.ENTRY:
+        if not above.values:
+            cause = below.cause
+        values = {
+            key: value
+            for key, value in {**below.values, **above.values}.items()
+            if above.unset is None or key not in above.unset
+        }
+        where: dict[str, Origin] = {**below.provenances(), **dict(zip(above.values, above.origins, strict=False))}
+        origins = tuple(where[key] for key in values) if where.keys() >= values.keys() else ()
     return replace(
         above,
-        values={**below.values, **above.values} if above.absent is None else {},
+        values=values,
+        origins=origins,
+        cause=cause,
+        expires=below.expires if cause is Cause.EXPIRED and above.cause is Cause.ENTRY else above.expires,
         owner=below.owner if above.owner is None else above.owner,
         reason=below.reason if above.reason is None else above.reason,
     )
+
+
+def _unset_problems(entry: Entry, common: Entry | None) -> Iterator[Finding]:
+    """Yield what is wrong with what an entry takes away from the common one."""
+    address = entry.entity.address
+    declared = common.values if common is not None else {}
+    for key, position in (entry.unset or {}).items():
+        if key not in declared:
+            who = f"the common entry at {common.location} has none" if common else f"no common file declares {address}"
+            text = f"{address} has no {key} to unset: {who}; remove it"
+            location = Location.at(entry.file.name, position) if entry.file else None
+            yield rule.BAD_UNSET.finding(text, address=address, key=key, location=location)
+    if declared and not entry.values and not declared.keys() - (entry.unset or {}).keys():
+        text = f"unset leaves {address} without any value; write state: absent instead"
+        yield rule.NO_VALUES.finding(text, address=address, location=entry.location)
 
 
 def _duplicate(entry: Entry, first: Entry) -> Finding:

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, Final
 
 from quotaform.core.check import rule
-from quotaform.desired.report import Report
+from quotaform.desired.report import Part
 from quotaform.desired.schema.explain import did_you_mean
 from quotaform.desired.variable import VARIABLE
 from quotaform.desired.yaml.document import Node
@@ -36,32 +36,32 @@ _OTHER_WORDS: Final = {
 }
 
 
-def read_match(match: dict[str, Any], report: Report, room: int) -> list[Entity]:
+def read_match(match: dict[str, Any], part: Part, room: int) -> list[Entity]:
     """Return the entities that a match names; none if anything is wrong with it.
 
     Args:
         match: Entity type to name, list of names or `{name: ...}`.
-        report: Takes the problems.
+        part: Takes the problems.
         room: How many entities the file may still declare.
     """
-    errors = report.errors
+    errors = part.errors
     columns = [
-        [(entity_type, name) for name in _read_names(match, entity_type, report)]
+        [(entity_type, name) for name in _read_names(match, entity_type, part)]
         for entity_type in ENTITY_TYPES
         if entity_type in match
     ]
     if len(columns) != len(match) or (len(columns) > 1 and IP in match):
-        _check_types(match, report)
-    if not columns or report.errors > errors:
+        _check_types(match, part)
+    if not columns or part.errors > errors:
         return []
     if prod(map(len, columns)) > room:
         text = f"the lists of this file make more than {MAX_ENTITIES} entities; write fewer"
-        report.say(rule.TOO_MANY_ENTITIES, text, match, columns[0][0][0])
+        part.add(rule.TOO_MANY_ENTITIES, text, match, columns[0][0][0])
         return []
     return [Entity.of(parts) for parts in product(*columns)]
 
 
-def _check_types(match: dict[str, Any], report: Report) -> None:
+def _check_types(match: dict[str, Any], part: Part) -> None:
     if not match:
         return
     for entity_type in match:
@@ -70,9 +70,9 @@ def _check_types(match: dict[str, Any], report: Report) -> None:
             other = _OTHER_WORDS.get(folded)
             guess = f"; did you mean {other}?" if other else did_you_mean(entity_type, ENTITY_TYPES)
             text = f"unknown entity type {quote(entity_type)}{guess or '.'} The types are {', '.join(ENTITY_TYPES)}"
-            report.say(rule.BAD_MATCH, text, match, entity_type, at_key=True)
+            part.add(rule.BAD_MATCH, text, match, entity_type, at_key=True)
     if IP in match and len(_KNOWN.intersection(match)) > 1:
-        report.say(
+        part.add(
             rule.BAD_MATCH,
             "ip cannot be combined with user or client-id; Kafka counts connections per address only",
             match,
@@ -81,75 +81,75 @@ def _check_types(match: dict[str, Any], report: Report) -> None:
         )
 
 
-def _read_names(match: dict[str, Any], entity_type: str, report: Report) -> list[str | None]:
+def _read_names(match: dict[str, Any], entity_type: str, part: Part) -> list[str | None]:
     node = match[entity_type]
     if not isinstance(node, list):
-        name, is_good = _read_name(match, entity_type, entity_type, report)
+        name, is_good = _read_name(match, entity_type, entity_type, part)
         return [name] if is_good else []
     if not node:
         text = f"the list of {entity_type} names is empty; name somebody or remove the entry"
-        report.say(rule.BAD_MATCH, text, match, entity_type)
+        part.add(rule.BAD_MATCH, text, match, entity_type)
     names: dict[str | None, int] = {}
     for index in range(len(node)):
-        name, is_good = _read_name(node, index, entity_type, report)
+        name, is_good = _read_name(node, index, entity_type, part)
         if is_good and names.setdefault(name, index) != index:
             address = Entity.of(((entity_type, name),)).address
-            first = report.document.place(node, names[name]).value
+            first = part.document.place(node, names[name]).value
             text = f"{address} is in this list twice; it is also at {first}. Keep one of the two"
-            report.say(rule.DUPLICATE_ENTITY, text, node, index, address=address)
+            part.add(rule.DUPLICATE_ENTITY, text, node, index, address=address)
     return list(names)
 
 
-def _read_name(container: Any, key: str | int, entity_type: str, report: Report) -> tuple[str | None, bool]:
+def _read_name(container: Any, key: str | int, entity_type: str, part: Part) -> tuple[str | None, bool]:
     """Return one name, `None` for the default, and whether it may be used."""
     name = container[key]
-    odd = report.document.odd
+    odd = part.document.odd
     if type(name) is str and not (odd and (id(container), key) in odd):
         if name == DEFAULT_WORD:
             return None, True
     elif isinstance(name, dict):
-        return _read_literal(container, key, name, entity_type, report)
+        return _read_literal(container, key, name, entity_type, part)
     else:
-        _refuse_name(container, key, entity_type, name, report)
+        _refuse_name(container, key, entity_type, name, part)
         return None, False
-    return name, _check_name(container, key, entity_type, name, report)
+    return name, _check_name(container, key, entity_type, name, part)
 
 
 def _read_literal(
-    container: Any, key: str | int, node: dict[str, Any], entity_type: str, report: Report
+    container: Any, key: str | int, node: dict[str, Any], entity_type: str, part: Part
 ) -> tuple[str | None, bool]:
     if list(node) != ["name"]:
-        report.say(
+        part.add(
             rule.BAD_NAME, f'{entity_type} takes a name or {{name: "..."}} with nothing else in it', container, key
         )
         return None, False
     name = node["name"]
-    if type(name) is not str or (id(node), "name") in report.document.odd:
-        _refuse_name(node, "name", entity_type, name, report)
+    if type(name) is not str or (id(node), "name") in part.document.odd:
+        _refuse_name(node, "name", entity_type, name, part)
         return None, False
-    return name, _check_name(node, "name", entity_type, name, report)
+    return name, _check_name(node, "name", entity_type, name, part)
 
 
-def _check_name(container: Any, key: str | int, entity_type: str, name: str, report: Report) -> bool:
+def _check_name(container: Any, key: str | int, entity_type: str, name: str, part: Part) -> bool:
     if not name:
         text = f"{entity_type} has an empty name, which no broker takes; write {DEFAULT_WORD} if the default is meant"
-        report.say(rule.BAD_NAME, text, container, key)
+        part.add(rule.BAD_NAME, text, container, key)
         return False
     if entity_type == IP:
         problem = ip_problem(name)
         if problem:
-            report.say(rule.BAD_NAME, f"ip {problem}", container, key)
+            part.add(rule.BAD_NAME, f"ip {problem}", container, key)
             return False
         return True
     if len(name) * 4 > MAX_NAME_BYTES and (size := len(name.encode())) > MAX_NAME_BYTES:
         text = f"this {entity_type} name has {size} bytes; Kafka's protocol carries at most {MAX_NAME_BYTES}"
-        report.say(rule.BAD_NAME, text, container, key)
+        part.add(rule.BAD_NAME, text, container, key)
         return False
     if _oddness(name) is not None:
         text = (
             f"{entity_type}={spell_name(name)} {_oddness(name)}; Kafka takes it as it is, so make sure that it is meant"
         )
-        report.say(rule.ODD_NAME, text, container, key)
+        part.add(rule.ODD_NAME, text, container, key)
     return True
 
 
@@ -165,9 +165,9 @@ def _oddness(name: str) -> str | None:
     return "begins with User:, and quotas go by the name alone" if name.startswith("User:") else None
 
 
-def _refuse_name(container: Any, key: str | int, entity_type: str, node: Node, report: Report) -> None:
-    raw = report.document.place(container, key).text or ""
-    oddity = report.document.odd.get((id(container), key))
+def _refuse_name(container: Any, key: str | int, entity_type: str, node: Node, part: Part) -> None:
+    raw = part.document.place(container, key).text or ""
+    oddity = part.document.odd.get((id(container), key))
     if node is None:
         text = (
             f"{entity_type} has no name; an unset variable must never mean everybody. "
@@ -181,7 +181,7 @@ def _refuse_name(container: Any, key: str | int, entity_type: str, node: Node, r
         text = f'YAML reads {raw} as {_KINDS.get(oddity, oddity)}, not as a {entity_type} name; write "{raw}"'
     else:
         text = f"{entity_type} takes a name, a list of names or {{name: ...}}, and no list inside of a list"
-    report.say(rule.BAD_NAME, text, container, key)
+    part.add(rule.BAD_NAME, text, container, key)
 
 
 _KINDS: Final = {Oddity.INFINITE: "infinity or no number"}

@@ -7,31 +7,81 @@ from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
 from quotaform.model.rule import Rule
 
-Path = tuple[str | int, ...]
+NodePath = tuple[str | int, ...]
+"""The keys and indexes that lead from the root of a document to a node."""
 
 
-class Report:
+class FileReport:
     """Collects the findings of one document.
 
     Without recorded places the first finding raises `UnclearError`: the file is then read again with them.
 
     Attributes:
         document: What it is about.
-        part: The path to the part of the document that is being judged.
         covered: The parts that something was found in; the schema's opinion of them is not wanted.
         errors: How many of the findings are errors.
+        findings: What was found, in that order.
     """
 
-    __slots__ = ("covered", "document", "errors", "findings", "part")
+    __slots__ = ("covered", "document", "errors", "findings")
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.part: Path = ()
-        self.covered: set[Path] = set()
+        self.covered: set[NodePath] = set()
         self.errors = 0
         self.findings: list[Finding] = []
 
-    def say(
+    def at(self, *path: str | int) -> Part:
+        """Return the part of the document at a path, to report what is wrong there."""
+        return Part(self, path)
+
+    def covers(self, path: NodePath) -> bool:
+        """Whether something was found in a part that holds this path."""
+        return any(path[:length] in self.covered for length in range(1, len(path) + 1))
+
+    def add(self, path: NodePath, finding: Finding) -> None:
+        """Add a finding about the part at a path.
+
+        Raises:
+            UnclearError: The document was read without details.
+        """
+        if not self.document.is_detailed:
+            raise UnclearError
+        if finding.severity is Severity.ERROR:
+            self.covered.add(path)
+            self.errors += 1
+        self.findings.append(finding)
+
+
+class Part:
+    """A part of a document, and the report that takes what is wrong with it.
+
+    Attributes:
+        report: Takes the findings.
+        path: The part: a mistake in it is not reported a second time by the schema.
+    """
+
+    __slots__ = ("path", "report")
+
+    def __init__(self, report: FileReport, path: NodePath) -> None:
+        self.report = report
+        self.path = path
+
+    @property
+    def document(self) -> Document:
+        """The whole document."""
+        return self.report.document
+
+    @property
+    def errors(self) -> int:
+        """How many errors were found in the whole document."""
+        return self.report.errors
+
+    def at(self, *steps: str | int) -> Part:
+        """Return a part of this part."""
+        return Part(self.report, (*self.path, *steps))
+
+    def add(
         self,
         rule: Rule,
         message: str,
@@ -42,34 +92,19 @@ class Report:
         address: str | None = None,
         quota_key: str | None = None,
     ) -> None:
-        """Report something about the value (or the key) of a container."""
-        place = self.document.place(container, key)
-        self.add(
-            rule.finding(
-                message,
-                address=address,
-                key=quota_key,
-                location=place.key if at_key else place.value,
-            )
-        )
-
-    def say_at(self, rule: Rule, message: str, location: Location) -> None:
-        """Report something about a place."""
-        self.add(rule.finding(message, location=location))
-
-    def add(self, finding: Finding) -> None:
-        """Report something about the part that is being judged.
+        """Report something about the value (or the key) of a container.
 
         Raises:
             UnclearError: The document was read without details.
         """
-        if not self.document.is_detailed:
-            raise UnclearError
-        if finding.severity is Severity.ERROR:
-            self.covered.add(self.part)
-            self.errors += 1
-        self.findings.append(finding)
+        place = self.document.place(container, key)
+        location = place.key if at_key else place.value
+        self.report.add(self.path, rule.finding(message, address=address, key=quota_key, location=location))
 
-    def covers(self, path: Path) -> bool:
-        """Whether something was found in a part that holds this path."""
-        return any(path[:length] in self.covered for length in range(1, len(path) + 1))
+    def add_at(self, rule: Rule, message: str, location: Location) -> None:
+        """Report something about a place.
+
+        Raises:
+            UnclearError: The document was read without details.
+        """
+        self.report.add(self.path, rule.finding(message, location=location))

@@ -4,32 +4,129 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from datetime import date
+from enum import StrEnum
+from typing import Final, NamedTuple, TypeAlias
 
 from quotaform.model.entity import Entity
-from quotaform.model.location import Location
+from quotaform.model.location import Location, Position
 from quotaform.model.quotas import Values
+
+STATE_ABSENT: Final = "state: absent"
+"""How a file says that an entity must not exist."""
+
+
+class Cause(StrEnum):
+    """What makes an entity what it is to be.
+
+    | cause | the files | the entity |
+    | --- | --- | --- |
+    | entry | declare values | has these values |
+    | tombstone | say `state: absent` | must not exist |
+    | expired | declare values that have expired | must not exist |
+    | undeclared | do not mention it | is pruned |
+    """
+
+    ENTRY = "entry"
+    TOMBSTONE = "tombstone"
+    EXPIRED = "expired"
+    UNDECLARED = "undeclared"
+
+
+class LayerFile(NamedTuple):
+    """A file and the cluster that it is for; `None` for all."""
+
+    name: str
+    layer: str | None = None
+
+
+class ProfileUse(NamedTuple):
+    """A `profile:` of an entry: the profile's name, and where the word `profile` is."""
+
+    name: str
+    position: Position
+
+
+class Provenance(NamedTuple):
+    """Where a declared value comes from.
+
+    Attributes:
+        location: The key in the file, or the `profile:` that gives it.
+        layer: The cluster whose own file it is in; `None` for a common file.
+        profile: The profile that gives it, if it is one.
+    """
+
+    location: Location
+    layer: str | None = None
+    profile: str | None = None
+
+
+Origin: TypeAlias = "Position | ProfileUse | Provenance"
+"""Where a value of an entry comes from: a place in the entry's own file, its profile, or anything else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One declared entity, after lists, profiles and layers were expanded.
+    """One declared entity: what one file says, or all layers together.
+
+    Origins are kept as small as they are because there is one for every value of every file.
 
     Attributes:
         entity: To whom it applies.
         values: Every quota key that the entity must have; empty when it must not exist.
-        location: Where the entry begins.
+        file: The file that the entry is in; `None` for an entry that is in no file.
+        position: Where in the file it begins.
+        origins: Where each of the values comes from, in their order; empty when that is not known.
         owner: Free text shown in plans.
         reason: Free text shown in plans.
-        absent: Why the entity must not exist: `state: absent` or `expired DATE`; `None` when it must.
+        cause: Whether it must exist, and if not, why.
+        expires: From this day (UTC) on it counts as absent.
+        profile: The profile that it names.
+        unset: The keys of the common entry that it takes away, and where it says so.
     """
 
     entity: Entity
     values: Values
-    location: Location
+    file: LayerFile | None = None
+    position: Position = 0
+    origins: tuple[Origin, ...] = ()
     owner: str | None = None
     reason: str | None = None
-    absent: str | None = None
+    cause: Cause = Cause.ENTRY
+    expires: date | None = None
+    profile: ProfileUse | None = None
+    unset: Mapping[str, Position] | None = None
+
+    @property
+    def location(self) -> Location | None:
+        """Where it begins."""
+        return None if self.file is None else Location.at(self.file.name, self.position)
+
+    @property
+    def absent(self) -> str | None:
+        """Why the entity must not exist: `state: absent` or `expired DATE`; `None` when it must."""
+        if self.cause is Cause.ENTRY:
+            return None
+        return f"expired {self.expires}" if self.cause is Cause.EXPIRED else STATE_ABSENT
+
+    def provenance(self, key: str) -> Provenance | None:
+        """Return where one of its values comes from; `None` when that is not known."""
+        return self.provenances().get(key)
+
+    def provenances(self) -> dict[str, Provenance]:
+        """Return where each of its values comes from; empty when that is not known."""
+        if self.file is None:
+            return {}
+        name, layer = self.file
+        result: dict[str, Provenance] = {}
+        for key, origin in zip(self.values, self.origins, strict=bool(self.origins)):
+            if isinstance(origin, int):
+                result[key] = Provenance(Location.at(name, origin), layer)
+            elif isinstance(origin, ProfileUse):
+                result[key] = Provenance(Location.at(name, origin.position), layer, origin.name)
+            else:
+                result[key] = origin
+        return result
 
 
 Desired: TypeAlias = Mapping[Entity, Entry]

@@ -3,6 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+Position: TypeAlias = int
+"""A line and a column as one number, for where there are very many; see `pack_position`."""
+
+_COLUMN_BITS: Final = 32
+
+
+def pack_position(line: int, column: int) -> Position:
+    """Return a line and a column, both from 1 on, as one number.
+
+    >>> Location.at("quotas.d/orders.yaml", pack_position(12, 3))
+    Location(file='quotas.d/orders.yaml', line=12, column=3)
+    """
+    return line << _COLUMN_BITS | column
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +33,11 @@ class Location:
     file: str
     line: int = 0
     column: int = 0
+
+    @classmethod
+    def at(cls, file: str, position: Position) -> Location:
+        """Return a place by a packed position; 0 means the file as a whole."""
+        return cls(file, position >> _COLUMN_BITS, position & (1 << _COLUMN_BITS) - 1)
 
     def __str__(self) -> str:
         if not self.line:

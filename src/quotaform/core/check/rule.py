@@ -150,6 +150,11 @@ UNKNOWN_PROFILE: Final = Rule(
 BAD_STATE: Final = Rule(
     "bad-state", "An entry with `state: absent` has a field that means nothing then.", "Remove the field or the state."
 )
+BAD_UNSET: Final = Rule(
+    "bad-unset",
+    "`unset` names a key that it cannot take away.",
+    "Use it in a cluster's layer, for keys that the common entry declares and the layer does not set.",
+)
 BAD_DATE: Final = Rule("bad-date", "A date is not a day.", "Write it as `2026-12-31`.")
 EXPIRED: Final = Rule(
     "expired",

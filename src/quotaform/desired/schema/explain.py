@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from quotaform.core.check import rule
-from quotaform.desired.report import Report
+from quotaform.desired.report import FileReport
 from quotaform.desired.schema.gate import explainer, gate
 from quotaform.desired.yaml.document import Document
 from quotaform.model.finding import Finding
@@ -32,7 +32,7 @@ def has_shape(name: str, document: Document) -> bool:
     return gate(name).is_valid(document.root)
 
 
-def explain_shape(name: str, report: Report, refusals: Mapping[str, str] | None = None) -> list[Finding]:
+def explain_shape(name: str, report: FileReport, refusals: Mapping[str, str] | None = None) -> list[Finding]:
     """Say where and why a document does not fit its schema.
 
     Args:
@@ -69,12 +69,12 @@ def did_you_mean(word: str, words: Collection[str]) -> str:
     return f"; did you mean {folded[close[0]]}?" if close else ""
 
 
-def _finding(report: Report, rule: Rule, path: tuple[Any, ...], message: str, *, at_key: bool = False) -> Finding:
+def _finding(report: FileReport, rule: Rule, path: tuple[Any, ...], message: str, *, at_key: bool = False) -> Finding:
     place = report.document.locate(path)
     return rule.finding(message, location=place.key if at_key else place.value)
 
 
-def _explain(error: Any, report: Report, refusals: Mapping[str, str]) -> Iterator[tuple[tuple[Any, ...], Finding]]:
+def _explain(error: Any, report: FileReport, refusals: Mapping[str, str]) -> Iterator[tuple[tuple[Any, ...], Finding]]:
     path = tuple(error.absolute_path)
     schema: Any = error.schema
     if error.validator == "additionalProperties":
@@ -100,7 +100,7 @@ def _explain(error: Any, report: Report, refusals: Mapping[str, str]) -> Iterato
     yield path, _finding(report, broken, path, text)
 
 
-def _scalar_text(error: Any, path: tuple[Any, ...], report: Report) -> tuple[Rule, str]:
+def _scalar_text(error: Any, path: tuple[Any, ...], report: FileReport) -> tuple[Rule, str]:
     name, schema = _name(path), error.schema
     examples = schema.get("examples") if isinstance(schema, dict) else None
     example = f"; write for example {examples[0]}" if examples and not isinstance(examples[0], dict | list) else ""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from quotaform.desired.yaml.scalar import Oddity, Scalar
 from quotaform.model.finding import Finding
-from quotaform.model.location import Location
+from quotaform.model.location import Location, Position
 
 Node: TypeAlias = "Scalar | list[Any] | dict[str, Any]"
 
@@ -32,9 +32,13 @@ class Document:
         is_detailed: Whether places were recorded.
         problems: What is wrong with it as YAML; always empty when it was read without details.
         odd: Scalars that another reader takes for something else, by (id of container, key).
+        places: Where everything is, by (id of container, key); only with details.
+        starts: Where the items of a list begin, by its id.
+        keys: Where the keys of a mapping are, in their order, by its id; of mappings at a tracked key.
+        tracked: Where a tracked key is, by (id of container, key).
     """
 
-    __slots__ = ("is_detailed", "kept", "name", "odd", "places", "problems", "root", "starts")
+    __slots__ = ("is_detailed", "kept", "keys", "name", "odd", "places", "problems", "root", "starts", "tracked")
 
     def __init__(self, name: str, *, is_detailed: bool) -> None:
         self.name = name
@@ -43,13 +47,10 @@ class Document:
         self.problems: list[Finding] = []
         self.odd: dict[tuple[int, str | int], Oddity] = {}
         self.places: dict[tuple[int, str | int], Place] = {}
-        self.starts: dict[int, list[Any]] = {}
+        self.starts: dict[int, list[Position]] = {}
+        self.keys: dict[int, list[Position]] = {}
+        self.tracked: dict[tuple[int, str], Position] = {}
         self.kept: list[Any] = []
-
-    def start(self, items: list[Any], index: int) -> Location:
-        """Where an item of a list begins; known without details, too."""
-        mark = self.starts[id(items)][index]
-        return Location(self.name, mark.line + 1, mark.column + 1)
 
     def place(self, container: Node, key: str | int) -> Place:
         """Where something is written; the whole file when that was not recorded."""

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from quotaform.core.check import rule
 from quotaform.desired.yaml.document import Document, Place, UnclearError
 from quotaform.desired.yaml.scalar import NUMERIC_STARTS, WORDS, Oddity, read_number
-from quotaform.model.location import Location
+from quotaform.model.location import Location, Position, pack_position
 from quotaform.model.rule import Rule
 from quotaform.model.text import quote
 
@@ -29,19 +29,20 @@ _STR_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str"})
 _MERGE: Final = "<<"
 
 
-def read_document(name: str, text: str, *, detailed: bool = False) -> Document:
+def read_document(name: str, text: str, *, detailed: bool = False, tracked: frozenset[str] = frozenset()) -> Document:
     """Read a YAML file.
 
     Args:
         name: What messages call the file.
         text: Its content.
         detailed: Whether to record all places and collect problems.
+        tracked: The keys whose own places, and those of the keys of the mapping there, are recorded in any case.
 
     Raises:
         UnclearError: Something is wrong with it as YAML; only without `detailed`.
     """
     document = Document(name, is_detailed=detailed)
-    reader = _Reader(document)
+    reader = _Reader(document, tracked)
     try:
         reader.read(text)
     except _StopError:
@@ -64,8 +65,9 @@ class _Anchor(NamedTuple):
 
 
 class _Reader:
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, tracked: frozenset[str]) -> None:
         self.document = document
+        self.tracked = tracked | {_MERGE} if tracked else tracked
         self.anchors: dict[str, _Anchor] = {}
         self.open_anchors: dict[str, int] = {}
         self.written = 0
@@ -80,15 +82,18 @@ class _Reader:
         mapping_end, sequence_end = yaml.MappingEndEvent, yaml.SequenceEndEvent
         document_start = yaml.DocumentStartEvent
         document, starts = self.document, self.document.starts
-        detailed = document.is_detailed
+        detailed, tracked = document.is_detailed, self.tracked
 
-        stack: list[tuple[Any, str | None, Any, list[Any] | None, str | None, Any, int, int]] = []
+        stack: list[
+            tuple[Any, str | None, Any, list[Any] | None, list[Position] | None, str | None, Any, int, int]
+        ] = []
         target: Any = None
         is_mapping = False
         key: str | None = None
         key_mark: Any = None
         merges: list[Any] | None = None
-        marks: list[Any] = []
+        marks: list[Position] = []
+        positions: list[Position] | None = None
         anchor: str | None = None
         opened: Any = None
         nodes = height = documents = 0
@@ -134,10 +139,11 @@ class _Reader:
                     self.say_tag(event)
                 if len(stack) >= MAX_DEPTH:
                     self.say_depth(event)
-                stack.append((target, key, key_mark, merges, anchor, opened, nodes, height))
+                stack.append((target, key, key_mark, merges, positions, anchor, opened, nodes, height))
                 anchor, opened = event.anchor, event.start_mark
                 if anchor is not None:
                     self.open_anchors[anchor] = opened.line
+                positions = [] if key in tracked and kind is mapping_start else None
                 nodes, height, key, merges = written + self.aliased, 0, None, None
                 is_mapping = kind is mapping_start
                 if is_mapping:
@@ -149,13 +155,15 @@ class _Reader:
             elif kind is mapping_end or kind is sequence_end:
                 value, mark = target, opened
                 if merges:
-                    self.merge(target, merges)
+                    self.merge(target, merges, positions)
+                if positions is not None:
+                    document.keys[id(target)] = positions
                 if anchor is not None:
                     del self.open_anchors[anchor]
                     size = written + self.aliased - nodes
                     self.anchors[anchor] = _Anchor(value, None, size, height + 1, mark.line)
                 below = height + 1
-                target, key, key_mark, merges, anchor, opened, nodes, height = stack.pop()
+                target, key, key_mark, merges, positions, anchor, opened, nodes, height = stack.pop()
                 height = max(height, below)
                 is_mapping = type(target) is dict
                 if type(target) is list:
@@ -187,6 +195,10 @@ class _Reader:
                     document.kept.append(value)
                 else:
                     target[key] = value
+                    if positions is not None:
+                        positions.append(_position(key_mark))
+                    elif key in tracked:
+                        document.tracked[id(target), key] = _position(key_mark)
                     if oddity is not None:
                         document.odd[id(target), key] = oddity  # type: ignore[index]
                     if detailed:
@@ -198,7 +210,7 @@ class _Reader:
                 if detailed:
                     self.note(target, len(target), mark, event, mark)
                 target.append(value)
-                marks.append(mark)
+                marks.append(_position(mark))
             else:
                 document.root = value
 
@@ -241,7 +253,7 @@ class _Reader:
             self.say(rule.DUPLICATE_KEY, "the key << is written twice here; write one <<: [*first, *second]", event)
         return merges or []
 
-    def merge(self, target: dict[str, Any], merges: list[Any]) -> None:
+    def merge(self, target: dict[str, Any], merges: list[Any], positions: list[Position] | None) -> None:
         """Add what `<<` names; what is written out wins, then what is named first (YAML 1.1, merge keys)."""
         document = self.document
         for value, mark in merges:
@@ -250,10 +262,15 @@ class _Reader:
                 if not isinstance(source, dict):
                     self.say_at(rule.BAD_MERGE, "<< takes a mapping or a list of mappings, as in <<: *name", mark)
                     continue
-                for key, merged in source.items():
+                where = document.keys.get(id(source)) or [_position(mark)] * len(source)
+                for (key, merged), position in zip(source.items(), where, strict=True):
                     if key in target:
                         continue
                     target[key] = merged
+                    if positions is not None:
+                        positions.append(position)
+                    elif (id(source), key) in document.tracked:
+                        document.tracked[id(target), key] = document.tracked[id(source), key]
                     if (id(source), key) in document.odd:
                         document.odd[id(target), key] = document.odd[id(source), key]
                     if (id(source), key) in document.places:
@@ -324,6 +341,10 @@ _HINTS: Final = {
     "mapping values are not allowed in this context": "; a name with a colon and a space must be quoted",
     "found invalid Unicode character escape code": "; half of a surrogate pair is not a character",
 }
+
+
+def _position(mark: Any) -> Position:
+    return pack_position(mark.line + 1, mark.column + 1)
 
 
 def _events(text: str) -> Iterator[Any]:

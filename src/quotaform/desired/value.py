@@ -1,0 +1,117 @@
+"""The `values` of an entry or a profile: quota keys and what they are set to."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from functools import lru_cache
+from re import compile as regex
+from typing import Any, Final
+
+from quotaform.core.check import rule
+from quotaform.desired.report import Part
+from quotaform.desired.schema.explain import did_you_mean
+from quotaform.desired.variable import VARIABLE
+from quotaform.desired.yaml.scalar import Oddity
+from quotaform.model.entity import Entity
+from quotaform.model.quota_key import QUOTA_KEYS, keys_for
+from quotaform.model.rule import Rule
+from quotaform.model.text import quote
+from quotaform.model.units import UNLIMITED, parse_value
+
+_UNCLEAR_NUMBERS: Final = frozenset(
+    {Oddity.OCTAL, Oddity.HEXADECIMAL, Oddity.BINARY, Oddity.UNDERSCORED, Oddity.SEXAGESIMAL}
+)
+
+
+def read_values(node: dict[str, Any], entity: Entity | None, part: Part) -> dict[str, float]:
+    """Return the good values of a mapping of quota keys; what is wrong goes to the part."""
+    values: dict[str, float] = {}
+    odd = part.document.odd
+    types = entity.types if entity is not None else ()
+    for key, raw in node.items():
+        kind = type(raw)
+        if (kind is str or kind is int) and not odd:
+            try:
+                values[key] = _parse(key, raw, types)
+                continue
+            except (KeyError, ValueError):
+                pass
+        _read_slowly(node, key, entity, part, values)
+    return values
+
+
+@lru_cache(maxsize=65536)
+def _parse(key: str, raw: str | int, types: tuple[str, ...]) -> float:
+    """Read a value that is good; anything else is a KeyError or a ValueError."""
+    if not QUOTA_KEYS[key].entity_types.issuperset(types):
+        raise KeyError(key)
+    return parse_value(QUOTA_KEYS[key], str(raw))
+
+
+def _read_slowly(node: dict[str, Any], key: str, entity: Entity | None, part: Part, values: dict[str, float]) -> None:
+    address = entity.address if entity is not None else None
+    problem = find_key_problem(key, entity)
+    if problem is not None:
+        broken, text = problem
+        known = key if broken is rule.BAD_KEY else None
+        part.add(broken, text, node, key, at_key=True, address=address, quota_key=known)
+        return
+    quota_key = QUOTA_KEYS[key]
+    raw = node[key]
+    written = part.document.place(node, key).text
+    try:
+        values[key] = parse_value(quota_key, _value_text(raw, written, part.document.odd.get((id(node), key))))
+    except ValueError as error:
+        # The text of the error would show what a variable holds.
+        what = _variable_text(written) if written and VARIABLE in written else str(error)
+        part.add(rule.BAD_VALUE, f"{of_entity(entity)}{key}: {what}", node, key, address=address, quota_key=key)
+
+
+def _value_text(raw: Any, text: str | None, oddity: Oddity | None) -> str:
+    """Return a value as it was written.
+
+    Raises:
+        ValueError: It is nothing that is written as one text.
+    """
+    if raw is None:
+        raise ValueError(f"there is no value; leave the key out to inherit one, or write {UNLIMITED}")
+    if isinstance(raw, bool):
+        raise ValueError(f"{text} is true or false to YAML, not a limit; write a value, or {UNLIMITED}")
+    if isinstance(raw, dict | list):
+        raise ValueError(f"{'a mapping' if isinstance(raw, dict) else 'a list'} is not a value")
+    if oddity in _UNCLEAR_NUMBERS:
+        raise ValueError(f"{text} is {oddity} to some readers of YAML; write it in plain digits")
+    if isinstance(raw, Decimal):
+        return text or str(raw)
+    return str(raw)
+
+
+def find_key_problem(key: str, entity: Entity | None) -> tuple[Rule, str] | None:
+    """Return why a key is none that an entity can have; `None` when it can."""
+    quota_key = QUOTA_KEYS.get(key)
+    if quota_key is None:
+        text = f"unknown quota key {quote(key)}{_key_guess(key)} The keys are {', '.join(QUOTA_KEYS)}"
+        return rule.UNKNOWN_KEY, f"{of_entity(entity, ': ')}{text}"
+    if entity is not None and not quota_key.fits(entity):
+        return rule.BAD_KEY, misfit_text(key, entity)
+    return None
+
+
+def _key_guess(key: str) -> str:
+    words = regex(r"(?<=[a-z])(?=[A-Z])").sub("_", key).replace(" ", "_")
+    return did_you_mean(words, QUOTA_KEYS) or "."
+
+
+def misfit_text(key: str, entity: Entity) -> str:
+    """Say that an entity cannot have a key, and which it can have."""
+    kinds = " and ".join(entity.types)
+    return f"{key} does not fit {entity.address}; an entity of {kinds} takes {', '.join(keys_for(entity))}"
+
+
+def _variable_text(written: str) -> str:
+    return f"{quote(written)} is not a value; variables are replaced in quotaform.yaml only, and must hold a value"
+
+
+def of_entity(entity: Entity | None, gap: str = " ") -> str:
+    """Return how a message about an entity begins; empty when it is not known which."""
+    return f"{entity.address}{gap}" if entity is not None else ""

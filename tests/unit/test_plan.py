@@ -8,7 +8,7 @@ from itertools import permutations
 
 import pytest
 
-from quotaform.core.plan import Action, Change, EntityChange, Plan, altered
+from quotaform.core.plan import Action, Change, EntityChange, Plan, altered, diff, make_plan
 from quotaform.core.scope import Pattern, Scope, Selection
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
@@ -231,3 +231,27 @@ def test_altering_removes_an_entity_with_its_last_key_and_nothing_that_is_not_th
 @pytest.mark.parametrize(("action", "glyph"), [(Action.CREATE, "+"), (Action.UPDATE, "~"), (Action.DELETE, "-")])
 def test_an_action_has_a_sign(action: Action, glyph: str) -> None:
     assert action.glyph == glyph
+
+
+def test_an_entity_that_no_file_declares_is_removed_when_it_is_pruned() -> None:
+    actual = {ALICE: {PRODUCER: 1.0, "future_rate": 2.0}, BOB: {PRODUCER: 1.0}}
+    rows = diff({}, actual, pruned=[ALICE])
+    plan = make_plan(rows, {}, actual, HEADER)
+    (change,) = plan.changes
+    assert (change.entity, change.after, change.cause) == (ALICE, {"future_rate": 2.0}, Cause.UNDECLARED)
+    assert (change.location, change.owner, change.reason) == (None, None, None)
+    assert [item.entity for item in plan.unmanaged] == [BOB]
+    assert plan.unchanged == 0
+
+
+def test_a_declared_entity_is_never_pruned() -> None:
+    files = declare({ALICE: {PRODUCER: 1.0}})
+    assert list(diff(files, {ALICE: {PRODUCER: 1.0}}, pruned=[ALICE])) == []
+
+
+@pytest.mark.parametrize("cause", [Cause.ENTRY, Cause.TOMBSTONE, Cause.EXPIRED])
+def test_a_change_says_what_in_the_files_it_follows_from(cause: Cause) -> None:
+    values = {CONSUMER: 2.0} if cause is Cause.ENTRY else {}
+    files = declare({ALICE: values}, cause=cause, expires=date(2026, 1, 31))
+    (change,) = plan_of(files, {ALICE: {PRODUCER: 1.0}}).changes
+    assert change.cause is cause

@@ -19,6 +19,7 @@ from typing import Any
 from quotaform.core.canonical import digest, json_number
 from quotaform.core.plan import Action, Change, Plan
 from quotaform.model.entity import Entity
+from quotaform.model.entry import Cause
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
 from quotaform.model.quota_key import key_order
@@ -131,6 +132,7 @@ def make_drift(plan: Plan) -> Drift:
             entity=change.entity,
             drift_class=_CLASSES[change.action],
             changes=change.changes,
+            is_declared=change.cause is not Cause.UNDECLARED,
             owner=change.owner,
             location=change.location,
         )

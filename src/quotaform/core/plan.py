@@ -20,7 +20,7 @@ from quotaform.core.scope import ALL, EVERYTHING, Scope, Selection
 from quotaform.model.allowance import Allowance
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Desired, Entry
+from quotaform.model.entry import Cause, Desired, Entry
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
@@ -89,6 +89,7 @@ class EntityChange:
         changes: One row per key that changes, in the order of the keys.
         effects: What each row does to the effective limit.
         reason: Why, in the words of the files; for a deletion `state: absent` or `expired DATE`.
+        cause: What in the files it follows from; the other texts are about the entry if there is one.
         origin: What it is due to; `None` without a base to compare with.
         owner: Whose entry it is, in the words of the files.
         location: Where the entry is.
@@ -100,6 +101,7 @@ class EntityChange:
     changes: tuple[Change, ...]
     effects: tuple[Effect, ...]
     reason: str | None = None
+    cause: Cause = Cause.ENTRY
     origin: Origin | None = None
     owner: str | None = None
     location: Location | None = None
@@ -253,11 +255,17 @@ class Plan:
         return MappingProxyType(counts)
 
 
-def diff(desired: Desired, actual: Quotas) -> Iterator[Change]:
+def diff(desired: Desired, actual: Quotas, pruned: Iterable[Entity] = ()) -> Iterator[Change]:
     """Yield the rows by which a cluster differs from the files, in no particular order.
 
     A declared entity is declared whole: a live key that is known and not declared is removed. A key that this
-    version does not know is never touched. Entities that no file declares are not looked at.
+    version does not know is never touched. Entities that no file declares are not looked at, but for those that
+    are to be pruned: their known keys are removed.
+
+    Args:
+        desired: What the files say.
+        actual: Everything the cluster holds.
+        pruned: Entities to remove although no file declares them.
     """
     for entity, entry in desired.items():
         live, wanted = actual.get(entity, _NOTHING), entry.values
@@ -269,6 +277,11 @@ def diff(desired: Desired, actual: Quotas) -> Iterator[Change]:
         for key, value in live.items():
             if key not in wanted and key in QUOTA_KEYS:
                 yield Change(entity, key, value, None)
+    for entity in pruned:
+        if entity not in desired:
+            for key, value in actual.get(entity, _NOTHING).items():
+                if key in QUOTA_KEYS:
+                    yield Change(entity, key, value, None)
 
 
 def altered(quotas: Quotas, alterations: Iterable[Alteration]) -> dict[Entity, Values]:
@@ -301,7 +314,7 @@ def make_plan(
     """Make a plan of the rows by which a cluster differs from the files.
 
     Args:
-        rows: As `diff` yields them, from whichever engine, in any order.
+        rows: As `diff` yields them, from whichever engine, in any order; an entity that no file declares is pruned.
         desired: What the files say.
         actual: Everything the cluster holds.
         header: What the plan is made of.
@@ -318,7 +331,8 @@ def make_plan(
     asked = [(entity, [change.key for change in group]) for entity, group in groups]
     changes = [
         _entity_change(
-            desired[entity],
+            entity,
+            desired.get(entity),
             actual.get(entity, _NOTHING),
             planned[entity],
             group,
@@ -330,13 +344,13 @@ def make_plan(
     unmanaged = [
         Unmanaged(entity, values, scope.contains(entity))
         for entity, values in actual.items()
-        if entity not in desired and selection.contains(entity)
+        if entity not in desired and entity not in planned and selection.contains(entity)
     ]
     declared = sum(selection.contains(entity) for entity in desired) if selection.is_partial else len(desired)
     return Plan(
         header=header,
         changes=tuple(changes),
-        unchanged=declared - len(changes),
+        unchanged=declared - sum(change.cause is not Cause.UNDECLARED for change in changes),
         in_scope=sum(map(scope.contains, actual)),
         unmanaged=tuple(sorted(unmanaged, key=lambda item: item.entity.address)),
         allowances=tuple(sorted(allowances)),
@@ -355,15 +369,21 @@ def _after(before: Values, changes: tuple[Change, ...]) -> Values:
 
 
 def _entity_change(
-    entry: Entry, before: Values, after: Values, changes: tuple[Change, ...], effects: tuple[Effect, ...]
+    entity: Entity,
+    entry: Entry | None,
+    before: Values,
+    after: Values,
+    changes: tuple[Change, ...],
+    effects: tuple[Effect, ...],
 ) -> EntityChange:
     return EntityChange(
-        entity=entry.entity,
+        entity=entity,
         before=before,
         after=after,
         changes=changes,
         effects=effects,
-        reason=entry.absent or entry.reason,
-        owner=entry.owner,
-        location=entry.location,
+        reason=(entry.absent or entry.reason) if entry else None,
+        cause=entry.cause if entry else Cause.UNDECLARED,
+        owner=entry.owner if entry else None,
+        location=entry.location if entry else None,
     )

@@ -13,7 +13,7 @@ from quotaform.desired.report import FileReport, Part
 from quotaform.desired.schema.explain import did_you_mean
 from quotaform.desired.value import find_key_problem, misfit_text, of_entity, read_values
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Cause, Entry, LayerFile, Origin, ProfileUse
+from quotaform.model.entry import Cause, Entry, LayerFile, ProfileUse, ValuePlace
 from quotaform.model.location import Position
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Values
@@ -63,7 +63,7 @@ class EntryReader:
             _check_texts(item, part)
         expires = _read_expires(item, part) if "expires" in item else None
         values: Values = {}
-        origins: tuple[Origin, ...] = ()
+        places: tuple[ValuePlace, ...] = ()
         profile: ProfileUse | None = None
         unset: Mapping[str, Position] | None = None
         if item.get("state") == "absent":
@@ -73,7 +73,7 @@ class EntryReader:
             cause = Cause.ENTRY
             if "profile" in item:
                 profile = _profile_use(item, part, position)
-            values, origins = self.read_values(item, entity, part, position, profile)
+            values, places = self.read_values(item, entity, part, position, profile)
             if "unset" in item:
                 unset = _read_unset(item, entity, part, file)
         if not named or not (values or unset or cause is Cause.TOMBSTONE) or part.errors > errors:
@@ -86,7 +86,7 @@ class EntryReader:
                     values=values,
                     file=file,
                     position=position,
-                    origins=origins,
+                    places=places,
                     owner=owner,
                     reason=reason,
                     cause=cause,
@@ -103,11 +103,11 @@ class EntryReader:
         part: Part,
         position: Position,
         profile: ProfileUse | None,
-    ) -> tuple[Values, tuple[Origin, ...]]:
+    ) -> tuple[Values, tuple[ValuePlace, ...]]:
         """Return the values of an item (its profile's, overridden by its own) and where each comes from."""
         own = item.get("values")
         values: dict[str, float] = {}
-        where: dict[str, Origin] = {}
+        where: dict[str, ValuePlace] = {}
         if "profile" in item:
             values.update(self.read_profile(item, entity, part.at("profile")))
             where = dict.fromkeys(values, profile or position)

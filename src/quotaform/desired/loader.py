@@ -23,7 +23,7 @@ from quotaform.desired.yaml.document import UnclearError
 from quotaform.desired.yaml.reader import read_document
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
-from quotaform.model.entry import STATE_ABSENT, Cause, Desired, Entry, LayerFile, Origin
+from quotaform.model.entry import STATE_ABSENT, Cause, Desired, Entry, LayerFile, ValuePlace
 from quotaform.model.finding import Finding, Severity, by_place
 from quotaform.model.location import Location
 from quotaform.model.quotas import Values
@@ -178,7 +178,7 @@ def assemble(files: Iterable[LoadedFile], today: date) -> tuple[Desired, list[Fi
             if entry.unset:
                 problems += _unset_problems(entry, common.get(entity))
             if entry.expires is not None and entry.expires <= today:
-                entry = replace(entry, values={}, origins=(), cause=Cause.EXPIRED)
+                entry = replace(entry, values={}, places=(), cause=Cause.EXPIRED)
                 problems.append(_expired(entry))
             below = desired.get(entity)
             desired[entity] = entry if below is None else _merge(below, entry)
@@ -188,7 +188,7 @@ def assemble(files: Iterable[LoadedFile], today: date) -> tuple[Desired, list[Fi
 def _merge(below: Entry, above: Entry) -> Entry:
     """Return an entry of a layer over that of the layer below it, key by key."""
     values: Values = {}
-    origins: tuple[Origin, ...] = ()
+    places: tuple[ValuePlace, ...] = ()
     cause = above.cause
     if above.cause is Cause.ENTRY:
         if not above.values:
@@ -198,12 +198,12 @@ def _merge(below: Entry, above: Entry) -> Entry:
             for key, value in {**below.values, **above.values}.items()
             if above.unset is None or key not in above.unset
         }
-        where: dict[str, Origin] = {**below.provenances(), **dict(zip(above.values, above.origins, strict=False))}
-        origins = tuple(where[key] for key in values) if where.keys() >= values.keys() else ()
+        where: dict[str, ValuePlace] = {**below.provenances(), **dict(zip(above.values, above.places, strict=False))}
+        places = tuple(where[key] for key in values) if where.keys() >= values.keys() else ()
     return replace(
         above,
         values=values,
-        origins=origins,
+        places=places,
         cause=cause,
         expires=below.expires if cause is Cause.EXPIRED and above.cause is Cause.ENTRY else above.expires,
         owner=below.owner if above.owner is None else above.owner,

@@ -38,6 +38,7 @@ from quotaform.errors import PlanFileChangedError, PlanFileError
 from quotaform.model.allowance import Allowance
 from quotaform.model.document_kind import PLAN
 from quotaform.model.entity import Entity
+from quotaform.model.entry import Cause
 from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.units import render_value
@@ -89,6 +90,7 @@ def _dump_change(change: EntityChange) -> dict[str, Any]:
         **dump_entity(change.entity),
         "action": change.action.value,
         "reason": change.reason,
+        "cause": change.cause.value,
         "origin": change.origin,
         "direction": change.direction.value,
         "before": dump_values(change.before) or None,
@@ -239,6 +241,7 @@ def _entity_change(item: Mapping[str, Any]) -> EntityChange:
         changes=tuple(rows),
         effects=tuple(effects),
         reason=item["reason"],
+        cause=Cause(item.get("cause", Cause.ENTRY)),
         origin=None if item["origin"] is None else Origin(item["origin"]),
         owner=item["owner"],
         location=load_location(item["location"]),

@@ -61,7 +61,7 @@ class Provenance(NamedTuple):
     profile: str | None = None
 
 
-Origin: TypeAlias = "Position | ProfileUse | Provenance"
+ValuePlace: TypeAlias = "Position | ProfileUse | Provenance"
 """Where a value of an entry comes from: a place in the entry's own file, its profile, or anything else."""
 
 
@@ -76,7 +76,7 @@ class Entry:
         values: Every quota key that the entity must have; empty when it must not exist.
         file: The file that the entry is in; `None` for an entry that is in no file.
         position: Where in the file it begins.
-        origins: Where each of the values comes from, in their order; empty when that is not known.
+        places: Where each of the values comes from, in their order; empty when that is not known.
         owner: Free text shown in plans.
         reason: Free text shown in plans.
         cause: Whether it must exist, and if not, why.
@@ -89,7 +89,7 @@ class Entry:
     values: Values
     file: LayerFile | None = None
     position: Position = 0
-    origins: tuple[Origin, ...] = ()
+    places: tuple[ValuePlace, ...] = ()
     owner: str | None = None
     reason: str | None = None
     cause: Cause = Cause.ENTRY
@@ -119,13 +119,13 @@ class Entry:
             return {}
         name, layer = self.file
         result: dict[str, Provenance] = {}
-        for key, origin in zip(self.values, self.origins, strict=bool(self.origins)):
-            if isinstance(origin, int):
-                result[key] = Provenance(Location.at(name, origin), layer)
-            elif isinstance(origin, ProfileUse):
-                result[key] = Provenance(Location.at(name, origin.position), layer, origin.name)
+        for key, place in zip(self.values, self.places, strict=bool(self.places)):
+            if isinstance(place, int):
+                result[key] = Provenance(Location.at(name, place), layer)
+            elif isinstance(place, ProfileUse):
+                result[key] = Provenance(Location.at(name, place.position), layer, place.name)
             else:
-                result[key] = origin
+                result[key] = place
         return result
 
 

@@ -139,11 +139,13 @@ class _Reader:
                     self.say_tag(event)
                 if len(stack) >= MAX_DEPTH:
                     self.say_depth(event)
+                # The mappings of a list belong to its key: `<<` may name several.
+                holder = key if is_mapping or not stack else stack[-1][1]
                 stack.append((target, key, key_mark, merges, positions, anchor, opened, nodes, height))
                 anchor, opened = event.anchor, event.start_mark
                 if anchor is not None:
                     self.open_anchors[anchor] = opened.line
-                positions = [] if key in tracked and kind is mapping_start else None
+                positions = [] if holder in tracked and kind is mapping_start else None
                 nodes, height, key, merges = written + self.aliased, 0, None, None
                 is_mapping = kind is mapping_start
                 if is_mapping:

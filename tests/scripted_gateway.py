@@ -12,8 +12,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self
 
@@ -90,6 +91,9 @@ class ScriptedGateway:
         found = self.quotas if answer is None else answer
         return select({entity: dict(values) for entity, values in found.items()}, entity_filter)
 
+    def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
+        return self.describe(timeout=timeout)
+
     def broker_config(self, name: str) -> BrokerConfig:
         self.log.append(f"config {name}")
         return self._config
@@ -163,15 +167,18 @@ def _rows(chunk: Sequence[Alteration], outcome: Outcome) -> tuple[AlterRow, ...]
 
 
 class Clock:
-    """Stands in for the `time` module: sleeping takes no time and moves it."""
+    """A clock that moves when somebody sleeps, which takes no time."""
 
     def __init__(self) -> None:
-        self.now = 1000.0
+        self.seconds = 1000.0
         self.pauses: list[float] = []
 
+    def now(self) -> datetime:
+        return datetime(2026, 11, 20, 9, 12, 44, tzinfo=UTC) + timedelta(seconds=self.seconds - 1000)
+
     def monotonic(self) -> float:
-        return self.now
+        return self.seconds
 
     def sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
-        self.now += seconds
+        self.seconds += seconds

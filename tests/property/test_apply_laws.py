@@ -7,14 +7,11 @@ an interrupt; reads fail or come late. The cluster is `tests.scripted_gateway`, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
-from quotaform.app import apply
 from quotaform.app.apply import apply_plan
 from quotaform.core.plan import Plan, altered
 from quotaform.core.receipt import Receipt, Result
@@ -28,13 +25,6 @@ from tests.strategies import desired, live_quotas
 
 ATTEMPTS = 3
 ENDS = (ClusterError("scripted: no connection"), KeyboardInterrupt(), RuntimeError("scripted: a mistake of our own"))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _no_waiting() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(apply, "time", Clock())
-        yield
 
 
 @dataclass(frozen=True)
@@ -102,7 +92,7 @@ def tell(story: Story) -> tuple[ScriptedGateway, Receipt | None]:
             raise KeyboardInterrupt
 
     try:
-        receipt = apply_plan(story.plan, gateway, progress)
+        receipt = apply_plan(story.plan, gateway, progress, clock=Clock())
     except (KeyboardInterrupt, RuntimeError, QuotaformError) as error:
         event(f"nothing was written: {type(error).__name__}")
         assert gateway.sent == []
@@ -180,5 +170,5 @@ def test_a_receipt_is_complete_when_everything_holds_and_a_second_apply_then_sen
     if receipt is None or not receipt.is_complete:
         return
     again = ScriptedGateway(gateway.quotas)
-    assert all(item.result is Result.ALREADY_APPLIED for item in apply_plan(story.plan, again).results)
+    assert all(item.result is Result.ALREADY_APPLIED for item in apply_plan(story.plan, again, clock=Clock()).results)
     assert again.sent == []

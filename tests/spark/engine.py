@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from quotaform.app.plan import PlanRequest
-from quotaform.app.plan import plan_cluster as plan_here
-from quotaform.app.repository import Repository, Target, open_gateway
+from quotaform.app.plan import Planner, PlanRequest
+from quotaform.app.plan import plan as plan_here
+from quotaform.app.repository import Repository, Target
 from quotaform.core.plan import Plan
 from quotaform.core.scope import ALL, Selection
 from quotaform.document.plan import dump_plan
 from quotaform.errors import QuotaformError
-from quotaform.spark.plan import plan_cluster as plan_on_spark
+from quotaform.spark.plan import plan as plan_on_spark
 
 Outcome = str | tuple[str, int, str]
 """The bytes of a plan file, or the class, exit code and message of an error."""
@@ -21,28 +22,27 @@ def request_for(directory: Path, selection: Selection = ALL, **target: object) -
     """Ask for the plan of a repository."""
     repository = Repository.at(directory, None)
     config = repository.config()
-    cluster = repository.cluster(config, Target(**target))  # type: ignore[arg-type]
-    return PlanRequest(repository=repository, config=config, cluster=cluster, selection=selection)
+    clusters = repository.clusters(config, Target(**target))  # type: ignore[arg-type]
+    return PlanRequest(repository=repository, config=config, clusters=clusters, selection=selection)
+
+
+def planned(request: PlanRequest, **options: Any) -> Plan:
+    """Return the plan that Spark makes of the one cluster of a request."""
+    return plan_on_spark(request, **options)[0].require()
 
 
 def by_local(request: PlanRequest) -> Outcome:
-    """What the local engine says."""
-
-    def make() -> Plan:
-        desired = request.repository.desired(request.config, request.cluster.name)
-        with open_gateway(request.cluster) as gateway:
-            return plan_here(request, desired, gateway)
-
-    return _outcome(make)
+    """Return what the local engine makes of the one cluster of a request."""
+    return _outcome(plan_here, request)
 
 
 def by_spark(request: PlanRequest) -> Outcome:
-    """What the Spark engine says."""
-    return _outcome(lambda: plan_on_spark(request))
+    """Return what the Spark engine makes of the one cluster of a request."""
+    return _outcome(plan_on_spark, request)
 
 
-def _outcome(make: object) -> Outcome:
+def _outcome(planner: Planner, request: PlanRequest) -> Outcome:
     try:
-        return dump_plan(make())  # type: ignore[operator]
+        return dump_plan(planner(request)[0].require())
     except QuotaformError as error:
         return type(error).__name__, error.exit_code, str(error)

@@ -10,9 +10,8 @@ import pytest
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
-from quotaform.spark.plan import plan_cluster
 from tests.builder import CONNECTION, CONSUMER, MUTATION, PRODUCER, REQUEST
-from tests.spark.engine import by_local, by_spark, request_for
+from tests.spark.engine import by_local, by_spark, planned, request_for
 from tests.spark.test_plan import entry, write_entries
 from tests.workflow.command import Cluster
 
@@ -69,7 +68,7 @@ def test_every_shape_and_key_of_a_broker_is_planned_alike(
     text = by_local(request)
     assert by_spark(request) == text
     assert isinstance(text, str)
-    plan = plan_cluster(request)
+    plan = planned(request)
     assert plan.header.cluster_id == cluster.id
     assert plan.summary | {"create": 1, "update": 7, "delete": 1, "no_op": 2} == plan.summary
 
@@ -78,9 +77,9 @@ def test_a_bulk_difference_counts_once_a_second_read_agrees(cluster: Cluster, sa
     said: list[str] = []
     write_entries(tmp_path / "quotas.d/all.yaml", [entry(Entity(user=f"u{n}"), {REQUEST: 5}) for n in range(60)])
     request = request_for(tmp_path, bootstrap_servers=sandbox.bootstrap_servers)
-    plan = plan_cluster(request, lambda what, done, total: said.append(what))
+    plan = planned(request, progress=lambda what, done, total: said.append(what))
     assert len(plan.changes) == 60
-    assert said.count("Waiting for quotas to come to rest") == 1
+    assert said.count("Reading again: many entities differ, a change may be in progress") == 1
 
 
 def test_credentials_are_read_where_the_cluster_is_and_shown_nowhere(

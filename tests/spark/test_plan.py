@@ -15,9 +15,8 @@ from quotaform.document.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, Values
 from quotaform.model.snapshot import Snapshot
-from quotaform.spark.plan import plan_cluster
 from tests.builder import CONSUMER, PRODUCER, REQUEST
-from tests.spark.engine import by_local, by_spark, request_for
+from tests.spark.engine import by_local, by_spark, planned, request_for
 from tests.spark.test_change import LIVE, NAMES
 from tests.strategies import ENTITIES, values_for
 
@@ -107,7 +106,7 @@ def test_layers_profiles_and_scope_count(tmp_path: Path) -> None:
     write_entries(tmp_path / "quotas.d/prod/more.yaml", [entry(alice, {PRODUCER: "1MiB/s"})])
     write_snapshot(tmp_path / "lab.json", {svc: {PRODUCER: 1.0}, alice: {PRODUCER: 5.0}})
     request = request_for(tmp_path, clusters=("lab",))
-    plan = plan_cluster(request)
+    plan = planned(request)
     assert by_spark(request) == by_local(request)
     assert [change.entity.address for change in plan.changes] == ["user=alice", "user=bob"]
     assert plan.changes[0].after == {REQUEST: 150.0, CONSUMER: 1048576.0}
@@ -120,7 +119,7 @@ def test_files_that_declare_nothing_plan_nothing(tmp_path: Path, live: Quotas) -
     write_entries(tmp_path / "quotas.d/none.yaml", [])
     request = request_for(tmp_path, snapshot=write_snapshot(tmp_path / "lab.json", live))
     assert by_spark(request) == by_local(request)
-    assert plan_cluster(request).changes == ()
+    assert planned(request).changes == ()
 
 
 def test_a_cluster_without_any_file_of_its_own_is_planned(tmp_path: Path) -> None:
@@ -184,5 +183,5 @@ def test_a_broker_that_is_down_is_one_sentence(tmp_path: Path) -> None:
 
 def test_an_active_session_is_left_open(spark: SparkSession, tmp_path: Path) -> None:
     write_entries(tmp_path / "quotas.d/none.yaml", [])
-    plan_cluster(request_for(tmp_path, snapshot=write_snapshot(tmp_path / "lab.json", {})))
+    planned(request_for(tmp_path, snapshot=write_snapshot(tmp_path / "lab.json", {})))
     assert spark.sql("SELECT 1").collect() == [(1,)]

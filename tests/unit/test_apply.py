@@ -7,10 +7,10 @@ tested on a real one.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from quotaform.app import apply
 from quotaform.app.apply import apply_plan, load_plan_file, require_plan_id
 from quotaform.core.plan import Plan
 from quotaform.core.receipt import Receipt, Result
@@ -53,11 +53,13 @@ GONE = ClusterError("connection refused")
 APPLIED, UNKNOWN, NOT_ATTEMPTED = Result.APPLIED, Result.UNKNOWN, Result.NOT_ATTEMPTED
 
 
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(apply, "time", clock)
-    return clock
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def applied(plan: Plan, gateway: ScriptedGateway, *more: Any, clock: Clock | None = None, **options: Any) -> Receipt:
+    return apply_plan(plan, gateway, *more, clock=clock or Clock(), **options)
 
 
 def results(receipt: Receipt) -> dict[str, Result]:
@@ -81,7 +83,7 @@ def nothing_was_sent(gateway: ScriptedGateway) -> bool:
 
 def test_a_plan_is_checked_written_once_and_read_back() -> None:
     gateway = ScriptedGateway(BEFORE)
-    receipt = apply_plan(PLAN, gateway)
+    receipt = applied(PLAN, gateway)
     assert gateway.log == ["describe", "validate", "alter", "describe"]
     assert gateway.quotas == AFTER
     assert results(receipt) == all_of(APPLIED)
@@ -93,14 +95,14 @@ def test_a_plan_is_checked_written_once_and_read_back() -> None:
 
 def test_deletes_are_sent_after_creates_and_updates_and_listed_where_the_plan_lists_them() -> None:
     gateway = ScriptedGateway(BEFORE, chunk_size=2)
-    receipt = apply_plan(PLAN, gateway)
+    receipt = applied(PLAN, gateway)
     assert gateway.sent == [["user=alice", "user=bob"], ["user=carol", "user=dave"]]
     assert list(results(receipt)) == ["dave", "alice", "bob", "carol"]
 
 
 def test_a_second_apply_sends_nothing() -> None:
     gateway = ScriptedGateway(AFTER)
-    receipt = apply_plan(PLAN, gateway)
+    receipt = applied(PLAN, gateway)
     assert nothing_was_sent(gateway)
     assert gateway.validated == []
     assert results(receipt) == all_of(Result.ALREADY_APPLIED)
@@ -110,14 +112,14 @@ def test_a_second_apply_sends_nothing() -> None:
 
 def test_what_is_there_already_is_not_sent_again() -> None:
     gateway = ScriptedGateway({**BEFORE, BOB: {PRODUCER: 2.0}})
-    receipt = apply_plan(PLAN, gateway)
+    receipt = applied(PLAN, gateway)
     assert gateway.sent == [["user=alice", "user=carol", "user=dave"]]
     assert results(receipt) == {**all_of(APPLIED), "bob": Result.ALREADY_APPLIED}
 
 
 def test_an_empty_plan_changes_nothing() -> None:
     gateway = ScriptedGateway(BEFORE)
-    receipt = apply_plan(plan_of({}, BEFORE), gateway)
+    receipt = applied(plan_of({}, BEFORE), gateway)
     assert receipt.results == ()
     assert receipt.is_complete
     assert nothing_was_sent(gateway)
@@ -126,14 +128,14 @@ def test_an_empty_plan_changes_nothing() -> None:
 def test_a_change_that_shows_late_is_waited_for(clock: Clock) -> None:
     half = {**BEFORE, ALICE: {PRODUCER: 2.0}}
     gateway = ScriptedGateway(BEFORE, reads=[None, BEFORE, half, half, None])
-    assert results(apply_plan(PLAN, gateway)) == all_of(APPLIED)
+    assert results(applied(PLAN, gateway, clock=clock)) == all_of(APPLIED)
     assert gateway.log.count("alter") == 1
     assert clock.pauses == sorted(clock.pauses)
 
 
 def test_progress_is_told_while_writing_and_reading_back() -> None:
     told: list[tuple[str, int, int]] = []
-    apply_plan(PLAN, ScriptedGateway(BEFORE, chunk_size=2), lambda *step: told.append(step))
+    applied(PLAN, ScriptedGateway(BEFORE, chunk_size=2), lambda *step: told.append(step))
     assert [step for step in told if step[0] == "Applying"] == [("Applying", done, 4) for done in (0, 2, 4)]
     assert told[0] == ("Reading quotas", 0, 0)
     assert ("Reading back", 0, 4) in told
@@ -146,21 +148,21 @@ def test_a_plan_that_is_blocked_is_not_even_read_for() -> None:
     plan = plan_of({ALICE: {PRODUCER: 2.0}}, BEFORE, findings=[Finding(rule="cluster-id", message="no", blocking=True)])
     gateway = ScriptedGateway(BEFORE)
     with pytest.raises(BlockedError, match=r"the plan is blocked and nothing was written\. cluster-id: no"):
-        apply_plan(plan, gateway)
+        applied(plan, gateway)
     assert gateway.log == []
 
 
 def test_a_plan_for_another_cluster_is_refused() -> None:
     gateway = ScriptedGateway(BEFORE, cluster_id="another")
     with pytest.raises(StaleError, match="is for cluster 3JxQ0v7pT2a, and this is cluster another"):
-        apply_plan(PLAN, gateway)
+        applied(PLAN, gateway)
     assert gateway.log == []
 
 
 def test_a_plan_whose_entities_changed_since_is_stale() -> None:
     gateway = ScriptedGateway({**BEFORE, ALICE: {PRODUCER: 7.0}})
     with pytest.raises(StaleError, match="no longer holds what the plan says of user=alice; nothing was written"):
-        apply_plan(PLAN, gateway)
+        applied(PLAN, gateway)
     assert gateway.log == ["describe", "describe"]
 
 
@@ -168,13 +170,13 @@ def test_one_late_read_does_not_make_a_plan_stale() -> None:
     """A broker shows an acknowledged change late, so that the first read can be older than the plan."""
     older = {**BEFORE, ALICE: {PRODUCER: 0.5}}
     gateway = ScriptedGateway(BEFORE, reads=[older])
-    assert results(apply_plan(PLAN, gateway)) == all_of(APPLIED)
+    assert results(applied(PLAN, gateway)) == all_of(APPLIED)
 
 
 def test_a_cluster_that_keeps_changing_makes_a_plan_stale_in_the_end(clock: Clock) -> None:
     gateway = ScriptedGateway(BEFORE, reads=[{**BEFORE, ALICE: {PRODUCER: 10.0 + number}} for number in range(100)])
     with pytest.raises(StaleError):
-        apply_plan(PLAN, gateway)
+        applied(PLAN, gateway, clock=clock)
     assert sum(clock.pauses) == pytest.approx(3.0, abs=0.5)
     assert nothing_was_sent(gateway)
 
@@ -183,7 +185,7 @@ def test_what_the_dry_run_refuses_stops_everything() -> None:
     refused = {ALICE: (42, "Quota producer_byte_rate must be greater than 0"), CAROL: (44, "")}
     gateway = ScriptedGateway(BEFORE, validates=[Answer(refused=refused)])
     with pytest.raises(RefusedError) as caught:
-        apply_plan(PLAN, gateway)
+        applied(PLAN, gateway)
     assert str(caught.value) == (
         "the broker would refuse 2 of 4 entities, so nothing was written:\n"
         "  user=alice: Quota producer_byte_rate must be greater than 0\n"
@@ -198,7 +200,7 @@ def test_the_words_of_a_refusal_cannot_forge_a_line() -> None:
     """A broker repeats names in its words, and they went to the terminal as they came."""
     gateway = ScriptedGateway(BEFORE, validates=[Answer(refused={ALICE: (42, "no\n::error::forged\x1b[31m")})])
     with pytest.raises(RefusedError) as caught:
-        apply_plan(PLAN, gateway)
+        applied(PLAN, gateway)
     assert str(caught.value).splitlines()[1:] == ['  user=alice: "no\\n::error::forged\\u001b[31m"']
 
 
@@ -206,7 +208,7 @@ def test_a_principal_that_may_not_write_is_told_so() -> None:
     refused = dict.fromkeys((ALICE, BOB, CAROL, DAVE), (31, "grant it ALTER_CONFIGS"))
     gateway = ScriptedGateway(BEFORE, validates=[Answer(refused=refused)])
     with pytest.raises(AuthorizationError, match=r"grant it ALTER_CONFIGS \(and 3 more\)"):
-        apply_plan(PLAN, gateway)
+        applied(PLAN, gateway)
     assert nothing_was_sent(gateway)
 
 
@@ -215,21 +217,21 @@ def test_a_dry_run_without_an_answer_stops_everything() -> None:
     with pytest.raises(
         ClusterError, match=r"did not answer the dry run of 2 entities .*nothing was written: try again"
     ):
-        apply_plan(PLAN, gateway)
+        applied(PLAN, gateway)
     assert nothing_was_sent(gateway)
 
 
 def test_a_cluster_that_cannot_be_read_stops_everything() -> None:
     gateway = ScriptedGateway(BEFORE, reads=[GONE])
     with pytest.raises(ClusterError, match="connection refused"):
-        apply_plan(PLAN, gateway)
+        applied(PLAN, gateway)
     assert gateway.log == ["describe"]
 
 
 def test_an_interrupt_before_the_first_change_is_just_an_interrupt() -> None:
     gateway = ScriptedGateway(BEFORE, validates=[Answer(raises=KeyboardInterrupt())])
     with pytest.raises(KeyboardInterrupt):
-        apply_plan(PLAN, gateway)
+        applied(PLAN, gateway)
     assert nothing_was_sent(gateway)
 
 
@@ -238,7 +240,7 @@ def test_an_interrupt_before_the_first_change_is_just_an_interrupt() -> None:
 
 def test_a_refusal_while_writing_is_kept_with_its_words_and_the_rest_goes_on() -> None:
     gateway = ScriptedGateway(BEFORE, writes=[Answer(refused={ALICE: (42, "no")})], chunk_size=2)
-    receipt = apply_plan(PLAN, gateway)
+    receipt = applied(PLAN, gateway)
     assert results(receipt) == {**all_of(APPLIED), "alice": Result.REFUSED}
     assert messages(receipt) == {"alice": "no"}
     assert not receipt.is_complete
@@ -248,7 +250,7 @@ def test_a_refusal_while_writing_is_kept_with_its_words_and_the_rest_goes_on() -
 
 def test_a_lost_answer_is_no_loss_when_the_change_shows() -> None:
     gateway = ScriptedGateway(BEFORE, writes=[ANSWER_LOST])
-    receipt = apply_plan(PLAN, gateway)
+    receipt = applied(PLAN, gateway)
     assert results(receipt) == all_of(APPLIED)
     assert messages(receipt) == {}
     assert gateway.sent == [["user=alice", "user=bob", "user=carol", "user=dave"]]
@@ -256,26 +258,26 @@ def test_a_lost_answer_is_no_loss_when_the_change_shows() -> None:
 
 def test_after_a_lost_answer_only_what_is_not_there_is_sent() -> None:
     gateway = ScriptedGateway(BEFORE, writes=[ANSWER_LOST], chunk_size=2)
-    assert results(apply_plan(PLAN, gateway)) == all_of(APPLIED)
+    assert results(applied(PLAN, gateway)) == all_of(APPLIED)
     assert gateway.sent == [["user=alice", "user=bob"], ["user=carol", "user=dave"]]
 
 
 def test_a_lost_request_is_sent_once_more_after_a_while(clock: Clock) -> None:
     gateway = ScriptedGateway(BEFORE, writes=[REQUEST_LOST])
-    assert results(apply_plan(PLAN, gateway)) == all_of(APPLIED)
+    assert results(applied(PLAN, gateway, clock=clock)) == all_of(APPLIED)
     assert len(gateway.sent) == 2
     assert sum(clock.pauses) > 3.0
 
 
 def test_a_change_of_unknown_outcome_that_shows_while_it_is_waited_for_is_not_sent_again() -> None:
     gateway = ScriptedGateway(BEFORE, reads=[None, *[BEFORE] * 5], writes=[ANSWER_LOST])
-    assert results(apply_plan(PLAN, gateway)) == all_of(APPLIED)
+    assert results(applied(PLAN, gateway)) == all_of(APPLIED)
     assert len(gateway.sent) == 1
 
 
 def test_requests_that_are_lost_again_and_again_are_given_up() -> None:
     gateway = ScriptedGateway(BEFORE, writes=[REQUEST_LOST] * 10, chunk_size=2)
-    receipt = apply_plan(PLAN, gateway)
+    receipt = applied(PLAN, gateway)
     assert gateway.sent == [["user=alice", "user=bob"]] * 3
     assert results(receipt) == {"alice": UNKNOWN, "bob": UNKNOWN, "carol": NOT_ATTEMPTED, "dave": NOT_ATTEMPTED}
     assert gateway.quotas == BEFORE
@@ -284,20 +286,20 @@ def test_requests_that_are_lost_again_and_again_are_given_up() -> None:
 def test_what_somebody_else_changed_meanwhile_is_not_sent_again() -> None:
     theirs = {**BEFORE, ALICE: {CONSUMER: 9.0}}
     gateway = ScriptedGateway(BEFORE, reads=[None, *[theirs] * 100], writes=[REQUEST_LOST], chunk_size=1)
-    receipt = apply_plan(PLAN, gateway)
+    receipt = applied(PLAN, gateway)
     assert gateway.sent == [["user=alice"], ["user=bob"], ["user=carol"], ["user=dave"]]
     assert results(receipt)["alice"] is UNKNOWN
 
 
 def test_no_connection_for_the_first_request_is_tried_again() -> None:
     gateway = ScriptedGateway(BEFORE, writes=[NO_CONNECTION])
-    assert results(apply_plan(PLAN, gateway)) == all_of(APPLIED)
+    assert results(applied(PLAN, gateway)) == all_of(APPLIED)
     assert len(gateway.sent) == 1
 
 
 def test_a_connection_that_never_comes_back_leaves_honest_results(clock: Clock) -> None:
     gateway = ScriptedGateway(BEFORE, reads=[None, *[GONE] * 1000], writes=[FINE, ANSWER_LOST], chunk_size=1)
-    receipt = apply_plan(PLAN, gateway)
+    receipt = applied(PLAN, gateway, clock=clock)
     assert results(receipt) == {
         "alice": Result.UNCONFIRMED,
         "bob": UNKNOWN,
@@ -312,7 +314,7 @@ def test_a_connection_that_never_comes_back_leaves_honest_results(clock: Clock) 
 
 def test_a_connection_that_is_lost_at_once_leaves_everything_not_attempted() -> None:
     gateway = ScriptedGateway(BEFORE, reads=[None, *[GONE] * 1000], writes=[NO_CONNECTION] * 10)
-    receipt = apply_plan(PLAN, gateway)
+    receipt = applied(PLAN, gateway)
     assert results(receipt) == all_of(NOT_ATTEMPTED)
     assert messages(receipt) == dict.fromkeys(all_of(NOT_ATTEMPTED), "no connection")
     assert not receipt.wrote_anything
@@ -321,7 +323,7 @@ def test_a_connection_that_is_lost_at_once_leaves_everything_not_attempted() -> 
 def test_what_is_unknown_stays_unknown_when_it_cannot_be_sent_again() -> None:
     """It was reported as not attempted, although the first request may still have been carried out."""
     gateway = ScriptedGateway(BEFORE, writes=[REQUEST_LOST, *[NO_CONNECTION] * 10])
-    receipt = apply_plan(PLAN, gateway)
+    receipt = applied(PLAN, gateway)
     assert results(receipt) == all_of(UNKNOWN)
     assert receipt.wrote_anything
 
@@ -330,7 +332,7 @@ def test_what_is_unknown_stays_unknown_when_it_is_refused_the_second_time() -> N
     """It was reported as refused, "nothing changed on the entity", although the first request had been carried out."""
     refusal = Answer(refused=dict.fromkeys((ALICE, BOB, CAROL, DAVE), (42, "no")))
     gateway = ScriptedGateway(BEFORE, reads=[None, *[BEFORE] * 1000], writes=[ANSWER_LOST, refusal])
-    receipt = apply_plan(PLAN, gateway)
+    receipt = applied(PLAN, gateway)
     assert gateway.quotas == AFTER
     assert results(receipt) == all_of(UNKNOWN)
     assert messages(receipt)["bob"] == (
@@ -341,14 +343,14 @@ def test_what_is_unknown_stays_unknown_when_it_is_refused_the_second_time() -> N
 
 def test_a_read_that_fails_on_the_way_is_forgotten_when_the_next_one_comes() -> None:
     gateway = ScriptedGateway(BEFORE, reads=[None, GONE])
-    receipt = apply_plan(PLAN, gateway)
+    receipt = applied(PLAN, gateway)
     assert results(receipt) == all_of(APPLIED)
     assert messages(receipt) == {}
 
 
 def test_a_change_that_never_shows_is_unconfirmed(clock: Clock) -> None:
     gateway = ScriptedGateway(BEFORE, writes=[FINE, NEVER_SHOWN], chunk_size=2)
-    receipt = apply_plan(PLAN, gateway)
+    receipt = applied(PLAN, gateway, clock=clock)
     unconfirmed = Result.UNCONFIRMED
     assert results(receipt) == {"alice": APPLIED, "bob": APPLIED, "carol": unconfirmed, "dave": unconfirmed}
     assert receipt.wrote_anything
@@ -366,7 +368,7 @@ class Terminated(KeyboardInterrupt):
 @pytest.mark.parametrize(("interrupt", "name"), [(KeyboardInterrupt(), "SIGINT"), (Terminated(), "SIGTERM")])
 def test_an_interrupt_between_requests_says_what_was_done(interrupt: BaseException, name: str) -> None:
     gateway = ScriptedGateway(BEFORE, writes=[FINE, Answer(raises=interrupt)], chunk_size=1)
-    receipt = apply_plan(PLAN, gateway)
+    receipt = applied(PLAN, gateway)
     assert receipt.interrupted_by == name
     assert results(receipt) == {"alice": APPLIED, "bob": APPLIED, "carol": NOT_ATTEMPTED, "dave": NOT_ATTEMPTED}
     assert gateway.sent == [["user=alice"], ["user=bob"]]
@@ -374,7 +376,7 @@ def test_an_interrupt_between_requests_says_what_was_done(interrupt: BaseExcepti
 
 def test_a_second_interrupt_while_it_is_read_back_leaves_it_unconfirmed() -> None:
     gateway = ScriptedGateway(BEFORE, reads=[None, BEFORE, KeyboardInterrupt(), KeyboardInterrupt()])
-    receipt = apply_plan(PLAN, gateway)
+    receipt = applied(PLAN, gateway)
     assert receipt.interrupted_by == "SIGINT"
     assert results(receipt) == all_of(Result.UNCONFIRMED)
     assert receipt.wrote_anything
@@ -384,8 +386,9 @@ def test_a_mistake_of_our_own_while_it_is_read_back_loses_no_receipt() -> None:
     """It was raised, after the changes had been made, so that nobody was told of them."""
     mistake = RuntimeError("out of luck")
     gateway = ScriptedGateway(BEFORE, reads=[None, mistake, mistake])
-    receipt = apply_plan(PLAN, gateway)
-    assert receipt.interrupted_by == "an internal error (RuntimeError: out of luck), which please report"
+    receipt = applied(PLAN, gateway)
+    assert receipt.interruption == "an internal error (RuntimeError: out of luck), which please report"
+    assert receipt.interrupted_by is None
     assert results(receipt) == all_of(Result.UNCONFIRMED)
     assert receipt.wrote_anything
 
@@ -397,7 +400,7 @@ def test_an_interrupt_before_sending_again_leaves_it_unknown() -> None:
         if what == "Applying" and len(gateway.sent) == 1 and gateway.log[-1] == "describe":
             raise KeyboardInterrupt
 
-    receipt = apply_plan(PLAN, gateway, interrupt)
+    receipt = applied(PLAN, gateway, interrupt)
     assert receipt.interrupted_by == "SIGINT"
     assert results(receipt) == all_of(UNKNOWN)
 
@@ -422,7 +425,7 @@ def test_a_saved_plan_is_applied_as_it_was_made(tmp_path: Path) -> None:
     path.write_text(dump_plan(PLAN), encoding="utf-8")
     saved: Plan = load_plan_file(path)
     gateway = ScriptedGateway(BEFORE)
-    assert results(apply_plan(saved, gateway)) == all_of(APPLIED)
+    assert results(applied(saved, gateway)) == all_of(APPLIED)
     assert gateway.quotas == AFTER
 
 

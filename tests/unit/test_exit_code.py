@@ -8,12 +8,16 @@ from collections.abc import Iterator
 import pytest
 
 from quotaform import errors
-from quotaform.cli.exit_code import ExitCode, decide
+from quotaform.cli.exit_code import ExitCode, decide, judge_plan, judge_receipt
+from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Action
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.errors import QuotaformError
 from quotaform.model.entity import Entity
+from quotaform.model.quotas import Quotas
 from tests.builder import PRODUCER, plan_of
+
+SOME = {Entity(user="a"): {PRODUCER: 1.0}}
 
 
 def error_classes(base: type[QuotaformError] = QuotaformError) -> Iterator[type[QuotaformError]]:
@@ -34,18 +38,37 @@ def receipt(*results: Result, interrupted_by: str | None = None) -> Receipt:
     )
 
 
+def failed(error: QuotaformError) -> ClusterOutcome[ExitCode]:
+    return ClusterOutcome("lab", error=error)
+
+
+def made(code: ExitCode) -> ClusterOutcome[ExitCode]:
+    return ClusterOutcome("lab", code)
+
+
 @pytest.mark.parametrize(
-    ("facts", "code"),
+    ("outcomes", "code"),
     [
-        ({}, 0),
-        ({"differs": True}, 2),
-        ({"differs": True, "is_blocked": True}, 4),
-        ({"is_blocked": True, "is_invalid": True}, 3),
-        ({"is_invalid": True, "is_unknown": True, "differs": True}, 1),
+        ([], 0),
+        ([made(ExitCode.DONE), made(ExitCode.DIFFERENCES)], 2),
+        ([made(ExitCode.BLOCKED), made(ExitCode.DIFFERENCES)], 4),
+        ([failed(errors.InvalidFilesError([])), made(ExitCode.BLOCKED)], 3),
+        ([failed(errors.InvalidFilesError([])), failed(errors.ClusterError("down")), made(ExitCode.DONE)], 1),
+        ([failed(errors.UsageError("no")), failed(errors.ClusterError("down"))], 64),
+        ([made(ExitCode.PARTIAL), failed(errors.StaleError("old")), failed(errors.ClusterError("down"))], 6),
+        ([made(ExitCode.INTERRUPTED), made(ExitCode.PARTIAL)], 130),
     ],
 )
-def test_the_code_that_matters_more_wins(facts: dict[str, bool], code: int) -> None:
-    assert decide(**facts) == code
+def test_the_outcome_that_matters_more_decides(outcomes: list[ClusterOutcome[ExitCode]], code: int) -> None:
+    assert decide(outcomes, lambda value: value) == code
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_detailed", "code"),
+    [({}, True, 0), (SOME, False, 0), (SOME, True, 2)],
+)
+def test_a_plan_has_a_code(wanted: Quotas, is_detailed: bool, code: int) -> None:
+    assert judge_plan(plan_of(wanted, {}), is_detailed=is_detailed) == code
 
 
 @pytest.mark.parametrize(
@@ -60,11 +83,10 @@ def test_the_code_that_matters_more_wins(facts: dict[str, bool], code: int) -> N
         ([Result.APPLIED, Result.NOT_ATTEMPTED], "SIGINT", 130),
         ([Result.APPLIED, Result.NOT_ATTEMPTED], "SIGTERM", 143),
         ([Result.APPLIED, Result.NOT_ATTEMPTED], "SIGHUP", 143),
-        ([Result.APPLIED, Result.NOT_ATTEMPTED], "an internal error", 6),
     ],
 )
 def test_a_receipt_has_a_code(results: list[Result], interrupted_by: str | None, code: int) -> None:
-    assert decide(receipt=receipt(*results, interrupted_by=interrupted_by)) == code
+    assert judge_receipt(receipt(*results, interrupted_by=interrupted_by)) == code
 
 
 @pytest.mark.parametrize("error", list(error_classes()), ids=lambda error: error.__name__)

@@ -1,41 +1,52 @@
-"""Reading a cluster so that the answer can be planned from."""
+"""Reading a cluster so that the answer can be relied on."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Collection
+from typing import Final, TypeVar
 
+from quotaform.app.clock import SYSTEM_CLOCK, Clock
 from quotaform.cluster.gateway import Progress, QuotaReader, no_progress
 from quotaform.errors import UnsettledError
-from quotaform.model.entry import Desired
+from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_values
 
 Made = TypeVar("Made")
 
-_BULK_ENTITIES = 50
-_BULK_SHARE = 0.02
-_MAX_WAIT = 60.0
+_BULK_ENTITIES: Final = 50
+_BULK_SHARE: Final = 0.02
+_MAX_WAIT: Final = 60.0
 
 
-def read_actual(reader: QuotaReader, desired: Desired, progress: Progress = no_progress) -> Quotas:
-    """Read all quotas of a cluster; see `make_at_rest`."""
-    return make_at_rest(reader, desired, lambda actual: actual, progress)
+def bulk_of(different: int, entities: int) -> int:
+    """Return how many entities differ when that looks like a bulk change (2 %, and at least 50), else 0.
+
+    Args:
+        different: How many entities differ.
+        entities: How many there are.
+    """
+    return different if different >= max(_BULK_ENTITIES, _BULK_SHARE * entities) else 0
 
 
-def make_at_rest(
-    reader: QuotaReader, desired: Desired, make: Callable[[Quotas], Made], progress: Progress = no_progress
+def read_settled(
+    reader: QuotaReader,
+    make: Callable[[Quotas], Made],
+    bulk: Callable[[Made, Quotas], int],
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
 ) -> Made:
-    """Read all quotas of a cluster, again until they have come to rest when they differ in bulk.
+    """Read all quotas of a cluster and make something of them; read again when they differ in bulk.
 
     A describe right after somebody's bulk change is a mixture of before and after: 100,000 acknowledged
-    entities took up to 20 s to show. When the first read differs from the files in bulk, it counts only once a
-    second one, taken a moment later, says the same.
+    entities took up to 20 s to show. When what was made of the first read differs in bulk, it counts only once a
+    second read, taken a moment later, is equal to the first.
 
     Args:
         reader: The cluster.
-        desired: What the files say.
         make: Called with a read while the cluster is given time; it may be called again with a later one.
+        bulk: How many entities differ in bulk, by what was made of a read; 0 when one read is enough.
+        clock: The time.
         progress: Told what is being done.
 
     Returns:
@@ -46,37 +57,44 @@ def make_at_rest(
         UnsettledError: It kept changing for a minute.
     """
     progress("Reading quotas", 0, 0)
-    read_at = time.monotonic()
+    read_at = clock.monotonic()
     deadline = read_at + _MAX_WAIT
     actual = reader.describe()
     made = make(actual)
-    if not reader.is_live or not _differs_in_bulk(desired, actual):
+    different = bulk(made, actual) if reader.is_live else 0
+    if not different:
         return made
-    pause = min(1.0, max(0.05, max(len(desired), len(actual)) / 100_000))
+    pause = min(1.0, max(0.05, different / 100_000))
     while True:
-        progress("Waiting for quotas to come to rest", 0, 0)
-        time.sleep(max(0.0, pause - (time.monotonic() - read_at)))
-        read_at = time.monotonic()
+        progress("Reading again: many entities differ, a change may be in progress", 0, 0)
+        clock.sleep(max(0.0, pause - (clock.monotonic() - read_at)))
+        read_at = clock.monotonic()
         again = reader.describe()
         if is_same(actual, again):
             return made
-        if time.monotonic() > deadline:
+        if clock.monotonic() > deadline:
             raise UnsettledError(reader.name, _MAX_WAIT)
         actual, made = again, make(again)
 
 
+def read_actual(
+    reader: QuotaReader,
+    declared: Collection[Entity] = (),
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+) -> Quotas:
+    """Read all quotas of a cluster; see `read_settled`. Many entities that no file declares count as a difference."""
+
+    def bulk(made: Quotas, actual: Quotas) -> int:
+        undeclared = sum(entity not in declared for entity in actual) if declared else len(actual)
+        return bulk_of(undeclared, max(len(declared), len(actual)))
+
+    return read_settled(reader, lambda actual: actual, bulk, clock=clock, progress=progress)
+
+
 def is_same(one: Quotas, other: Quotas) -> bool:
-    """Whether two reads say the same."""
+    """Whether two reads are equal; a NaN equals a NaN."""
     return one == other or (
         one.keys() == other.keys() and all(same_values(values, other[entity]) for entity, values in one.items())
     )
-
-
-def _differs_in_bulk(desired: Desired, actual: Quotas) -> bool:
-    bulk = max(_BULK_ENTITIES, _BULK_SHARE * max(len(desired), len(actual)))
-    different = len(actual.keys() - desired.keys())
-    for entity, entry in desired.items():
-        if different >= bulk:
-            return True
-        different += actual.get(entity, {}) != entry.values
-    return different >= bulk

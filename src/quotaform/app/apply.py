@@ -6,28 +6,41 @@ making it, then the changes are sent once and read back until they hold. Nothing
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from getpass import getuser
 from itertools import chain, count
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from quotaform.app.actual import is_same
-from quotaform.app.clock import timestamp
-from quotaform.app.repository import Repository, require_pinned
+from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
+from quotaform.app.each_cluster import Connect
+from quotaform.app.repository import Repository, open_gateway, require_pinned
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.freshness import check_fresh, require_cluster, require_fresh
+from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Action, EntityChange, Plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.document.plan import load_plan
-from quotaform.errors import ClusterError, PlanBlockedError, PlanFileError, PlanIdError, RefusedError
+from quotaform.errors import (
+    ClusterError,
+    PlanBlockedError,
+    PlanFileError,
+    PlanIdError,
+    QuotaformError,
+    RefusedError,
+)
 from quotaform.model.alteration import AlterRow, Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_values
 
+if TYPE_CHECKING:
+    from quotaform.desired.config import Cluster
+
 _FIRST_PAUSE = 0.005
-_LONGEST_PAUSE = 0.25
+_LONGEST_PAUSE = 1.0
+_SETTLE_PAUSE = 0.25
 _CONVERGE_SECONDS = 30.0
 _ENTITIES_PER_SECOND = 5_000
 _SETTLE_SECONDS = 3.0
@@ -42,8 +55,53 @@ _RESULTS = {
 }
 
 
+class ClusterPlan(NamedTuple):
+    """A plan, and the cluster to apply it to."""
+
+    cluster: Cluster
+    plan: Plan
+
+
+def apply_plans(
+    plans: Sequence[ClusterPlan],
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+    connect: Connect = open_gateway,
+) -> Iterator[ClusterOutcome[Receipt]]:
+    """Apply plans one after the other; a failure on one cluster does not keep the others from being applied.
+
+    After an interrupt nothing more is sent to any cluster.
+
+    Args:
+        plans: What to apply, at most one plan per cluster.
+        clock: The time.
+        progress: Told what is being done.
+        connect: Opens the gateway of a cluster.
+
+    Yields:
+        One outcome per cluster, as soon as it is known.
+    """
+    for cluster, plan in plans:
+        try:
+            require_applyable(plan)
+            with connect(cluster) as gateway:
+                receipt = apply_plan(plan, gateway, progress, pinned_id=cluster.cluster_id, clock=clock)
+        except QuotaformError as error:
+            yield ClusterOutcome(cluster.name, error=error)
+        else:
+            yield ClusterOutcome(cluster.name, receipt)
+            if receipt.interruption is not None:
+                return
+
+
 def apply_plan(
-    plan: Plan, gateway: Gateway, progress: Progress = no_progress, *, pinned_id: str | None = None
+    plan: Plan,
+    gateway: Gateway,
+    progress: Progress = no_progress,
+    *,
+    pinned_id: str | None = None,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> Receipt:
     """Apply a plan and say what became of every entity.
 
@@ -55,6 +113,7 @@ def apply_plan(
         gateway: To which cluster.
         progress: Told what is being done.
         pinned_id: The id that quotaform.yaml pins the cluster to, if it does.
+        clock: The time.
 
     Raises:
         BlockedError: Something in the plan blocks it.
@@ -63,29 +122,30 @@ def apply_plan(
         ClusterError: The cluster could not be read or did not answer the dry run.
     """
     require_applyable(plan)
-    started_at = timestamp()
+    started_at = timestamp(clock)
     require_pinned(gateway.name, pinned_id, gateway.cluster_id())
     require_cluster(plan, gateway.cluster_id())
     progress("Reading quotas", 0, 0)
-    pending, applied = _read_fresh(plan.changes, gateway)
+    pending, applied = _read_fresh(plan.changes, gateway, clock)
     _require_accepted(pending, gateway, progress)
-    run = _Run(gateway, progress, applied)
-    interrupted_by = None
+    run = _Run(gateway, progress, applied, clock)
+    interrupted_by = internal_error = None
     try:
         run.apply(sorted(pending, key=lambda change: change.action is Action.DELETE))
     except KeyboardInterrupt as interrupt:
         interrupted_by = getattr(interrupt, "signal_name", "SIGINT")
         run.look_once(pending)
     except Exception as error:
-        interrupted_by = f"an internal error ({type(error).__name__}: {error}), which please report"
+        internal_error = f"{type(error).__name__}: {error}"
         run.look_once(pending)
     return Receipt(
         plan=plan,
         results=tuple(run.result_of(change) for change in plan.changes),
         applied_by=_who(),
         started_at=started_at,
-        finished_at=timestamp(),
+        finished_at=timestamp(clock),
         interrupted_by=interrupted_by,
+        internal_error=internal_error,
     )
 
 
@@ -113,9 +173,9 @@ def require_plan_id(plan: Plan, expected: str | None) -> None:
         raise PlanIdError(expected=expected, found=plan.plan_id)
 
 
-def receipt_path(plan: Plan, repository: Repository) -> Path:
+def receipt_path(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLOCK) -> Path:
     """Return where the receipt of an apply goes unless somebody says otherwise."""
-    moment = timestamp().replace(":", "").replace("-", "")
+    moment = timestamp(clock).replace(":", "").replace("-", "")
     cluster = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in plan.header.cluster_name)
     stem = f"{moment}-{cluster}-{plan.plan_id.removeprefix('sha256:')[:8]}"
     folder = repository.config_path.parent / ".quotaform" / "receipts"
@@ -142,18 +202,19 @@ def _who() -> str:
 
 
 def _read_fresh(
-    changes: tuple[EntityChange, ...], gateway: Gateway
+    changes: tuple[EntityChange, ...], gateway: Gateway, clock: Clock
 ) -> tuple[tuple[EntityChange, ...], tuple[EntityChange, ...]]:
     """Read the touched entities; a read that contradicts the plan counts only when a later one agrees with it.
 
     A broker shows an acknowledged change late, so that one read alone may show a state that is gone.
     """
-    actual = gateway.describe()
+    entities = [change.entity for change in changes]
+    actual = gateway.describe_entities(entities)
     freshness = check_fresh(changes, actual)
-    deadline = time.monotonic() + _SETTLE_SECONDS
-    while freshness.stale and time.monotonic() < deadline:
-        time.sleep(_LONGEST_PAUSE)
-        again = gateway.describe()
+    deadline = clock.monotonic() + _SETTLE_SECONDS
+    while freshness.stale and clock.monotonic() < deadline:
+        clock.sleep(_SETTLE_PAUSE)
+        again = gateway.describe_entities(entities)
         settled = is_same(actual, again)
         actual, freshness = again, check_fresh(changes, again)
         if settled:
@@ -189,8 +250,9 @@ def _require_accepted(changes: tuple[EntityChange, ...], gateway: Gateway, progr
 class _Run:
     """The writing part of an apply, and what is known of every entity at any moment."""
 
-    def __init__(self, gateway: Gateway, progress: Progress, applied: Iterable[EntityChange]) -> None:
+    def __init__(self, gateway: Gateway, progress: Progress, applied: Iterable[EntityChange], clock: Clock) -> None:
         self._gateway = gateway
+        self._clock = clock
         self._progress = progress
         self._results = {change.entity: (Result.ALREADY_APPLIED, "") for change in applied}
 
@@ -262,38 +324,40 @@ class _Run:
     def _converge(self, changes: list[EntityChange]) -> Quotas | None:
         """Read until everything that was sent shows, or time is up.
 
-        An entity of unknown outcome is waited for only until the cluster has come to rest.
+        An entity of unknown outcome is waited for only for a few seconds.
 
         Returns:
-            The last read, or `None` when the cluster could not be read at the end.
+            The last read of what did not hold before it, or `None` when the cluster could not be read at the end.
         """
         waiting = {change.entity: change for change in changes if self._is_awaited(change)}
         total = len(waiting)
-        now = time.monotonic()
+        now = self._clock.monotonic()
         deadline = now + max(_CONVERGE_SECONDS, len(changes) / _ENTITIES_PER_SECOND)
         settled_at = now + _SETTLE_SECONDS
         pause = _FIRST_PAUSE
         while True:
             self._progress("Reading back", total - len(waiting), total)
-            actual = self._describe(waiting, max(1.0, deadline - time.monotonic()))
+            # What was not sent is read as well: whether it is sent again follows from what is there.
+            left = [change.entity for change in changes if not self.result_of(change).result.holds]
+            actual = self._describe(left, max(1.0, deadline - self._clock.monotonic()))
             if actual is not None:
                 self._confirm(waiting, actual)
                 is_sent = any(self._results[entity][0] is Result.UNCONFIRMED for entity in waiting)
-                if not waiting or (not is_sent and time.monotonic() > settled_at):
+                if not waiting or (not is_sent and self._clock.monotonic() > settled_at):
                     return actual
-            if time.monotonic() > deadline:
+            if self._clock.monotonic() > deadline:
                 return actual
-            time.sleep(pause)
+            self._clock.sleep(pause)
             pause = min(_LONGEST_PAUSE, pause * 2)
 
     def _is_awaited(self, change: EntityChange) -> bool:
         return self.result_of(change).result in (Result.UNCONFIRMED, Result.UNKNOWN)
 
-    def _describe(self, waiting: dict[Entity, EntityChange], timeout: float) -> Quotas | None:
+    def _describe(self, entities: Collection[Entity], timeout: float) -> Quotas | None:
         try:
-            return self._gateway.describe(timeout=timeout)
+            return self._gateway.describe_entities(entities, timeout=timeout)
         except ClusterError as error:
-            for entity in waiting:
+            for entity in entities:
                 result, said = self._results.get(entity, (Result.NOT_ATTEMPTED, ""))
                 self._results[entity] = (result, said or f"it could not be read back: {error}")
             return None

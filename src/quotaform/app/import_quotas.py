@@ -49,7 +49,7 @@ def import_cluster(
         ClusterError: The cluster could not be read.
     """
     declared = repository.load(config, today()).desired(cluster_name) if _has_files(repository.directory) else {}
-    actual = read_actual(gateway, declared, progress)
+    actual = read_actual(gateway, declared, progress=progress)
     todo = {entity: values for entity, values in actual.items() if entity not in declared}
     inside = {entity: values for entity, values in todo.items() if config.scope.contains(entity)}
     able = {entity: values for entity, values in inside.items() if writable_values(entity, values)}

@@ -1,19 +1,24 @@
-"""Planning one cluster."""
+"""Planning clusters: what an apply would do on each of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
-from quotaform.app.actual import make_at_rest
-from quotaform.app.clock import plan_timestamp
+from quotaform.app.actual import bulk_of, read_settled
+from quotaform.app.clock import SYSTEM_CLOCK, Clock, plan_timestamp, today
+from quotaform.app.each_cluster import ClusterWork, Connect
 from quotaform.app.git import read_source
-from quotaform.app.repository import Repository
+from quotaform.app.repository import Repository, open_gateway
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.check.facts import Facts
 from quotaform.core.check.plan import with_findings
-from quotaform.core.plan import Plan, PlanHeader, diff, make_plan
-from quotaform.core.scope import Selection
+from quotaform.core.outcome import ClusterOutcome
+from quotaform.core.plan import Change, Plan, PlanHeader, PlanSource, diff, make_plan
+from quotaform.core.scope import ALL, Selection
+from quotaform.errors import InvalidFilesError
 from quotaform.model.entry import Desired
 from quotaform.model.quotas import Quotas
 
@@ -28,18 +33,103 @@ class PlanRequest:
     Attributes:
         repository: Where the files are.
         config: The content of quotaform.yaml.
-        cluster: The cluster to plan for.
-        selection: The part of it that was asked for.
+        clusters: The clusters to plan for.
+        selection: The part of each that was asked for.
     """
 
     repository: Repository
     config: Config
-    cluster: Cluster
-    selection: Selection = field(default_factory=Selection)
+    clusters: tuple[Cluster, ...]
+    selection: Selection = ALL
 
 
-def plan_cluster(request: PlanRequest, desired: Desired, gateway: Gateway, progress: Progress = no_progress) -> Plan:
-    """Plan a cluster in this process.
+class Planner(Protocol):
+    """Plans clusters, in this process or elsewhere; see `plan`."""
+
+    def __call__(
+        self, request: PlanRequest, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress
+    ) -> tuple[ClusterOutcome[Plan], ...]: ...
+
+
+def plan(
+    request: PlanRequest,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+    connect: Connect = open_gateway,
+) -> tuple[ClusterOutcome[Plan], ...]:
+    """Plan clusters in this process, all at a time: the files are read while the brokers answer.
+
+    Files that are invalid for a cluster are its outcome, whether or not it could be read.
+
+    Args:
+        request: What to plan.
+        clock: The time.
+        progress: Told what is being done.
+        connect: Opens the gateway of a cluster.
+
+    Returns:
+        One outcome per cluster, in the order of the request.
+
+    Raises:
+        InvalidFilesError: Nothing could be read for any cluster.
+    """
+    declared: dict[str, Future[Desired]] = {cluster.name: Future() for cluster in request.clusters}
+    context: Future[PlanSource] = Future()
+    is_one = len(request.clusters) == 1
+
+    def work(cluster: Cluster, gateway: Gateway) -> Plan:
+        return plan_cluster(
+            request,
+            cluster,
+            gateway,
+            desired=declared[cluster.name].result,
+            source=context.result,
+            clock=clock,
+            progress=progress if is_one else no_progress,
+        )
+
+    with ClusterWork(request.clusters, work, connect) as working:
+        files = request.repository.load(request.config, today(clock))
+        invalid: dict[str, InvalidFilesError] = {}
+        for cluster in request.clusters:
+            try:
+                declared[cluster.name].set_result(files.desired(cluster.name))
+            except InvalidFilesError as error:
+                invalid[cluster.name] = error
+                declared[cluster.name].set_exception(error)
+        context.set_result(read_source(request.repository.directory, request.repository.config_path))
+        outcomes: list[ClusterOutcome[Plan]] = []
+        for number, cluster in enumerate(request.clusters):
+            if not is_one:
+                progress("Planning clusters", number, len(request.clusters))
+            if cluster.name in invalid:
+                outcomes.append(ClusterOutcome(cluster.name, error=invalid[cluster.name]))
+            else:
+                outcomes.append(working.outcome(cluster))
+    return tuple(outcomes)
+
+
+def plan_cluster(
+    request: PlanRequest,
+    cluster: Cluster,
+    gateway: Gateway,
+    *,
+    desired: Callable[[], Desired],
+    source: Callable[[], PlanSource],
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+) -> Plan:
+    """Plan one cluster.
+
+    Args:
+        request: What to plan.
+        cluster: The cluster.
+        gateway: Its gateway.
+        desired: Returns what the files declare for it; called after the first read was asked for.
+        source: Returns where the files came from; called like `desired`.
+        clock: The time.
+        progress: Told what is being done.
 
     Raises:
         ClusterError: The cluster could not be read.
@@ -47,34 +137,42 @@ def plan_cluster(request: PlanRequest, desired: Desired, gateway: Gateway, progr
     cluster_id = gateway.cluster_id()
 
     def make(actual: Quotas) -> Plan:
-        plan = make_plan(
-            diff(desired, actual),
-            desired,
-            actual,
-            make_header(request, cluster_id),
-            scope=request.config.scope,
-            selection=request.selection,
+        declared = desired()
+        return make_cluster_plan(
+            request, cluster, cluster_id, diff(declared, actual), declared, actual, source=source(), clock=clock
         )
-        return with_findings(plan, make_facts(request, desired, actual))
 
-    return make_at_rest(gateway, desired, make, progress)
+    return read_settled(gateway, make, bulk_of_plan, clock=clock, progress=progress)
 
 
-def make_header(request: PlanRequest, cluster_id: str) -> PlanHeader:
-    """Say what a plan is made of."""
-    return PlanHeader(
-        cluster_name=request.cluster.name,
+def make_cluster_plan(
+    request: PlanRequest,
+    cluster: Cluster,
+    cluster_id: str,
+    rows: Iterable[Change],
+    desired: Desired,
+    actual: Quotas,
+    *,
+    source: PlanSource,
+    clock: Clock,
+) -> Plan:
+    """Make the plan of one cluster of the rows by which it differs, whichever engine found them."""
+    header = PlanHeader(
+        cluster_name=cluster.name,
         cluster_id=cluster_id,
-        created_at=plan_timestamp(),
-        source=read_source(request.repository.directory, request.repository.config_path),
+        created_at=plan_timestamp(clock),
+        source=source,
         options={
             "prune": request.config.prune,
             "select": list(request.selection.select),
             "exclude": list(request.selection.exclude),
         },
     )
+    made = make_plan(rows, desired, actual, header, scope=request.config.scope, selection=request.selection)
+    facts = Facts(desired=desired, actual=actual, pinned_id=cluster.cluster_id, selection=request.selection)
+    return with_findings(made, facts)
 
 
-def make_facts(request: PlanRequest, desired: Desired, actual: Quotas) -> Facts:
-    """Return what the checks of a plan need to know beside it."""
-    return Facts(desired=desired, actual=actual, pinned_id=request.cluster.cluster_id, selection=request.selection)
+def bulk_of_plan(made: Plan, actual: Quotas) -> int:
+    """Return how many entities a plan changes when that looks like somebody's bulk change, else 0."""
+    return bulk_of(len(made.changes), max(len(made.changes) + made.unchanged, len(actual)))

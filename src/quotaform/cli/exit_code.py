@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from quotaform.core.outcome import ClusterOutcome
 
 if TYPE_CHECKING:
+    from quotaform.core.drift import Drift
+    from quotaform.core.plan import Plan
     from quotaform.core.receipt import Receipt
+
+T = TypeVar("T")
 
 
 class ExitCode(IntEnum):
@@ -47,40 +54,59 @@ _PRECEDENCE: Final = (
     ExitCode.INVALID,
     ExitCode.BLOCKED,
     ExitCode.DIFFERENCES,
-    ExitCode.DONE,
 )
 
 
-def decide(
-    *,
-    differs: bool = False,
-    is_blocked: bool = False,
-    is_invalid: bool = False,
-    is_unknown: bool = False,
-    receipt: Receipt | None = None,
-) -> ExitCode:
-    """Return the code that matters most of all that a run found out.
+def decide(outcomes: Iterable[ClusterOutcome[T]], judge: Callable[[T], ExitCode]) -> ExitCode:
+    """Return the code of a run: the one that matters most among those of its outcomes.
 
-    >>> decide(differs=True, is_blocked=True)
-    <ExitCode.BLOCKED: 4>
+    >>> from quotaform.errors import ClusterError
+    >>> decide([ClusterOutcome("a", 1), ClusterOutcome("b", error=ClusterError("down"))], ExitCode)
+    <ExitCode.ERROR: 1>
 
     Args:
-        differs: There are differences, and they count as a result.
-        is_blocked: Something blocks the plan.
-        is_invalid: The files are invalid.
-        is_unknown: What was asked could not be found out.
-        receipt: What an apply did.
+        outcomes: What became of each cluster.
+        judge: Returns the code of an outcome that has a value.
     """
-    found = {
-        ExitCode.DIFFERENCES: differs,
-        ExitCode.BLOCKED: is_blocked,
-        ExitCode.INVALID: is_invalid,
-        ExitCode.ERROR: is_unknown,
-    }
-    if receipt is not None:
-        is_cut = receipt.interrupted_by is not None
-        found[ExitCode.TERMINATED] = is_cut and receipt.interrupted_by in ("SIGTERM", "SIGHUP")
-        found[ExitCode.INTERRUPTED] = receipt.interrupted_by == "SIGINT"
-        found[ExitCode.PARTIAL] = not receipt.is_complete and receipt.wrote_anything
-        found[ExitCode.ERROR] |= not receipt.is_complete
-    return next((code for code in _PRECEDENCE if found.get(code)), ExitCode.DONE)
+    return _gravest(
+        judge(outcome.require()) if outcome.error is None else ExitCode(outcome.error.exit_code) for outcome in outcomes
+    )
+
+
+def _gravest(codes: Iterable[ExitCode]) -> ExitCode:
+    found = set(codes)
+    return next((code for code in _PRECEDENCE if code in found), ExitCode.DONE)
+
+
+def judge_plan(plan: Plan, *, is_detailed: bool = False) -> ExitCode:
+    """Return the code of a plan.
+
+    Args:
+        plan: The plan.
+        is_detailed: Whether differences count (`--detailed-exitcode`).
+    """
+    if not plan.is_applyable:
+        return ExitCode.BLOCKED
+    return ExitCode.DIFFERENCES if plan.changes and is_detailed else ExitCode.DONE
+
+
+def judge_drift(drift: Drift, *, is_reported_only: bool = False) -> ExitCode:
+    """Return the code of a comparison.
+
+    Args:
+        drift: What differs.
+        is_reported_only: Whether differences do not count (`--exit-zero`).
+    """
+    if not drift.is_known:
+        return ExitCode.ERROR
+    return ExitCode.DIFFERENCES if drift.entities and not is_reported_only else ExitCode.DONE
+
+
+def judge_receipt(receipt: Receipt) -> ExitCode:
+    """Return the code of an apply."""
+    codes = []
+    if receipt.interrupted_by is not None:
+        codes.append(ExitCode.INTERRUPTED if receipt.interrupted_by == "SIGINT" else ExitCode.TERMINATED)
+    if not receipt.is_complete:
+        codes.append(ExitCode.PARTIAL if receipt.wrote_anything else ExitCode.ERROR)
+    return _gravest(codes)

@@ -35,7 +35,7 @@ def make_request(
     return PlanRequest(
         repository=repository,
         config=config,
-        cluster=target.choose(repository, config, snapshot=snapshot),
+        clusters=(target.choose(repository, config, snapshot=snapshot),),
         selection=Selection(tuple(select or ()), tuple(exclude or ())),
     )
 

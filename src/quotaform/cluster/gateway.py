@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
 from quotaform.errors import ClusterError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
+from quotaform.model.entity import Entity
 from quotaform.model.filter import EVERYTHING, EntityFilter
 from quotaform.model.quotas import Quotas
 
@@ -62,6 +63,19 @@ class QuotaReader(Protocol):
 
 class Gateway(QuotaReader, Protocol):
     """A cluster to read and, unless it is a snapshot, to change."""
+
+    def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
+        """Return the quotas of at least these entities; those that do not exist are left out.
+
+        Each entity's values are of one moment; those of two entities may not be.
+
+        Args:
+            entities: Which ones.
+            timeout: As for `describe`.
+
+        Raises:
+            ClusterError: The cluster could not be read.
+        """
 
     def broker_config(self, name: str) -> BrokerConfig:
         """Ask every broker for one of its configuration values, each on a connection of its own.

@@ -5,7 +5,7 @@ kafka-python is behind `quotaform.cluster.wire.link`, which is imported when a g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
@@ -18,8 +18,9 @@ from quotaform.cluster.wire.connect_error import UnansweredError
 from quotaform.collector import paused_collector
 from quotaform.errors import ClusterError, UnsupportedError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
+from quotaform.model.entity import Entity
 from quotaform.model.filter import EVERYTHING, EntityFilter, Rule, select
-from quotaform.model.quotas import Quotas
+from quotaform.model.quotas import Quotas, Values
 from quotaform.model.server import Server, parse_servers
 
 CONNECT_TIMEOUT: Final = 10.0
@@ -28,6 +29,9 @@ ALTER_TIMEOUT: Final = 65.0
 """Seconds to wait for an alter: a broker forwards it to the controller for up to 60 s before it gives up."""
 BROKER_TIMEOUT: Final = 5.0
 """Seconds for what is asked of one certain broker; that is never what a command is about."""
+
+FEW_ENTITIES: Final = 16
+"""Up to so many entities are described one by one; beyond, one describe of everything takes less time."""
 
 _TRIES: Final = 4
 
@@ -148,6 +152,15 @@ class KafkaGateway:
             require_described(self.name, response.error_code, response.error_message)
             quotas = read_quotas(response.entries)
         return quotas if asked is entity_filter else select(quotas, entity_filter)
+
+    def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
+        """Read some entities, each by itself when they are few; see `quotaform.cluster.gateway.Gateway`."""
+        if len(entities) > FEW_ENTITIES:
+            return self.describe(timeout=timeout)
+        found: dict[Entity, Values] = {}
+        for entity in entities:
+            found.update(self.describe(EntityFilter.contains_only(entity.names), timeout=timeout))
+        return found
 
     def broker_config(self, name: str) -> BrokerConfig:
         """Ask every broker for one of its configuration values; see `quotaform.cluster.gateway.Gateway`."""

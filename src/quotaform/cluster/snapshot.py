@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from types import TracebackType
 from typing import NoReturn, Self
 
 from quotaform.cluster.gateway import BrokerConfig, Progress, no_progress
 from quotaform.errors import ClusterError, UnsupportedError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
+from quotaform.model.entity import Entity
 from quotaform.model.filter import EVERYTHING, EntityFilter, select
 from quotaform.model.quotas import Quotas
 from quotaform.model.snapshot import Snapshot
@@ -39,6 +40,10 @@ class SnapshotGateway:
     def describe(self, entity_filter: EntityFilter = EVERYTHING, *, timeout: float | None = None) -> Quotas:
         """Return the snapshot's quotas that a filter selects."""
         return select(self._snapshot.quotas, entity_filter)
+
+    def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
+        """Return the snapshot's quotas."""
+        return self._snapshot.quotas
 
     def broker_config(self, name: str) -> BrokerConfig:
         """Refuse: a snapshot holds quotas and nothing else.

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[T]):
+class ClusterOutcome(Generic[T]):
     """What was made for one cluster, or why it could not be made.
 
     Attributes:

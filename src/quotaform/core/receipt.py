@@ -57,7 +57,8 @@ class Receipt:
         applied_by: Who, as the operating system says.
         started_at: ISO 8601 UTC.
         finished_at: ISO 8601 UTC.
-        interrupted_by: The signal that cut it short, if one did.
+        interrupted_by: The name of the signal that cut it short, if one did.
+        internal_error: The mistake of quotaform's own that cut it short, if one did.
     """
 
     plan: Plan
@@ -66,6 +67,14 @@ class Receipt:
     started_at: str
     finished_at: str
     interrupted_by: str | None = None
+    internal_error: str | None = None
+
+    @property
+    def interruption(self) -> str | None:
+        """What cut the apply short, in words."""
+        if self.internal_error is not None:
+            return f"an internal error ({self.internal_error}), which please report"
+        return self.interrupted_by
 
     @property
     def is_complete(self) -> bool:

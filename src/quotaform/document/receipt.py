@@ -25,7 +25,7 @@ def dump_receipt(receipt: Receipt) -> str:
         "applied_by": receipt.applied_by,
         "started_at": receipt.started_at,
         "finished_at": receipt.finished_at,
-        "interrupted_by": receipt.interrupted_by,
+        "interrupted_by": receipt.interruption,
         "complete": receipt.is_complete,
         "summary": {result.value: receipt.tally.get(result, 0) for result in Result},
         "results": (

@@ -1,53 +1,81 @@
-"""Planning one cluster on Spark: the plan of `quotaform.app.plan`, byte for byte.
+"""Planning on Spark: the plans of `quotaform.app.plan`, byte for byte.
 
 The files are parsed on the executors, the cluster is read there, and joins make the rows; what follows from the
-rows (effects, order, findings) is made of them in the one place, `quotaform.core.plan.make_plan`.
+rows (effects, order, findings) is made of them in the one place, `quotaform.app.plan.make_cluster_plan`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quotaform.app.clock import SYSTEM_CLOCK, Clock
 from quotaform.cluster.gateway import Progress, no_progress
+from quotaform.core.outcome import ClusterOutcome
+from quotaform.errors import EngineError, QuotaformError
 from quotaform.spark.session import spark_session
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from quotaform.app.plan import PlanRequest
-    from quotaform.core.plan import Plan
+    from quotaform.core.plan import Plan, PlanSource
+    from quotaform.desired.config import Cluster
+    from quotaform.desired.tree import Layout
+    from quotaform.model.quotas import Quotas
 
 
-def plan_cluster(request: PlanRequest, progress: Progress = no_progress) -> Plan:
-    """Plan a cluster on Spark.
+def plan(
+    request: PlanRequest, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress
+) -> tuple[ClusterOutcome[Plan], ...]:
+    """Plan clusters on Spark, in one session; see `quotaform.app.plan.plan`.
 
     Raises:
         EngineError: Spark is missing, does not start or failed.
-        InvalidFilesError: Anything is wrong in the files; all problems at once.
-        ClusterError: The cluster could not be read.
+        InvalidFilesError: Nothing could be read for any cluster.
     """
-    config = request.config
-    layout = request.repository.layout(config)
+    from quotaform.app.git import read_source
+
+    layout = request.repository.layout(request.config)
+    source = read_source(request.repository.directory, request.repository.config_path)
+    outcomes: list[ClusterOutcome[Plan]] = []
     progress("Starting Spark", 0, 0)
     with spark_session() as spark:
-        from quotaform.app.actual import read_actual
-        from quotaform.app.plan import make_facts, make_header
-        from quotaform.core.check.plan import with_findings
-        from quotaform.core.plan import make_plan
-        from quotaform.spark.change import changes, collect_changes
-        from quotaform.spark.entry import entries, read_desired
-        from quotaform.spark.reading import SparkReading
+        for cluster in request.clusters:
+            try:
+                made = _plan_cluster(spark, request, cluster, layout, source, clock, progress)
+            except EngineError:
+                raise
+            except QuotaformError as error:
+                outcomes.append(ClusterOutcome(cluster.name, error=error))
+            else:
+                outcomes.append(ClusterOutcome(cluster.name, made))
+    return tuple(outcomes)
 
-        progress("Reading files", 0, 0)
-        desired = read_desired(spark, layout, request.cluster.name, config.profiles, config.scope)
-        reading = SparkReading(spark, request.cluster)
-        actual = read_actual(reading, desired, progress)
+
+def _plan_cluster(
+    spark: SparkSession,
+    request: PlanRequest,
+    cluster: Cluster,
+    layout: Layout,
+    source: PlanSource,
+    clock: Clock,
+    progress: Progress,
+) -> Plan:
+    from quotaform.app.actual import read_settled
+    from quotaform.app.plan import bulk_of_plan, make_cluster_plan
+    from quotaform.spark.change import changes, collect_changes
+    from quotaform.spark.entry import entries, read_desired
+    from quotaform.spark.reading import SparkReading
+
+    progress("Reading files", 0, 0)
+    desired = read_desired(spark, layout, cluster.name, request.config.profiles, request.config.scope)
+    reading = SparkReading(spark, cluster)
+
+    def make(actual: Quotas) -> Plan:
         progress("Comparing", 0, 0)
-        rows = changes(entries(spark, desired, request.cluster.name), reading.quotas)
-        plan = make_plan(
-            collect_changes(rows),
-            desired,
-            actual,
-            make_header(request, reading.cluster_id()),
-            scope=request.config.scope,
-            selection=request.selection,
+        rows = collect_changes(changes(entries(spark, desired, cluster.name), reading.quotas))
+        return make_cluster_plan(
+            request, cluster, reading.cluster_id(), rows, desired, actual, source=source, clock=clock
         )
-        return with_findings(plan, make_facts(request, desired, actual))
+
+    return read_settled(reading, make, bulk_of_plan, clock=clock, progress=progress)

@@ -41,8 +41,8 @@ def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
             yield from (f"    {address}" for address in addresses[:_SHOWN])
             if len(addresses) > _SHOWN:
                 yield f"    ... and {len(addresses) - _SHOWN} more (all are in the receipt)"
-    if receipt.interrupted_by:
-        yield f"Interrupted by {receipt.interrupted_by}."
+    if receipt.interruption:
+        yield f"Interrupted by {receipt.interruption}."
     done = (
         f"{receipt.count(Action.CREATE)} added, {receipt.count(Action.UPDATE)} changed, "
         f"{receipt.count(Action.DELETE)} destroyed"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quotaform.cli.console import Console, require_format, require_writable, write_file
-from quotaform.cli.exit_code import decide
+from quotaform.cli.exit_code import judge_receipt
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import FORMATS, ExcludeOption, FormatOption, SelectOption
 from quotaform.cli.option.group import with_option_groups
@@ -58,7 +58,7 @@ def apply(
       quotaform apply quotas.d --auto-approve
     """
     from quotaform.app.apply import load_plan_file, require_plan_id
-    from quotaform.app.plan import plan_cluster
+    from quotaform.app.plan import plan
     from quotaform.app.repository import open_gateway
 
     console = output.console()
@@ -77,20 +77,20 @@ def apply(
         with open_gateway(chosen) as gateway:
             return run.apply(saved, gateway, repository, chosen)
     request = make_request(target, source, select, exclude)
-    chosen = request.cluster
+    chosen = request.clusters[0]
     if chosen.snapshot is not None:
         raise UsageError(f"cluster {chosen.name} is a snapshot file, which can be planned and not applied")
-    desired = request.repository.desired(request.config, chosen.name)
     if not auto_approve and not sys.stdin.isatty():
+        request.repository.desired(request.config, chosen.name)
         raise NotApprovedError(
             "there is no terminal to ask on, so nothing was done; give --auto-approve, or apply a saved plan"
         )
+    made = plan(request, progress=console.progress)[0].require()
+    run.show(made)
+    require_plan_id(made, expect_plan_id)
+    if made.changes and made.is_applyable and not auto_approve:
+        run.ask(chosen)
     with open_gateway(chosen) as gateway:
-        made = plan_cluster(request, desired, gateway, console.progress)
-        run.show(made)
-        require_plan_id(made, expect_plan_id)
-        if made.changes and made.is_applyable and not auto_approve:
-            run.ask(chosen)
         return run.apply(made, gateway, request.repository, chosen)
 
 
@@ -143,7 +143,7 @@ class _Apply:
             if done.results:
                 self._keep(path, text)
             self.console.echo(text if self.format_name == "json" else render_receipt(done, self.console.style()))
-        return decide(receipt=done)
+        return judge_receipt(done)
 
     def _keep(self, path: Path, text: str) -> None:
         """Write the receipt; what was done stays done when that fails, so then it is shown instead."""

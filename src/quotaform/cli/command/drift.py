@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quotaform.cli.console import require_format, write_file
-from quotaform.cli.exit_code import decide
+from quotaform.cli.exit_code import judge_drift
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import (
     FORMATS,
@@ -49,21 +49,18 @@ def drift(
       quotaform drift
       quotaform drift --format json --out json=drift.json
     """
-    from quotaform.app.plan import plan_cluster
-    from quotaform.app.repository import open_gateway
+    from quotaform.app.plan import plan
     from quotaform.core.drift import make_drift
 
     console = output.console()
     require_format(format_name, FORMATS)
     outputs = [read_output(text) for text in out or ()]
     request = make_request(target, directory, select, exclude, snapshot)
-    desired = request.repository.desired(request.config, request.cluster.name)
-    with open_gateway(request.cluster) as gateway:
-        found = make_drift(plan_cluster(request, desired, gateway, console.progress))
+    found = make_drift(plan(request, progress=console.progress)[0].require())
     for format_of_file, path in outputs:
         write_file(path, _render(found, format_of_file))
     console.echo(_render(found, format_name, console.style()))
-    return decide(differs=bool(found.entities) and not exit_zero, is_unknown=not found.is_known)
+    return judge_drift(found, is_reported_only=exit_zero)
 
 
 def _render(found: Drift, format_name: str, style: Style | None = None) -> str:

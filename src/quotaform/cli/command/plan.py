@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quotaform.cli.console import Console, require_choice, require_format, write_file
-from quotaform.cli.exit_code import decide
+from quotaform.cli.exit_code import judge_plan
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import (
     FORMATS,
@@ -72,22 +72,16 @@ def plan(
 
         text = render_plan(made, console.style(), shows_unchanged=show_unchanged, shows_unmanaged=show_unmanaged)
         console.echo(text)
-    return decide(differs=bool(made.changes) and detailed_exitcode, is_blocked=not made.is_applyable)
+    return judge_plan(made, is_detailed=detailed_exitcode)
 
 
 def _make(request: PlanRequest, engine: str, console: Console) -> Plan:
     require_choice("engine", engine, ("auto", "local", "spark"))
     if engine == "spark":
-        from quotaform.spark.plan import plan_cluster as plan_on_spark
-
-        return plan_on_spark(request, console.progress)
-    from quotaform.app.plan import plan_cluster
-    from quotaform.app.repository import open_gateway
-
-    # The files are read before any connection is made: what is wrong in them is said without waiting for a broker.
-    desired = request.repository.desired(request.config, request.cluster.name)
-    with open_gateway(request.cluster) as gateway:
-        return plan_cluster(request, desired, gateway, console.progress)
+        from quotaform.spark.plan import plan as planner
+    else:
+        from quotaform.app.plan import plan as planner
+    return planner(request, progress=console.progress)[0].require()
 
 
 def render(made: Plan, format_name: str) -> str:

@@ -1,0 +1,110 @@
+"""Work on many clusters at a time: one outcome each, in order, and nothing that outlives an interrupt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from threading import Lock, Thread
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
+
+from quotaform.cluster.gateway import Gateway
+from quotaform.core.outcome import ClusterOutcome
+from quotaform.errors import QuotaformError
+
+if TYPE_CHECKING:
+    from quotaform.desired.config import Cluster
+
+T = TypeVar("T")
+
+AT_ONCE: Final = 16
+"""How many clusters are worked on at a time."""
+
+Connect = Callable[["Cluster"], Gateway]
+"""Opens the gateway of a cluster."""
+
+
+class ClusterWork(Generic[T]):
+    """Works on clusters in threads of its own, each with an open gateway, and is done when its block ends.
+
+    The threads are daemons, and leaving the block closes the gateways that are still open, which ends whatever waits
+    for a broker. So an interrupt in the block is never kept waiting.
+    """
+
+    def __init__(self, clusters: Iterable[Cluster], work: Callable[[Cluster, Gateway], T], connect: Connect) -> None:
+        """Begin.
+
+        Args:
+            clusters: On which clusters.
+            work: Called once per cluster.
+            connect: Opens the gateway of a cluster.
+        """
+        self._clusters: Final[Sequence[Cluster]] = tuple(clusters)
+        self._work = work
+        self._connect = connect
+        self._results: dict[str, Future[T]] = {cluster.name: Future() for cluster in self._clusters}
+        self._todo = iter(self._clusters)
+        self._open: list[Gateway] = []
+        self._lock = Lock()
+        self._is_over = False
+
+    def __enter__(self) -> Self:
+        """Start the threads."""
+        for number in range(min(AT_ONCE, len(self._clusters))):
+            Thread(target=self._run, name=f"quotaform-cluster-{number}", daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close what is open."""
+        with self._lock:
+            self._is_over = True
+            left = tuple(self._open)
+        for gateway in left:
+            with suppress(Exception):
+                gateway.close()
+
+    def outcome(self, cluster: Cluster) -> ClusterOutcome[T]:
+        """Wait until the work on a cluster is done.
+
+        Raises:
+            Exception: Anything but a `QuotaformError` that the work raised: a mistake of our own.
+        """
+        try:
+            return ClusterOutcome(cluster.name, self._results[cluster.name].result())
+        except QuotaformError as error:
+            return ClusterOutcome(cluster.name, error=error)
+
+    def _run(self) -> None:
+        while (cluster := self._next()) is not None:
+            result = self._results[cluster.name]
+            try:
+                gateway = self._connect(cluster)
+                if not self._keep(gateway):
+                    return
+                try:
+                    result.set_result(self._work(cluster, gateway))
+                finally:
+                    self._let_go(gateway)
+            except BaseException as error:
+                result.set_exception(error)
+
+    def _next(self) -> Cluster | None:
+        with self._lock:
+            return None if self._is_over else next(self._todo, None)
+
+    def _keep(self, gateway: Gateway) -> bool:
+        """Note an open gateway; return whether anybody still wants it."""
+        with self._lock:
+            if not self._is_over:
+                self._open.append(gateway)
+                return True
+        gateway.close()
+        return False
+
+    def _let_go(self, gateway: Gateway) -> None:
+        with self._lock:
+            self._open.remove(gateway)
+        gateway.close()

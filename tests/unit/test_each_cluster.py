@@ -1,0 +1,97 @@
+"""Many clusters are worked on at a time, and each has an outcome of its own."""
+
+from __future__ import annotations
+
+from threading import Barrier, Event
+from typing import Any
+
+import pytest
+
+from quotaform.app.each_cluster import AT_ONCE, ClusterWork
+from quotaform.cluster.gateway import Gateway
+from quotaform.desired.config import Cluster
+from quotaform.errors import ClusterError
+from tests.scripted_gateway import ScriptedGateway
+
+
+def clusters(count: int) -> tuple[Cluster, ...]:
+    return tuple(Cluster(name=f"c{number}") for number in range(count))
+
+
+def connect(_: Cluster) -> ScriptedGateway:
+    return ScriptedGateway({})
+
+
+def outcomes(count: int, work: Any, connect: Any = connect) -> list[object]:
+    with ClusterWork(clusters(count), work, connect) as working:
+        return [outcome.error or outcome.value for outcome in map(working.outcome, clusters(count))]
+
+
+def test_clusters_are_worked_on_at_a_time() -> None:
+    all_here = Barrier(AT_ONCE, timeout=10)
+
+    def work(cluster: Cluster, gateway: Gateway) -> str:
+        all_here.wait()
+        return cluster.name
+
+    assert outcomes(AT_ONCE, work) == [f"c{number}" for number in range(AT_ONCE)]
+
+
+def test_more_clusters_than_threads_all_have_an_outcome_in_their_order() -> None:
+    assert outcomes(100, lambda cluster, gateway: cluster.name) == [f"c{number}" for number in range(100)]
+
+
+def test_one_cluster_that_is_down_does_not_hide_the_others() -> None:
+    down = ClusterError("down")
+
+    def reach(cluster: Cluster) -> ScriptedGateway:
+        if cluster.name == "c1":
+            raise down
+        return ScriptedGateway({})
+
+    assert outcomes(3, lambda cluster, gateway: cluster.name, reach) == ["c0", down, "c2"]
+
+
+def test_a_mistake_of_our_own_is_no_outcome() -> None:
+    def work(cluster: Cluster, gateway: Gateway) -> None:
+        raise RuntimeError("a mistake")
+
+    with pytest.raises(RuntimeError, match="a mistake"):
+        outcomes(1, work)
+
+
+def test_gateways_are_closed_when_the_work_on_them_is_done() -> None:
+    opened: list[ScriptedGateway] = []
+
+    def reach(cluster: Cluster) -> ScriptedGateway:
+        opened.append(ScriptedGateway({}))
+        return opened[-1]
+
+    outcomes(3, lambda cluster, gateway: 1, reach)
+    assert [gateway.log for gateway in opened] == [["close"]] * 3
+
+
+def test_an_interrupt_waits_for_no_cluster_and_closes_what_is_open() -> None:
+    class Waiting(ScriptedGateway):
+        """Waits for a broker until it is closed."""
+
+        closed = Event()
+
+        def close(self) -> None:
+            self.closed.set()
+
+    begun = Event()
+
+    def work(cluster: Cluster, gateway: Gateway) -> None:
+        begun.set()
+        assert Waiting.closed.wait(10)
+        raise ClusterError("closed")
+
+    def interrupted() -> None:
+        with ClusterWork(clusters(1), work, lambda _: Waiting({})):
+            assert begun.wait(10)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert Waiting.closed.is_set()

@@ -24,7 +24,7 @@ from unittest import mock
 
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.model.entity import Entity
-from quotaform.model.quotas import Quotas
+from quotaform.model.quotas import Quotas, same_value
 
 QUOTAFORM = str(Path(sys.executable).with_name("quotaform"))
 """The command that an install put beside this interpreter."""
@@ -277,7 +277,9 @@ class Cluster:
         assert not refused, refused
         for _ in range(200):
             live = self.read()
-            if all((entity in live) == any(v is not None for v in ops.values()) for entity, ops in quotas.items()):
+            if all(
+                same_value(live.get(entity, {}).get(key), v) for entity, ops in quotas.items() for key, v in ops.items()
+            ):
                 return
             time.sleep(0.05)
         raise AssertionError("the cluster does not show what was written")

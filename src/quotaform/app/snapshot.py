@@ -6,29 +6,38 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from quotaform.app.actual import read_actual
-from quotaform.app.clock import timestamp
+from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
+from quotaform.app.each_cluster import ClusterWork, Connect
 from quotaform.app.repository import open_gateway
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
-from quotaform.core.outcome import Outcome
-from quotaform.errors import QuotaformError
+from quotaform.core.outcome import ClusterOutcome
 from quotaform.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
 
 
-def take_snapshots(clusters: Sequence[Cluster], progress: Progress = no_progress) -> Iterator[Outcome[Snapshot]]:
-    """Read everything that clusters hold, one after the other; one that cannot be read stops none of the others."""
-    for cluster in clusters:
-        try:
-            with open_gateway(cluster) as gateway:
-                outcome = Outcome(cluster.name, take_snapshot(gateway, progress))
-        except QuotaformError as error:
-            outcome = Outcome(cluster.name, error=error)
-        yield outcome
+def take_snapshots(
+    clusters: Sequence[Cluster],
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+    connect: Connect = open_gateway,
+) -> Iterator[ClusterOutcome[Snapshot]]:
+    """Read everything that clusters hold, all at a time; yield one outcome per cluster, in order."""
+    is_one = len(clusters) == 1
+
+    def work(_: Cluster, gateway: Gateway) -> Snapshot:
+        return take_snapshot(gateway, clock=clock, progress=progress if is_one else no_progress)
+
+    with ClusterWork(clusters, work, connect) as working:
+        for number, cluster in enumerate(clusters):
+            if not is_one:
+                progress("Reading clusters", number, len(clusters))
+            yield working.outcome(cluster)
 
 
-def take_snapshot(gateway: Gateway, progress: Progress = no_progress) -> Snapshot:
+def take_snapshot(gateway: Gateway, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress) -> Snapshot:
     """Read everything that a cluster holds.
 
     Raises:
@@ -37,6 +46,6 @@ def take_snapshot(gateway: Gateway, progress: Progress = no_progress) -> Snapsho
     return Snapshot(
         cluster_name=gateway.name,
         cluster_id=gateway.cluster_id(),
-        captured_at=timestamp(),
-        quotas=read_actual(gateway, {}, progress),
+        captured_at=timestamp(clock),
+        quotas=read_actual(gateway, clock=clock, progress=progress),
     )

@@ -7,14 +7,12 @@ from typing import Annotated
 
 import typer
 
+from quotaform.cli.cluster_path import cluster_paths
 from quotaform.cli.console import require_writable, write_file
-from quotaform.cli.exit_code import decide
+from quotaform.cli.exit_code import ExitCode, decide
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
-from quotaform.errors import UsageError
-
-_PLACEHOLDER = "{cluster}"
 
 
 @with_option_groups
@@ -45,12 +43,13 @@ def snapshot(
 
     console = output.console()
     clusters = target.choose()
-    paths = _paths(path, [cluster.name for cluster in clusters])
-    failures = []
-    for outcome in take_snapshots(clusters, console.progress):
+    names = [cluster.name for cluster in clusters]
+    paths = cluster_paths("--output", path or "", names, example="snapshots/{cluster}.json")
+    outcomes = []
+    for outcome in take_snapshots(clusters, progress=console.progress):
+        outcomes.append(outcome)
         if outcome.error is not None and len(clusters) > 1:
             console.say(f"quotaform: {outcome.cluster}: {outcome.error}\n")
-            failures.append(outcome.error)
             continue
         taken = outcome.require()
         if path is None:
@@ -60,18 +59,4 @@ def snapshot(
             require_writable(file)
             write_file(file, dump_snapshot(taken))
             console.echo(f"Wrote {len(taken.quotas)} entities of {taken.cluster_name} to {file}.\n")
-    return decide(is_unknown=bool(failures))
-
-
-def _paths(path: Path | None, names: list[str]) -> dict[str, Path]:
-    """Return where the snapshot of each cluster goes.
-
-    Raises:
-        UsageError: Several clusters would share one file.
-    """
-    if len(names) > 1 and (path is None or _PLACEHOLDER not in str(path)):
-        raise UsageError(
-            f"several clusters ({', '.join(names)}) need a file each; "
-            "write {cluster} in --output, as in --output 'snapshots/{cluster}.json'"
-        )
-    return {name: Path(str(path).replace(_PLACEHOLDER, name)) for name in names if path is not None}
+    return decide(outcomes, lambda _: ExitCode.DONE)

@@ -11,13 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quotaform.core.check.writable import check_writable, writable_values
-from quotaform.desired.schema.gate import gate
 from quotaform.desired.tree import Source
 from quotaform.desired.writer import render_quotas, spell_scalar
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Severity
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, keys_for
 from quotaform.model.units import is_writable, parse_value, render_value, spell_value
+from quotaform.schema.validator import gate
 from tests.loading import check, load
 
 TODAY = date(2026, 1, 1)

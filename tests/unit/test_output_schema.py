@@ -17,7 +17,6 @@ from quotaform.core.drift import make_drift
 from quotaform.core.plan import Base, diff, make_plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.core.result import Validation
-from quotaform.desired.schema.gate import load_schema
 from quotaform.document.drift import dump_drift
 from quotaform.document.plan import dump_plan
 from quotaform.document.receipt import dump_receipt
@@ -28,6 +27,7 @@ from quotaform.model.entry import Desired
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
 from quotaform.model.quotas import Quotas
+from quotaform.schema.catalog import load_schema
 from tests import builder
 from tests.strategies import desired, quotas
 

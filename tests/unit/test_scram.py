@@ -36,6 +36,7 @@ from quotaform.model.scram import (
     ScramUser,
 )
 from quotaform.model.secret import Secret
+from quotaform.schema.validator import explainer
 from quotaform.views.scram_text import render_scram, render_scram_result
 
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
@@ -293,6 +294,8 @@ class TestViews:
         assert document["kind"] == "quotaform.scram"
         assert document["users"][0]["credentials"][0] == {"mechanism": "SCRAM-SHA-256", "iterations": 8192}
         assert document["users"][1]["error"]["code"] == 91
+        explainer("scram").validate(document)
         text = dump_scram_result(self.RESULT, "lab", "id")
+        explainer("scram-result").validate(loads(text))
         assert [row["outcome"] for row in loads(text)["results"]] == ["ok", "refused", "unknown", "not-sent"]
         assert "hidden" not in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from json import loads
 from math import inf, isnan, nan
 from pathlib import Path
@@ -18,6 +17,7 @@ from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
 from quotaform.model.snapshot import Snapshot
+from quotaform.schema.catalog import load_schema
 
 
 def snapshot(quotas: Quotas) -> Snapshot:
@@ -73,9 +73,9 @@ def test_a_snapshot_of_nothing_reads_back() -> None:
 
 @pytest.mark.parametrize("content", [SMALL, snapshot({})])
 def test_a_snapshot_satisfies_its_schema(content: Snapshot) -> None:
-    schema = loads((files("quotaform") / "schemas" / "snapshot.schema.json").read_text(encoding="utf-8"))
-    jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.Draft202012Validator(schema).validate(loads(dump_snapshot(content)))
+    schema = load_schema("snapshot")
+    jsonschema.Draft7Validator.check_schema(schema)
+    jsonschema.Draft7Validator(schema).validate(loads(dump_snapshot(content)))
 
 
 def test_a_name_cannot_forge_a_line_or_turn_the_text_around() -> None:

@@ -7,9 +7,9 @@ import json
 import pytest
 from jsonschema import Draft7Validator
 
-from quotaform.desired.schema.gate import load_schema
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
+from quotaform.schema.catalog import load_schema
 from tests.workflow.command import Cluster, Repository
 
 pytestmark = pytest.mark.workflow

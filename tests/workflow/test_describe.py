@@ -11,8 +11,8 @@ from math import nan
 import pytest
 from jsonschema import Draft7Validator
 
-from quotaform.desired.schema.gate import load_schema
 from quotaform.model.entity import Entity
+from quotaform.schema.catalog import load_schema
 from tests.workflow.command import Cluster, Repository
 
 pytestmark = pytest.mark.workflow

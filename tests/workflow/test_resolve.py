@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from quotaform.desired.schema.gate import load_schema
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
+from quotaform.schema.catalog import load_schema
 from tests.workflow.command import QUOTAFORM, Cluster, Repository, environment
 
 pytestmark = pytest.mark.workflow

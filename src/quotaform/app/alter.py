@@ -74,7 +74,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _unknown(name: str) -> str:
-    from quotaform.desired.schema.explain import did_you_mean
+    from quotaform.model.text import did_you_mean
 
     return f"; {quote(name)} is not known to this version{did_you_mean(name, QUOTA_KEYS)}"
 

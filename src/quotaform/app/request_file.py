@@ -19,12 +19,12 @@ from quotaform.core.check import rule
 from quotaform.core.resolve.request import request_of
 from quotaform.document.json_text import ConstantError, RepeatedNames, mark_repeated, refuse_constant
 from quotaform.errors import InvalidFilesError
-from quotaform.model.entity import CLIENT_ID, IP, USER, Entity, spell_name
+from quotaform.model.entity import IP, KNOWN_TYPES, Entity, spell_name
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
 from quotaform.model.text import quote
 
-_TYPES: Final = {USER: USER, CLIENT_ID: CLIENT_ID, "client_id": CLIENT_ID, IP: IP}
+_TYPES: Final = {spelling: row.name for row in KNOWN_TYPES.values() for spelling in (row.name, row.parameter)}
 _NAMES: Final = "user, client_id and ip"
 Row = tuple[int, Entity | str]
 """A line, and the entity there or what is wrong with it."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 from quotaform.core.check import rule
 from quotaform.core.scope import EVERYTHING, Pattern, Scope
 from quotaform.desired.report import FileReport
-from quotaform.desired.schema.explain import did_you_mean, explain_shape, has_shape
+from quotaform.desired.shape import explain_shape, has_shape
 from quotaform.desired.tree import Source, decode, shown_path
 from quotaform.desired.value import read_values
 from quotaform.desired.variable import expand_variables
@@ -23,7 +23,7 @@ from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES
 from quotaform.model.finding import Finding, by_place
 from quotaform.model.location import Location
 from quotaform.model.quotas import Values
-from quotaform.model.text import quote
+from quotaform.model.text import did_you_mean, quote
 
 PRUNE_REPORT: Final = "report"
 """List what no file declares, and leave it alone."""

@@ -10,14 +10,13 @@ from typing import Any, Final
 from quotaform.core.check import rule
 from quotaform.desired.match import MAX_ENTITIES, read_match
 from quotaform.desired.report import FileReport, Part
-from quotaform.desired.schema.explain import did_you_mean
 from quotaform.desired.value import find_key_problem, misfit_text, of_entity, read_values
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause, Entry, LayerFile, ProfileUse, ValuePlace
 from quotaform.model.location import Position
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Values
-from quotaform.model.text import quote
+from quotaform.model.text import did_you_mean, quote
 
 Profiles = Mapping[str, Values]
 """Profile name to its values."""

@@ -17,7 +17,7 @@ from quotaform.core.check import rule
 from quotaform.core.scope import EVERYTHING, Scope
 from quotaform.desired.declaration import TRACKED, EntryReader, Profiles
 from quotaform.desired.report import FileReport
-from quotaform.desired.schema.explain import explain_shape, has_shape
+from quotaform.desired.shape import explain_shape, has_shape
 from quotaform.desired.tree import Layout, Source, decode
 from quotaform.desired.yaml.document import UnclearError
 from quotaform.desired.yaml.reader import read_document

@@ -9,31 +9,27 @@ from typing import Any, Final
 
 from quotaform.core.check import rule
 from quotaform.desired.report import Part
-from quotaform.desired.schema.explain import did_you_mean
 from quotaform.desired.variable import VARIABLE
 from quotaform.desired.yaml.document import Node
 from quotaform.desired.yaml.scalar import Oddity
-from quotaform.model.entity import CLIENT_ID, DEFAULT_WORD, ENTITY_TYPES, IP, MAX_NAME_BYTES, Entity, spell_name
+from quotaform.model.entity import (
+    DEFAULT_WORD,
+    ENTITY_TYPES,
+    IP,
+    KNOWN_TYPES,
+    MAX_NAME_BYTES,
+    Entity,
+    can_combine,
+    meant_type,
+    spell_name,
+)
 from quotaform.model.ip import ip_problem
-from quotaform.model.text import quote
+from quotaform.model.text import did_you_mean, quote
 
 MAX_ENTITIES: Final = 1_000_000
 """How many entities one file may declare: lists multiply."""
 
 _KNOWN: Final = frozenset(ENTITY_TYPES)
-_OTHER_WORDS: Final = {
-    "client_id": CLIENT_ID,
-    "clientid": CLIENT_ID,
-    "client": CLIENT_ID,
-    "clients": CLIENT_ID,
-    "username": "user",
-    "usr": "user",
-    "users": "user",
-    "principal": "user",
-    "address": IP,
-    "ips": IP,
-    "host": IP,
-}
 
 
 def read_match(match: dict[str, Any], part: Part, room: int) -> list[Entity]:
@@ -50,7 +46,7 @@ def read_match(match: dict[str, Any], part: Part, room: int) -> list[Entity]:
         for entity_type in ENTITY_TYPES
         if entity_type in match
     ]
-    if len(columns) != len(match) or (len(columns) > 1 and IP in match):
+    if len(columns) != len(match) or not can_combine(match):
         _check_types(match, part)
     if not columns or part.errors > errors:
         return []
@@ -66,19 +62,16 @@ def _check_types(match: dict[str, Any], part: Part) -> None:
         return
     for entity_type in match:
         if entity_type not in _KNOWN:
-            folded = entity_type.lower().replace("-", "_")
-            other = _OTHER_WORDS.get(folded)
+            other = meant_type(entity_type, is_related=True)
             guess = f"; did you mean {other}?" if other else did_you_mean(entity_type, ENTITY_TYPES)
             text = f"unknown entity type {quote(entity_type)}{guess or '.'} The types are {', '.join(ENTITY_TYPES)}"
             part.add(rule.BAD_MATCH, text, match, entity_type, at_key=True)
-    if IP in match and len(_KNOWN.intersection(match)) > 1:
-        part.add(
-            rule.BAD_MATCH,
-            "ip cannot be combined with user or client-id; Kafka counts connections per address only",
-            match,
-            IP,
-            at_key=True,
-        )
+    known = _KNOWN.intersection(match)
+    if not can_combine(known):
+        alone = min(known, key=lambda name: len(KNOWN_TYPES[name].combines_with))
+        others = " or ".join(name for name in ENTITY_TYPES if name != alone)
+        text = f"{alone} cannot be combined with {others}; Kafka counts connections per address only"
+        part.add(rule.BAD_MATCH, text, match, alone, at_key=True)
 
 
 def _read_names(match: dict[str, Any], entity_type: str, part: Part) -> list[str | None]:

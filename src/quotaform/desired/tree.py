@@ -12,12 +12,11 @@ from pathlib import PurePath, PurePosixPath
 from typing import Final
 
 from quotaform.core.check import rule
-from quotaform.desired.schema.explain import did_you_mean
 from quotaform.model.entity import spell_name
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
 from quotaform.model.rule import Rule
-from quotaform.model.text import quote
+from quotaform.model.text import did_you_mean, quote
 
 _YAML: Final = frozenset({".yaml", ".yml"})
 _UTF16_MARKS: Final = frozenset({b"\xff\xfe", b"\xfe\xff"})

@@ -9,13 +9,12 @@ from typing import Any, Final
 
 from quotaform.core.check import rule
 from quotaform.desired.report import Part
-from quotaform.desired.schema.explain import did_you_mean
 from quotaform.desired.variable import VARIABLE
 from quotaform.desired.yaml.scalar import Oddity
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
 from quotaform.model.rule import Rule
-from quotaform.model.text import quote
+from quotaform.model.text import did_you_mean, quote
 from quotaform.model.units import UNLIMITED, parse_value
 
 _UNCLEAR_NUMBERS: Final = frozenset(

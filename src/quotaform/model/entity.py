@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from re import compile as regex
 from typing import Any, Final, NoReturn
 
@@ -12,14 +13,74 @@ USER: Final = "user"
 CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 
-ENTITY_TYPES: Final = (USER, CLIENT_ID, IP)
-"""The entity types that Kafka 4 knows, in the order in which addresses print them."""
-
 DEFAULT_WORD: Final = "<default>"
 """How people write and read the default entity of a type; inside the program it is `None`."""
 
 MAX_NAME_BYTES: Final = 32_767
 """The longest name in UTF-8 that Kafka's protocol can carry (a string's length is an INT16)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityType:
+    """One entity type.
+
+    Attributes:
+        name: As on the wire.
+        parameter: Its spelling where no hyphen can stand: parameters, columns.
+        description: What its names are, for editors.
+        examples: Names as files hold them.
+        glob: A pattern over names, as an example.
+        combines_with: The types that an entity may have besides.
+        spellings: Other spellings of the same word; on the command line, too, they are taken for mistakes.
+        related: Words that a file may use by mistake, and that may be types of their own elsewhere.
+    """
+
+    name: str
+    parameter: str
+    description: str
+    examples: tuple[Any, ...]
+    glob: str
+    combines_with: frozenset[str] = frozenset()
+    spellings: tuple[str, ...] = ()
+    related: tuple[str, ...] = ()
+
+
+_TYPE_ROWS: Final = (
+    EntityType(
+        name=USER,
+        parameter="user",
+        description="The name of an authenticated principal, without its type: alice, CN=alice,O=Example.",
+        examples=("svc-orders", DEFAULT_WORD, ["svc-a", "svc-b"], {"name": DEFAULT_WORD}),
+        glob="svc-*",
+        combines_with=frozenset({CLIENT_ID}),
+        spellings=("users",),
+        related=("username", "usr", "principal"),
+    ),
+    EntityType(
+        name=CLIENT_ID,
+        parameter="client_id",
+        description="A client-id, as clients choose it.",
+        examples=("etl", DEFAULT_WORD, ["etl-1", "etl-2"]),
+        glob="etl-*",
+        combines_with=frozenset({USER}),
+        spellings=("client-ids", "clientid", "clientids", "client", "clients"),
+    ),
+    EntityType(
+        name=IP,
+        parameter="ip",
+        description="An IP address in its canonical spelling; no networks and no host names.",
+        examples=("10.0.0.1", "2001:db8::1", DEFAULT_WORD),
+        glob="10.0.*",
+        spellings=("ips",),
+        related=("address", "host"),
+    ),
+)
+
+KNOWN_TYPES: Final[dict[str, EntityType]] = {row.name: row for row in _TYPE_ROWS}
+"""The entity types that Kafka 4 knows by name, in the order in which addresses print them."""
+
+ENTITY_TYPES: Final = tuple(KNOWN_TYPES)
+"""Their names."""
 
 _RANK: Final = {entity_type: rank for rank, entity_type in enumerate(ENTITY_TYPES)}
 _UNKNOWN_RANK: Final = len(ENTITY_TYPES)
@@ -28,6 +89,11 @@ _ABSENT: Final[Any] = object()
 
 Part = tuple[str, str | None]
 """An entity type and its name; `None` is the default entity of that type."""
+
+
+def type_order(entity_type: str) -> tuple[int, str]:
+    """Sort key for entity types: the known ones in their order, then the others by name."""
+    return _RANK.get(entity_type, _UNKNOWN_RANK), entity_type
 
 
 def _order(part: Part) -> tuple[int, str]:
@@ -137,6 +203,34 @@ class Entity:
             address = ",".join(spelled)
             object.__setattr__(self, "_address", address)
         return address
+
+
+def can_combine(types: Collection[str]) -> bool:
+    """Whether an entity may have all of these known types.
+
+    >>> can_combine(["user", "client-id"]), can_combine(["user", "ip"])
+    (True, False)
+    """
+    return len(types) < 2 or all(
+        KNOWN_TYPES[name].combines_with.issuperset(other for other in types if other != name) for name in types
+    )
+
+
+def meant_type(word: str, *, is_related: bool = False) -> str | None:
+    """Return the known entity type that another spelling stands for; `None` if it is none.
+
+    >>> meant_type("Client_ID"), meant_type("users"), meant_type("group"), meant_type("host", is_related=True)
+    ('client-id', 'user', None, 'ip')
+
+    Args:
+        word: What somebody wrote.
+        is_related: Whether words with a related meaning count.
+    """
+    folded = word.lower().replace("_", "-")
+    for row in KNOWN_TYPES.values():
+        if folded == row.name or folded in row.spellings or (is_related and folded in row.related):
+            return row.name
+    return None
 
 
 def spell_name(name: str) -> str:

@@ -27,8 +27,11 @@ class QuotaKey:
         unit: What one unit is: `B/s` (bytes per second), `%` (of one thread) or `/s` (events per second).
         measures: The unit in words.
         per: Where the limit holds: `broker` (each one enforces the whole limit) or `cluster`.
-        maximum: The value that `unlimited` writes, and from which on the key limits nothing.
         entity_types: The entity types that may carry the key.
+        limits: What it limits, for editors and docs.
+        kip: The proposal that specified it.
+        examples: Values as people write them.
+        nan_effect: What brokers do when the value is NaN, as measured on Kafka 4.3.1.
     """
 
     name: str
@@ -36,8 +39,16 @@ class QuotaKey:
     unit: str
     measures: str
     per: str
-    maximum: float
     entity_types: frozenset[str]
+    limits: str
+    kip: str
+    examples: tuple[str | int, ...]
+    nan_effect: str
+
+    @property
+    def maximum(self) -> float:
+        """The value that `unlimited` writes, and from which on the key limits nothing."""
+        return _MAXIMA[self.kind]
 
     @property
     def is_whole(self) -> bool:
@@ -53,39 +64,83 @@ _MAXIMA: Final = {NumberKind.LONG: 2.0**63, NumberKind.INT: 2147483647.0, Number
 """What Kafka's QuotaConfig means by no limit; for DOUBLE keys a broker takes more, and that limits nothing either."""
 
 
-def _key(name: str, kind: NumberKind, unit: str, measures: str, per: str, *entity_types: str) -> QuotaKey:
-    return QuotaKey(
-        name=name,
-        kind=kind,
-        unit=unit,
-        measures=measures,
-        per=per,
-        maximum=_MAXIMA[kind],
-        entity_types=frozenset(entity_types),
-    )
+_CLIENTS: Final = frozenset({USER, CLIENT_ID})
+_NOT_THROTTLED: Final = "brokers do not throttle by it"
 
+_ROWS: Final = (
+    QuotaKey(
+        name="producer_byte_rate",
+        kind=NumberKind.LONG,
+        unit="B/s",
+        measures="bytes per second",
+        per="broker",
+        entity_types=_CLIENTS,
+        limits="Bytes per second that producers may send",
+        kip="KIP-13",
+        examples=("10MiB/s", "5MB/s", 1048576),
+        nan_effect=_NOT_THROTTLED,
+    ),
+    QuotaKey(
+        name="consumer_byte_rate",
+        kind=NumberKind.LONG,
+        unit="B/s",
+        measures="bytes per second",
+        per="broker",
+        entity_types=_CLIENTS,
+        limits="Bytes per second that consumers may fetch",
+        kip="KIP-13",
+        examples=("20MiB/s", "50MB/s", 2097152),
+        nan_effect="brokers answer every fetch with a single batch",
+    ),
+    QuotaKey(
+        name="request_percentage",
+        kind=NumberKind.DOUBLE,
+        unit="%",
+        measures="percent of one request or network thread",
+        per="broker",
+        entity_types=_CLIENTS,
+        limits="Time of request and network threads, where 100% is one thread",
+        kip="KIP-124",
+        examples=("150%", "12.5%", 200),
+        nan_effect=_NOT_THROTTLED,
+    ),
+    QuotaKey(
+        name="controller_mutation_rate",
+        kind=NumberKind.DOUBLE,
+        unit="/s",
+        measures="partitions created or deleted per second",
+        per="cluster",
+        entity_types=_CLIENTS,
+        limits="Partitions created or deleted per second",
+        kip="KIP-599",
+        examples=("20/s", 5),
+        nan_effect=_NOT_THROTTLED,
+    ),
+    QuotaKey(
+        name="connection_creation_rate",
+        kind=NumberKind.INT,
+        unit="/s",
+        measures="connections per second",
+        per="broker",
+        entity_types=frozenset({IP}),
+        limits="Connections accepted per second",
+        kip="KIP-612",
+        examples=("50/s", 10),
+        nan_effect="brokers close every new connection from the address",
+    ),
+)
 
-_L, _I, _D = NumberKind.LONG, NumberKind.INT, NumberKind.DOUBLE
-_BYTES, _THREAD = "bytes per second", "percent of one request or network thread"
-_PARTITIONS, _CONNECTIONS = "partitions created or deleted per second", "connections per second"
+QUOTA_KEYS: Final[dict[str, QuotaKey]] = {key.name: key for key in _ROWS}
+"""The known keys by name, as Kafka's QuotaConfig has them, in the order in which they print.
 
-PRODUCER_BYTE_RATE: Final = _key("producer_byte_rate", _L, "B/s", _BYTES, "broker", USER, CLIENT_ID)
-CONSUMER_BYTE_RATE: Final = _key("consumer_byte_rate", _L, "B/s", _BYTES, "broker", USER, CLIENT_ID)
-REQUEST_PERCENTAGE: Final = _key("request_percentage", _D, "%", _THREAD, "broker", USER, CLIENT_ID)
-CONTROLLER_MUTATION_RATE: Final = _key("controller_mutation_rate", _D, "/s", _PARTITIONS, "cluster", USER, CLIENT_ID)
-CONNECTION_CREATION_RATE: Final = _key("connection_creation_rate", _I, "/s", _CONNECTIONS, "broker", IP)
+A new key is a new row: files, checks, plans, schemas, help and docs follow from it.
+"""
 
-QUOTA_KEYS: Final[dict[str, QuotaKey]] = {
-    key.name: key
-    for key in (
-        PRODUCER_BYTE_RATE,
-        CONSUMER_BYTE_RATE,
-        REQUEST_PERCENTAGE,
-        CONTROLLER_MUTATION_RATE,
-        CONNECTION_CREATION_RATE,
-    )
-}
-"""The known keys by name (Kafka's QuotaConfig; KIP-13, KIP-124, KIP-599, KIP-612), in the order in which they print."""
+PRODUCER_BYTE_RATE: Final = QUOTA_KEYS["producer_byte_rate"]
+CONSUMER_BYTE_RATE: Final = QUOTA_KEYS["consumer_byte_rate"]
+REQUEST_PERCENTAGE: Final = QUOTA_KEYS["request_percentage"]
+CONTROLLER_MUTATION_RATE: Final = QUOTA_KEYS["controller_mutation_rate"]
+CONNECTION_CREATION_RATE: Final = QUOTA_KEYS["connection_creation_rate"]
 
 KEY_ORDER: Final = {name: rank for rank, name in enumerate(QUOTA_KEYS)}
 

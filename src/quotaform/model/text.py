@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from json import dumps
 from typing import Final
 
@@ -33,6 +34,19 @@ def inert(text: str) -> str:
     team a "a\n::error"
     """
     return text if text.isprintable() else quote(text, len(text))
+
+
+def did_you_mean(word: str, words: Collection[str]) -> str:
+    """Return a suggestion to append to a message, empty when nothing is near.
+
+    >>> did_you_mean("ownr", ["owner", "reason"])
+    '; did you mean owner?'
+    """
+    from difflib import get_close_matches
+
+    folded = {name.lower().replace("-", "_"): name for name in words}
+    close = get_close_matches(word.lower().replace("-", "_"), folded, n=1)
+    return f"; did you mean {folded[close[0]]}?" if close else ""
 
 
 def _inert(character: str) -> str:

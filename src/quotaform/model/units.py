@@ -30,6 +30,7 @@ _FACTORS: Final[dict[str, dict[str, int]]] = {
     "%": {"": 1, "%": 1},
     "/s": {"": 1, "/s": 1},
 }
+_WRITTEN_AS: Final = {"B/s": ("10MiB/s (2^20)", "5MB/s (10^6)"), "%": ("150%",), "/s": ("20/s",)}
 _SPELLED_FACTORS: Final = sorted((size, name) for name, size in (_IEC | _SI).items() if name != "KB/s")
 _EXAMPLES: Final = {"B/s": "10MiB/s, 5MB/s or a whole number of bytes per second", "%": "150%", "/s": "20/s"}
 
@@ -140,6 +141,29 @@ def parse_number(text: str) -> float:
     if not _NUMBER(text) or not isfinite(value := float(text)):
         raise ValueError(f"{quote(text, _SHOWN)} is not a finite decimal number")
     return value
+
+
+def unit_spellings(key: QuotaKey) -> tuple[str, ...]:
+    """Return the units that may stand behind a number of a key.
+
+    >>> from quotaform.model.quota_key import CONTROLLER_MUTATION_RATE
+    >>> unit_spellings(CONTROLLER_MUTATION_RATE)
+    ('/s',)
+    """
+    return tuple(name for name in _FACTORS[key.unit] if name)
+
+
+def describe_key(key: QuotaKey) -> str:
+    """Return what a key limits and how its values are written, in two sentences.
+
+    >>> from quotaform.model.quota_key import CONTROLLER_MUTATION_RATE
+    >>> print(describe_key(CONTROLLER_MUTATION_RATE))
+    Partitions created or deleted per second, per cluster (KIP-599). Write 20/s, a number above 0, or unlimited.
+    """
+    only = "" if len(key.entity_types) > 1 else f"; {min(key.entity_types)} entities only"
+    plain_number = "a whole number from 1 on" if key.is_whole else "a number above 0"
+    written = ", ".join((*_WRITTEN_AS[key.unit], plain_number))
+    return f"{key.limits}, per {key.per}{only} ({key.kip}). Write {written}, or {UNLIMITED}."
 
 
 def is_unlimited(key: QuotaKey | None, value: float | None) -> bool:

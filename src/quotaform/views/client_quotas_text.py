@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from quotaform.core.resolve.index import Resolved
-from quotaform.model.entity import ENTITY_TYPES, Entity
+from quotaform.model.entity import Entity, type_order
 from quotaform.model.quotas import Quotas
 from quotaform.model.sanitizer import sanitize, sanitized_entity
 from quotaform.model.units import plain
-
-_RANK = {entity_type: rank for rank, entity_type in enumerate(ENTITY_TYPES)}
 
 
 def render_described(quotas: Quotas) -> str:
@@ -28,10 +26,7 @@ def _described(quotas: Quotas) -> Iterator[str]:
 
 
 def _order(entity: Entity) -> list[tuple[int, str, bool, str]]:
-    return [
-        (_RANK.get(entity_type, len(_RANK)), entity_type, name is None, name or "")
-        for entity_type, name in entity.parts
-    ]
+    return [(*type_order(entity_type), name is None, name or "") for entity_type, name in entity.parts]
 
 
 def render_resolved(resolved: Mapping[str, Resolved]) -> str:

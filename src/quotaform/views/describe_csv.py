@@ -17,12 +17,18 @@ from csv import writer
 from io import StringIO
 from typing import Final
 
-from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity, spell_name
+from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, KNOWN_TYPES, Entity, spell_name
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Quotas
 from quotaform.model.units import plain, render_value
 
-COLUMNS: Final = ("address", "user", "client_id", "ip", "quota_key", "value", "display")
+COLUMNS: Final = (
+    "address",
+    *(row.parameter for row in KNOWN_TYPES.values()),
+    "quota_key",
+    "value",
+    "display",
+)
 
 
 def render_quotas_csv(quotas: Quotas) -> str:

@@ -13,16 +13,16 @@ from typing import Final
 from quotaform.core.resolve.bucket import shared_by
 from quotaform.core.resolve.index import Resolved
 from quotaform.core.resolve.resolution import KeyResolution, Resolution
-from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
+from quotaform.model.entity import ENTITY_TYPES, KNOWN_TYPES, Entity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import inert, quote
 from quotaform.model.units import is_unlimited, plain
 
 COLUMNS: Final = (
-    *("user", "client_id", "ip", "key", "value", "unlimited", "source", "source_name", "level"),
+    *(row.parameter for row in KNOWN_TYPES.values()),
+    *("key", "value", "unlimited", "source", "source_name", "level"),
     *("per", "bucket", "shared_by", "overridden", "before_value", "before_source", "before_source_name"),
 )
-_NAMES: Final = (USER, CLIENT_ID, IP)
 
 
 def render_resolve_csv(resolutions: Iterable[Resolution]) -> Iterator[str]:
@@ -40,7 +40,7 @@ def render_resolve_csv(resolutions: Iterable[Resolution]) -> Iterator[str]:
         buffer.seek(0)
         buffer.truncate()
         names = resolution.entity.names
-        asked = [_name_cell(names.get(entity_type) or "") for entity_type in _NAMES]
+        asked = [_name_cell(names.get(entity_type) or "") for entity_type in ENTITY_TYPES]
         writer.writerows([*asked, *_cells(row, resolution.entity)] for row in resolution.keys)
     yield buffer.getvalue()
 

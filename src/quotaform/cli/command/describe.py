@@ -108,7 +108,7 @@ def _warn_of_unknown(console: Console, keys: tuple[str, ...]) -> None:
 
     for key in keys:
         if key not in QUOTA_KEYS:
-            from quotaform.desired.schema.explain import did_you_mean
+            from quotaform.model.text import did_you_mean
 
             console.warn(
                 f"The quota key {quote(key)} is not known to this version{did_you_mean(key, QUOTA_KEYS) or '.'}"

@@ -24,7 +24,7 @@ def schema(
       quotaform schema quotas
       quotaform schema --output schemas
     """
-    from quotaform.desired.schema.gate import schema_names, schema_text
+    from quotaform.schema.catalog import schema_names, schema_text
 
     console = Console()
     names = schema_names()

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from json import loads
 
 from quotaform.errors import UsageError
-from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity, spell_name
+from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity, meant_type, spell_name
 from quotaform.model.filter import EntityFilter, FilterComponent, Rule
 from quotaform.model.text import quote
 
@@ -51,10 +51,9 @@ def read_pair(option: str, text: str) -> Pair:
 
 def _require_known(option: str, entity_type: str) -> None:
     """Refuse another spelling of a known type; a type that is really another one goes to the broker."""
-    folded = entity_type.lower().replace("_", "-").removesuffix("s")
-    for known in ENTITY_TYPES:
-        if entity_type != known and folded in (known, known.removesuffix("-id"), known.replace("-", "")):
-            raise UsageError(f"{option}: {quote(entity_type)} is not an entity type; did you mean {known}?")
+    known = meant_type(entity_type)
+    if known not in (None, entity_type):
+        raise UsageError(f"{option}: {quote(entity_type)} is not an entity type; did you mean {known}?")
 
 
 def _read_name(text: str) -> str:

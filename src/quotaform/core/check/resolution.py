@@ -40,14 +40,6 @@ CALLBACK: Final = "client.quota.callback.class"
 """The broker configuration that replaces the choice of quotas (KIP-257)."""
 
 _SHOWN: Final = 5
-_NAN_EFFECTS: Final = {
-    "producer_byte_rate": "brokers do not throttle by it",
-    "consumer_byte_rate": "brokers answer every fetch with a single batch",
-    "request_percentage": "brokers do not throttle by it",
-    "controller_mutation_rate": "brokers do not throttle by it",
-    "connection_creation_rate": "brokers close every new connection from the address",
-}
-"""What NaN does, as measured on Kafka 4.3.1."""
 
 
 class ResolutionChecks:
@@ -143,7 +135,7 @@ def _value_problem(key: str, value: float) -> str:
     """Return how a value that applies works otherwise than it seems to; empty if it does not."""
     known = QUOTA_KEYS.get(key)
     if value != value:
-        effect = _NAN_EFFECTS.get(key, "what brokers make of it is not known")
+        effect = known.nan_effect if known else "what brokers make of it is not known"
         return f"{spell_name(key)} is NaN, which is no number: {effect}"
     if known is None or is_writable(known, value) or is_unlimited(known, value):
         return ""

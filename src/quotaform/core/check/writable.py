@@ -10,7 +10,7 @@ from math import isinf, isnan
 from typing import Final
 
 from quotaform.core.check import rule
-from quotaform.model.entity import CLIENT_ID, IP, USER, Entity, is_sendable
+from quotaform.model.entity import ENTITY_TYPES, IP, Entity, can_combine, is_sendable
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.ip import ip_problem
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
@@ -19,7 +19,7 @@ from quotaform.model.rule import Rule
 from quotaform.model.text import quote
 from quotaform.model.units import UNLIMITED, is_writable, plain
 
-_KNOWN: Final = frozenset({USER, CLIENT_ID, IP})
+_KNOWN: Final = frozenset(ENTITY_TYPES)
 
 
 def check_writable(entity: Entity, values: Values) -> list[Finding]:
@@ -82,7 +82,7 @@ def _name_problems(entity: Entity) -> list[tuple[Rule, str]]:
                 problems.append((rule.IP_NAME, text))
         elif not is_sendable(name):
             problems.append((rule.BAD_NAME, f"the {entity_type} name cannot be sent to a broker; it is left alone"))
-    if not problems and (not entity.parts or (len(entity.parts) > 1 and IP in entity.types)):
+    if not problems and (not entity.parts or not can_combine(entity.types)):
         problems.append((rule.BAD_SHAPE, "no broker resolves this combination of types; it is left alone"))
     return problems
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from quotaform.core.check import rule
 from quotaform.desired.report import FileReport
-from quotaform.desired.schema.gate import explainer, gate
 from quotaform.desired.yaml.document import Document
 from quotaform.model.finding import Finding
 from quotaform.model.rule import Rule
-from quotaform.model.text import quote
+from quotaform.model.text import did_you_mean, quote
+from quotaform.schema.validator import explainer, gate
 
 _TYPES: Mapping[str, str] = {
     "object": "a mapping",
@@ -56,17 +55,6 @@ def explain_shape(name: str, report: FileReport, refusals: Mapping[str, str] | N
     if not found and not report.covered:
         found[()] = _finding(report, rule.BAD_SHAPE, (), "this is not what the schema asks for")
     return list(found.values())
-
-
-def did_you_mean(word: str, words: Collection[str]) -> str:
-    """Return a suggestion to append to a message, empty when nothing is near.
-
-    >>> did_you_mean("ownr", ["owner", "reason"])
-    '; did you mean owner?'
-    """
-    folded = {name.lower().replace("-", "_"): name for name in words}
-    close = get_close_matches(word.lower().replace("-", "_"), folded, n=1)
-    return f"; did you mean {folded[close[0]]}?" if close else ""
 
 
 def _finding(report: FileReport, rule: Rule, path: tuple[Any, ...], message: str, *, at_key: bool = False) -> Finding:

@@ -1,1 +1,0 @@
-"""The JSON Schemas of files: whether a document fits, and in words why not."""

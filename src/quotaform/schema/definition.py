@@ -1,0 +1,148 @@
+"""What the schemas of documents share: definitions by name, and fields that have the same form everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from quotaform.core.check.rule import RULES
+from quotaform.core.plan import Action
+from quotaform.model.document_kind import DocumentKind
+from quotaform.model.entity import ENTITY_TYPES
+from quotaform.model.finding import Severity
+from quotaform.schema.node import Node, boolean, choice, count, items, mapping, maybe, maybe_text, record, ref, text
+
+TIMESTAMP: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"
+DIGEST: Final = "^sha256:[0-9a-f]{64}$"
+IN_SYNC: Final = "Declared entities that are as they should be."
+
+
+def timestamp(description: str) -> Node:
+    """Return the schema of a moment."""
+    return text(f"{description}, as ISO 8601 in UTC.", pattern=TIMESTAMP)
+
+
+def digest(description: str) -> Node:
+    """Return the schema of a digest."""
+    return text(description, pattern=DIGEST)
+
+
+def document(kind: DocumentKind, description: str, fields: Mapping[str, Node], optional: Iterable[str] = ()) -> Node:
+    """Return the schema of a document: its kind and version, and its own fields."""
+    head = {
+        "format_version": text("Minor versions only add fields.", pattern=rf"^{kind.major}\.[0-9]+$"),
+        "kind": {"description": "What this document is.", "const": kind.kind},
+    }
+    return record(description, {**head, **fields}, optional)
+
+
+def address(*examples: str) -> Node:
+    """Return the schema of an entity on one line."""
+    return text("The entity on one line, unique and inert.", *examples, minLength=1)
+
+
+def quota_key() -> Node:
+    """Return the schema of the name of a quota key, which may be one that only the broker knows."""
+    return text("The quota key.", "producer_byte_rate", minLength=1)
+
+
+def source_fields() -> dict[str, Node]:
+    """Return the schemas of where files came from."""
+    return {
+        "directory": text("The directory, as it was given.", "quotas.d"),
+        "commit": maybe_text("The git commit, or null outside of git."),
+        "dirty": {
+            "description": "Whether the files differed from that commit; null outside of git.",
+            "type": ["boolean", "null"],
+        },
+    }
+
+
+def globs(description: str) -> Node:
+    """Return the schema of globs over addresses."""
+    return items(description, {"type": "string"})
+
+
+def _action() -> Node:
+    return choice(
+        "create: there was none; update: there was another; delete: there will be none.",
+        (action.value for action in Action),
+    )
+
+
+def _entity() -> Node:
+    return mapping(
+        f"Entity type ({', '.join(ENTITY_TYPES)} or one that only the broker knows) to name; null is the default of "
+        "that type.",
+        {"type": ["string", "null"]},
+        {"user": "svc-orders"},
+        {"user": None, "client-id": "etl"},
+        minProperties=1,
+    )
+
+
+def _value() -> Node:
+    return {
+        "description": "The exact decimal of an IEEE-754 double; what is no number is a word.",
+        "anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}],
+        "examples": [10485760, 12.5, 9223372036854775808, "NaN"],
+    }
+
+
+def _finding() -> Node:
+    return record(
+        "A problem or a remark about a file, an entity or a plan.",
+        {
+            "rule": text("A short, stable name; docs/rules.md explains each.", *RULES, minLength=1),
+            "severity": choice("How much it weighs; only an error stops the work.", (each.value for each in Severity)),
+            "blocking": boolean("Whether a plan that holds this may not be applied."),
+            "address": maybe_text("The entity it is about, if any."),
+            "key": maybe_text("The quota key it is about, if any."),
+            "message": text("What is wrong and what to do."),
+            "override": maybe_text("The flag that lifts the block, if there is one."),
+            "location": ref("maybe_location"),
+        },
+    )
+
+
+def _cluster() -> Node:
+    return record(
+        "The cluster.",
+        {
+            "name": text("As in quotaform.yaml, or its bootstrap servers."),
+            "id": text("The id that the cluster gave itself."),
+        },
+    )
+
+
+def _location() -> Node:
+    return record(
+        "A place in the files.",
+        {
+            "file": text("The path, as it was given.", "quotas.d/teams.yaml"),
+            "line": count("The line, from 1 on; 0 means the file as a whole."),
+            "column": count("The column, from 1 on; 0 means the line as a whole."),
+        },
+    )
+
+
+SHARED: Final[dict[str, Callable[[], Node]]] = {
+    "cluster": _cluster,
+    "action": _action,
+    "entity": _entity,
+    "value": _value,
+    "maybe_value": lambda: maybe(ref("value"), "A value, or null where there is none."),
+    "values": lambda: mapping(
+        "Quota key to value.",
+        ref("value"),
+        {"producer_byte_rate": 10485760, "request_percentage": 150},
+        minProperties=1,
+    ),
+    "maybe_values": lambda: maybe(
+        ref("values"), "All values of an entity, or null when it has none and therefore does not exist."
+    ),
+    "location": _location,
+    "maybe_location": lambda: maybe(ref("location"), "A place in the files, or null when it is about none."),
+    "finding": _finding,
+}
+"""The shared definitions; a schema holds those that it refers to."""

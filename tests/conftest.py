@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from quotaform.sandbox import Sandbox
+from tests.broker import SHORT_SESSIONS
 
 # CI must say the same twice of one commit; everywhere else each run looks at examples that no run saw before, so that
 # fewer will do.
@@ -34,6 +35,20 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
 
 
+DEAR = ("spark", "three_brokers", "secured_sandbox")
+"""Fixtures that are made once per run: the tests of each stay on one worker. Every worker has a `sandbox` of its own."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep together what shares a dear fixture."""
+    for item in items:
+        for name in DEAR:
+            if name in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.xdist_group(name))
+                break
+
+
 @pytest.fixture(scope="session")
 def sandbox() -> Iterator[Sandbox]:
     """One broker that allows everything; tests share it and use entities of their own."""
@@ -51,7 +66,5 @@ def secured_sandbox() -> Iterator[Sandbox]:
 @pytest.fixture(scope="session")
 def three_brokers() -> Iterator[Sandbox]:
     """A quorum of three; a test that kills or pauses one brings it back."""
-    # A broker that was killed may register again only when its old session is over: 9 seconds by default.
-    properties = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
-    with Sandbox(brokers=3, properties=properties) as kafka:
+    with Sandbox(brokers=3, properties=SHORT_SESSIONS) as kafka:
         yield kafka

@@ -24,7 +24,7 @@ from quotaform.model.units import is_unlimited
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.security import USERS
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("enforcement")]
 
 KEY: Final = PRODUCER_BYTE_RATE.name
 TOPIC: Final = "enforcement"

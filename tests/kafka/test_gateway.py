@@ -21,6 +21,7 @@ from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcom
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, Values, same_values
 from quotaform.sandbox import Sandbox
+from tests.broker import SHORT_SESSIONS
 
 pytestmark = pytest.mark.kafka
 
@@ -287,7 +288,10 @@ class TestConnection:
 class TestBrokersThatFail:
     def test_a_broker_that_is_killed_leaves_its_request_unknown_and_the_rest_not_sent(self) -> None:
         alterations = [Alteration(Entity(user=f"u{number}"), {PRODUCE: 1.0}) for number in range(40_000)]
-        with Sandbox() as kafka, KafkaGateway.connect(kafka.bootstrap_servers, name="lab", timeout=1.0) as gateway:
+        with (
+            Sandbox(properties=SHORT_SESSIONS) as kafka,
+            KafkaGateway.connect(kafka.bootstrap_servers, name="lab", timeout=1.0) as gateway,
+        ):
             rows = []
             for number, chunk in enumerate(gateway.alter_chunks(alterations)):
                 rows += chunk

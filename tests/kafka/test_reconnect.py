@@ -17,6 +17,7 @@ from quotaform.errors import ClusterError, ConnectError
 from quotaform.model.alteration import Alteration, AlterRow, Outcome
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
+from tests.broker import SHORT_SESSIONS
 
 pytestmark = pytest.mark.kafka
 
@@ -54,7 +55,7 @@ class TestAnotherCluster:
     def test_the_rest_of_an_alter_never_goes_to_another_cluster(self, sandbox: Sandbox) -> None:
         """When A was lost after the first request, the others went to B, and were reported as made."""
         with (
-            Sandbox() as first,
+            Sandbox(properties=SHORT_SESSIONS) as first,
             KafkaGateway.connect(f"{first.bootstrap_servers},{sandbox.bootstrap_servers}", name="lab") as gateway,
         ):
             asked = alterations("stray", 9_000)

@@ -21,13 +21,11 @@ from quotaform.errors import SandboxError, UsageError
 from quotaform.sandbox import Sandbox, detached, quorum
 from quotaform.sandbox.port import free_ports
 from quotaform.sandbox.probe import accepts, probe
+from tests.broker import SHORT_SESSIONS
 
 pytestmark = pytest.mark.kafka
 
 CONFIG_COMMAND = "kafka.admin.ConfigCommand"
-
-# A broker that was killed may register again only when its old session is over; Kafka's default is 9 seconds.
-SHORT_SESSIONS = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 
 # A process that owns a sandbox, tells about it and then waits for its fate.
 OWNER = """
@@ -65,6 +63,12 @@ def ask(kafka: Sandbox, node: int) -> bool:
     host, port = kafka.bootstrap_servers.split(",")[node - 1].split(":")
     answer = probe(host, int(port))
     return answer is not None and answer.cluster_id == kafka.cluster_id
+
+
+@pytest.fixture
+def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what a killed supervisor leaves behind from sandboxes of other tests, which would remove it."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
 
 
 @pytest.fixture
@@ -204,6 +208,7 @@ def test_a_child_that_the_owner_forked_does_not_keep_the_broker_alive(owner: Any
     assert not answers(address)
 
 
+@pytest.mark.usefixtures("own_directory")
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl(2) is Linux's")
 def test_a_killed_supervisor_takes_its_broker_along_and_the_next_one_removes_its_data(owner: Any) -> None:
     _, address, directory, supervisor = owner()
@@ -451,6 +456,7 @@ def test_a_detached_sandbox_outlives_the_process_that_started_it(name: str) -> N
     assert detached.stop(name)
 
 
+@pytest.mark.usefixtures("own_directory")
 def test_a_state_whose_supervisor_was_killed_is_stale(name: str) -> None:
     # A live process with the recorded id must not pass for the sandbox.
     started, _ = detached.start(name)

@@ -12,6 +12,7 @@ import pytest
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
+from tests.broker import SHORT_SESSIONS
 from tests.workflow.command import Cluster, Repository, Running
 
 pytestmark = pytest.mark.workflow
@@ -101,7 +102,7 @@ def test_many_entities_are_applied_and_held(repository: Repository, cluster: Clu
 
 @pytest.mark.timeout(300)
 def test_a_broker_that_dies_between_two_requests_leaves_an_honest_account(tmp_path: Path) -> None:
-    with Sandbox() as kafka, KafkaGateway.connect(kafka.bootstrap_servers) as gateway:
+    with Sandbox(properties=SHORT_SESSIONS) as kafka, KafkaGateway.connect(kafka.bootstrap_servers) as gateway:
         repository = Repository(tmp_path, kafka.bootstrap_servers)
         plan_many(repository)
         running = repository.start("apply", "plan.json")

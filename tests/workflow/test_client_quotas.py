@@ -4,41 +4,31 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from quotaform import __version__
+from quotaform.cli.client_quotas import command
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
-from tests.workflow.command import Cluster, Result, environment, require_calm
+from tests.workflow.command import SCRIPT, Cluster, Result, call, run_process
 
 pytestmark = pytest.mark.workflow
 
-SCRIPT = str(Path(sys.executable).with_name("kafka-client-quotas"))
 PRODUCE, CONSUME = "producer_byte_rate", "consumer_byte_rate"
 
 Script = Callable[..., Result]
 
 
 def run(*arguments: str) -> Result:
-    return start([SCRIPT, *arguments])
-
-
-def start(command: list[str]) -> Result:
-    done = subprocess.run(
-        command, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
-    )
-    result = Result(done.returncode, done.stdout.decode(), done.stderr.decode())
-    require_calm(result)
-    return result
+    return call(command.run, *arguments)
 
 
 @pytest.fixture
 def script(sandbox: Sandbox) -> Script:
-    """The installed command, connected to the shared broker."""
+    """The command, connected to the shared broker."""
     return lambda *arguments: run("--bootstrap-server", sandbox.bootstrap_servers, *arguments)
 
 
@@ -49,7 +39,8 @@ def typed(sandbox: Sandbox) -> Script:
     def run_line(line: str) -> Result:
         assert line.startswith("./bin/kafka-client-quotas.sh --bootstrap-server localhost:9092 ")
         line = line.replace("./bin/kafka-client-quotas.sh", shlex.quote(SCRIPT))
-        return start(["sh", "-c", line.replace("localhost:9092", sandbox.bootstrap_servers)])
+        line = line.replace("localhost:9092", sandbox.bootstrap_servers)
+        return run_process("-c", line, cwd=Path.cwd(), command="sh")
 
     return run_line
 

@@ -7,9 +7,11 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt PIP_DISABLE_PIP_VERSION_CHECK=1 \
 	$(BIN)/python -m pip install --quiet --retries 10
 
-# Tests run on every core, up to four; WORKERS=0 runs them in one process (for a debugger).
+# Tests run in parallel, up to four at a time; WORKERS=0 runs them in one process (for a debugger).
 WORKERS ?= logical
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=4 --dist=loadgroup
+FAST := $(PYTEST) --dist=worksteal -m "not kafka and not spark and not workflow" \
+	--ignore=tests/kafka --ignore=tests/spark --ignore=tests/workflow
 
 # What `make constraints` keeps from moving.
 HELD ?= pyspark==4.2.0
@@ -31,17 +33,16 @@ demo: $(LEAN) ## show the whole loop on a real Apache Kafka; needs Python 3.11+ 
 	@$(BIN)/quotaform demo
 
 test: $(FULL) ## run all tests; a broker is started by the tests, Spark needs a JDK 17+
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-fast: $(FULL) ## run the tests that need neither a broker nor Spark (seconds)
-	$(PYTEST) -m "not kafka and not spark and not workflow" \
-		--ignore=tests/kafka --ignore=tests/spark --ignore=tests/workflow
+	$(FAST)
 
 test-kafka: $(FULL) ## run the tests on a real broker
-	$(BIN)/python -m pytest tests/kafka tests/workflow
+	$(PYTEST) tests/kafka tests/workflow
 
 test-spark: $(FULL) ## run the tests on Spark
-	$(BIN)/python -m pytest tests/spark
+	$(PYTEST) tests/spark
 
 check: lint test ## what CI runs: formatting, lint, types, architecture, all tests
 

@@ -35,15 +35,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
 
 
-DEAR = ("spark", "three_brokers", "secured_sandbox")
-"""Fixtures that are made once per run: the tests of each stay on one worker. Every worker has a `sandbox` of its own."""
+EXPENSIVE = ("spark", "three_brokers", "secured_sandbox")
+"""Fixtures that are made once per run: the tests of each run on one worker. Each worker has a `sandbox` of its own."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep together what shares a dear fixture."""
+    """Keep tests that share an expensive fixture on one worker."""
     for item in items:
-        for name in DEAR:
+        for name in EXPENSIVE:
             if name in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.xdist_group(name))
                 break

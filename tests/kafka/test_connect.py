@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from time import monotonic
 
 import pytest
@@ -27,7 +26,7 @@ def config(kafka: Sandbox, listener: str, **changes: str | None) -> ClientConfig
     properties = dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
     # `client_properties` writes for a file, where a backslash is doubled; there is none in here.
     assert "\\" not in text
-    named: Mapping[str, str | None] = {key.replace("_", "."): value for key, value in changes.items()}
+    named: dict[str, str | None] = {key.replace("_", "."): value for key, value in changes.items()}
     return from_properties({key: value for key, value in (properties | named).items() if value is not None}, environ={})
 
 

@@ -292,7 +292,7 @@ class TestBrokersThatFail:
             Sandbox(properties=SHORT_SESSIONS) as kafka,
             KafkaGateway.connect(kafka.bootstrap_servers, name="lab", timeout=1.0) as gateway,
         ):
-            rows = []
+            rows: list[AlterRow] = []
             for number, chunk in enumerate(gateway.alter_chunks(alterations)):
                 rows += chunk
                 if number == 1:

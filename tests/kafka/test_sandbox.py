@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from quotaform.cli.command.sandbox import app
 from quotaform.errors import SandboxError, UsageError
 from quotaform.sandbox import Sandbox, detached, quorum
+from quotaform.sandbox.cache import cache_directory
 from quotaform.sandbox.port import free_ports
 from quotaform.sandbox.probe import accepts, probe
 from tests.broker import SHORT_SESSIONS
@@ -419,7 +420,7 @@ def name() -> Iterator[str]:
     name = f"test-{os.getpid()}"
     yield name
     detached.stop(name)
-    (detached.cache_directory() / "sandboxes" / f"{name}.json").unlink(missing_ok=True)
+    (cache_directory() / "sandboxes" / f"{name}.json").unlink(missing_ok=True)
 
 
 def run(*arguments: str) -> tuple[int, str]:

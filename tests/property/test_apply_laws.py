@@ -105,10 +105,11 @@ def tell(story: Story) -> tuple[ScriptedGateway, Receipt | None]:
 
 ALICE = Entity(user="alice")
 NOTHING: Values = {}
+NO_QUOTAS: list[Quotas] = [{}] * 200
 REFUSED_WHEN_SENT_AGAIN = Story(
     plan=plan_of({ALICE: {PRODUCER: 2.0}}, {}),
     live={},
-    reads=[None] + [{}] * 200,
+    reads=[None, *NO_QUOTAS],
     writes=[ANSWER_LOST, Answer(refused={ALICE: (42, "no")})],
     validates=[],
     chunk_size=1,

@@ -44,7 +44,7 @@ def places(request: Entity) -> list[tuple[str, Entity]]:
         return [("Ip", Entity(ip=names["ip"])), ("DefaultIp", Entity(ip=None))]
     # A request always has a user; one that is not asked for is nobody that an entry names.
     user, client = names.get("user", "\x00nobody"), names.get("client-id", "")
-    shapes = [
+    shapes: list[dict[str, str | None]] = [
         {"user": user, "client-id": client},
         {"user": user, "client-id": None},
         {"user": user},

@@ -18,7 +18,7 @@ OTHER = "a name that no quota mentions"
 
 def oracle(all_quotas: Quotas, user: str, client: str, key: str) -> tuple[float | None, Entity | None]:
     """The accepted text of KIP-546, spelled out: the first of eight places that holds the key."""
-    places = [
+    places: list[dict[str, str | None]] = [
         {"user": user, "client-id": client},
         {"user": user, "client-id": None},
         {"user": user},

@@ -18,11 +18,11 @@ Outcome = str | tuple[str, int, str]
 """The bytes of a plan file, or the class, exit code and message of an error."""
 
 
-def request_for(directory: Path, selection: Selection = ALL, **target: object) -> PlanRequest:
+def request_for(directory: Path, selection: Selection = ALL, **target: Any) -> PlanRequest:
     """Ask for the plan of a repository."""
     repository = Repository.at(directory, None)
     config = repository.config()
-    clusters = repository.clusters(config, Target(**target))  # type: ignore[arg-type]
+    clusters = repository.clusters(config, Target(**target))
     return PlanRequest(repository=repository, config=config, clusters=clusters, selection=selection)
 
 
@@ -39,6 +39,14 @@ def by_local(request: PlanRequest) -> Outcome:
 def by_spark(request: PlanRequest) -> Outcome:
     """Return what the Spark engine makes of the one cluster of a request."""
     return _outcome(plan_on_spark, request)
+
+
+def refusal(request: PlanRequest) -> tuple[str, int, str]:
+    """Return the error with which both engines end."""
+    outcome = by_spark(request)
+    assert outcome == by_local(request)
+    assert isinstance(outcome, tuple)
+    return outcome
 
 
 def _outcome(planner: Planner, request: PlanRequest) -> Outcome:

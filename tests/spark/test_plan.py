@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, Values
 from quotaform.model.snapshot import Snapshot
 from tests.builder import CONSUMER, PRODUCER, REQUEST
-from tests.spark.engine import by_local, by_spark, planned, request_for
+from tests.spark.engine import by_local, by_spark, planned, refusal, request_for
 from tests.spark.test_change import LIVE, NAMES
 from tests.strategies import ENTITIES, values_for
 
@@ -46,7 +47,7 @@ def write_entries(path: Path, entries: list[dict[str, Any]]) -> None:
     path.write_text(json.dumps({"quotas": entries}, ensure_ascii=False), encoding="utf-8")
 
 
-def entry(entity: Entity, values: Values | None, **more: str) -> dict[str, Any]:
+def entry(entity: Entity, values: Mapping[str, object] | None, **more: str) -> dict[str, Any]:
     """One entry of quotas.d; without values it says that the entity must not exist."""
     match = {kind: "<default>" if name is None else {"name": name} for kind, name in entity.parts}
     return {"match": match, **({"state": "absent"} if values is None else {"values": values}), **more}
@@ -145,8 +146,7 @@ def test_all_problems_of_all_files_are_those_of_the_local_engine(tmp_path: Path)
     (folder / "d.yaml").write_bytes(b"quotas: []\n# \xff\n")
     (folder / "e.yaml").write_text("quotas:\n- match: {user: 007}\n  valeus: {}\n", encoding="utf-8")
     request = request_for(tmp_path, snapshot=write_snapshot(tmp_path / "lab.json", {}))
-    kind, code, message = by_spark(request)
-    assert (kind, code, message) == by_local(request)
+    kind, code, message = refusal(request)
     assert (kind, code) == ("InvalidFilesError", 3)
     assert all(f"{name}.yaml" in message for name in "abcde")
 
@@ -175,8 +175,7 @@ def test_a_snapshot_that_is_cut_off_is_refused_as_by_the_local_engine(
 def test_a_broker_that_is_down_is_one_sentence(tmp_path: Path) -> None:
     write_entries(tmp_path / "quotas.d/none.yaml", [])
     request = request_for(tmp_path, bootstrap_servers="127.0.0.1:1")
-    kind, code, message = by_spark(request)
-    assert (kind, code, message) == by_local(request)
+    kind, code, message = refusal(request)
     assert (kind, code) == ("ConnectError", 1)
     assert "\n" not in message
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf, nan
 from types import SimpleNamespace
@@ -177,6 +177,7 @@ class ScriptedLink:
 
     def __init__(self, script: Sequence[Answer | BaseException]) -> None:
         self._script = list(script)
+        self.brokers: Mapping[int, Any] = {}
         self.requests = 0
         self.timeouts: list[float] = []
 
@@ -187,6 +188,9 @@ class ScriptedLink:
         if isinstance(step, BaseException):
             raise step
         return step(getattr(make_request(), "entries", ()))
+
+    def send_to(self, node_id: int, make_request: Callable[[], Any], *, timeout: float) -> Any:
+        raise NotImplementedError
 
     def close(self) -> None:
         pass

@@ -36,7 +36,7 @@ def test_a_collector_that_was_off_stays_off() -> None:
 
 def test_much_that_was_made_is_not_walked_through_by_the_next_collection() -> None:
     with paused_collector():
-        made = [[] for _ in range(20_000)]
+        made: list[list[None]] = [[] for _ in range(20_000)]
     young = {id(each) for each in gc.get_objects(generation=0)}
     assert sum(id(each) in young for each in made) < 100
 

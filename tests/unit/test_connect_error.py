@@ -10,6 +10,7 @@ from ssl import PROTOCOL_TLS_SERVER, SSLContext, TLSVersion
 from threading import Event, Thread
 from threading import enumerate as threads
 from time import monotonic
+from typing import Any
 
 import pytest
 
@@ -208,7 +209,7 @@ def tls_server(certificates: Certificates) -> Talk:
     return talk
 
 
-def trusting(certificates: Certificates, **more: bool) -> ClientConfig:
+def trusting(certificates: Certificates, **more: Any) -> ClientConfig:
     return ClientConfig(security_protocol="SSL", tls=Tls(ca=certificates.authority.read_text(), **more))
 
 

@@ -40,7 +40,7 @@ def as_json(quotas: Quotas, asked: EntityFilter = EVERYTHING) -> str:
 
 @given(ANYTHING)
 def test_every_view_is_inert_and_does_not_depend_on_the_order(quotas: Quotas) -> None:
-    again = dict(reversed(quotas.items()))
+    again = dict(reversed(list(quotas.items())))
     for view in (render_quotas_text, render_quotas_csv, render_described, as_json):
         text = view(quotas)
         assert text == view(again)

@@ -87,7 +87,8 @@ def test_ci_runs_on_the_python_versions_that_the_package_names() -> None:
 
 def test_every_make_target_explains_itself() -> None:
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
-    phony = set(re.search(r"^\.PHONY: (.*)$", text, re.M)[1].split())
+    (targets,) = re.findall(r"^\.PHONY: (.*)$", text, re.M)
+    phony = set(targets.split())
     explained = set(re.findall(r"^([a-z-]+):.*## ", text, re.M))
     assert phony - {"venv"} == explained
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tools import rules_page
 
 from quotaform.core.check.rule import RULES
 from quotaform.model.rule import Rule
+from tools import rules_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "rules.md"
 

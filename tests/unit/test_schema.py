@@ -70,5 +70,11 @@ def test_the_examples_of_a_key_are_values_of_it(key: Any) -> None:
 
 
 def test_both_validators_see_one_schema() -> None:
-    for document in ({"quotas": []}, {"quotas": [{}]}, {}, {"quotas": [{"match": {"user": "a"}, "profile": "gold"}]}):
+    documents: list[dict[str, Any]] = [
+        {"quotas": []},
+        {"quotas": [{}]},
+        {},
+        {"quotas": [{"match": {"user": "a"}, "profile": "gold"}]},
+    ]
+    for document in documents:
         assert gate("quotas").is_valid(document) == explainer("quotas").is_valid(document)

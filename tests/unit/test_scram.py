@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from hmac import digest
 from json import loads
@@ -50,11 +50,11 @@ def upsertion(user: str, mechanism: ScramMechanism = SHA_512, iterations: int = 
 class ScriptedLink:
     """Answers as the script says: per request an exception, or the code and words of each user."""
 
-    cluster_id = "3JxQ0v7pT2a"
-    brokers: dict[int, Any] = {}  # noqa: RUF012
+    cluster_id: str | None = "3JxQ0v7pT2a"
 
     def __init__(self, *answers: BaseException | dict[str, tuple[int, str | None]] | Any) -> None:
         self._answers = list(answers)
+        self.brokers: Mapping[int, Any] = {}
         self.requests: list[Any] = []
 
     def send(self, make_request: Callable[[], Any], *, timeout: float) -> Any:

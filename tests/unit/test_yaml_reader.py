@@ -52,6 +52,7 @@ def test_a_scalar_is_read(written: str, value: Any) -> None:
     text = f"a: {written}\n" if written != "-" else "a:\n"
     root = read_document("f.yaml", text).root
     assert root == {"a": value}
+    assert isinstance(root, dict)
     assert type(root["a"]) is type(value)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -50,9 +50,9 @@ class Credentials:
         self._wait(lambda: not self.read())
 
     @staticmethod
-    def _wait(is_so: object) -> None:
+    def _wait(is_so: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 10
-        while not is_so() and time.monotonic() < deadline:  # type: ignore[operator]
+        while not is_so() and time.monotonic() < deadline:
             time.sleep(0.02)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from quotaform.core.plan import Plan, PlanHeader, PlanSource, diff, make_plan
 from quotaform.core.scope import Pattern, Scope
@@ -31,7 +32,7 @@ ACTUAL = {
 
 def _entry(line: int, entity: Entity, **more: object) -> Entry:
     values = {key: value for key, value in more.items() if isinstance(value, float)}
-    texts = {key: value for key, value in more.items() if isinstance(value, str)}
+    texts: dict[str, Any] = {key: value for key, value in more.items() if isinstance(value, str)}
     cause = Cause.ENTRY if values else Cause.TOMBSTONE
     file, position = LayerFile("quotas.d/teams.yaml"), pack_position(line, 5)
     return Entry(entity=entity, values=values, file=file, position=position, cause=cause, **texts)

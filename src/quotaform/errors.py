@@ -5,6 +5,8 @@
         * ClusterChoiceError     several clusters, and none is chosen
         * NoClusterError         there is no cluster to choose
     * InvalidFilesError          files do not say something that can be used (exit 3)
+    * FileReadError              a file cannot be read
+        * NotTextError           it is not text in UTF-8
     * PlanFileError              a plan file is unreadable or of an unknown format (exit 3)
     * BlockedError               refused before anything was written (exit 4)
         * ClusterIdError         the cluster is another one than quotaform.yaml pins
@@ -97,6 +99,29 @@ class InvalidFilesError(QuotaformError):
         lines = [str(problem) for problem in self.problems]
         lines.append(f"{count} problem{'' if count == 1 else 's'} found; nothing was sent to any cluster.")
         super().__init__("\n".join(lines))
+
+
+class FileReadError(QuotaformError):
+    """A file cannot be read; whoever reads it says what that means.
+
+    Attributes:
+        path: The file.
+        reason: Why, in the words of the operating system.
+        is_missing: Whether there is no such file.
+    """
+
+    def __init__(self, path: str, reason: str, *, is_missing: bool = False) -> None:
+        self.path = path
+        self.reason = reason
+        self.is_missing = is_missing
+        super().__init__(f"{path} cannot be read: {reason}")
+
+
+class NotTextError(FileReadError):
+    """A file is not text in UTF-8."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "it is not text in UTF-8")
 
 
 class PlanFileError(QuotaformError):

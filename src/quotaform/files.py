@@ -1,4 +1,4 @@
-"""Writing files whole or not at all."""
+"""The one way to read a file that a user names, and the one way to write one: whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,39 @@ from pathlib import Path
 from secrets import token_hex
 from stat import S_IMODE, S_ISREG
 
-from quotaform.errors import UsageError
+from quotaform.errors import FileReadError, NotTextError, UsageError
+
+
+def read_bytes(path: str | Path, limit: int | None = None) -> bytes:
+    """Read a file.
+
+    Args:
+        path: The file.
+        limit: Read no more than this number of bytes; everything if left out.
+
+    Raises:
+        FileReadError: It cannot be read.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            return file.read() if limit is None else file.read(limit)
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        raise FileReadError(str(path), error.strerror or str(error), is_missing=missing) from error
+
+
+def read_text(path: str | Path) -> str:
+    """Read a file that is text in UTF-8, with or without a byte order mark; line ends become `\\n`.
+
+    Raises:
+        FileReadError: It cannot be read.
+        NotTextError: It is not UTF-8.
+    """
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise NotTextError(str(path)) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def write_text_atomically(path: str | Path, text: str | Iterable[str]) -> None:

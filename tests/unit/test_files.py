@@ -1,4 +1,4 @@
-"""Files are written whole or not at all."""
+"""Files are read in one way, and written whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from threading import Thread
 
 import pytest
 
-from quotaform.errors import UsageError
-from quotaform.files import write_text_atomically
+from quotaform.errors import FileReadError, NotTextError, UsageError
+from quotaform.files import read_bytes, read_text, write_text_atomically
 
 
 def test_a_new_file_gets_the_mode_that_the_umask_leaves(tmp_path: Path) -> None:
@@ -83,3 +83,30 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     reader.join(10)
     assert read == ["through"]
     assert pipe.is_fifo()
+
+
+def test_a_file_is_read_whole_or_up_to_a_limit(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"abc\xff")
+    assert read_bytes(path) == b"abc\xff"
+    assert read_bytes(str(path), 2) == b"ab"
+
+
+def test_text_has_no_byte_order_mark_and_one_kind_of_line_end(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"\xef\xbb\xbf\xc3\xa9\r\nb\rc\n")
+    assert read_text(path) == "é\nb\nc\n"
+
+
+def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with pytest.raises(FileReadError) as missing:
+        read_bytes(path)
+    assert (missing.value.path, missing.value.is_missing) == (str(path), True)
+    assert str(missing.value) == f"{path} cannot be read: No such file or directory"
+    with pytest.raises(FileReadError) as folder:
+        read_text(tmp_path)
+    assert (folder.value.reason, folder.value.is_missing) == ("Is a directory", False)
+    path.write_bytes(b"\xff")
+    with pytest.raises(NotTextError, match="it is not text in UTF-8"):
+        read_text(path)

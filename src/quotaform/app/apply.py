@@ -25,12 +25,14 @@ from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.document.plan import load_plan
 from quotaform.errors import (
     ClusterError,
+    FileReadError,
     PlanBlockedError,
     PlanFileError,
     PlanIdError,
     QuotaformError,
     RefusedError,
 )
+from quotaform.files import read_bytes
 from quotaform.model.alteration import AlterRow, Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_values
@@ -157,9 +159,9 @@ def load_plan_file(path: Path) -> Plan:
         PlanFileChangedError: It was changed after it was written.
     """
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise PlanFileError(str(path), f"cannot be read: {error.strerror or error}") from error
+        content = read_bytes(path)
+    except FileReadError as error:
+        raise PlanFileError(error.path, f"cannot be read: {error.reason}") from error
     return load_plan(content, str(path))
 
 

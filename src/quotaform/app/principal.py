@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from re import compile as regex
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +16,7 @@ from quotaform.model.entity import USER, Entity, spell_name
 from quotaform.model.entry import Desired, Entry
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
-from quotaform.model.text import inert
+from quotaform.model.text import inert, nearest
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
@@ -81,8 +80,8 @@ def check_principals(cluster: str, desired: Desired, known: Collection[str]) -> 
     candidates = sorted(known)
     guesses = max(1, _MOST_COMPARISONS // len(candidates))
     for number, (user, entry) in enumerate(unknown.items()):
-        near = get_close_matches(user, candidates, n=1, cutoff=_NEARNESS) if number < guesses else []
-        guess = f"; did you mean {spell_name(near[0])}?" if near else ""
+        near = nearest(user, candidates, cutoff=_NEARNESS, is_exact=True) if number < guesses else None
+        guess = f"; did you mean {spell_name(near)}?" if near is not None else ""
         yield rule.UNKNOWN_PRINCIPAL.finding(
             f"user {spell_name(user)} has no SCRAM credentials on {name}{guess}",
             address=entry.entity.address,

@@ -11,7 +11,15 @@ from quotaform.app.clock import today
 from quotaform.app.tree import read_work_tree
 from quotaform.core.check import rule
 from quotaform.core.check.guard import check_pinned_id
-from quotaform.errors import ClusterChoiceError, ClusterIdError, InvalidFilesError, NoClusterError
+from quotaform.errors import (
+    ClusterChoiceError,
+    ClusterIdError,
+    FileReadError,
+    InvalidFilesError,
+    NoClusterError,
+    NotTextError,
+)
+from quotaform.files import read_text
 from quotaform.model.entry import Desired
 from quotaform.model.location import Location
 
@@ -211,15 +219,13 @@ def read_snapshot(path: Path) -> Snapshot:
     from quotaform.document.snapshot import load_snapshot
 
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        problem = "there is no such file; quotaform snapshot writes one"
-    except UnicodeDecodeError:
-        problem = "this is not a snapshot: it is not text in UTF-8"
-    except OSError as error:
-        problem = f"it cannot be read: {error.strerror or error}"
-    else:
-        return load_snapshot(text, str(path))
+        return load_snapshot(read_text(path), str(path))
+    except NotTextError as error:
+        problem = f"this is not a snapshot: {error.reason}"
+    except FileReadError as error:
+        problem = f"it cannot be read: {error.reason}"
+        if error.is_missing:
+            problem = "there is no such file; quotaform snapshot writes one"
     raise InvalidFilesError([rule.SNAPSHOT.finding(problem, location=Location(str(path)))])
 
 

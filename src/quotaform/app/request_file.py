@@ -18,7 +18,8 @@ from typing import Final
 from quotaform.core.check import rule
 from quotaform.core.resolve.request import request_of
 from quotaform.document.json_text import ConstantError, RepeatedNames, mark_repeated, refuse_constant
-from quotaform.errors import InvalidFilesError
+from quotaform.errors import FileReadError, InvalidFilesError
+from quotaform.files import read_bytes
 from quotaform.model.entity import IP, KNOWN_TYPES, Entity, spell_name
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
@@ -70,9 +71,9 @@ class RequestFile:
             InvalidFilesError: It cannot be read, or something is wrong in it.
         """
         try:
-            content = path.read_bytes()
-        except OSError as error:
-            text = f"it cannot be read: {error.strerror or error}"
+            content = read_bytes(path)
+        except FileReadError as error:
+            text = f"it cannot be read: {error.reason}"
             raise InvalidFilesError([rule.REQUESTS.finding(text, location=Location(str(path)))]) from error
         return cls(content, str(path))
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from quotaform.app.repository import client_config, require_pinned
 from quotaform.cluster.scram import ScramGateway, make_upsertion, require_name
-from quotaform.errors import BlockedError, UsageError
+from quotaform.errors import BlockedError, FileReadError, UsageError
+from quotaform.files import read_bytes
 from quotaform.model.scram import ScramDeletion, ScramMechanism, ScramUpsertion
 from quotaform.model.secret import Secret
 from quotaform.model.text import quote
@@ -106,13 +107,11 @@ def read_password_file(path: Path) -> Secret:
     """
     name = "the standard input" if path == STDIN else str(path)
     try:
-        if path == STDIN:
-            content = sys.stdin.buffer.read(_MOST_BYTES + 1)
-        else:
-            with path.open("rb") as file:
-                content = file.read(_MOST_BYTES + 1)
+        content = sys.stdin.buffer.read(_MOST_BYTES + 1) if path == STDIN else read_bytes(path, _MOST_BYTES + 1)
     except OSError as error:
         raise UsageError(f"the password file {name} cannot be read: {error.strerror or error}") from None
+    except FileReadError as error:
+        raise UsageError(f"the password file {name} cannot be read: {error.reason}") from None
     if len(content) > _MOST_BYTES:
         raise UsageError(f"the password file {name} is longer than {_MOST_BYTES:,} bytes")
     try:

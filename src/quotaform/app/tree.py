@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quotaform.errors import FileReadError
+from quotaform.files import read_bytes
+
 if TYPE_CHECKING:
     from quotaform.desired.tree import Tree
 
@@ -61,6 +64,6 @@ class _Reading:
             self.others.append(name)
         else:
             try:
-                self.files[name] = path.read_bytes()
-            except OSError as error:
-                self.unreadable[name] = error.strerror or str(error)
+                self.files[name] = read_bytes(path)
+            except FileReadError as error:
+                self.unreadable[name] = error.reason

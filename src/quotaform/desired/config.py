@@ -18,7 +18,8 @@ from quotaform.desired.tree import Source, decode, shown_path
 from quotaform.desired.value import read_values
 from quotaform.desired.variable import expand_variables
 from quotaform.desired.yaml.reader import read_document
-from quotaform.errors import ClusterChoiceError, InvalidFilesError, UsageError
+from quotaform.errors import ClusterChoiceError, FileReadError, InvalidFilesError, UsageError
+from quotaform.files import read_bytes
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES
 from quotaform.model.finding import Finding, by_place
 from quotaform.model.location import Location
@@ -87,13 +88,13 @@ def load_config(path: Path, environment: Mapping[str, str] = environ) -> Config:
     """
     name = shown_path(path)
     try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        text = "does not exist; write at least clusters: {local: {bootstrap_servers: [127.0.0.1:9092]}}"
-        raise InvalidFilesError([rule.MISSING_CONFIG.finding(text, location=Location(name))]) from None
-    except OSError as error:
-        text = f"cannot be read: {error.strerror}"
-        raise InvalidFilesError([rule.UNREADABLE.finding(text, location=Location(name))]) from None
+        content = read_bytes(path)
+    except FileReadError as error:
+        found = rule.UNREADABLE.finding(f"cannot be read: {error.reason}", location=Location(name))
+        if error.is_missing:
+            text = "does not exist; write at least clusters: {local: {bootstrap_servers: [127.0.0.1:9092]}}"
+            found = rule.MISSING_CONFIG.finding(text, location=Location(name))
+        raise InvalidFilesError([found]) from None
     config, problems = read_config(Source(name, content), path.parent, environment)
     if problems:
         raise InvalidFilesError(problems)

@@ -36,17 +36,40 @@ def inert(text: str) -> str:
     return text if text.isprintable() else quote(text, len(text))
 
 
+def nearest(word: str, words: Collection[str], *, cutoff: float = 0.6, is_exact: bool = False) -> str | None:
+    """Return the known word that is nearest to an unknown one, `None` when none is near.
+
+    Args:
+        word: The unknown word.
+        words: The known ones.
+        cutoff: How near it must be, from 0 to 1 (`difflib`).
+        is_exact: Whether upper and lower case, and `-` and `_`, are different.
+
+    >>> nearest("Producer-Byte-Rat", ["producer_byte_rate"])
+    'producer_byte_rate'
+    """
+    from difflib import get_close_matches
+
+    if is_exact:
+        close = get_close_matches(word, words, n=1, cutoff=cutoff)
+        return close[0] if close else None
+    folded = {_fold(known): known for known in words}
+    close = get_close_matches(_fold(word), folded, n=1, cutoff=cutoff)
+    return folded[close[0]] if close else None
+
+
 def did_you_mean(word: str, words: Collection[str]) -> str:
     """Return a suggestion to append to a message, empty when nothing is near.
 
     >>> did_you_mean("ownr", ["owner", "reason"])
     '; did you mean owner?'
     """
-    from difflib import get_close_matches
+    known = nearest(word, words)
+    return f"; did you mean {known}?" if known is not None else ""
 
-    folded = {name.lower().replace("-", "_"): name for name in words}
-    close = get_close_matches(word.lower().replace("-", "_"), folded, n=1)
-    return f"; did you mean {folded[close[0]]}?" if close else ""
+
+def _fold(word: str) -> str:
+    return word.lower().replace("-", "_")
 
 
 def _inert(character: str) -> str:

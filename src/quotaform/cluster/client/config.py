@@ -20,7 +20,8 @@ from quotaform.cluster.client.reader import PropertiesReader
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.client.tls_keys import read_tls
 from quotaform.core.check import rule
-from quotaform.errors import InvalidFilesError, UsageError
+from quotaform.errors import FileReadError, InvalidFilesError, UsageError
+from quotaform.files import read_bytes
 from quotaform.model.finding import Finding, by_place
 from quotaform.model.location import Location
 from quotaform.model.secret import Secret
@@ -98,11 +99,9 @@ def load_client_config(
     """
     file, problems = str(path), list[Finding]()
     try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        why = (
-            "there is no such file" if isinstance(error, FileNotFoundError) else f"it cannot be read: {error.strerror}"
-        )
+        content = read_bytes(path)
+    except FileReadError as error:
+        why = "there is no such file" if error.is_missing else f"it cannot be read: {error.reason}"
         raise InvalidFilesError([rule.CLIENT_PROPERTIES.finding(why, location=Location(file))]) from None
     try:
         text = content.decode("utf-8-sig")

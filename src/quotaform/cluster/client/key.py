@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Final
+
+from quotaform.model.text import nearest
 
 _USED = """
     bootstrap.servers client.id security.protocol request.timeout.ms default.api.timeout.ms
@@ -97,8 +98,8 @@ def refusal(key: str, *, is_line: bool) -> str:
     """
     if remedy := _REMEDIES.get(key):
         return f"{key} is not supported: {remedy}"
-    if close := get_close_matches(key, USED, n=1, cutoff=0.85):
-        return f"{key} is not a key of Kafka clients; did you mean {close[0]}?"
+    if known := nearest(key, USED, cutoff=0.85):
+        return f"{key} is not a key of Kafka clients; did you mean {known}?"
     if is_line and (key.partition(".")[0] not in _FAMILIES or "." not in key):
         return (
             "this line does not begin with a key of Kafka clients; remove it, or end the line before it with a"

@@ -9,6 +9,8 @@ from typing import Final
 
 from quotaform.cluster.client.reader import PropertiesReader
 from quotaform.cluster.client.tls import TLS_VERSIONS, KeyStoreError, Tls, TrustError
+from quotaform.errors import FileReadError, NotTextError
+from quotaform.files import read_text
 from quotaform.model.secret import Secret
 
 _PEM: Final = regex(r"(-----BEGIN [A-Z0-9 ]+-----)(.*?)(-----END [A-Z0-9 ]+-----)", DOTALL)
@@ -99,11 +101,11 @@ def _read_file(reader: PropertiesReader, key: str) -> str | None:
     for place in places:
         if place.exists():
             try:
-                return place.read_text(encoding="utf-8")
-            except UnicodeDecodeError:
+                return read_text(place)
+            except NotTextError:
                 reader.report(key, f"{key}: {place} is not a PEM file")
-            except OSError as error:
-                reader.report(key, f"{key}: {place} cannot be read: {error.strerror or error}")
+            except FileReadError as error:
+                reader.report(key, f"{key}: {error}")
             return None
     beside = " in the working folder or beside this file" if len(places) > 1 else ""
     reader.report(key, f"{key}: there is no file {written}{beside}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date
 
-from quotaform.core.scope import EVERYTHING, Scope
+from quotaform.core.scope import FULL_SCOPE, Scope
 from quotaform.desired.declaration import Profiles
 from quotaform.desired.loader import LoadedFiles, load_file
 from quotaform.desired.tree import Layout, Source, Tree
@@ -27,11 +27,11 @@ class Texts(Layout):
         return []
 
 
-def files_of(sources: Iterable[Source], profiles: Profiles, today: date, scope: Scope = EVERYTHING) -> LoadedFiles:
+def files_of(sources: Iterable[Source], profiles: Profiles, today: date, scope: Scope = FULL_SCOPE) -> LoadedFiles:
     return LoadedFiles(Texts(sources), lambda source: load_file(source, profiles), today, scope)
 
 
-def load(sources: Iterable[Source], profiles: Profiles, today: date, scope: Scope = EVERYTHING) -> Desired:
+def load(sources: Iterable[Source], profiles: Profiles, today: date, scope: Scope = FULL_SCOPE) -> Desired:
     """What common files and those of at most one cluster say."""
     texts = list(sources)
     cluster = next((source.layer for source in texts if source.layer), None)
@@ -39,7 +39,7 @@ def load(sources: Iterable[Source], profiles: Profiles, today: date, scope: Scop
 
 
 def check(
-    sources: Iterable[Source], profiles: Profiles, today: date, scope: Scope = EVERYTHING
+    sources: Iterable[Source], profiles: Profiles, today: date, scope: Scope = FULL_SCOPE
 ) -> tuple[Desired, list[Finding]]:
     """What can be made of common files and those of at most one cluster, and what is wrong with them."""
     texts = list(sources)

@@ -11,7 +11,7 @@ from math import inf, nan
 
 from hypothesis import strategies as st
 
-from quotaform.core.scope import ALL, EVERYTHING, Pattern, Scope, Selection
+from quotaform.core.scope import ALL, FULL_SCOPE, Pattern, Scope, Selection
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause, Desired, Entry, LayerFile
 from quotaform.model.location import pack_position
@@ -117,7 +117,7 @@ PATTERNS = st.fixed_dictionaries(
     },
 ).map(lambda parts: Pattern(tuple(parts.items())))
 FEW_PATTERNS = st.lists(PATTERNS.filter(lambda pattern: pattern.parts), max_size=2).map(tuple)
-SCOPES = st.one_of(st.just(EVERYTHING), st.builds(Scope, FEW_PATTERNS, FEW_PATTERNS))
+SCOPES = st.one_of(st.just(FULL_SCOPE), st.builds(Scope, FEW_PATTERNS, FEW_PATTERNS))
 """Which entities the files speak for."""
 
 GLOBS = ("user=*", "user=alice*", "*client-id=*", "ip=*", "*<default>", "*CN=*")

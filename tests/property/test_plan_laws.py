@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from quotaform.core.effects import Direction
 from quotaform.core.freshness import check_fresh
 from quotaform.core.plan import Action, Plan, altered, diff, make_plan
-from quotaform.core.scope import ALL, EVERYTHING, Scope, Selection
+from quotaform.core.scope import ALL, FULL_SCOPE, Scope, Selection
 from quotaform.document.plan import dump_plan, load_plan
 from quotaform.model.entry import Desired, Entry, LayerFile
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -27,7 +27,7 @@ from tests.builder import HEADER, declare
 from tests.strategies import SCOPES, SELECTIONS, desired, live_quotas, quotas
 
 
-def plan_of(files: Desired, actual: Quotas, scope: Scope = EVERYTHING, selection: Selection = ALL) -> Plan:
+def plan_of(files: Desired, actual: Quotas, scope: Scope = FULL_SCOPE, selection: Selection = ALL) -> Plan:
     return make_plan(diff(files, actual), files, actual, HEADER, scope=scope, selection=selection)
 
 

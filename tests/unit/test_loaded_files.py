@@ -9,7 +9,7 @@ import pytest
 
 from quotaform.app.repository import Repository
 from quotaform.app.validate import validate_files
-from quotaform.core.scope import EVERYTHING
+from quotaform.core.scope import FULL_SCOPE
 from quotaform.desired.loader import LoadedFile, LoadedFiles, load_file, load_files
 from quotaform.desired.tree import Layout, Source, Tree
 from quotaform.errors import InvalidFilesError
@@ -33,7 +33,7 @@ def test_a_file_is_parsed_once_however_many_clusters_read_it() -> None:
         parsed.append(source.name)
         return load_file(source, {})
 
-    files = LoadedFiles(Layout(tree(prod__b=PROD), ["prod", "lab"]), load, TODAY, EVERYTHING)
+    files = LoadedFiles(Layout(tree(prod__b=PROD), ["prod", "lab"]), load, TODAY, FULL_SCOPE)
     for _ in range(2):
         assert files.desired("prod")[Entity(user="a")].values == {"producer_byte_rate": 2.0}
         assert files.desired("lab")[Entity(user="a")].values == {"producer_byte_rate": 1.0}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quotaform.core.scope import ALL, EVERYTHING, Pattern, Scope, Selection
+from quotaform.core.scope import ALL, FULL_SCOPE, Pattern, Scope, Selection
 from quotaform.model.entity import Entity
 
 SVC = Pattern((("user", "svc-*"),))
@@ -42,7 +42,7 @@ def test_every_type_of_a_pattern_must_be_there_and_match(pattern: Pattern, entit
 
 
 def test_without_includes_everything_is_in_scope_but_what_is_excluded() -> None:
-    assert EVERYTHING.contains(Entity({"group": "g"}))
+    assert FULL_SCOPE.contains(Entity({"group": "g"}))
     scope = Scope(exclude=(SVC,))
     assert scope.contains(Entity(user="a"))
     assert not scope.contains(Entity(user="svc-a"))

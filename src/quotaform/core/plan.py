@@ -16,7 +16,7 @@ from typing import Any
 
 from quotaform.core.canonical import digest, json_number
 from quotaform.core.effects import Direction, Effect, make_effects
-from quotaform.core.scope import ALL, EVERYTHING, Scope, Selection
+from quotaform.core.scope import ALL, FULL_SCOPE, Scope, Selection
 from quotaform.model.allowance import Allowance
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
@@ -307,7 +307,7 @@ def make_plan(
     actual: Quotas,
     header: PlanHeader,
     *,
-    scope: Scope = EVERYTHING,
+    scope: Scope = FULL_SCOPE,
     selection: Selection = ALL,
     allowances: Iterable[Allowance] = (),
 ) -> Plan:

@@ -52,14 +52,14 @@ class Scope:
 
     def contains(self, entity: Entity) -> bool:
         """Whether the entity is in scope."""
-        if self is EVERYTHING:
+        if self is FULL_SCOPE:
             return True
         if self.include and not any(pattern.matches(entity) for pattern in self.include):
             return False
         return not any(pattern.matches(entity) for pattern in self.exclude)
 
 
-EVERYTHING: Final = Scope()
+FULL_SCOPE: Final = Scope()
 
 
 @dataclass(frozen=True, slots=True)

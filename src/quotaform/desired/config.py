@@ -11,7 +11,7 @@ from re import compile as regex
 from typing import Any, Final
 
 from quotaform.core.check import rule
-from quotaform.core.scope import EVERYTHING, Pattern, Scope
+from quotaform.core.scope import FULL_SCOPE, Pattern, Scope
 from quotaform.desired.report import FileReport
 from quotaform.desired.shape import explain_shape, has_shape
 from quotaform.desired.tree import Source, decode, shown_path
@@ -72,7 +72,7 @@ class Config:
 
     clusters: Mapping[str, Cluster] = field(default_factory=dict)
     profiles: Mapping[str, Values] = field(default_factory=dict)
-    scope: Scope = EVERYTHING
+    scope: Scope = FULL_SCOPE
     prune: str = PRUNE_REPORT
 
 

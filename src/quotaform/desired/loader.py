@@ -14,7 +14,7 @@ from threading import Lock
 
 from quotaform.collector import paused_collector
 from quotaform.core.check import rule
-from quotaform.core.scope import EVERYTHING, Scope
+from quotaform.core.scope import FULL_SCOPE, Scope
 from quotaform.desired.declaration import TRACKED, EntryReader, Profiles
 from quotaform.desired.report import FileReport
 from quotaform.desired.shape import explain_shape, has_shape
@@ -97,7 +97,7 @@ class LoadedFiles:
             return self._by_layer[name]
 
 
-def load_files(layout: Layout, profiles: Profiles, today: date, scope: Scope = EVERYTHING) -> LoadedFiles:
+def load_files(layout: Layout, profiles: Profiles, today: date, scope: Scope = FULL_SCOPE) -> LoadedFiles:
     """Return the files of a quotas directory, to be asked what they say about each cluster.
 
     Args:
@@ -110,7 +110,7 @@ def load_files(layout: Layout, profiles: Profiles, today: date, scope: Scope = E
     return LoadedFiles(layout, lambda source: _load_file(source, reader), today, scope)
 
 
-def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = EVERYTHING) -> tuple[Desired, list[Finding]]:
+def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = FULL_SCOPE) -> tuple[Desired, list[Finding]]:
     """Merge what files say, and return it with what is to be said of them, sorted by place."""
     desired, problems = assemble(files, today)
     problems += [_out_of_scope(entry) for entity, entry in desired.items() if not scope.contains(entity)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from quotaform.admin import QuotaAdmin
-    from quotaform.core.resolve.index import Effective, Resolved
+    from quotaform.core.resolve.entry import Effective, Resolved
     from quotaform.errors import QuotaformError
     from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
     from quotaform.model.entity import Entity
@@ -36,7 +36,7 @@ __all__ = [
 
 _HOMES = {
     "quotaform.admin": ("QuotaAdmin",),
-    "quotaform.core.resolve.index": ("Effective", "Resolved"),
+    "quotaform.core.resolve.entry": ("Effective", "Resolved"),
     "quotaform.errors": ("QuotaformError",),
     "quotaform.model.alteration": ("AlterResult", "AlterRow", "Alteration", "Outcome"),
     "quotaform.model.entity": ("Entity",),

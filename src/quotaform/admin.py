@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from quotaform.collector import paused_collector
-from quotaform.core.resolve.index import QuotaIndex, Resolved, resolve_entities
+from quotaform.core.resolve.entry import Resolved
+from quotaform.core.resolve.index import QuotaIndex, resolve_entities
 from quotaform.core.resolve.request import request_of
 from quotaform.model.alteration import Alteration, AlterResult
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity

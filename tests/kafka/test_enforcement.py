@@ -17,7 +17,7 @@ from typing import Any, Final
 import pytest
 
 from quotaform import Alteration, Entity, QuotaAdmin
-from quotaform.core.resolve.index import Resolved
+from quotaform.core.resolve.entry import Resolved
 from quotaform.model.quota_key import PRODUCER_BYTE_RATE
 from quotaform.model.quotas import Quotas
 from quotaform.model.units import is_unlimited

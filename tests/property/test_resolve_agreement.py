@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quotaform.core.effects import make_effects
-from quotaform.core.resolve.index import Effective, QuotaIndex, Resolved, effective
+from quotaform.core.resolve.entry import Effective, Resolved, effective
+from quotaform.core.resolve.index import QuotaIndex
 from quotaform.core.resolve.request import PRECEDENCE_OF, UNMENTIONED, Request, representative
 from quotaform.core.resolve.resolution import make_resolution
 from quotaform.model.entity import Entity

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quotaform.core.effects import make_effects
-from quotaform.core.resolve.index import QuotaIndex, effective
+from quotaform.core.resolve.entry import effective
+from quotaform.core.resolve.index import QuotaIndex
 from quotaform.core.resolve.request import UNMENTIONED
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas

@@ -6,7 +6,7 @@ import pytest
 
 from quotaform.core.effects import Effect
 from quotaform.core.plan import Change
-from quotaform.core.resolve.index import NOTHING, Effective
+from quotaform.core.resolve.entry import NOTHING, Effective
 from quotaform.model.entity import Entity
 from quotaform.views.effect_text import effect_text, fallback_text, ratio_text, value_text
 from tests.builder import CONNECTION, PRODUCER, REQUEST

@@ -8,7 +8,8 @@ import pytest
 
 from quotaform.core.effects import NO_EFFECT, Direction, Effect, make_effects
 from quotaform.core.plan import EntityChange
-from quotaform.core.resolve.index import NOTHING, Effective, QuotaIndex, effective
+from quotaform.core.resolve.entry import NOTHING, Effective, effective
+from quotaform.core.resolve.index import QuotaIndex
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
 from tests.builder import CONNECTION, CONSUMER, MUTATION, PRODUCER, REQUEST, plan_of

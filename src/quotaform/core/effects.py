@@ -10,7 +10,8 @@ from functools import cached_property
 from math import inf
 from typing import Final
 
-from quotaform.core.resolve.index import NOTHING, Effective, NamesBeside, QuotaEntry, QuotaIndex, effective
+from quotaform.core.resolve.entry import NOTHING, Effective, QuotaEntry, effective
+from quotaform.core.resolve.index import NamesBeside, QuotaIndex
 from quotaform.core.resolve.request import PRECEDENCE_OF, UNMENTIONED, Request, representative
 from quotaform.model.entity import Entity
 from quotaform.model.precedence import Level

@@ -13,7 +13,7 @@ from typing import Any
 from quotaform.core.canonical import json_number
 from quotaform.core.effects import Effect
 from quotaform.core.plan import Base, Change, EntityChange, Origin, Plan, PlanHeader, PlanSource, Unmanaged
-from quotaform.core.resolve.index import Effective
+from quotaform.core.resolve.entry import Effective
 from quotaform.document.envelope import (
     KindError,
     VersionError,

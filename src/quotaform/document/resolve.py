@@ -7,7 +7,7 @@ from typing import Any
 
 from quotaform.core.canonical import json_number
 from quotaform.core.resolve.bucket import shared_by
-from quotaform.core.resolve.index import Effective, Resolved
+from quotaform.core.resolve.entry import Effective, Resolved
 from quotaform.core.resolve.resolution import KeyResolution, Resolution, ResolveHeader
 from quotaform.document.envelope import document_lines, envelope
 from quotaform.document.field import dump_cluster, dump_entity, dump_finding

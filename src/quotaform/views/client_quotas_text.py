@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from quotaform.core.resolve.index import Resolved
+from quotaform.core.resolve.entry import Resolved
 from quotaform.model.entity import Entity, type_order
 from quotaform.model.quotas import Quotas
 from quotaform.model.sanitizer import sanitize, sanitized_entity

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from quotaform.core.effects import Direction, Effect
 from quotaform.core.plan import Change
-from quotaform.core.resolve.index import Effective
+from quotaform.core.resolve.entry import Effective
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import same_value
 from quotaform.model.units import is_unlimited, plain_fraction, render_value

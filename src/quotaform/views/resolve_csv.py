@@ -11,7 +11,7 @@ from io import StringIO
 from typing import Final
 
 from quotaform.core.resolve.bucket import shared_by
-from quotaform.core.resolve.index import Resolved
+from quotaform.core.resolve.entry import Resolved
 from quotaform.core.resolve.resolution import KeyResolution, Resolution
 from quotaform.model.entity import ENTITY_TYPES, KNOWN_TYPES, Entity
 from quotaform.model.quota_key import QUOTA_KEYS

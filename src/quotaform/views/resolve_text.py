@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from quotaform.core.effects import Effect
 from quotaform.core.resolve.bucket import shared_by
-from quotaform.core.resolve.index import Effective, Resolved
+from quotaform.core.resolve.entry import Effective, Resolved
 from quotaform.core.resolve.resolution import KeyResolution, Resolution, ResolveHeader
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.finding import Finding

@@ -8,115 +8,11 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from quotaform.core.resolve.address import Spellings
+from quotaform.core.resolve.entry import NOT_LIMITED, QuotaEntry, Resolved
 from quotaform.core.resolve.request import PRECEDENCE_OF, Request, request_of
 from quotaform.model.entity import Entity
 from quotaform.model.precedence import PRECEDENCES, Level, Precedence, level_of
-from quotaform.model.quotas import Quotas, Values
-
-
-class Effective(NamedTuple):
-    """What limits a request for one quota key.
-
-    Attributes:
-        value: The limit; `None` when nothing limits it.
-        source: The entity match whose value it is; `None` when nothing limits it.
-        level: The level of precedence that won; `None` when nothing limits it.
-    """
-
-    value: float | None = None
-    source: Entity | None = None
-    level: Level | None = None
-
-
-NOTHING: Final = Effective()
-"""Nothing limits the request."""
-
-
-class Resolved(NamedTuple):
-    """What limits a request for one quota key, and what would if that were not there.
-
-    Attributes:
-        value: The limit; `None` when nothing limits it.
-        source: The entity match whose value it is; `None` when nothing limits it.
-        overridden: The entries that hold the key and lost, in order of precedence.
-        level: The level of precedence that won; `None` when nothing limits it.
-    """
-
-    value: float | None = None
-    source: Entity | None = None
-    overridden: tuple[Effective, ...] = ()
-    level: Level | None = None
-
-    @property
-    def source_name(self) -> str | None:
-        """The name that KIP-248 gave to the source, such as `DefaultClientInUser`."""
-        return self.level.source if self.level else None
-
-    @property
-    def effective(self) -> Effective:
-        """The same without the entries that lost."""
-        return Effective(self.value, self.source, self.level)
-
-    @property
-    def entries(self) -> tuple[Effective, ...]:
-        """All entries that hold the key, in order of precedence: the winner, then those that lost to it."""
-        return () if self.source is None else (self.effective, *self.overridden)
-
-
-NOT_LIMITED: Final = Resolved()
-"""Nothing limits the request, and there is nothing to override."""
-
-_new: Final = tuple.__new__
-
-
-class QuotaEntry:
-    """The quotas of one entity on their level of precedence."""
-
-    __slots__ = ("_effective", "_resolved", "entity", "is_shared", "level", "values")
-
-    def __init__(self, level: Level, entity: Entity, values: Values, is_shared: bool) -> None:
-        self.level, self.entity, self.values = level, entity, values
-        self.is_shared = is_shared
-        self._effective: dict[str, Effective] | None = None
-        self._resolved: dict[str, Resolved] | None = None
-
-    def effective(self, key: str, value: float) -> Effective:
-        """What a request has that the entry wins one of its keys for; one object for all who share the entry."""
-        if not self.is_shared:
-            return _new(Effective, (value, self.entity, self.level))
-        if self._effective is None:
-            self._effective = {}
-        found = self._effective.get(key)
-        if found is None:
-            found = self._effective[key] = Effective(value, self.entity, self.level)
-        return found
-
-    def resolved(self) -> dict[str, Resolved]:
-        """What a request has that meets no other entry with these keys; made once for many requests."""
-        if self._resolved is None:
-            self._resolved = {key: Resolved(value, self.entity, (), self.level) for key, value in self.values.items()}
-        return self._resolved
-
-    def override(self, found: dict[str, Resolved]) -> None:
-        """Put the entry over what was found on lower levels."""
-        for key, own in self.resolved().items():
-            value, source, overridden, level = found.get(key, NOT_LIMITED)
-            if source is None:
-                found[key] = own
-            else:
-                # Half the time of calling the classes.
-                beaten = _new(Effective, (value, source, level))
-                found[key] = _new(Resolved, (own[0], own[1], (beaten, *overridden), own[3]))
-
-
-def effective(entries: Iterable[QuotaEntry], key: str) -> Effective:
-    """What limits a request for one quota key, of the entries that it meets: the first that holds the key."""
-    for entry in entries:
-        value = entry.values.get(key)
-        if value is not None:
-            return entry.effective(key, value)
-    return NOTHING
-
+from quotaform.model.quotas import Quotas
 
 _UNTOUCHED: Final = {size: dict.fromkeys(precedence.keys, NOT_LIMITED) for size, precedence in PRECEDENCE_OF.items()}
 
@@ -166,11 +62,11 @@ class _Walk(NamedTuple):
 
     Attributes:
         steps: What each table takes from a request, and what finds the entry for it, by precedence.
-        spelled: The columns whose names have several spellings, each with its entity type.
+        spelled: The columns whose names have several spellings, each with its entity type and the entries that name it.
     """
 
     steps: tuple[tuple[_Pick, Callable[[Hashable], QuotaEntry | None]], ...]
-    spelled: tuple[tuple[int, str], ...]
+    spelled: tuple[tuple[int, str, tuple[Mapping[Hashable, QuotaEntry], ...]], ...]
 
 
 class NamesBeside(NamedTuple):
@@ -238,7 +134,7 @@ class QuotaIndex:
             walk = self._walks[kind] = self._walk(request)
         steps, spelled = walk
         if spelled:
-            request = self._spelled(request, spelled)
+            request = self._spelled(request, walk)
         return tuple([entry for pick, find in steps if (entry := find(pick(request))) is not None])
 
     def _walk(self, request: Request) -> _Walk:
@@ -250,14 +146,16 @@ class QuotaIndex:
         tables = [self._tables[level.source] for level in met]
         return _Walk(
             steps=tuple([(table.pick, table.entries.get) for table in tables if table.entries]),
-            spelled=tuple([(columns.index(entity_type), entity_type) for entity_type in precedence.canonical]),
+            spelled=tuple([(columns.index(kind), kind, self._naming(kind)) for kind in precedence.canonical]),
         )
 
-    def _spelled(self, request: Request, spelled: tuple[tuple[int, str], ...]) -> Request:
+    def _spelled(self, request: Request, walk: _Walk) -> Request:
         names = list(request)
-        for place, entity_type in spelled:
+        for place, entity_type, naming in walk.spelled:
             name = names[place]
-            if isinstance(name, str) and (spellings := self.spellings(entity_type, name)):
+            if not isinstance(name, str) or any(name in entries for entries in naming):
+                continue
+            if spellings := self.spellings(entity_type, name):
                 names[place] = spellings[0]
         return tuple(names)
 
@@ -324,11 +222,14 @@ class QuotaIndex:
         """Return how entries spell a name; see `quotaform.core.resolve.address.Spellings`."""
         spellings = self._spellings.get(entity_type)
         if spellings is None:
-            tables = [table for table in self._tables.values() if table.level.named == (entity_type,)]
-            names = {str(name) for table in tables for name in table.entries}
-            canonical = tables[0].precedence.canonical[entity_type]
+            canonical = next(each.canonical[entity_type] for each in PRECEDENCES if entity_type in each.canonical)
+            names = {str(name) for entries in self._naming(entity_type) for name in entries}
             spellings = self._spellings[entity_type] = Spellings(names, canonical)
         return spellings.of(name)
+
+    def _naming(self, entity_type: str) -> tuple[Mapping[Hashable, QuotaEntry], ...]:
+        """Return the entries that name one type and nothing else, level by level."""
+        return tuple([table.entries for table in self._tables.values() if table.level.named == (entity_type,)])
 
     def entries_of(self, level: Level) -> Mapping[Any, QuotaEntry]:
         """All entries of one level, by what it names: a name, a tuple of names, or `()`."""

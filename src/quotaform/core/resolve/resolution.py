@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from quotaform.core.resolve.index import NOT_LIMITED, QuotaIndex, Resolved
+from quotaform.core.resolve.entry import NOT_LIMITED, Resolved
+from quotaform.core.resolve.index import QuotaIndex
 from quotaform.core.resolve.request import request_of
 from quotaform.model.entity import Entity
 from quotaform.model.precedence import level_of

@@ -9,6 +9,8 @@ from time import monotonic, sleep
 import pytest
 
 from quotaform import ANY, Alteration, AlterResult, Entity, EntityFilter, Outcome, QuotaAdmin
+from quotaform.cluster.wire.client_quotas import AlterClientQuotas
+from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.errors import (
     AuthorizationError,
     ClusterError,
@@ -210,12 +212,10 @@ class TestRefusals:
             alter(admin, {Entity(user="u"): {REQUEST: value}})
         assert admin.describe() == {}
 
-    def test_a_nan_that_is_live_is_described_as_it_is(self, admin: QuotaAdmin) -> None:
-        from quotaform.cluster.wire.link import alter_request
-
+    def test_a_nan_that_is_live_is_described_as_it_is(self, admin: QuotaAdmin, connection: ClusterConnection) -> None:
         entity = Entity(user="u")
-        request = [(entity.parts, [(REQUEST, nan, False)])]
-        admin._gateway._link.send(lambda: alter_request(request, validate_only=False), timeout=65)  # type: ignore[attr-defined]
+        request = AlterClientQuotas([Alteration(entity, {REQUEST: nan})])
+        connection.send(request, timeout=65)
         settle(lambda: entity in admin.describe())
         assert isnan(admin.describe()[entity][REQUEST])
 
@@ -225,19 +225,15 @@ class TestRefusals:
         settle(lambda: len(admin.describe()) == len(quotas))
         assert admin.describe() == quotas
 
-    def test_more_values_than_a_broker_takes_in_one_request_are_a_policy_error(self, admin: QuotaAdmin) -> None:
+    def test_more_values_than_a_broker_takes_in_one_request_are_a_policy_error(
+        self, connection: ClusterConnection
+    ) -> None:
         from quotaform.cluster.alter_chunk import match_rows
-        from quotaform.cluster.wire.link import alter_request
 
         alterations = [Alteration(Entity(user=f"u{number}"), {PRODUCE: 1.0}) for number in range(10_001)]
-        entries = [(each.entity.parts, [(PRODUCE, 1.0, False)]) for each in alterations]
-        response = admin._gateway._link.send(lambda: alter_request(entries, validate_only=True), timeout=65)  # type: ignore[attr-defined]
-        answer = (
-            ([(part.entity_type, part.entity_name) for part in row.entity], row.error_code, row.error_message)
-            for row in response.entries
-        )
+        answer = connection.send(AlterClientQuotas(alterations, True), timeout=65)
         with pytest.raises(PolicyError, match="policy"):
-            AlterResult(match_rows(alterations, answer)).raise_for_errors()
+            AlterResult(match_rows(alterations, answer.rows)).raise_for_errors()
 
 
 class TestResolve:

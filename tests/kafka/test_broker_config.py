@@ -65,7 +65,7 @@ def test_a_broker_that_is_down_takes_nothing_from_the_others(three_brokers: Sand
 def test_brokers_that_do_not_answer_are_given_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
 
-    class SlowLink:
+    class SlowConnection:
         cluster_id = "id"
         brokers: Mapping[int, object] = dict.fromkeys(range(1, 31))
 
@@ -74,7 +74,7 @@ def test_brokers_that_do_not_answer_are_given_up_together(monkeypatch: pytest.Mo
             raise ConnectError("it did not answer")
 
     monkeypatch.setattr(kafka, "monotonic", lambda: clock[0])
-    found = KafkaGateway(SlowLink(), name="lab").broker_config("node.id")  # type: ignore[arg-type]
+    found = KafkaGateway(SlowConnection(), name="lab").broker_config("node.id")  # type: ignore[arg-type]
     assert clock[0] <= 20.0
     assert found.errors.keys() == set(range(1, 31))
     assert "was not asked" in str(found.errors[30])

@@ -6,15 +6,13 @@ from collections.abc import Iterator
 from math import inf, isnan, nextafter
 from struct import pack, unpack
 from time import monotonic, sleep
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quotaform import Alteration, Entity, QuotaAdmin
-from quotaform.cluster.alter_chunk import wire_entries
-from quotaform.cluster.wire.link import alter_request
+from quotaform.cluster.wire.client_quotas import AlterClientQuotas
 from quotaform.sandbox import Sandbox
 
 REQUEST = "request_percentage"
@@ -34,9 +32,7 @@ BITS = {
 
 def encoded(value: float | None, version: int = 1) -> bytes:
     """The bytes of a request that sets a value (or removes it) on the user u."""
-    alteration = Alteration(Entity(user="u"), {REQUEST: value})
-    request: Any = alter_request(list(wire_entries([alteration])), validate_only=False)
-    return bytes(request.encode(version=version))
+    return AlterClientQuotas([Alteration(Entity(user="u"), {REQUEST: value})]).encode(version)
 
 
 @pytest.mark.parametrize(("value", "bits"), BITS.items(), ids=lambda case: str(case)[:20])

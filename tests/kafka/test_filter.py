@@ -10,6 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quotaform import ANY, Alteration, Entity, EntityFilter, FilterComponent, QuotaAdmin, Rule
+from quotaform.cluster.error_code import require_success
+from quotaform.cluster.wire.client_quotas import DescribeClientQuotas
+from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.errors import ClusterError, InvalidRequestError, UnsupportedError
 from quotaform.model.filter import select
 from quotaform.model.quotas import Quotas
@@ -138,15 +141,13 @@ def test_what_a_broker_cannot_evaluate_is_what_it_selects_and_then_the_rest(
     assert select(SHAPES, asked.for_brokers()).keys() >= select(SHAPES, asked).keys()
 
 
-def test_a_broker_itself_refuses_a_type_twice_and_such_a_filter_never_reaches_it(shapes: QuotaAdmin) -> None:
-    from quotaform.cluster.answer import require_described
-    from quotaform.cluster.wire.link import describe_request
-
-    twice = [("user", 2, None), ("user", 0, "a")]
-    response = shapes._gateway._link.send(lambda: describe_request(twice, is_strict=False), timeout=30)  # type: ignore[attr-defined]
-    with pytest.raises(InvalidRequestError, match="Entity type user cannot appear more than once"):
-        require_described("lab", response.error_code, response.error_message)
+def test_a_broker_itself_refuses_a_type_twice_and_such_a_filter_never_reaches_it(
+    shapes: QuotaAdmin, connection: ClusterConnection
+) -> None:
     asked = EntityFilter((FilterComponent("user", Rule.ANY), FilterComponent("user", Rule.EXACT, "a")))
+    answer = connection.send(DescribeClientQuotas(asked), timeout=30)
+    with pytest.raises(InvalidRequestError, match="Entity type user cannot appear more than once"):
+        require_success(answer.error_code, answer.error_message, subject="it", right="none", problem="It says")
     assert shapes.describe(asked) == select(SHAPES, EntityFilter.contains(user="a"))
 
 

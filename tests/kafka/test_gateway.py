@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import isnan, nan
-from signal import SIGINT, raise_signal
-from socket import SHUT_RDWR
+from os import getpid, kill
+from signal import SIGINT
 from threading import Timer
 from threading import enumerate as threads
 from time import monotonic, sleep
@@ -15,7 +15,9 @@ import pytest
 from quotaform import __version__
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.kafka import KafkaGateway
-from quotaform.cluster.wire.link import alter_request
+from quotaform.cluster.wire.broker_connection import BrokerConnection
+from quotaform.cluster.wire.client_quotas import AlterClientQuotas
+from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.errors import ClusterError, ConnectError, UnsupportedError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
 from quotaform.model.entity import Entity
@@ -36,6 +38,13 @@ CONNECT = "connection_creation_rate"
 def gateway(sandbox: Sandbox) -> Iterator[KafkaGateway]:
     with KafkaGateway.connect(sandbox.bootstrap_servers, name="lab") as gateway:
         yield gateway
+
+
+def broker_of(gateway: KafkaGateway) -> BrokerConnection:
+    """Return the connection that a gateway uses."""
+    assert isinstance(gateway.connection, ClusterConnection)
+    assert gateway.connection.broker is not None
+    return gateway.connection.broker
 
 
 def set_quotas(gateway: KafkaGateway, quotas: Quotas) -> AlterResult:
@@ -103,8 +112,7 @@ class TestReadingAndWriting:
     def test_a_value_that_is_no_number_is_shown_as_it_is(self, gateway: KafkaGateway, round_trip: list[Quotas]) -> None:
         entity = Entity(user="no-number")
         round_trip.append({entity: {REQUEST: nan}})
-        request = [(entity.parts, [(REQUEST, nan, False)])]
-        gateway._link.send(lambda: alter_request(request, validate_only=False), timeout=65)
+        gateway.connection.send(AlterClientQuotas([Alteration(entity, {REQUEST: nan})]), timeout=65)
         assert isnan(read(gateway, {entity: {REQUEST: nan}})[entity][REQUEST])
 
     @pytest.mark.parametrize(
@@ -247,10 +255,10 @@ class TestConnection:
 
     def test_a_broker_without_client_quotas_is_told_with_its_version(self, sandbox: Sandbox) -> None:
         with KafkaGateway.connect(sandbox.bootstrap_servers, name="old") as gateway:
-            # What the broker said that it can do, as a broker of Kafka 2.5 says it (KIP-546 came with 2.6).
-            known = gateway._link._connection.broker_version_data  # type: ignore[attr-defined]
-            known.api_versions = {key: value for key, value in known.api_versions.items() if key not in {48, 49}}
-            known.broker_version = (2, 5)
+            # What the broker says that it can do, as one of Kafka 2.5 says it (KIP-546 came with 2.6).
+            versions = broker_of(gateway).versions
+            versions.clear()
+            versions.update({3: (0, 9), 18: (0, 3), 29: (0, 2)})
             with pytest.raises(UnsupportedError, match=r"old runs Kafka 2\.5, .* need Kafka 2\.6 or later"):
                 gateway.describe()
             with pytest.raises(UnsupportedError):
@@ -259,15 +267,14 @@ class TestConnection:
     def test_the_broker_learns_who_is_asking(self, sandbox: Sandbox) -> None:
         for config, client_id in ((None, f"quotaform/{__version__}"), (ClientConfig(client_id="etl"), "etl")):
             with KafkaGateway.connect(sandbox.bootstrap_servers, config) as gateway:
-                gateway.describe()
-                assert gateway._link._connection.config["client_id"] == client_id  # type: ignore[attr-defined]
+                assert gateway.describe() == gateway.describe()
+                assert broker_of(gateway).client_id == client_id
 
     def test_reading_survives_a_lost_connection(self, sandbox: Sandbox) -> None:
         with KafkaGateway.connect(sandbox.bootstrap_servers) as gateway:
             before = gateway.describe()
-            link = gateway._link
             # As its idle time on a broker ends it.
-            link._connection.transport._sock.shutdown(SHUT_RDWR)  # type: ignore[attr-defined]
+            broker_of(gateway).shutdown()
             assert gateway.describe() == before
 
     def test_a_muted_client_waits_as_long_as_the_broker_asks_for(self, sandbox: Sandbox) -> None:
@@ -333,7 +340,7 @@ class TestBrokersThatFail:
             chunks = gateway.alter_chunks(alterations)
             rows += next(chunks)
             kafka.pause(1)
-            Timer(0.3, raise_signal, (SIGINT,)).start()
+            Timer(0.3, kill, (getpid(), SIGINT)).start()
             begin = monotonic()
             rows += next(chunks)
             rows += next(chunks)
@@ -347,7 +354,7 @@ class TestBrokersThatFail:
     def test_reading_goes_on_at_another_broker_and_no_acked_change_is_lost(self, three_brokers: Sandbox) -> None:
         quotas: dict[Entity, Values] = {}
         with KafkaGateway.connect(three_brokers.bootstrap_servers, name="three") as gateway:
-            serving = 1 + three_brokers.bootstrap_servers.split(",").index(gateway._link._connection.node_id)  # type: ignore[attr-defined]
+            serving = 1 + three_brokers.bootstrap_servers.split(",").index(str(broker_of(gateway).server))
             kill = Timer(0.3, three_brokers.kill, (serving,))
             kill.start()
             try:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from signal import SIGINT, raise_signal
+from os import getpid, kill
+from signal import SIGINT
 from threading import Timer
 from time import monotonic, sleep
-from typing import Any
 
 import pytest
 
@@ -28,14 +28,10 @@ def alterations(prefix: str, count: int) -> list[Alteration]:
     return [Alteration(Entity(user=f"{prefix}-{number}"), {PRODUCE: 1.0}) for number in range(count)]
 
 
-def link_of(gateway: KafkaGateway) -> Any:
-    return gateway._link
-
-
 @contextmanager
 def interrupted(seconds: float) -> Iterator[None]:
     """Send this process a SIGINT after some time."""
-    timer = Timer(seconds, raise_signal, (SIGINT,))
+    timer = Timer(seconds, kill, (getpid(), SIGINT))
     timer.start()
     try:
         yield
@@ -99,11 +95,12 @@ class TestAnotherCluster:
     def test_a_named_broker_must_be_of_the_cluster_that_named_it(self, sandbox: Sandbox) -> None:
         """An advertised address may lead to another cluster from here, as it does through a tunnel."""
         with KafkaGateway.connect(sandbox.bootstrap_servers) as gateway:
-            link = link_of(gateway)
-            link.cluster_id = "another"
-            link.brokers = {1: link._servers[0]._replace(host="localhost"), 2: link._servers[0]}
+            connection = gateway.connection
+            [server] = connection.brokers.values()
+            connection.cluster_id = "another"
+            connection.brokers = {1: server._replace(host="localhost"), 2: server}
             error = gateway.broker_config("client.quota.callback.class").errors[1]
-            assert f"localhost:{link._servers[0].port} is cluster {sandbox.cluster_id}, not another;" in str(error)
+            assert f"localhost:{server.port} is cluster {sandbox.cluster_id}, not another;" in str(error)
 
 
 class TestGivingUp:
@@ -115,7 +112,8 @@ class TestGivingUp:
             KafkaGateway.connect(kafka.bootstrap_servers) as other,
         ):
             kafka.pause(1)
-            link_of(gateway)._drop()
+            broker = gateway.connection.broker  # type: ignore[attr-defined]
+            broker.shutdown()
             with interrupted(0.5):
                 rows = rows_until_interrupt(gateway, alterations("late", 1))
             kafka.resume(1)
@@ -123,22 +121,3 @@ class TestGivingUp:
             sleep(1.5)
             assert other.describe() == {}
             assert gateway.describe() == {}
-
-    def test_what_waits_for_a_throttle_is_not_sent_after_an_interrupt(self, sandbox: Sandbox) -> None:
-        """The request went out when the throttle was over, after Ctrl-C."""
-        [late] = alterations("throttled", 1)
-        with KafkaGateway.connect(sandbox.bootstrap_servers) as gateway:
-            link_of(gateway)._quiet_until = monotonic() + 1.0
-            with interrupted(0.3):
-                rows_until_interrupt(gateway, [late])
-            sleep(1.2)
-            assert late.entity not in gateway.describe()
-
-    def test_a_throttle_is_waited_for_as_long_as_a_request_may_take_and_no_longer(self, sandbox: Sandbox) -> None:
-        """It was waited for without end."""
-        with KafkaGateway.connect(sandbox.bootstrap_servers, name="lab", timeout=1.0) as gateway:
-            link_of(gateway)._quiet_until = monotonic() + 3600
-            begin = monotonic()
-            with pytest.raises(ClusterError, match=r"asks this client to wait for .* nothing was sent"):
-                gateway.describe(timeout=1.5)
-            assert 1.4 < monotonic() - begin < 3

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quotaform.cluster.wire.connect_error import UnansweredError
+from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.errors import (
     AuthenticationError,
     BlockedError,

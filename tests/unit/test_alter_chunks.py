@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf, nan
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from quotaform.cluster.alter_chunk import MAX_NAME_BYTES, match_rows, split_alterations, wire_ops
+from quotaform.cluster.alter_chunk import MAX_NAME_BYTES, match_rows, split_alterations
 from quotaform.cluster.kafka import KafkaGateway
-from quotaform.cluster.wire.connect_error import UnansweredError
+from quotaform.cluster.wire.client_quotas import AlterClientQuotas, AlteredQuotas, DescribedQuotas
+from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.errors import AuthorizationError, ClusterError, ConnectError, UnknownOutcomeError
 from quotaform.model.alteration import Alteration, AlterRow, Outcome
 from quotaform.model.entity import Entity
@@ -58,15 +58,12 @@ class TestSplitting:
         assert sizes(split_alterations(many(10_001))) == [4_000, 4_000, 2_001]
 
     def test_the_estimate_is_not_below_what_is_sent(self) -> None:
-        from quotaform.cluster.wire.link import alter_request
-
         names = ["a", "é" * 100, "x" * 300, None, "", "\U0001f600" * 50]
         alterations = [
             Alteration(Entity(user=name, client_id=other), {KEY: 1.0, "": None}) for name in names for other in names
         ]
         for one in alterations:
-            request = alter_request([(one.entity.parts, wire_ops(one.ops))], validate_only=True)
-            encoded = len(request.encode(version=1)) - len(alter_request([], validate_only=True).encode(version=1))
+            encoded = len(AlterClientQuotas([one]).encode(1)) - len(AlterClientQuotas([]).encode(1))
             assert split_alterations([one, one_more(one)], max_bytes=2 * encoded - 1) == [range(1), range(1, 2)]
 
 
@@ -99,12 +96,12 @@ class TestRefusing:
     def test_what_no_broker_could_read_is_refused_before_anything_is_sent(
         self, refused: Alteration, message: str
     ) -> None:
-        link = ScriptedLink([])
+        connection = ScriptedConnection([])
         with pytest.raises(ValueError) as caught:  # noqa: PT011 (the message is checked below)
-            KafkaGateway(link, name="lab").alter_chunks([*many(9_000), refused])
+            KafkaGateway(connection, name="lab").alter_chunks([*many(9_000), refused])
         assert message in str(caught.value)
         assert len(str(caught.value)) < 500
-        assert link.requests == 0
+        assert connection.requests == 0
 
     def test_an_entity_twice_in_a_call_is_refused(self) -> None:
         twice = [alteration("a"), alteration("b"), alteration("a", None)]
@@ -170,7 +167,7 @@ class TestMatching:
 Answer = Callable[[Sequence[Any]], Any]
 
 
-class ScriptedLink:
+class ScriptedConnection:
     """Answers each request with the next step of a script: a function of its entries, or an error to raise."""
 
     cluster_id: str | None = "scripted"
@@ -181,13 +178,13 @@ class ScriptedLink:
         self.requests = 0
         self.timeouts: list[float] = []
 
-    def send(self, make_request: Callable[[], Any], *, timeout: float) -> Any:
+    def send(self, request: Any, *, timeout: float) -> Any:
         self.requests += 1
         self.timeouts.append(timeout)
         step = self._script.pop(0)
         if isinstance(step, BaseException):
             raise step
-        return step(getattr(make_request(), "entries", ()))
+        return step(getattr(request, "alterations", ()))
 
     def send_to(self, node_id: int, make_request: Callable[[], Any], *, timeout: float) -> Any:
         raise NotImplementedError
@@ -199,25 +196,17 @@ class ScriptedLink:
 def answer(code: int = 0, message: str | None = None, skip: int = 0) -> Answer:
     """Answer every entity with a code, in reverse order, leaving out the first `skip`."""
 
-    def respond(entries: Sequence[Any]) -> Any:
-        rows = [
-            SimpleNamespace(
-                entity=[SimpleNamespace(entity_type=kind, entity_name=name) for kind, name in parts],
-                error_code=code,
-                error_message=message,
-            )
-            for parts, _ in reversed(entries[skip:])
-        ]
-        return SimpleNamespace(entries=rows, throttle_time_ms=0)
+    def respond(alterations: Sequence[Alteration]) -> AlteredQuotas:
+        return AlteredQuotas(rows=[(list(each.entity.parts), code, message) for each in reversed(alterations[skip:])])
 
     return respond
 
 
-def run(script: Sequence[Answer | BaseException], count: int = 12) -> tuple[list[AlterRow], ScriptedLink]:
-    link = ScriptedLink(script)
-    rows = [row for chunk in KafkaGateway(link, name="lab").alter_chunks(many(count)) for row in chunk]
+def run(script: Sequence[Answer | BaseException], count: int = 12) -> tuple[list[AlterRow], ScriptedConnection]:
+    connection = ScriptedConnection(script)
+    rows = [row for chunk in KafkaGateway(connection, name="lab").alter_chunks(many(count)) for row in chunk]
     assert [row.entity for row in rows] == [each.entity for each in many(count)]
-    return rows, link
+    return rows, connection
 
 
 def outcomes(rows: Sequence[AlterRow]) -> list[tuple[str, int]]:
@@ -233,7 +222,7 @@ def outcomes(rows: Sequence[AlterRow]) -> list[tuple[str, int]]:
 
 def test_all_chunks_are_sent_and_progress_is_told() -> None:
     told: list[tuple[str, int, int]] = []
-    gateway = KafkaGateway(ScriptedLink([answer()] * 3), name="lab")
+    gateway = KafkaGateway(ScriptedConnection([answer()] * 3), name="lab")
     result = gateway.alter(many(9_000), progress=lambda *step: told.append(step))
     assert outcomes(result.rows) == [("ok", 9_000)]
     assert told == [("Applying", 4_000, 9_000), ("Applying", 8_000, 9_000), ("Applying", 9_000, 9_000)]
@@ -246,18 +235,18 @@ class TestSending:
 
     def test_a_validation_says_so(self) -> None:
         told: list[str] = []
-        gateway = KafkaGateway(ScriptedLink([answer()]), name="lab")
+        gateway = KafkaGateway(ScriptedConnection([answer()]), name="lab")
         gateway.alter(many(1), validate_only=True, progress=lambda what, *_: told.append(what))
         assert told == ["Checking with the broker"]
 
     def test_an_alter_waits_longer_than_a_broker_forwards(self) -> None:
-        _, link = run([answer()], count=1)
-        assert link.timeouts == [65.0]
+        _, connection = run([answer()], count=1)
+        assert connection.timeouts == [65.0]
 
     def test_refusals_do_not_stop_what_comes_after(self) -> None:
-        rows, link = run([answer(), answer(44, "policy"), answer()])
+        rows, connection = run([answer(), answer(44, "policy"), answer()])
         assert outcomes(rows) == [("ok", 4), ("refused", 4), ("ok", 4)]
-        assert link.requests == 3
+        assert connection.requests == 3
 
     @pytest.mark.parametrize("validate_only", [False, True])
     @pytest.mark.parametrize(
@@ -266,15 +255,15 @@ class TestSending:
     def test_after_an_unknown_outcome_nothing_more_is_sent(
         self, step: Answer | BaseException, validate_only: bool
     ) -> None:
-        link = ScriptedLink([answer(), step])
-        chunks = KafkaGateway(link, name="lab").alter_chunks(many(12), validate_only=validate_only)
+        connection = ScriptedConnection([answer(), step])
+        chunks = KafkaGateway(connection, name="lab").alter_chunks(many(12), validate_only=validate_only)
         rows = [row for chunk in chunks for row in chunk]
         assert [row.entity for row in rows] == [each.entity for each in many(12)]
         assert rows[0].outcome is Outcome.OK
         assert rows[4].outcome is Outcome.UNKNOWN
         assert {row.outcome for row in rows[8:]} == {Outcome.NOT_SENT}
         assert "outcome of an earlier request is unknown" in rows[-1].message
-        assert link.requests == 2
+        assert connection.requests == 2
 
     def test_an_answer_that_never_came_may_still_have_been_heard(self) -> None:
         [row] = run([UnansweredError("b:1 did not answer within 65 s.")], count=1)[0]
@@ -285,7 +274,7 @@ class TestSending:
             "b:1 did not answer within 65 s. The change may have been made, or may be made yet.",
         )
         with pytest.raises(UnknownOutcomeError, match="user=u0: b:1 did not answer"):
-            KafkaGateway(ScriptedLink([UnansweredError("b:1 did not answer.")]), name="x").alter(
+            KafkaGateway(ScriptedConnection([UnansweredError("b:1 did not answer.")]), name="x").alter(
                 many(1)
             ).raise_for_errors()
 
@@ -301,7 +290,7 @@ class TestSending:
     @pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), SystemExit(143)])
     def test_an_interrupt_comes_after_the_rows_that_say_what_was_done(self, interrupt: BaseException) -> None:
         rows: list[AlterRow] = []
-        chunks = KafkaGateway(ScriptedLink([answer(), interrupt]), name="lab").alter_chunks(many(12))
+        chunks = KafkaGateway(ScriptedConnection([answer(), interrupt]), name="lab").alter_chunks(many(12))
         with pytest.raises(type(interrupt)) as caught:  # noqa: PT012 (what came before it counts)
             for chunk in chunks:
                 rows += chunk
@@ -313,50 +302,48 @@ class TestSending:
             run([answer(), ZeroDivisionError()])
 
     def test_a_consumer_that_stops_early_sends_no_more(self) -> None:
-        link = ScriptedLink([answer()] * 3)
-        next(KafkaGateway(link, name="lab").alter_chunks(many(12)))
-        assert link.requests == 1
+        connection = ScriptedConnection([answer()] * 3)
+        next(KafkaGateway(connection, name="lab").alter_chunks(many(12)))
+        assert connection.requests == 1
 
 
 def described(code: int = 0, message: str | None = None) -> Answer:
-    part = SimpleNamespace(entity_type="user", entity_name=None)
-    entry = SimpleNamespace(entity=[part], values=[SimpleNamespace(key=KEY, value=0.1 + 0.2)])
-    response = SimpleNamespace(error_code=code, error_message=message, entries=None if code else [entry])
-    return lambda _: response
+    quotas = {} if code else {Entity(user=None): {KEY: 0.1 + 0.2}}
+    return lambda _: DescribedQuotas(error_code=code, error_message=message, quotas=quotas)
 
 
 class TestReading:
     @pytest.fixture(autouse=True)
     def pauses(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
         pauses: list[float] = []
-        monkeypatch.setattr("quotaform.cluster.kafka.sleep", pauses.append)
+        monkeypatch.setattr("quotaform.cluster.broker_gateway.sleep", pauses.append)
         return pauses
 
     def test_a_lost_connection_is_tried_again(self) -> None:
-        link = ScriptedLink([UnansweredError("lost"), UnansweredError("lost"), described()])
-        assert KafkaGateway(link, name="lab").describe() == {Entity(user=None): {KEY: 0.1 + 0.2}}
-        assert link.requests == 3
+        connection = ScriptedConnection([UnansweredError("lost"), UnansweredError("lost"), described()])
+        assert KafkaGateway(connection, name="lab").describe() == {Entity(user=None): {KEY: 0.1 + 0.2}}
+        assert connection.requests == 3
 
     def test_tries_come_to_an_end(self, pauses: list[float]) -> None:
-        link = ScriptedLink([UnansweredError("b:1 was lost.")] * 9)
+        connection = ScriptedConnection([UnansweredError("b:1 was lost.")] * 9)
         with pytest.raises(ClusterError, match=r"^Cannot read the quotas of lab: b:1 was lost\.$") as caught:
-            KafkaGateway(link, name="lab").describe()
+            KafkaGateway(connection, name="lab").describe()
         assert not isinstance(caught.value, UnansweredError)
-        assert link.requests == 4
+        assert connection.requests == 4
         assert pauses == [0.2, 0.4, 0.8]
 
     def test_time_comes_to_an_end(self) -> None:
-        link = ScriptedLink([UnansweredError("lost")] * 9)
+        connection = ScriptedConnection([UnansweredError("lost")] * 9)
         with pytest.raises(ClusterError):
-            KafkaGateway(link, name="lab", api_timeout=0.0).describe()
-        assert link.requests == 1
+            KafkaGateway(connection, name="lab", api_timeout=0.0).describe()
+        assert connection.requests == 1
 
     def test_a_lack_of_rights_comes_without_words_and_gets_some(self) -> None:
         with pytest.raises(AuthorizationError, match=r"lab: grant it DESCRIBE_CONFIGS on the Cluster resource"):
-            KafkaGateway(ScriptedLink([described(31)]), name="lab").describe()
+            KafkaGateway(ScriptedConnection([described(31)]), name="lab").describe()
 
     @pytest.mark.parametrize("code", [-1, 7, 35, 42])
     def test_an_error_code_is_an_error(self, code: int) -> None:
         with pytest.raises(ClusterError, match=f"error code {code}: words") as caught:
-            KafkaGateway(ScriptedLink([described(code, "words")]), name="lab").describe()
+            KafkaGateway(ScriptedConnection([described(code, "words")]), name="lab").describe()
         assert not isinstance(caught.value, UnknownOutcomeError)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from socket import SO_RCVBUF, SOL_SOCKET, create_server, socket
+from socket import SO_RCVBUF, SOL_SOCKET, create_server, getaddrinfo, socket
 from ssl import PROTOCOL_TLS_SERVER, SSLContext, TLSVersion
 from threading import Event, Thread
 from threading import enumerate as threads
@@ -17,17 +17,13 @@ import pytest
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.kafka import KafkaGateway
-from quotaform.cluster.wire.connect_error import Failure, Intent, Stage, connect_error
+from quotaform.cluster.wire.connect_error import Intent, connect_error
+from quotaform.cluster.wire.failure import Failure, Stage
 from quotaform.errors import AuthenticationError, ClusterError, ConnectError, UsageError
 from quotaform.model.secret import Secret
-from quotaform.sandbox.certificate import Certificates, make_certificates
+from quotaform.sandbox.certificate import Certificates
 
 Talk = Callable[[socket], None]
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("certificates") / "pem")
 
 
 @contextmanager
@@ -64,7 +60,7 @@ def failure(servers: str, config: ClientConfig | None = None, *, within: float =
     with pytest.raises(ClusterError) as caught:
         KafkaGateway.connect(servers, config, name="lab", timeout=timeout)
     assert monotonic() - begin < within
-    assert not [thread for thread in threads() if thread.name.startswith("kafka-io")]
+    assert not [thread for thread in threads() if thread.name.startswith("quotaform")]
     text = str(caught.value)
     assert text.startswith("Cannot connect to lab: ")
     assert isinstance(caught.value, (ConnectError, AuthenticationError))
@@ -104,15 +100,41 @@ def test_a_name_that_does_not_resolve() -> None:
 
 def test_a_name_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     over = Event()
-    monkeypatch.setattr("quotaform.cluster.wire.dial.getaddrinfo", lambda *_: over.wait(20) and [])
-    monkeypatch.setattr("quotaform.cluster.wire.io_thread._END", 0.2)
+    monkeypatch.setattr("quotaform.cluster.wire.stream.getaddrinfo", slow_getaddrinfo(over))
     begin = monotonic()
     with pytest.raises(ConnectError, match=r"^Cannot connect to lab: looking up .* longer than 0\.5 s; check your DNS"):
         KafkaGateway.connect("slow.example:9092", name="lab", timeout=0.5)
     assert monotonic() - begin < 3
     over.set()
+    join_lookups()
+
+
+def test_a_name_that_takes_too_long_leaves_the_other_servers_to_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One name whose server does not answer took all the time there was."""
+    over = Event()
+    monkeypatch.setattr("quotaform.cluster.wire.stream.getaddrinfo", slow_getaddrinfo(over))
+    monkeypatch.setattr("quotaform.cluster.wire.cluster_connection._SHARE", 0.2)
+    with pytest.raises(ConnectError) as caught:
+        KafkaGateway.connect("slow.example:9092,127.0.0.1:1", name="lab", timeout=0.4)
+    text = str(caught.value)
+    assert text.startswith("Cannot connect to lab: looking up the host name slow.example takes longer than 0.2 s;")
+    assert text.endswith("Tried as well: 127.0.0.1:1 (connection refused).")
+    over.set()
+    join_lookups()
+
+
+def slow_getaddrinfo(over: Event) -> Callable[..., object]:
+    """Return a lookup that knows addresses and no names until an event is set."""
+
+    def look_up(*arguments: Any, **options: Any) -> Any:
+        return getaddrinfo(*arguments, **options) if options else over.wait(20) and []
+
+    return look_up
+
+
+def join_lookups() -> None:
     for thread in threads():
-        if thread.name.startswith("kafka-io"):
+        if thread.name.startswith("quotaform"):
             thread.join(10)
 
 
@@ -148,7 +170,7 @@ def test_an_address_that_swallows_connections() -> None:
 
 
 def test_a_time_limit_is_shared_by_all_servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quotaform.cluster.wire.link._SHARE", 0.5)
+    monkeypatch.setattr("quotaform.cluster.wire.cluster_connection._SHARE", 0.5)
     with server(silent) as one, server(silent) as two:
         text = failure(f"{one},{two}", timeout=1.2, within=3.0)
     assert "accepted the connection and did not answer within 0.6 s" in text

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from hmac import digest
 from json import loads
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from quotaform.cluster import scram
+from quotaform.cluster import broker_gateway, scram
 from quotaform.cluster.scram import ScramGateway, make_upsertion, split_scram
-from quotaform.cluster.wire.connect_error import UnansweredError
+from quotaform.cluster.wire.failure import UnansweredError
+from quotaform.cluster.wire.scram_credentials import (
+    AlteredCredentials,
+    AlterUserScramCredentials,
+    DescribedCredentials,
+    DescribedUser,
+)
 from quotaform.document.scram import dump_scram, dump_scram_result
 from quotaform.errors import (
     AuthorizationError,
@@ -47,7 +52,7 @@ def upsertion(user: str, mechanism: ScramMechanism = SHA_512, iterations: int = 
     return ScramUpsertion(user=user, mechanism=mechanism, iterations=iterations, salt=b"s", salted_password=b"hidden")
 
 
-class ScriptedLink:
+class ScriptedConnection:
     """Answers as the script says: per request an exception, or the code and words of each user."""
 
     cluster_id: str | None = "3JxQ0v7pT2a"
@@ -57,31 +62,33 @@ class ScriptedLink:
         self.brokers: Mapping[int, Any] = {}
         self.requests: list[Any] = []
 
-    def send(self, make_request: Callable[[], Any], *, timeout: float) -> Any:
-        self.requests.append(make_request())
+    def send(self, request: Any, *, timeout: float) -> Any:
+        self.requests.append(request)
         answer = self._answers.pop(0)
         if isinstance(answer, BaseException):
             raise answer
         if isinstance(answer, dict):
-            rows = [SimpleNamespace(user=u, error_code=c, error_message=m) for u, (c, m) in answer.items()]
-            return SimpleNamespace(results=rows)
+            return AlteredCredentials(outcomes=answer)
         return answer
 
-    def send_to(self, node_id: int, make_request: Callable[[], Any], *, timeout: float) -> Any:
+    def begin(self, request: Any, *, timeout: float) -> Any:
+        raise NotImplementedError
+
+    def send_to(self, node_id: int, request: Any, *, timeout: float) -> Any:
         raise NotImplementedError
 
     def close(self) -> None:
         pass
 
 
-def gateway(*answers: Any) -> tuple[ScramGateway, ScriptedLink]:
-    link = ScriptedLink(*answers)
-    return ScramGateway(link, name="lab"), link
+def gateway(*answers: Any) -> tuple[ScramGateway, ScriptedConnection]:
+    connection = ScriptedConnection(*answers)
+    return ScramGateway(connection, name="lab"), connection
 
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scram, "sleep", lambda seconds: None)
+    monkeypatch.setattr(broker_gateway, "sleep", lambda seconds: None)
 
 
 class TestMaking:
@@ -132,16 +139,16 @@ class TestSplitting:
 
     @pytest.mark.parametrize(("name", "words"), [("\udc80", "lone surrogate"), ("é" * 16_384, "has 32,768 bytes")])
     def test_a_name_that_no_broker_reads_is_refused(self, name: str, words: str) -> None:
-        made, link = gateway()
+        made, connection = gateway()
         for call in (lambda: made.alter([upsertion(name)]), lambda: made.describe([name])):
             with pytest.raises(ValueError, match=words):
                 call()
-        assert link.requests == []
+        assert connection.requests == []
 
 
 class TestAltering:
     def test_rows_come_in_the_order_in_which_they_were_asked_for(self) -> None:
-        made, link = gateway({"b": (0, None), "a": (0, None)}, {"a": (93, "Too few iterations")})
+        made, connection = gateway({"b": (0, None), "a": (0, None)}, {"a": (93, "Too few iterations")})
         result = made.alter([upsertion("a", SHA_256), ScramDeletion("b", SHA_256), upsertion("a", SHA_512, 1)])
         assert [(row.alteration.user, row.outcome, row.code, row.message) for row in result] == [
             ("a", Outcome.OK, 0, ""),
@@ -149,7 +156,11 @@ class TestAltering:
             ("a", Outcome.REFUSED, 93, "Too few iterations"),
         ]
         assert result.wrote_anything
-        assert [(len(each.deletions), len(each.upsertions)) for each in link.requests] == [(1, 1), (0, 1)]
+        assert all(isinstance(each, AlterUserScramCredentials) for each in connection.requests)
+        assert [[type(part) for part in each.alterations] for each in connection.requests] == [
+            [ScramUpsertion, ScramDeletion],
+            [ScramUpsertion],
+        ]
 
     def test_without_the_right_the_row_says_which_one_it_is(self) -> None:
         made, _ = gateway({"a": (31, "Request Request(processor=1 ...) needs ALTER permission.")})
@@ -165,11 +176,11 @@ class TestAltering:
         ids=["error -1", "timed out", "no row", "no answer"],
     )
     def test_after_an_unknown_outcome_nothing_more_is_sent(self, answer: Any) -> None:
-        made, link = gateway(answer)
+        made, connection = gateway(answer)
         result = made.alter([upsertion("a", SHA_256), upsertion("a", SHA_512)])
         assert [row.outcome for row in result] == [Outcome.UNKNOWN, Outcome.NOT_SENT]
         assert result.wrote_anything
-        assert len(link.requests) == 1
+        assert len(connection.requests) == 1
         with pytest.raises(UnknownOutcomeError, match=r"a SCRAM-SHA-256: .*\(and 1 more\)"):
             result.raise_for_errors()
 
@@ -198,16 +209,11 @@ class TestAltering:
 
 
 def described(*rows: tuple[str, int, str, list[tuple[int, int]]], code: int = 0, words: str | None = "") -> Any:
-    results = [
-        SimpleNamespace(
-            user=user,
-            error_code=error,
-            error_message=message,
-            credential_infos=[SimpleNamespace(mechanism=number, iterations=rounds) for number, rounds in infos],
-        )
-        for user, error, message, infos in rows
+    users = [
+        DescribedUser(user=user, error_code=error, error_message=message, credentials=credentials)
+        for user, error, message, credentials in rows
     ]
-    return SimpleNamespace(error_code=code, error_message=words, results=results)
+    return DescribedCredentials(error_code=code, error_message=words, users=users)
 
 
 class TestDescribing:
@@ -220,9 +226,9 @@ class TestDescribing:
 
     def test_all_users_are_asked_for_in_the_way_that_is_always_answered(self) -> None:
         # A null list means the same, and brokers never answer it to a principal without the right.
-        made, link = gateway(described())
+        made, connection = gateway(described())
         assert made.describe() == []
-        assert link.requests[0].users == []
+        assert connection.requests[0].users == ()
 
     def test_without_the_right_the_error_says_which_one_it_is(self) -> None:
         with pytest.raises(AuthorizationError, match="SCRAM credentials of lab: grant it DESCRIBE on the Cluster"):
@@ -238,15 +244,15 @@ class TestDescribing:
             gateway(UnsupportedError("client quotas need Kafka 2.6"))[0].describe()
 
     def test_a_lost_connection_is_tried_again(self) -> None:
-        made, link = gateway(UnansweredError("lost"), described(("a", 0, "", [(2, 4096)])))
+        made, connection = gateway(UnansweredError("lost"), described(("a", 0, "", [(2, 4096)])))
         assert [found.user for found in made.describe()] == ["a"]
-        assert len(link.requests) == 2
+        assert len(connection.requests) == 2
 
     def test_silence_is_told_with_its_likely_cause(self) -> None:
-        made, link = gateway(*[UnansweredError("lab did not answer within 10 s.")] * 9)
+        made, connection = gateway(*[UnansweredError("lab did not answer within 10 s.")] * 9)
         with pytest.raises(ClusterError, match=r"did not answer within 10 s\. Some brokers give no answer .* DESCRIBE"):
             made.describe()
-        assert len(link.requests) == 3
+        assert len(connection.requests) == 3
 
 
 class TestViews:

@@ -23,6 +23,8 @@ from typing import IO, Any
 from unittest import mock
 
 from quotaform.cluster.kafka import KafkaGateway
+from quotaform.cluster.wire.client_quotas import AlterClientQuotas
+from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_value
 
@@ -266,14 +268,9 @@ class Cluster:
 
     def alter(self, quotas: Mapping[Entity, Mapping[str, float | None]]) -> None:
         """Send what a careful tool would refuse, too, in one request, and wait until it shows."""
-        from quotaform.cluster.wire.link import alter_request
-
-        entries = [
-            (entity.parts, [(key, value or 0.0, value is None) for key, value in ops.items()])
-            for entity, ops in quotas.items()
-        ]
-        response = self.gateway._link.send(lambda: alter_request(entries, validate_only=False), timeout=60)
-        refused = [row for row in response.entries if row.error_code]
+        request = AlterClientQuotas([Alteration(entity, ops) for entity, ops in quotas.items()])
+        answer = self.gateway.connection.send(request, timeout=60)
+        refused = [row for row in answer.rows if row[1]]
         assert not refused, refused
         for _ in range(200):
             live = self.read()

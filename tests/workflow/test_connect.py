@@ -15,6 +15,7 @@ from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.model.secret import Secret
 from quotaform.sandbox import Sandbox
+from tests.kafka_python_request import KafkaPythonRequest
 from tests.workflow.command import Cluster, Repository, Result
 
 pytestmark = pytest.mark.workflow
@@ -168,7 +169,7 @@ def test_who_may_not_describe_and_who_may_not_alter_is_told(patient: Repository,
 @contextmanager
 def right_to_describe(kafka: Sandbox, user: str) -> Iterator[None]:
     """Let a user read quotas and not change them, as long as the block lasts."""
-    from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest
+    from kafka.protocol.admin import CreateAclsRequest, CreateAclsResponse, DeleteAclsRequest, DeleteAclsResponse
 
     # Codes of org.apache.kafka.common: resource type CLUSTER, pattern LITERAL, DESCRIBE_CONFIGS, ALLOW.
     right = (4, "kafka-cluster", 3, f"User:{user}", "*", 10, 3)
@@ -179,12 +180,14 @@ def right_to_describe(kafka: Sandbox, user: str) -> Iterator[None]:
         sasl_password=Secret("admin-secret"),
     )
     with KafkaGateway.connect(kafka.bootstrap_servers, config) as gateway:
-        created = gateway._link.send(lambda: CreateAclsRequest(creations=[right]), timeout=30)
+        create = KafkaPythonRequest(CreateAclsRequest(creations=[right]), CreateAclsResponse)
+        created = gateway.connection.send(create, timeout=30)
         assert [result.error_code for result in created.results] == [0]
         try:
             yield
         finally:
-            deleted = gateway._link.send(lambda: DeleteAclsRequest(filters=[right]), timeout=30)
+            delete = KafkaPythonRequest(DeleteAclsRequest(filters=[right]), DeleteAclsResponse)
+            deleted = gateway.connection.send(delete, timeout=30)
             assert [result.error_code for result in deleted.filter_results] == [0]
 
 

@@ -12,10 +12,11 @@ Why requests are cut (measured on Kafka 4.3.1):
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Final
 
+from quotaform.cluster.error_code import CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_CODES, grant
 from quotaform.model.alteration import Alteration, AlterRow, Outcome
 from quotaform.model.entity import MAX_NAME_BYTES as MAX_NAME_BYTES
 from quotaform.model.entity import Entity, Part, spell_name
@@ -25,17 +26,11 @@ MAX_OPS: Final = 4_000
 MAX_BYTES: Final = 1 << 20
 """Encoded bytes per request, an eighth of what makes a controller resign."""
 
-UNKNOWN_CODES: Final = frozenset({-1, 7})
-"""UNKNOWN_SERVER_ERROR and REQUEST_TIMED_OUT: the controller may have done it, or may do it still."""
-CLUSTER_AUTHORIZATION_FAILED: Final = 31
-
 _ENTRY_BYTES: Final = 8
 _STRING_BYTES: Final = 4
 _OP_BYTES: Final = 16
 
-ALTER_ACL: Final = (
-    "The principal may not alter client quotas: grant it ALTER_CONFIGS on the Cluster resource (kafka-cluster)."
-)
+ALTER_ACL: Final = f"The principal may not alter client quotas: {grant('ALTER_CONFIGS')}"
 
 RawRow = tuple[Iterable[Part], int, str | None]
 """A row of an answer: the entity's parts in any order, the error code and the broker's words."""
@@ -180,20 +175,3 @@ def _row(entity: Entity, code: int, message: str | None) -> AlterRow:
 def rows_of(chunk: Iterable[Alteration], outcome: Outcome, reason: str) -> tuple[AlterRow, ...]:
     """Return the same row for each alteration: nothing was answered, for one reason."""
     return tuple(AlterRow(alteration.entity, outcome, None, reason) for alteration in chunk)
-
-
-def wire_entries(
-    chunk: Iterable[Alteration],
-) -> Iterator[tuple[tuple[Part, ...], list[tuple[str, float, bool]]]]:
-    """Yield the request's entries as tuples in the order of the protocol's fields.
-
-    Tuples encode about twice as fast as data classes. A value beside `remove` is ignored by the broker; Kafka's
-    own client sends 0 there.
-    """
-    for alteration in chunk:
-        yield alteration.entity.parts, wire_ops(alteration.ops)
-
-
-def wire_ops(ops: Mapping[str, float | None]) -> list[tuple[str, float, bool]]:
-    """Return ops as (key, value, remove)."""
-    return [(key, 0.0, True) if value is None else (key, value, False) for key, value in ops.items()]

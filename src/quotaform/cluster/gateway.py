@@ -64,6 +64,18 @@ class QuotaReader(Protocol):
 class Gateway(QuotaReader, Protocol):
     """A cluster to read and, unless it is a snapshot, to change."""
 
+    def begin_describe(self, entity_filter: EntityFilter = EVERYTHING) -> Callable[[], Quotas]:
+        """Ask for what `describe` returns and do not wait for it: a cluster computes its answer meanwhile.
+
+        Anything else that the gateway is asked waits for that answer first.
+
+        Returns:
+            What waits for the answer and returns it, with the retries and errors of `describe`.
+
+        Raises:
+            ClusterError: There is no connection to the cluster any more.
+        """
+
     def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
         """Return the quotas of at least these entities; those that do not exist are left out.
 

@@ -1,32 +1,24 @@
-"""A running Kafka cluster: describe and alter client quotas (KIP-546).
-
-kafka-python is behind `quotaform.cluster.wire.link`, which is imported when a gateway connects and not before.
-"""
+"""A running Kafka cluster: describe and alter client quotas (KIP-546)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from time import monotonic, sleep
-from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from collections.abc import Callable, Collection, Iterator, Sequence
+from time import monotonic
+from typing import Final
 
-from quotaform.cluster.alter_chunk import match_rows, rows_of, split_alterations, wire_entries
-from quotaform.cluster.answer import read_config, read_quotas, require_described
-from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.alter_chunk import match_rows, rows_of, split_alterations
+from quotaform.cluster.broker_gateway import BrokerGateway
+from quotaform.cluster.error_code import require_success
 from quotaform.cluster.gateway import BrokerConfig, Progress, no_progress
-from quotaform.cluster.wire.connect_error import UnansweredError
-from quotaform.collector import paused_collector
+from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas, DescribedQuotas
+from quotaform.cluster.wire.describe_configs import DescribeBrokerConfig
+from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.errors import ClusterError, UnsupportedError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
 from quotaform.model.entity import Entity
-from quotaform.model.filter import EVERYTHING, EntityFilter, Rule, select
+from quotaform.model.filter import EVERYTHING, EntityFilter, select
 from quotaform.model.quotas import Quotas, Values
-from quotaform.model.server import Server, parse_servers
 
-CONNECT_TIMEOUT: Final = 10.0
-"""Seconds to get a usable connection."""
-ALTER_TIMEOUT: Final = 65.0
-"""Seconds to wait for an alter: a broker forwards it to the controller for up to 60 s before it gives up."""
 BROKER_TIMEOUT: Final = 5.0
 """Seconds for what is asked of one certain broker; that is never what a command is about."""
 
@@ -35,89 +27,9 @@ FEW_ENTITIES: Final = 16
 
 _TRIES: Final = 4
 
-_MATCH_TYPES: Final = {Rule.EXACT: 0, Rule.DEFAULT: 1, Rule.ANY: 2}
-"""The match types of DescribeClientQuotasRequest (KIP-546)."""
 
-MakeRequest = Callable[[], Any]
-"""Makes a kafka-python request; a new one per attempt, since the protocol version sticks to it."""
-
-
-class Link(Protocol):
-    """A way to send one request and get its response; the seam at which tests let brokers fail."""
-
-    cluster_id: str | None
-    brokers: Mapping[int, Server]
-    """The brokers that the cluster named, by node id."""
-
-    def send(self, make_request: MakeRequest, *, timeout: float) -> Any:
-        """Send a request to any broker and return its response.
-
-        Raises:
-            UnansweredError: It went out, and no answer came.
-            ClusterError: It never went out.
-        """
-
-    def send_to(self, node_id: int, make_request: MakeRequest, *, timeout: float) -> Any:
-        """Send a request to one of `brokers`, connecting to it for that if need be, and return its response.
-
-        Raises:
-            UnansweredError: It went out, and no answer came.
-            ClusterError: It never went out.
-        """
-
-    def close(self) -> None:
-        """Let go of the connection; more than once is fine."""
-
-
-class KafkaGateway:
-    """A running cluster, as a `quotaform.cluster.gateway.Gateway`.
-
-    Not safe for use from several threads at a time.
-    """
-
-    def __init__(self, link: Link, *, name: str, request_timeout: float = 30.0, api_timeout: float = 60.0) -> None:
-        """Make a gateway from a link; `connect` makes both.
-
-        Args:
-            link: How to reach the brokers.
-            name: What messages call the cluster.
-            request_timeout: Seconds for one request; an alter is given 65 at least.
-            api_timeout: Seconds for a read with all its retries.
-        """
-        self.name = name
-        self._link = link
-        self._request_timeout = request_timeout
-        self._api_timeout = api_timeout
-
-    @classmethod
-    def connect(
-        cls,
-        bootstrap_servers: str | Iterable[str] = (),
-        client_config: ClientConfig | None = None,
-        *,
-        name: str | None = None,
-        timeout: float = CONNECT_TIMEOUT,
-    ) -> Self:
-        """Connect to a cluster.
-
-        Args:
-            bootstrap_servers: `host:port`, several with commas or as a list; none for those of the client config.
-            client_config: Protocol, credentials and times; plain if not given.
-            name: What messages call the cluster; its bootstrap servers if not given.
-            timeout: Seconds after which it is given up. Most problems are certain, and told, much earlier.
-
-        Raises:
-            ConnectError: No server could be used; the message says why and what to do.
-            AuthenticationError: A server did not accept the credentials; no other was tried.
-            UsageError: There is no server, or one is not `host:port`.
-        """
-        from quotaform.cluster.wire.link import KafkaLink
-
-        config = client_config or ClientConfig()
-        servers = parse_servers(bootstrap_servers or config.bootstrap_servers)
-        label = name or ",".join(map(str, servers))
-        link = KafkaLink(servers, config, name=label, timeout=timeout)
-        return cls(link, name=label, request_timeout=config.request_timeout, api_timeout=config.api_timeout)
+class KafkaGateway(BrokerGateway):
+    """A running cluster, as a `quotaform.cluster.gateway.Gateway`."""
 
     @property
     def is_live(self) -> bool:
@@ -130,9 +42,9 @@ class KafkaGateway:
         Raises:
             UnsupportedError: The brokers are older than Kafka 0.10.1 and have none.
         """
-        if not self._link.cluster_id:
+        if not self.connection.cluster_id:
             raise UnsupportedError(f"{self.name} has no cluster id; its brokers are too old for client quotas.")
-        return self._link.cluster_id
+        return self.connection.cluster_id
 
     def describe(self, entity_filter: EntityFilter = EVERYTHING, *, timeout: float | None = None) -> Quotas:
         """Return the quotas of the entities that a filter selects, exactly as one broker has them at one moment.
@@ -146,12 +58,41 @@ class KafkaGateway:
             UnsupportedError: The brokers are older than Kafka 2.6.
             ClusterError: The cluster could not be read.
         """
-        asked = entity_filter if entity_filter.is_answered_by_brokers else entity_filter.for_brokers()
-        with paused_collector():
-            response = self._ask(lambda: _describe_request(asked), timeout)
-            require_described(self.name, response.error_code, response.error_message)
-            quotas = read_quotas(response.entries)
-        return quotas if asked is entity_filter else select(quotas, entity_filter)
+        answer = self._read(
+            _describe_request(entity_filter),
+            problem=f"Cannot read the quotas of {self.name}",
+            request_timeout=self._request_timeout,
+            api_timeout=self._api_timeout if timeout is None else timeout,
+            tries=_TRIES,
+        )
+        return self._quotas(answer, entity_filter)
+
+    def begin_describe(self, entity_filter: EntityFilter = EVERYTHING) -> Callable[[], Quotas]:
+        """Ask for quotas and do not wait; see `quotaform.cluster.gateway.Gateway.begin_describe`."""
+        request = _describe_request(entity_filter)
+        try:
+            pending = self.connection.begin(request, timeout=min(self._request_timeout, self._api_timeout))
+        except UnansweredError:
+            return lambda: self.describe(entity_filter)
+
+        def result() -> Quotas:
+            try:
+                answer = pending.result()
+            except UnansweredError:
+                return self.describe(entity_filter)
+            return self._quotas(answer, entity_filter)
+
+        return result
+
+    def _quotas(self, answer: DescribedQuotas, entity_filter: EntityFilter) -> Quotas:
+        require_success(
+            answer.error_code,
+            answer.error_message,
+            subject=f"the client quotas of {self.name}",
+            right="DESCRIBE_CONFIGS",
+            problem=f"Cannot read the quotas of {self.name}; the broker says",
+        )
+        return answer.quotas if entity_filter.is_answered_by_brokers else select(answer.quotas, entity_filter)
 
     def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
         """Read some entities, each by itself when they are few; see `quotaform.cluster.gateway.Gateway`."""
@@ -167,36 +108,28 @@ class KafkaGateway:
         values: dict[int, str | None] = {}
         errors: dict[int, ClusterError] = {}
         deadline = monotonic() + 2 * BROKER_TIMEOUT
-        for node_id in sorted(self._link.brokers):
+        for node_id in sorted(self.connection.brokers):
             if monotonic() > deadline:
                 errors[node_id] = ClusterError(f"Broker {node_id} was not asked, after others took too long to answer.")
                 continue
             try:
-                values[node_id] = read_config(node_id, self._ask_broker(node_id, name))
+                values[node_id] = self._ask_broker(node_id, name)
             except UnansweredError as error:
                 errors[node_id] = ClusterError(str(error))
             except ClusterError as error:
                 errors[node_id] = error
         return BrokerConfig(values, errors)
 
-    def _ask_broker(self, node_id: int, name: str) -> Any:
-        from quotaform.cluster.wire.link import broker_config_request
-
-        return self._link.send_to(node_id, lambda: broker_config_request(node_id, name), timeout=BROKER_TIMEOUT)
-
-    def _ask(self, make_request: MakeRequest, api_timeout: float | None = None) -> Any:
-        deadline = monotonic() + (self._api_timeout if api_timeout is None else api_timeout)
-        attempt = 1
-        while True:
-            try:
-                return self._link.send(
-                    make_request, timeout=max(1.0, min(self._request_timeout, deadline - monotonic()))
-                )
-            except UnansweredError as error:
-                if attempt == _TRIES or monotonic() >= deadline:
-                    raise ClusterError(f"Cannot read the quotas of {self.name}: {error}") from None
-            sleep(0.1 * 2**attempt)
-            attempt += 1
+    def _ask_broker(self, node_id: int, name: str) -> str | None:
+        answer = self.connection.send_to(node_id, DescribeBrokerConfig(node_id, name), timeout=BROKER_TIMEOUT)
+        require_success(
+            answer.error_code,
+            answer.error_message,
+            subject=f"the configuration of broker {node_id}",
+            right="DESCRIBE_CONFIGS",
+            problem=f"Broker {node_id} does not tell its configuration; it says",
+        )
+        return answer.value
 
     def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, progress: Progress = no_progress
@@ -246,42 +179,12 @@ class KafkaGateway:
             return
 
     def _alter_one(self, chunk: Sequence[Alteration], validate_only: bool) -> tuple[AlterRow, ...]:
-        timeout = max(ALTER_TIMEOUT, self._request_timeout)
         try:
-            response = self._link.send(lambda: _alter_request(chunk, validate_only), timeout=timeout)
+            answer = self._alter(AlterClientQuotas(chunk, validate_only))
         except UnansweredError as error:
             return rows_of(chunk, Outcome.UNKNOWN, f"{error} The change may have been made, or may be made yet.")
-        answer = (
-            ([(part.entity_type, part.entity_name) for part in row.entity], row.error_code, row.error_message)
-            for row in response.entries
-        )
-        return match_rows(chunk, answer)
-
-    def close(self) -> None:
-        """Let go of the connection."""
-        self._link.close()
-
-    def __enter__(self) -> Self:
-        """Return the gateway itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the gateway."""
-        self.close()
+        return match_rows(chunk, answer.rows)
 
 
-def _describe_request(entity_filter: EntityFilter) -> Any:
-    from quotaform.cluster.wire.link import describe_request
-
-    components = [
-        (component.entity_type, _MATCH_TYPES[component.rule], component.match) for component in entity_filter.components
-    ]
-    return describe_request(components, is_strict=entity_filter.is_strict)
-
-
-def _alter_request(chunk: Sequence[Alteration], validate_only: bool) -> Any:
-    from quotaform.cluster.wire.link import alter_request
-
-    return alter_request(list(wire_entries(chunk)), validate_only=validate_only)
+def _describe_request(entity_filter: EntityFilter) -> DescribeClientQuotas:
+    return DescribeClientQuotas(entity_filter if entity_filter.is_answered_by_brokers else entity_filter.for_brokers())

@@ -16,25 +16,28 @@ Java client do (`org.apache.kafka.common.security.scram.internals.ScramFormatter
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import pbkdf2_hmac
 from secrets import token_bytes
-from time import monotonic, sleep
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final
 
-from quotaform.cluster.alter_chunk import CLUSTER_AUTHORIZATION_FAILED, MAX_BYTES, MAX_NAME_BYTES, UNKNOWN_CODES
-from quotaform.cluster.client.config import ClientConfig
-from quotaform.cluster.kafka import ALTER_TIMEOUT, CONNECT_TIMEOUT, Link, MakeRequest
-from quotaform.cluster.wire.connect_error import UnansweredError
-from quotaform.errors import AuthorizationError, ClusterError, UnsupportedError
-from quotaform.model.alteration import ERRORS_BY_CODE, Outcome
+from quotaform.cluster.alter_chunk import MAX_BYTES, MAX_NAME_BYTES
+from quotaform.cluster.broker_gateway import BrokerGateway
+from quotaform.cluster.error_code import CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_CODES, grant, require_success
+from quotaform.cluster.wire.failure import UnansweredError
+from quotaform.cluster.wire.scram_credentials import (
+    AlterUserScramCredentials,
+    DescribedUser,
+    DescribeUserScramCredentials,
+)
+from quotaform.errors import ClusterError, UnsupportedError
+from quotaform.model.alteration import Outcome
 from quotaform.model.entity import spell_name
 from quotaform.model.scram import (
     DEFAULT_ITERATIONS,
     ScramAlteration,
     ScramCredential,
-    ScramDeletion,
     ScramMechanism,
     ScramResult,
     ScramRow,
@@ -42,12 +45,8 @@ from quotaform.model.scram import (
     ScramUser,
 )
 from quotaform.model.secret import Secret
-from quotaform.model.server import parse_servers
-from quotaform.model.text import inert
 
-ALTER_ACL: Final = (
-    "The principal may not alter SCRAM credentials: grant it ALTER on the Cluster resource (kafka-cluster)."
-)
+ALTER_ACL: Final = f"The principal may not alter SCRAM credentials: {grant('ALTER')}"
 MAX_ALTERATIONS: Final = 1_000
 """Alterations per request: a controller writes one record for each, and 10,000 are its end."""
 
@@ -68,43 +67,13 @@ def make_upsertion(
     return ScramUpsertion(user=user, mechanism=mechanism, iterations=iterations, salt=salt, salted_password=salted)
 
 
-class ScramGateway:
-    """The SCRAM credentials of one cluster. Not safe for use from several threads at a time."""
-
-    def __init__(self, link: Link, *, name: str, request_timeout: float = 30.0) -> None:
-        """Make a gateway from a link; `connect` makes both.
-
-        Args:
-            link: How to reach the brokers.
-            name: What messages call the cluster.
-            request_timeout: Seconds for one alter; it is given 65 at least.
-        """
-        self.name = name
-        self._link = link
-        self._request_timeout = request_timeout
-
-    @classmethod
-    def connect(
-        cls,
-        bootstrap_servers: str | Iterable[str] = (),
-        client_config: ClientConfig | None = None,
-        *,
-        name: str | None = None,
-        timeout: float = CONNECT_TIMEOUT,
-    ) -> Self:
-        """Connect to a cluster; see `quotaform.cluster.kafka.KafkaGateway.connect`."""
-        from quotaform.cluster.wire.link import KafkaLink
-
-        config = client_config or ClientConfig()
-        servers = parse_servers(bootstrap_servers or config.bootstrap_servers)
-        label = name or ",".join(map(str, servers))
-        link = KafkaLink(servers, config, name=label, timeout=timeout)
-        return cls(link, name=label, request_timeout=config.request_timeout)
+class ScramGateway(BrokerGateway):
+    """The SCRAM credentials of one cluster."""
 
     @property
     def cluster_id(self) -> str | None:
         """The id that the cluster gave itself."""
-        return self._link.cluster_id
+        return self.connection.cluster_id
 
     def describe(self, users: Sequence[str] = ()) -> list[ScramUser]:
         """Return what the cluster keeps of some users, or of all that have credentials, by name.
@@ -120,38 +89,29 @@ class ScramGateway:
         """
         for user in users:
             require_name(user)
-        response = self._ask(lambda: _describe_request(users))
-        if response.error_code == CLUSTER_AUTHORIZATION_FAILED:
-            raise AuthorizationError(
-                f"The principal may not read the SCRAM credentials of {self.name}: "
-                "grant it DESCRIBE on the Cluster resource (kafka-cluster)."
+        with self._scram_api():
+            answer = self._read(
+                DescribeUserScramCredentials(tuple(users)),
+                problem=f"Cannot read the SCRAM credentials of {self.name}",
+                request_timeout=_DESCRIBE_TIMEOUT,
+                api_timeout=_DESCRIBE_TIMEOUT,
+                tries=_TRIES,
+                hint=" Some brokers give no answer to a principal that lacks DESCRIBE on the Cluster resource"
+                " (kafka-cluster).",
             )
-        if response.error_code:
-            words = f": {inert(response.error_message)}" if response.error_message else ""
-            raise ERRORS_BY_CODE.get(response.error_code, ClusterError)(
-                f"Cannot read the SCRAM credentials of {self.name}; the broker says error code "
-                f"{response.error_code}{words}"
-            )
-        return sorted(map(_read_user, response.results), key=lambda found: found.user)
+        require_success(
+            answer.error_code,
+            answer.error_message,
+            subject=f"the SCRAM credentials of {self.name}",
+            right="DESCRIBE",
+            problem=f"Cannot read the SCRAM credentials of {self.name}; the broker says",
+        )
+        return sorted(map(_read_user, answer.users), key=lambda found: found.user)
 
-    def _ask(self, make_request: MakeRequest) -> Any:
-        deadline = monotonic() + _DESCRIBE_TIMEOUT
-        attempt = 1
-        while True:
-            try:
-                return self._send(make_request, max(1.0, deadline - monotonic()))
-            except UnansweredError as error:
-                if attempt == _TRIES or monotonic() >= deadline:
-                    raise ClusterError(
-                        f"Cannot read the SCRAM credentials of {self.name}: {error} Some brokers give no answer to a "
-                        "principal that lacks DESCRIBE on the Cluster resource (kafka-cluster)."
-                    ) from None
-            sleep(0.1 * 2**attempt)
-            attempt += 1
-
-    def _send(self, make_request: MakeRequest, timeout: float) -> Any:
+    @contextmanager
+    def _scram_api(self) -> Iterator[None]:
         try:
-            return self._link.send(make_request, timeout=timeout)
+            yield
         except UnsupportedError:
             raise UnsupportedError(
                 f"The brokers of {self.name} have no SCRAM API; it needs Kafka 2.7 or later, and 3.5 with KRaft."
@@ -192,27 +152,12 @@ class ScramGateway:
         return ScramResult(tuple(row for row in rows if row is not None), interrupt)
 
     def _alter_one(self, part: Sequence[ScramAlteration]) -> list[ScramRow]:
-        timeout = max(ALTER_TIMEOUT, self._request_timeout)
         try:
-            response = self._send(lambda: _alter_request(part), timeout)
+            with self._scram_api():
+                answer = self._alter(AlterUserScramCredentials(part))
         except UnansweredError as error:
             return _rows_of(part, Outcome.UNKNOWN, f"{error} The change may have been made, or may be made yet.")
-        answers = {row.user: (row.error_code, row.error_message) for row in response.results}
-        return [_read_row(alteration, answers.get(alteration.user)) for alteration in part]
-
-    def close(self) -> None:
-        """Let go of the connection."""
-        self._link.close()
-
-    def __enter__(self) -> Self:
-        """Return the gateway itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the gateway."""
-        self.close()
+        return [_read_row(alteration, answer.outcomes.get(alteration.user)) for alteration in part]
 
 
 def split_scram(alterations: Sequence[ScramAlteration]) -> list[list[int]]:
@@ -256,9 +201,8 @@ def require_name(user: str) -> int:
     return size
 
 
-def _read_user(result: Any) -> ScramUser:
-    infos = result.credential_infos or ()
-    credentials = (ScramCredential(ScramMechanism.spell(each.mechanism), each.iterations) for each in infos)
+def _read_user(result: DescribedUser) -> ScramUser:
+    credentials = (ScramCredential(ScramMechanism.spell(number), rounds) for number, rounds in result.credentials)
     words = result.error_message or f"The broker says error code {result.error_code}."
     return ScramUser(result.user, tuple(sorted(credentials)), result.error_code, words if result.error_code else "")
 
@@ -278,21 +222,3 @@ def _read_row(alteration: ScramAlteration, answer: tuple[int, str | None] | None
 
 def _rows_of(part: Iterable[ScramAlteration], outcome: Outcome, reason: str) -> list[ScramRow]:
     return [ScramRow(alteration, outcome, None, reason) for alteration in part]
-
-
-def _describe_request(users: Sequence[str]) -> Any:
-    from quotaform.cluster.wire.link import describe_scram_request
-
-    return describe_scram_request(users)
-
-
-def _alter_request(part: Sequence[ScramAlteration]) -> Any:
-    from quotaform.cluster.wire.link import alter_scram_request
-
-    deletions = [(each.user, each.mechanism.number) for each in part if isinstance(each, ScramDeletion)]
-    upsertions = [
-        (each.user, each.mechanism.number, each.iterations, each.salt, each.salted_password)
-        for each in part
-        if isinstance(each, ScramUpsertion)
-    ]
-    return alter_scram_request(deletions, upsertions)

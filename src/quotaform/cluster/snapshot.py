@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -41,9 +41,7 @@ class SnapshotGateway:
         """Return the snapshot's quotas that a filter selects."""
         return select(self._snapshot.quotas, entity_filter)
 
-    def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
-        """Return the snapshot's quotas."""
-        return self._snapshot.quotas
+from collections.abc import Callable, Collection, Iterator, Sequence
 
     def broker_config(self, name: str) -> BrokerConfig:
         """Refuse: a snapshot holds quotas and nothing else.

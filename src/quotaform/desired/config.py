@@ -24,6 +24,7 @@ from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES
 from quotaform.model.finding import Finding, by_place
 from quotaform.model.location import Location
 from quotaform.model.quotas import Values
+from quotaform.model.server import parse_server
 from quotaform.model.text import did_you_mean, quote
 
 PRUNE_REPORT: Final = "report"
@@ -31,7 +32,6 @@ PRUNE_REPORT: Final = "report"
 
 _GLOB = regex(r"[*?\[]").search
 _CLUSTER_NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch
-_SERVER = regex(r"(?:\[[0-9A-Fa-f:.%\w-]+\]|[^\s:,/\[\]]+):([0-9]{1,5})").fullmatch
 _REFUSED: Final = {
     name: f"{name} is not enforced by this version of quotaform; remove it"
     for name in ("protect", "guards", "policies")
@@ -244,10 +244,9 @@ def _read_servers(name: str, node: dict[str, Any], report: FileReport) -> tuple[
     for index, text in enumerate(listed if isinstance(listed, list) else []):
         if not isinstance(text, str) or not text:
             continue
-        parts = [part.strip() for part in text.split(",")]
-        if all((match := _SERVER(part)) and 0 < int(match[1]) < 65536 for part in parts):
-            servers += parts
-        else:
+        try:
+            servers += [str(parse_server(part.strip())) for part in text.split(",")]
+        except ValueError:
             part = report.at("clusters", name, "bootstrap_servers", index)
             if not report.covers(part.path):
                 raw = report.document.place(listed, index).text or ""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Generic, Protocol, TypeVar
 
 from quotaform.errors import (
     AuthorizationError,
@@ -55,6 +56,72 @@ ERRORS_BY_CODE: Mapping[int, type[ClusterError]] = {
 """The error class for each broker error code that users meet (KIP-546, org.apache.kafka.common.protocol.Errors)."""
 
 
+class ResultRow(Protocol):
+    """The result of one alteration, whatever was altered."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of it."""
+
+    @property
+    def code(self) -> int | None:
+        """The broker's error code, 0 for none; `None` when no answer came."""
+
+    @property
+    def subject(self) -> str:
+        """What was altered, spelled for messages."""
+
+    @property
+    def reason(self) -> str:
+        """Why it did not go well, on one line."""
+
+
+RowT = TypeVar("RowT", bound=ResultRow)
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Generic[RowT]):
+    """One row per alteration, in the order in which they were given."""
+
+    rows: tuple[RowT, ...]
+
+    def __iter__(self) -> Iterator[RowT]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def failed(self) -> tuple[RowT, ...]:
+        """The rows that did not go well, whatever the reason."""
+        return tuple(row for row in self.rows if row.outcome is not Outcome.OK)
+
+    def raise_for_errors(self) -> None:
+        """Raise the error of the first failed row, naming its subject and the number of others.
+
+        Raises:
+            ClusterError: The class for the broker's code; `UnknownOutcomeError` when it cannot be known.
+        """
+        failed = self.failed
+        if not failed:
+            return
+        row = failed[0]
+        kind = ERRORS_BY_CODE.get(row.code or 0, ClusterError)
+        if row.outcome is Outcome.UNKNOWN:
+            kind = UnknownOutcomeError
+        more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+        raise kind(f"{row.subject}: {row.reason}{more}", code=row.code, entities=self._failed_entities())
+
+    def _failed_entities(self) -> Sequence[Entity]:
+        """Return the quota entities of the failed rows, for the attributes of the error."""
+        return ()
+
+
+def reason_of(code: int | None, message: str) -> str:
+    """Return why an alteration did not go well, on one line: the broker's words, or its code when it has none."""
+    return inert(message) or f"broker error code {code}"
+
+
 @dataclass(frozen=True, slots=True)
 class AlterRow:
     """The result of one alteration.
@@ -72,43 +139,19 @@ class AlterRow:
     message: str = ""
 
     @property
+    def subject(self) -> str:
+        """The entity's address."""
+        return self.entity.address
+
+    @property
     def reason(self) -> str:
         """Why it did not go well, on one line: the broker's words, or its code when it has none."""
-        return inert(self.message) or f"broker error code {self.code}"
+        return reason_of(self.code, self.message)
 
 
 @dataclass(frozen=True, slots=True)
-class AlterResult:
-    """One row per alteration, in the order in which they were given."""
+class AlterResult(Result[AlterRow]):
+    """The results of altering quotas."""
 
-    rows: tuple[AlterRow, ...]
-
-    def __iter__(self) -> Iterator[AlterRow]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def failed(self) -> tuple[AlterRow, ...]:
-        """The rows that did not go well, whatever the reason."""
-        return tuple(row for row in self.rows if row.outcome is not Outcome.OK)
-
-    def raise_for_errors(self) -> None:
-        """Raise the error of the first failed row, naming its entity and the number of others.
-
-        Raises:
-            ClusterError: The class for the broker's code; `UnknownOutcomeError` when it cannot be known.
-        """
-        failed = self.failed
-        if not failed:
-            return
-        row = failed[0]
-        if row.outcome is Outcome.UNKNOWN:
-            kind: type[ClusterError] = UnknownOutcomeError
-        else:
-            kind = ERRORS_BY_CODE.get(row.code or 0, ClusterError)
-        more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        raise kind(
-            f"{row.entity.address}: {row.reason}{more}", code=row.code, entities=[each.entity for each in failed]
-        )
+    def _failed_entities(self) -> Sequence[Entity]:
+        return [row.entity for row in self.failed]

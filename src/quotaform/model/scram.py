@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from quotaform.errors import ClusterError, UnknownOutcomeError
-from quotaform.model.alteration import ERRORS_BY_CODE, Outcome
+from quotaform.model.alteration import Outcome, Result, reason_of
 from quotaform.model.entity import spell_name
-from quotaform.model.text import inert
 
 DEFAULT_ITERATIONS: Final = 4096
 """What Kafka's own tools use, and the least that brokers allow; the most is 16384."""
@@ -125,46 +122,28 @@ class ScramRow:
     code: int | None = 0
     message: str = ""
 
+    @property
+    def subject(self) -> str:
+        """The user and the mechanism."""
+        return f"{spell_name(self.alteration.user)} {self.alteration.mechanism}"
+
+    @property
+    def reason(self) -> str:
+        """Why it did not go well, on one line: the broker's words, or its code when it has none."""
+        return reason_of(self.code, self.message)
+
 
 @dataclass(frozen=True, slots=True)
-class ScramResult:
-    """One row per alteration, in the order in which they were given.
+class ScramResult(Result[ScramRow]):
+    """The results of altering credentials.
 
     Attributes:
-        rows: The rows.
         interrupt: The Ctrl-C or SIGTERM that cut the work short, to be raised again once the rows were seen.
     """
 
-    rows: tuple[ScramRow, ...]
     interrupt: BaseException | None = field(default=None, compare=False)
-
-    def __iter__(self) -> Iterator[ScramRow]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def failed(self) -> tuple[ScramRow, ...]:
-        """The rows that did not go well, whatever the reason."""
-        return tuple(row for row in self.rows if row.outcome is not Outcome.OK)
 
     @property
     def wrote_anything(self) -> bool:
         """Whether anything was or may have been written."""
         return any(row.outcome in (Outcome.OK, Outcome.UNKNOWN) for row in self.rows)
-
-    def raise_for_errors(self) -> None:
-        """Raise the error of the first failed row, naming its user and the number of others.
-
-        Raises:
-            ClusterError: The class for the broker's code; `UnknownOutcomeError` when it cannot be known.
-        """
-        if not self.failed:
-            return
-        row, others = self.failed[0], len(self.failed) - 1
-        kind = ERRORS_BY_CODE.get(row.code or 0, ClusterError)
-        if row.outcome is Outcome.UNKNOWN:
-            kind = UnknownOutcomeError
-        more = f" (and {others} more)" if others else ""
-        raise kind(f"{spell_name(row.alteration.user)} {row.alteration.mechanism}: {inert(row.message)}{more}")

@@ -1,15 +1,14 @@
-"""Bootstrap servers."""
+"""Bootstrap servers: the one grammar of HOST:PORT."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from re import ASCII
 from re import compile as regex
 from typing import Final, NamedTuple
 
-from quotaform.errors import UsageError
-
 _WRITTEN: Final = regex(
-    r"(?:[0-9A-Za-z_]+://)?(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s\[\]:/,]+)):(?P<port>[0-9]{1,5})"
+    r"(?:\w+://)?(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[^\s\[\]:/,]+)):(?P<port>[0-9]{1,5})", ASCII
 ).fullmatch
 
 
@@ -23,24 +22,36 @@ class Server(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+def parse_server(written: str) -> Server:
+    """Read one server.
+
+    The host is a name, an IPv4 address, or an IPv6 address in brackets, with a zone if need be. A listener's name in
+    front is what brokers show of their listeners (`PLAINTEXT://b1:9092`); Kafka's clients pass over it, too.
+
+    >>> parse_server("PLAINTEXT://b1:9092"), str(parse_server("[fe80::1%eth0]:9092"))
+    (Server(host='b1', port=9092), '[fe80::1%eth0]:9092')
+
+    Raises:
+        ValueError: It is not `host:port`.
+    """
+    match = _WRITTEN(written)
+    port = int(match["port"]) if match else 0
+    if match is None or not 0 < port < 65536:
+        raise ValueError(f"The bootstrap server {written!r} is not host:port; write for example broker1:9092.")
+    return Server(match["v6"] or match["host"], port)
+
+
 def parse_servers(written: str | Iterable[str]) -> tuple[Server, ...]:
-    """Read servers as `host:port`, in a list or separated by commas, without duplicates.
+    """Read servers, in a list or separated by commas, without duplicates.
 
     >>> [str(server) for server in parse_servers("b1:9092, [::1]:9093,b1:9092")]
     ['b1:9092', '[::1]:9093']
 
     Raises:
-        UsageError: There is none, or one is not `host:port`.
+        ValueError: There is none, or one is not `host:port`.
     """
     items = [written] if isinstance(written, str) else list(written)
     names = [name.strip() for item in items for name in item.split(",") if name.strip()]
     if not names:
-        raise UsageError("There is no bootstrap server to connect to; give at least one as host:port.")
-    servers: dict[Server, None] = {}
-    for name in names:
-        match = _WRITTEN(name)
-        port = int(match["port"]) if match else 0
-        if match is None or not 0 < port < 65536:
-            raise UsageError(f"The bootstrap server {name!r} is not host:port; write for example broker1:9092.")
-        servers[Server(match["v6"] or match["host"], port)] = None
-    return tuple(servers)
+        raise ValueError("There is no bootstrap server to connect to; give at least one as host:port.")
+    return tuple(dict.fromkeys(map(parse_server, names)))

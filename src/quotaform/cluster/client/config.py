@@ -20,7 +20,7 @@ from quotaform.cluster.client.reader import PropertiesReader
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.client.tls_keys import read_tls
 from quotaform.core.check import rule
-from quotaform.errors import FileReadError, InvalidFilesError, UsageError
+from quotaform.errors import FileReadError, InvalidFilesError
 from quotaform.files import read_bytes
 from quotaform.model.finding import Finding, by_place
 from quotaform.model.location import Location
@@ -241,6 +241,6 @@ def _servers(reader: PropertiesReader) -> tuple[str, ...]:
         return ()
     try:
         return tuple(map(str, parse_servers(value)))
-    except UsageError as error:
+    except ValueError as error:
         reader.report("bootstrap.servers", f"bootstrap.servers: {error}")
         return ()

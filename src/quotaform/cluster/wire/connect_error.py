@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from socket import gaierror
 from ssl import SSLCertVerificationError, SSLError
 from typing import Final
 
-from quotaform.cluster.wire.cause import (
+from quotaform.cluster.wire.codec import MalformedError
+from quotaform.cluster.wire.failure import (
     CodeError,
+    Failure,
+    LookupTimeoutError,
     NotKafkaError,
+    Stage,
     TooOldError,
     UnprovenError,
     shorten,
@@ -29,61 +32,6 @@ _HOST_MISMATCH: Final = frozenset({62, 64})
 _EXPIRED: Final = 10
 _TLS_ALERT: Final = b"\x15"
 _HTTP: Final = b"HTTP"
-
-
-class Stage(IntEnum):
-    """How far an attempt came; the further, the more its failure says."""
-
-    REACH = 0
-    """Looking up the name and opening a TCP connection."""
-    TLS = 1
-    """The TLS handshake."""
-    SPEAK = 2
-    """The first Kafka request, ApiVersions."""
-    SASL = 3
-    """Proving who we are."""
-    ASK = 4
-    """The first request that a listener answers only to those it knows, Metadata."""
-    KNOW = 5
-    """Being of the cluster that was connected to before."""
-
-
-class UnansweredError(ClusterError):
-    """A request went out and no answer came back: what it asked for may have been done."""
-
-
-def unanswered(server: str, cause: BaseException, seconds: float) -> UnansweredError:
-    """Return the error for a request that went out to a server and got no answer."""
-    if isinstance(cause, TimeoutError):
-        return UnansweredError(f"{server} did not answer within {seconds:.0f} s.")
-    return UnansweredError(f"The connection to {server} was lost before it answered ({shorten(cause)}).")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """One attempt at one server that failed.
-
-    Attributes:
-        server: The server as `host:port`.
-        stage: Where it failed.
-        cause: What was raised: an error of `quotaform.cluster.wire.cause`, of the system or of OpenSSL.
-        seconds: How long the attempt was given, to be shown.
-    """
-
-    server: str
-    stage: Stage
-    cause: BaseException
-    seconds: float
-
-    @property
-    def is_final(self) -> bool:
-        """Whether no other server may be tried: repeating wrong credentials locks accounts."""
-        return self.stage is Stage.SASL and not isinstance(self.cause, TimeoutError)
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether trying again, once all servers were tried, makes no sense."""
-        return self.is_final or self.stage is Stage.KNOW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +76,13 @@ def connect_error(intent: Intent, failures: Sequence[Failure]) -> ClusterError:
         told = ", ".join(f"{other.server} ({shorten(other.cause)})" for other in others[:3])
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         also = f" Tried as well: {told}{more}."
-    return kind(f"Cannot connect to {intent.name}: {problem}; {remedy}.{also}")
+    return kind(
+        f"Cannot connect to {intent.name}: {problem}",
+        remedy=f"{remedy}.",
+        cluster=intent.name,
+        server=closest.server,
+        more=also,
+    )
 
 
 _Sentence = tuple[type[ClusterError], str, str]
@@ -148,9 +102,15 @@ def _explain(intent: Intent, failure: Failure) -> _Sentence:
 
 def _explain_reach(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
     server = failure.server
+    host = server.rpartition(":")[0]
     if isinstance(cause, gaierror):
-        host = server.rpartition(":")[0]
         return ConnectError, f"the host name {host} of {server} cannot be resolved", "check its spelling and your DNS"
+    if isinstance(cause, LookupTimeoutError):
+        return (
+            ConnectError,
+            f"looking up the host name {host} takes longer than {failure.seconds:g} s",
+            "check your DNS",
+        )
     if isinstance(cause, ConnectionRefusedError):
         return (
             ConnectError,
@@ -240,7 +200,7 @@ def _explain_speak(intent: Intent, failure: Failure, cause: BaseException) -> _S
             f"{server} speaks TLS but security.protocol is {intent.protocol}",
             f"set security.protocol={tls} (and ssl.truststore.location), or use the port of a listener without TLS",
         )
-    if first_bytes is not None:
+    if first_bytes is not None or isinstance(cause, MalformedError):
         what = "is a web server" if first_bytes == _HTTP else "does not speak the Kafka protocol"
         return ConnectError, f"{server} {what}", "use the port of a Kafka listener"
     if isinstance(cause, TimeoutError):
@@ -288,6 +248,8 @@ def _explain_sasl(intent: Intent, failure: Failure, cause: BaseException) -> _Se
             f"{server} could not prove that it knows the password of {who}",
             "check that this is the right server",
         )
+    if isinstance(cause, MalformedError):
+        return ConnectError, f"{server} cannot be understood ({shorten(cause)})", "check that this is a Kafka broker"
     return AuthenticationError, f"{server} closed the connection while {who} was authenticating", check
 
 
@@ -305,6 +267,8 @@ def _explain_ask(intent: Intent, failure: Failure, cause: BaseException) -> _Sen
             f"{server} stopped answering within {failure.seconds:g} s",
             "check that the broker is well",
         )
+    if isinstance(cause, MalformedError):
+        return ConnectError, f"{server} cannot be understood ({shorten(cause)})", "check that this is a Kafka broker"
     if not intent.is_sasl:
         sasl = "SASL_SSL" if intent.is_tls else "SASL_PLAINTEXT"
         return (

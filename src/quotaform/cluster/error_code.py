@@ -1,0 +1,48 @@
+"""What the error codes of answers mean (org.apache.kafka.common.protocol.Errors)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quotaform.errors import AuthorizationError, ClusterError, UnknownOutcomeError
+from quotaform.model.alteration import ERRORS_BY_CODE
+from quotaform.model.text import inert
+
+UNKNOWN_CODES: Final = frozenset({-1, 7})
+"""UNKNOWN_SERVER_ERROR and REQUEST_TIMED_OUT: the controller may have done it, or may do it still."""
+CLUSTER_AUTHORIZATION_FAILED: Final = 31
+
+
+def grant(right: str) -> str:
+    """Return the remedy of a missing right.
+
+    >>> grant("ALTER")
+    'grant it ALTER on the Cluster resource (kafka-cluster).'
+    """
+    return f"grant it {right} on the Cluster resource (kafka-cluster)."
+
+
+def require_success(code: int, message: str | None, *, subject: str, right: str, problem: str) -> None:
+    """Raise the error of an answer to a read that has one.
+
+    Args:
+        code: The answer's error code.
+        message: The broker's words, if any.
+        subject: What was read.
+        right: What one needs to read it.
+        problem: How the sentence about any other error begins.
+
+    Raises:
+        AuthorizationError: Code 31, which comes without any words of the broker.
+        ClusterError: Any other code but 0.
+    """
+    if code == 0:
+        return
+    if code == CLUSTER_AUTHORIZATION_FAILED:
+        raise AuthorizationError(f"The principal may not read {subject}", remedy=grant(right), code=code)
+    kind = ERRORS_BY_CODE.get(code, ClusterError)
+    if kind is UnknownOutcomeError:
+        # A read has no outcome that could be unknown.
+        kind = ClusterError
+    text = f"{problem} error code {code}"
+    raise kind(f"{text}: {inert(message)}" if message else text, code=code)

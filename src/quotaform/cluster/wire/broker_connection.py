@@ -1,0 +1,212 @@
+"""One connection to one broker: frames, versions, authentication, and one request at a time."""
+
+from __future__ import annotations
+
+from ssl import SSLContext
+from threading import Event
+from time import monotonic
+from typing import Final
+
+from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.wire.codec import INT32, MalformedError
+from quotaform.cluster.wire.connect_error import SASL_FAILED
+from quotaform.cluster.wire.failure import CodeError, NotKafkaError, Stage, TooOldError, UnprovenError
+from quotaform.cluster.wire.kafka_python import make_sasl_mechanism
+from quotaform.cluster.wire.message import (
+    UNSUPPORTED_VERSION,
+    AnswerT,
+    ApiVersions,
+    BrokerVersions,
+    ClusterMetadata,
+    Metadata,
+    Request,
+    SaslAuthenticate,
+    SaslHandshake,
+)
+from quotaform.cluster.wire.stream import Stream
+from quotaform.model.server import Server
+
+MAX_FRAME: Final = 256 << 20
+"""Over three million quotas; and less than what the first bytes of a TLS alert say when read as a length."""
+_SESSION_SHARE: Final = 0.85
+"""The part of a session's lifetime after which one authenticates again; Kafka's own clients choose 0.85 to 0.95."""
+
+
+class BrokerConnection:
+    """A connection to a broker; deadlines are times of `monotonic`.
+
+    Attributes:
+        server: Where the broker is.
+        stage: How far connecting came.
+        client_id: What the broker calls this client.
+        versions: The lowest and the highest version that the broker speaks, by API key.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        config: ClientConfig,
+        *,
+        ssl_context: SSLContext | None,
+        software_version: str,
+        closing: Event,
+    ) -> None:
+        """Describe a connection; `open` makes it.
+
+        Args:
+            server: Where the broker is.
+            config: How to talk to it.
+            ssl_context: For a protocol with TLS.
+            software_version: What the broker is told of this program.
+            closing: Once it is set, every call ends.
+        """
+        self.server = server
+        self.stage = Stage.REACH
+        self.versions: dict[int, tuple[int, int]] = {}
+        self._config = config
+        self._ssl_context = ssl_context
+        self._software_version = software_version
+        self.client_id = config.client_id or f"quotaform/{software_version}"
+        self._stream = Stream(closing)
+        self._correlation_id = 0
+        self._authenticate_at: float | None = None
+
+    def open(self, deadline: float) -> ClusterMetadata:
+        """Connect, authenticate, and return which cluster this is.
+
+        Raises:
+            Exception: Any cause of `quotaform.cluster.wire.failure`; `stage` says where.
+        """
+        self._stream.connect(self.server, deadline)
+        if self._ssl_context is not None:
+            self.stage = Stage.TLS
+            self._stream.start_tls(self._ssl_context, self.server.host, deadline)
+        self.stage = Stage.SPEAK
+        self.versions = dict(self._ask_versions(deadline).versions)
+        if self._config.sasl_mechanism:
+            self.stage = Stage.SASL
+            self.authenticate(deadline)
+        self.stage = Stage.ASK
+        return self.exchange(Metadata(), deadline)
+
+    def _ask_versions(self, deadline: float) -> BrokerVersions:
+        request = ApiVersions(self._software_version)
+        version = request.VERSIONS[-1]
+        answer = self.exchange(request, deadline, version)
+        if answer.error_code == UNSUPPORTED_VERSION and version:
+            _, newest = answer.versions.get(request.API_KEY, (0, 0))
+            answer = self.exchange(request, deadline, max(0, min(newest, version - 1)))
+        if answer.error_code:
+            raise CodeError(answer.error_code)
+        return answer
+
+    def authenticate(self, deadline: float) -> None:
+        """Prove who we are, by SASL; again on the same connection before a session is over (KIP-368).
+
+        Raises:
+            CodeError: The server does not accept the mechanism or the credentials.
+            UnprovenError: The server's tokens are not what the mechanism prescribes.
+            LostError: The server hung up, as it does after wrong credentials.
+            OSError: The connection was lost, or there was no answer in time.
+        """
+        config = self._config
+        mechanism = make_sasl_mechanism(config, self.server.host)
+        handshake = self.exchange(SaslHandshake(config.sasl_mechanism or ""), deadline)
+        if handshake.error_code:
+            raise CodeError(handshake.error_code)
+        lifetime = begun_at = 0.0
+        while not mechanism.is_done():
+            begun_at = monotonic()
+            answer = self.exchange(SaslAuthenticate(mechanism.auth_bytes()), deadline)
+            if answer.error_code:
+                raise CodeError(SASL_FAILED)
+            try:
+                mechanism.receive(answer.token)
+            except (ValueError, KeyError):
+                raise UnprovenError from None
+            lifetime = answer.session_lifetime_ms / 1000
+        if not mechanism.is_authenticated():
+            raise CodeError(SASL_FAILED)
+        self._authenticate_at = begun_at + _SESSION_SHARE * lifetime if lifetime > 0 else None
+
+    @property
+    def must_authenticate(self) -> bool:
+        """Whether the session is about to be over, so that one must authenticate before the next request."""
+        return self._authenticate_at is not None and monotonic() >= self._authenticate_at
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the connection lives, as far as is known here, with nothing left to read on it."""
+        return self._stream.is_idle
+
+    def choose_version(self, request: Request[AnswerT]) -> int:
+        """Return the best version of a request that both sides speak.
+
+        Raises:
+            TooOldError: There is none.
+        """
+        lowest, highest = self.versions.get(request.API_KEY, (0, -1))
+        known = [version for version in request.VERSIONS if lowest <= version <= highest]
+        if not known:
+            raise TooOldError
+        return known[-1]
+
+    def exchange(self, request: Request[AnswerT], deadline: float, version: int | None = None) -> AnswerT:
+        """Send a request and return its answer, in a version that was chosen for it unless one is given.
+
+        Raises:
+            TooOldError: The broker does not know the request.
+            NotKafkaError: What comes back is something else.
+            MalformedError: The same, further in.
+            LostError: The connection was ended.
+            OSError: The connection was lost, or there was no answer in time.
+        """
+        version = self.choose_version(request) if version is None else version
+        frame = self.encode(request, version)
+        try:
+            self.send(frame, deadline)
+        except TimeoutError:
+            raise
+        except OSError:
+            # What the other side said before it hung up says more.
+            return self.receive(request, version, deadline)
+        return self.receive(request, version, deadline)
+
+    def encode(self, request: Request[AnswerT], version: int) -> bytes:
+        """Return the bytes of the next request.
+
+        Raises:
+            ValueError: Something in it cannot be encoded.
+        """
+        self._correlation_id = self._correlation_id + 1 & 0x7FFFFFFF
+        return request.encode(version, correlation_id=self._correlation_id, client_id=self.client_id)
+
+    def send(self, frame: bytes, deadline: float) -> None:
+        """Send the bytes of a request.
+
+        Raises:
+            OSError: The connection was lost, or the broker did not take them in time.
+        """
+        self._stream.send(frame, deadline)
+
+    def receive(self, request: Request[AnswerT], version: int, deadline: float) -> AnswerT:
+        """Return the answer to the request that was sent last; see `exchange`."""
+        head = self._stream.receive(INT32.size, deadline)
+        (size,) = INT32.unpack(head)
+        if not 0 <= size <= MAX_FRAME:
+            raise NotKafkaError(head)
+        if size < INT32.size:
+            raise MalformedError(f"it has {size} bytes")
+        answer = self._stream.receive(size, deadline)
+        (correlation_id,) = INT32.unpack_from(answer)
+        if correlation_id != self._correlation_id:
+            raise MalformedError("it answers another request")
+        return request.decode(answer, version)
+
+    def shutdown(self) -> None:
+        """End the connection from whatever thread; what waits on it wakes up."""
+        self._stream.shutdown()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._stream.close()

@@ -1,0 +1,333 @@
+"""The connection to a cluster: one broker at a time, another one when it is lost, and always the same cluster.
+
+An attempt is made once per server, in order, and fails with what the socket, TLS or the broker said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Event, Lock
+from time import monotonic
+from typing import Any, Final, Generic
+
+from quotaform import __version__
+from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.wire.broker_connection import BrokerConnection
+from quotaform.cluster.wire.connect_error import Intent, connect_error
+from quotaform.cluster.wire.failure import (
+    CodeError,
+    Failure,
+    LostError,
+    OtherClusterError,
+    Stage,
+    TooOldError,
+    UnprovenError,
+    unanswered,
+)
+from quotaform.cluster.wire.kafka_python import make_sasl_mechanism, name_broker_version
+from quotaform.cluster.wire.message import AnswerT, Request
+from quotaform.cluster.wire.stream import SLICE
+from quotaform.errors import ClusterError, UnsupportedError
+from quotaform.model.server import Server
+
+_FIRST_BACKOFF: Final = 0.1
+_MAX_BACKOFF: Final = 2.0
+_SHARE: Final = 2.0
+"""Seconds that one of many servers gets at least before the next is tried."""
+
+
+class PendingAnswer(Generic[AnswerT]):
+    """The answer to a request that was sent, while the broker works on it."""
+
+    def __init__(self, cluster: ClusterConnection, request: Request[AnswerT], version: int, timeout: float) -> None:
+        self.request = request
+        self.version = version
+        self.timeout = timeout
+        self.answer: AnswerT | None = None
+        self.error: ClusterError | None = None
+        self.deadline = monotonic() + timeout
+        self._cluster = cluster
+
+    def result(self, *, deadline: float | None = None) -> AnswerT:
+        """Wait for the answer, if it was not read yet, and return it.
+
+        Args:
+            deadline: Until when to wait; as long from now on as the request may take if not given, so that what came
+                while the caller did something else is read in any case.
+
+        Raises:
+            UnansweredError: It did not come.
+        """
+        if self.answer is None and self.error is None:
+            self._cluster._finish(self, monotonic() + self.timeout if deadline is None else deadline)
+        if self.answer is None:
+            raise self.error or ClusterError(f"The connection to {self._cluster.name} is closed.")
+        return self.answer
+
+
+class ClusterConnection:
+    """One connection to one broker at a time.
+
+    Any broker answers for quotas, so the connection that was opened first is used as long as it lives; then the
+    next server's turn comes: those given, after them the brokers that the cluster named. Advertised addresses
+    that cannot be reached from here do no harm therefore. Nothing happens in the background: a session is renewed
+    (KIP-368) and a throttle waited for (KIP-219) before the next request.
+
+    Every connection leads to the same cluster: whatever a server's address says, one that shows another cluster's
+    id than the first one did is not asked for anything.
+
+    Not safe for use from several threads at a time; only `close` may be called from another one, and ends what is
+    being done.
+
+    Attributes:
+        name: What messages call the cluster.
+        cluster_id: The id that the cluster gave itself, if it has one.
+        brokers: The brokers that the cluster named, by node id.
+        broker: The connection in use, if there is one.
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[Server],
+        config: ClientConfig,
+        *,
+        name: str,
+        timeout: float,
+        cluster_id: str | None = None,
+    ) -> None:
+        """Connect; see `quotaform.cluster.broker_gateway.BrokerGateway.connect`.
+
+        Args:
+            servers: Where.
+            config: How.
+            name: What messages call the cluster.
+            timeout: Seconds to get a usable connection.
+            cluster_id: The id that the cluster must have; any if not given.
+        """
+        self.name = name
+        self.cluster_id = cluster_id
+        self.brokers: Mapping[int, Server] = {}
+        self.broker: BrokerConnection | None = None
+        self._config = config
+        self._ssl_context = config.ssl_context()
+        if config.sasl_mechanism:
+            # Takes a third of a second the first time, and may find that kafka-python is not what it should be.
+            make_sasl_mechanism(config, servers[0].host)
+        self._timeout = timeout
+        self._servers = list(servers)
+        self._intent = Intent(
+            name=name,
+            protocol=config.security_protocol,
+            mechanism=config.sasl_mechanism,
+            user=config.sasl_username,
+            has_certificate=config.has_certificate,
+        )
+        self._quiet_until = 0.0
+        self._pending: PendingAnswer[Any] | None = None
+        self._closing = Event()
+        self._lock = Lock()
+        with self._in_use():
+            if failures := self._open(monotonic() + timeout):
+                raise connect_error(self._intent, failures)
+
+    def send(self, request: Request[AnswerT], *, timeout: float) -> AnswerT:
+        """Send a request to any broker and return its answer; see `quotaform.cluster.broker_gateway.Connection`."""
+        pending = self.begin(request, timeout=timeout)
+        return pending.result(deadline=pending.deadline)
+
+    def begin(self, request: Request[AnswerT], *, timeout: float) -> PendingAnswer[AnswerT]:
+        """Send a request and do not wait for its answer; see `quotaform.cluster.broker_gateway.Connection`."""
+        with self._in_use():
+            self._settle()
+            broker = self._ready(monotonic() + max(self._timeout, timeout))
+            try:
+                version = broker.choose_version(request)
+            except TooOldError:
+                raise self._too_old(broker) from None
+            # What cannot be encoded raises here, before anything goes out.
+            frame = broker.encode(request, version)
+            pending = PendingAnswer(self, request, version, timeout)
+            try:
+                broker.send(frame, pending.deadline)
+            except Exception as error:
+                self._drop()
+                raise unanswered(str(broker.server), error, timeout) from None
+            self._pending = pending
+            return pending
+
+    def send_to(self, node_id: int, request: Request[AnswerT], *, timeout: float) -> AnswerT:
+        """Send a request to one broker; see `quotaform.cluster.broker_gateway.Connection.send_to`."""
+        server = self.brokers[node_id]
+        if len(self.brokers) == 1 or (self.broker is not None and self.broker.server == server):
+            return self.send(request, timeout=timeout)
+        other = ClusterConnection(
+            [server],
+            self._config,
+            name=f"broker {node_id} at {server}",
+            timeout=min(timeout, self._timeout),
+            cluster_id=self.cluster_id,
+        )
+        try:
+            return other.send(request, timeout=timeout)
+        finally:
+            other.close()
+
+    def close(self) -> None:
+        """Close the connection. From another thread: end what is being done, which lets go of the connection then."""
+        self._closing.set()
+        broker = self.broker
+        if broker is not None:
+            broker.shutdown()
+        if self._lock.acquire(blocking=False):
+            try:
+                self._drop()
+            finally:
+                self._lock.release()
+
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        """Keep the connection open for a while; an interrupt leaves it in an unknown state and closes it."""
+        with self._lock:
+            if self._closing.is_set():
+                raise ClusterError(f"The connection to {self.name} is closed.")
+            try:
+                yield
+            except BaseException as error:
+                if not isinstance(error, Exception):
+                    self._drop()
+                raise
+            finally:
+                if self._closing.is_set():
+                    self._drop()
+
+    def _finish(self, pending: PendingAnswer[Any], deadline: float) -> None:
+        """Read an answer that is pending."""
+        with self._in_use():
+            if self._pending is pending and self.broker is not None:
+                self._read(pending, self.broker, deadline)
+            else:
+                pending.error = unanswered(self.name, LostError("it was interrupted"), pending.timeout)
+
+    def _settle(self) -> None:
+        """Read an answer that was not waited for: there is one request at a time."""
+        if self._pending is not None and self.broker is not None:
+            self._read(self._pending, self.broker, monotonic() + self._pending.timeout)
+
+    def _read(self, pending: PendingAnswer[AnswerT], broker: BrokerConnection, deadline: float) -> None:
+        try:
+            pending.answer = broker.receive(pending.request, pending.version, deadline)
+        except Exception as error:
+            self._drop()
+            pending.error = unanswered(str(broker.server), error, pending.timeout)
+        else:
+            self._pending = None
+            self._quiet_until = max(self._quiet_until, monotonic() + pending.answer.throttle_time_ms / 1000)
+
+    def _ready(self, ready_by: float) -> BrokerConnection:
+        """Return a connection on which the next request goes out at once."""
+        self._wait_for_throttle(ready_by)
+        broker = self.broker
+        if broker is not None and broker.is_idle and broker.must_authenticate:
+            self._authenticate(broker)
+        # The broker may have ended an idle connection, or the session of it.
+        if self.broker is None or not self.broker.is_idle:
+            self._drop()
+            return self._reconnect(min(ready_by, monotonic() + self._timeout))
+        return self.broker
+
+    def _wait_for_throttle(self, ready_by: float) -> None:
+        """Wait as long as the broker asked for: it would not read from the connection meanwhile."""
+        if self._quiet_until > ready_by:
+            server = self.broker.server if self.broker is not None else self.name
+            raise ClusterError(
+                f"{server} asks this client to wait for too long, as a quota of its own may say; nothing was sent."
+            )
+        self._pause(self._quiet_until)
+
+    def _pause(self, until: float) -> None:
+        while (left := until - monotonic()) > 0 and not self._closing.wait(min(left, SLICE)):
+            pass
+        if self._closing.is_set():
+            raise ClusterError(f"The connection to {self.name} is closed.")
+
+    def _authenticate(self, broker: BrokerConnection) -> None:
+        """Renew a session; where that fails for another reason than the credentials, a new connection is tried."""
+        try:
+            broker.authenticate(monotonic() + self._timeout)
+        except Exception as error:
+            self._drop()
+            if isinstance(error, (CodeError, UnprovenError)):
+                raise connect_error(self._intent, [self._failure(broker, Stage.SASL, error, self._timeout)]) from None
+
+    def _reconnect(self, deadline: float) -> BrokerConnection:
+        backoff = _FIRST_BACKOFF
+        while failures := self._open(deadline):
+            if monotonic() + backoff > deadline or any(failure.is_certain for failure in failures):
+                raise connect_error(self._intent, failures)
+            self._pause(monotonic() + backoff)
+            backoff = min(2 * backoff, _MAX_BACKOFF)
+        if self.broker is None:
+            raise ClusterError(f"The connection to {self.name} is closed.")
+        return self.broker
+
+    def _open(self, deadline: float) -> list[Failure]:
+        """Connect to the first server that can be used, trying each once; return what went wrong if none can."""
+        failures: list[Failure] = []
+        for number, server in enumerate(tuple(self._servers)):
+            left = deadline - monotonic()
+            if failures and left <= 0:
+                break
+            failure = self._try(server, max(0.1, min(left, max(_SHARE, left / (len(self._servers) - number)))))
+            if failure is None:
+                return []
+            # Next time the others come first.
+            self._servers.remove(server)
+            self._servers.append(server)
+            failures.append(failure)
+            if failure.is_final:
+                break
+        return failures
+
+    def _try(self, server: Server, seconds: float) -> Failure | None:
+        """Connect to one server; return what went wrong, if anything did."""
+        broker = self.broker = BrokerConnection(
+            server,
+            self._config,
+            ssl_context=self._ssl_context,
+            software_version=__version__,
+            closing=self._closing,
+        )
+        stage: Stage | None = None
+        try:
+            metadata = broker.open(monotonic() + seconds)
+            stage = Stage.KNOW
+            if self.cluster_id is not None and metadata.cluster_id != self.cluster_id:
+                raise OtherClusterError(metadata.cluster_id, self.cluster_id)
+        except ClusterError:
+            self._drop()
+            raise
+        except Exception as error:
+            self._drop()
+            return self._failure(broker, stage or broker.stage, error, seconds)
+        self.cluster_id = metadata.cluster_id
+        self.brokers = metadata.brokers
+        self._servers += [named for named in metadata.brokers.values() if named not in self._servers]
+        return None
+
+    def _failure(self, broker: BrokerConnection, stage: Stage, error: Exception, seconds: float) -> Failure:
+        if isinstance(error, TooOldError):
+            stage = Stage.ASK
+        return Failure(server=str(broker.server), stage=stage, cause=error, seconds=round(seconds, 1))
+
+    def _too_old(self, broker: BrokerConnection) -> UnsupportedError:
+        return UnsupportedError(
+            f"{self.name} runs Kafka {name_broker_version(broker.versions)}, which cannot do this; client quotas need"
+            " Kafka 2.6 or later."
+        )
+
+    def _drop(self) -> None:
+        self._pending = None
+        broker, self.broker = self.broker, None
+        if broker is not None:
+            broker.close()

@@ -1,0 +1,159 @@
+"""What can go wrong between a client and a server, and where: the causes, and what sentences about them need to know.
+
+A cause is one of the errors here, an `OSError` of the system (`TimeoutError` when there was no answer in time), or an
+`SSLError` of OpenSSL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from socket import gaierror
+from ssl import SSLError
+
+from quotaform.cluster.wire.codec import MalformedError
+from quotaform.errors import ClusterError
+from quotaform.model.text import inert
+
+
+class LostError(Exception):
+    """The other side ended the connection; the first argument says how, in a few words."""
+
+
+class LookupTimeoutError(Exception):
+    """The name server did not answer in time."""
+
+    def __init__(self) -> None:
+        super().__init__("name not resolved in time")
+
+
+class NotKafkaError(Exception):
+    """What was read makes no sense as the length of an answer.
+
+    Attributes:
+        first_bytes: The first bytes that the server sent, four at most.
+    """
+
+    def __init__(self, first_bytes: bytes) -> None:
+        self.first_bytes = first_bytes
+        super().__init__("not the Kafka protocol")
+
+
+class CodeError(Exception):
+    """A broker answered with an error code.
+
+    Attributes:
+        code: The code as in Kafka's protocol.
+    """
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+        super().__init__(f"error code {code}")
+
+
+class TooOldError(Exception):
+    """A server does not know a request at all."""
+
+    def __init__(self) -> None:
+        super().__init__("too old")
+
+
+class UnprovenError(Exception):
+    """A server did not prove that it knows the password, which SCRAM asks of both sides."""
+
+    def __init__(self) -> None:
+        super().__init__("wrong SCRAM answer")
+
+
+class OtherClusterError(Exception):
+    """A server belongs to another cluster than the one that was connected to.
+
+    Attributes:
+        found: The id of its cluster, if it has one.
+        expected: The id of the cluster that was connected to.
+    """
+
+    def __init__(self, found: str | None, expected: str) -> None:
+        self.found = found
+        self.expected = expected
+        super().__init__("another cluster")
+
+    def __str__(self) -> str:
+        found = inert(self.found) if self.found else "without an id"
+        return f"is cluster {found}, not {inert(self.expected)}"
+
+
+def shorten(error: BaseException) -> str:
+    """Return a few words about an error."""
+    if isinstance(error, gaierror):
+        return "name not resolved"
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, SSLError):
+        return f"TLS: {error.reason or 'failed'}"
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    if isinstance(error, MalformedError):
+        return f"its answer is malformed: {error}"
+    return str(error.args[0]) if error.args else type(error).__name__
+
+
+class Stage(IntEnum):
+    """How far an attempt came; the further, the more its failure says."""
+
+    REACH = 0
+    """Looking up the name and opening a TCP connection."""
+    TLS = 1
+    """The TLS handshake."""
+    SPEAK = 2
+    """The first Kafka request, ApiVersions."""
+    SASL = 3
+    """Proving who we are."""
+    ASK = 4
+    """The first request that a listener answers only to those it knows, Metadata."""
+    KNOW = 5
+    """Being of the cluster that was connected to before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One attempt at one server that failed.
+
+    Attributes:
+        server: The server as `host:port`.
+        stage: Where it failed.
+        cause: What was raised, see above.
+        seconds: How long the attempt was given, to be shown.
+    """
+
+    server: str
+    stage: Stage
+    cause: BaseException
+    seconds: float
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no other server may be tried: repeating wrong credentials locks accounts."""
+        return self.stage is Stage.SASL and not isinstance(self.cause, TimeoutError)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether trying again, once all servers were tried, makes no sense."""
+        return self.is_final or self.stage is Stage.KNOW
+
+
+class UnansweredError(ClusterError):
+    """A request went out and no answer came back: what it asked for may have been done."""
+
+
+def unanswered(server: str, cause: BaseException, seconds: float) -> UnansweredError:
+    """Return the error for a request that went out to a server and got no answer."""
+    if isinstance(cause, TimeoutError) and cause.errno is None:
+        problem = f"{server} did not answer within {seconds:.0f} s."
+    elif isinstance(cause, MalformedError):
+        problem = f"{server} gave an answer that cannot be read: {cause}."
+    else:
+        problem = f"The connection to {server} was lost before it answered ({shorten(cause)})."
+    return UnansweredError(problem, server=server)

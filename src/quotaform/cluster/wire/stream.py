@@ -1,0 +1,227 @@
+"""A TCP or TLS connection of blocking calls, each of which ends by a deadline.
+
+A call waits in slices: one that another thread closes ends within a slice, and so does one whose signal (Ctrl-C) came
+in the instant before it began to wait; any other signal interrupts it at once. Deadlines are times of `monotonic`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from errno import EINPROGRESS
+from os import strerror
+from select import POLLOUT, poll
+from socket import (
+    AF_UNSPEC,
+    AI_NUMERICHOST,
+    IPPROTO_TCP,
+    SHUT_RDWR,
+    SO_ERROR,
+    SO_KEEPALIVE,
+    SOCK_STREAM,
+    SOL_SOCKET,
+    TCP_NODELAY,
+    gaierror,
+    getaddrinfo,
+    socket,
+)
+from ssl import SSLContext, SSLSocket, SSLWantReadError
+from threading import Event, Thread
+from time import monotonic
+from typing import Any, Final, TypeVar
+
+from quotaform.cluster.wire.failure import LookupTimeoutError, LostError
+from quotaform.model.server import Server
+
+T = TypeVar("T")
+
+SLICE: Final = 0.2
+"""Seconds after which whoever waits looks up."""
+_READ_SIZE: Final = 1 << 16
+_DNS_THREAD: Final = "quotaform-dns"
+
+
+class Stream:
+    """One connection; not safe for use from several threads at a time, `shutdown` aside."""
+
+    def __init__(self, closing: Event) -> None:
+        """Begin without a connection.
+
+        Args:
+            closing: Once it is set, every call ends with `LostError`.
+        """
+        self._closing = closing
+        self._socket: socket | None = None
+
+    def connect(self, server: Server, deadline: float) -> None:
+        """Open a TCP connection to the first address of a host that accepts one.
+
+        Raises:
+            LookupTimeoutError: The name was not resolved in time.
+            OSError: The name has no address, or none of its addresses can be reached.
+        """
+        addresses = resolve(server, deadline, self._closing)
+        problem: Exception = OSError(f"{server.host} has no address")
+        for number, (family, kind, protocol, _, address) in enumerate(addresses):
+            # An address that swallows connections leaves time for the others.
+            share = (deadline - monotonic()) / (len(addresses) - number)
+            try:
+                self._socket = socket(family, kind, protocol)
+                self._connect(self._socket, address, monotonic() + share)
+                return
+            except Exception as error:
+                self.close()
+                problem = error
+        raise problem
+
+    def _connect(self, sock: socket, address: Any, deadline: float) -> None:
+        sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
+        sock.setsockopt(SOL_SOCKET, SO_KEEPALIVE, 1)
+        sock.setblocking(False)
+        code = sock.connect_ex(address)
+        if code == EINPROGRESS:
+            poller = poll()
+            poller.register(sock, POLLOUT)
+            while not poller.poll(1000 * self._slice(deadline)):
+                pass
+            code = sock.getsockopt(SOL_SOCKET, SO_ERROR)
+        if code:
+            raise OSError(code, strerror(code))
+
+    def start_tls(self, context: SSLContext, host: str, deadline: float) -> None:
+        """Do the TLS handshake.
+
+        Raises:
+            SSLError: It failed.
+            OSError: The connection was lost, or there was no answer in time.
+        """
+        # A certificate has neither the dot that ends a full name nor the zone of an IPv6 address.
+        name = host.rstrip(".").partition("%")[0]
+        tls: SSLSocket = context.wrap_socket(self._open_socket, server_hostname=name, do_handshake_on_connect=False)
+        self._socket = tls
+        self._until(deadline, tls.do_handshake)
+
+    def send(self, data: bytes, deadline: float) -> None:
+        """Send everything.
+
+        Raises:
+            OSError: The connection was lost, or the other side did not take it in time.
+        """
+        left = memoryview(data)
+        while left:
+            left = left[self._until(deadline, self._open_socket.send, left) :]
+
+    def receive(self, size: int, deadline: float) -> bytes:
+        """Return so many bytes, taking no more memory than has arrived.
+
+        Raises:
+            LostError: The other side ended the connection before.
+            OSError: The connection was lost, or the bytes did not come in time.
+        """
+        received = bytearray()
+        while len(received) < size:
+            part = self._until(deadline, self._open_socket.recv, min(size - len(received), _READ_SIZE))
+            if not part:
+                raise LostError("it hung up")
+            received += part
+        return bytes(received)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the connection lives and nothing has arrived on it."""
+        if self._socket is None:
+            return False
+        self._socket.settimeout(0)
+        try:
+            self._socket.recv(1)
+        except (BlockingIOError, SSLWantReadError):
+            return True
+        except OSError:
+            return False
+        return False
+
+    def shutdown(self) -> None:
+        """End the connection from whatever thread; what waits on it wakes up."""
+        sock = self._socket
+        if sock is not None:
+            with suppress(OSError):
+                # Not that of a TLS socket, which would take its TLS layer from under whoever reads.
+                socket.shutdown(sock, SHUT_RDWR)
+
+    def close(self) -> None:
+        """Let go of the connection; what was not sent yet is not sent. More than once is fine."""
+        self.shutdown()
+        sock, self._socket = self._socket, None
+        if sock is not None:
+            sock.close()
+
+    @property
+    def _open_socket(self) -> socket:
+        if self._socket is None:
+            raise LostError("it is closed")
+        return self._socket
+
+    def _slice(self, deadline: float) -> float:
+        """Return how long to wait before looking up again."""
+        return next_wait(deadline, self._closing)
+
+    def _until(self, deadline: float, operation: Callable[..., T], *arguments: Any) -> T:
+        """Do one operation of the socket, again and again until it is not for time that it fails."""
+        while True:
+            self._open_socket.settimeout(self._slice(deadline))
+            try:
+                return operation(*arguments)
+            except TimeoutError as error:
+                if error.errno is not None:
+                    # ETIMEDOUT: the system gave the connection up.
+                    raise
+
+
+def next_wait(deadline: float, closing: Event) -> float:
+    """Return how long to wait before looking up again.
+
+    Raises:
+        LostError: `closing` is set.
+        TimeoutError: The deadline has passed.
+    """
+    if closing.is_set():
+        raise LostError("it was closed")
+    left = deadline - monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return min(left, SLICE)
+
+
+def resolve(server: Server, deadline: float, closing: Event) -> list[Any]:
+    """Return the addresses of a server, as `getaddrinfo` does.
+
+    Looking up a name can neither be interrupted nor be given a time limit, hence a thread of its own does it, which is
+    left alone when it takes too long; nothing waits for it at the end of the process either.
+
+    Raises:
+        LookupTimeoutError: The deadline passed before the name server answered.
+        OSError: There is no such name.
+    """
+    with suppress(gaierror):
+        return getaddrinfo(server.host, server.port, AF_UNSPEC, SOCK_STREAM, flags=AI_NUMERICHOST)
+    found: list[Any] = []
+    problems: list[Exception] = []
+    done = Event()
+
+    def look_up() -> None:
+        try:
+            found.extend(getaddrinfo(server.host, server.port, AF_UNSPEC, SOCK_STREAM))
+        except Exception as error:
+            problems.append(error)
+        finally:
+            done.set()
+
+    Thread(target=look_up, name=_DNS_THREAD, daemon=True).start()
+    try:
+        while not done.wait(next_wait(deadline, closing)):
+            pass
+    except TimeoutError:
+        raise LookupTimeoutError from None
+    for problem in problems:
+        raise problem
+    return found

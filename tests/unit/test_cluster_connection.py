@@ -1,0 +1,579 @@
+"""The connection against brokers that hang, cut, reset, delay and garble: what was sent is known, and time is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from os import getpid, kill
+from signal import SIGINT
+from ssl import PROTOCOL_TLS_SERVER, SSLContext
+from struct import pack
+from threading import Thread, Timer
+from threading import enumerate as threads
+from time import monotonic, sleep
+
+import pytest
+
+from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.client.tls import Tls
+from quotaform.cluster.kafka import KafkaGateway
+from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
+from quotaform.cluster.wire.cluster_connection import ClusterConnection
+from quotaform.cluster.wire.failure import UnansweredError
+from quotaform.errors import AuthenticationError, ClusterError, ConnectError
+from quotaform.model.alteration import Alteration, Outcome
+from quotaform.model.entity import Entity
+from quotaform.model.filter import EVERYTHING
+from quotaform.model.secret import Secret
+from quotaform.model.server import parse_servers
+from quotaform.sandbox.certificate import Certificates
+from tests.fake_broker import (
+    ALTER,
+    API_VERSIONS,
+    AUTHENTICATE,
+    DESCRIBE,
+    HANDSHAKE,
+    HANG,
+    HANG_UP,
+    METADATA,
+    RESET,
+    Asked,
+    FakeBroker,
+    Step,
+    serving,
+)
+
+KEY = "producer_byte_rate"
+QUOTAS = [([("user", "a")], [(KEY, 1.0)]), ([("user", None), ("client-id", "c")], [(KEY, 2.0)])]
+SEEN = {Entity(user="a"): {KEY: 1.0}, Entity(user=None, client_id="c"): {KEY: 2.0}}
+DESCRIBE_ALL = DescribeClientQuotas(EVERYTHING)
+CHANGE = [Alteration(Entity(user="a"), {KEY: 1.0})]
+SASL = ClientConfig(
+    security_protocol="SASL_PLAINTEXT",
+    sasl_mechanism="PLAIN",
+    sasl_username="alice",
+    sasl_password=Secret("alice-secret"),
+)
+Spoil = Callable[[Asked, bytes], "bytes | list[Step]"]
+
+
+def at(api_key: int, *steps: Step, times: int = 10**9) -> Spoil:
+    """Answer one kind of request by these steps, the first times; all others well."""
+    left = [times]
+
+    def spoil(asked: Asked, frame: bytes) -> bytes | list[Step]:
+        if asked.api_key != api_key or not left[0]:
+            return frame
+        left[0] -= 1
+        return list(steps)
+
+    return spoil
+
+
+def connect(broker: FakeBroker, config: ClientConfig | None = None, timeout: float = 2.0) -> ClusterConnection:
+    made = ClusterConnection(parse_servers(broker.address), config or ClientConfig(), name="lab", timeout=timeout)
+    OPEN.append(made)
+    return made
+
+
+OPEN: list[ClusterConnection] = []
+"""What a test connected."""
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    with serving(FakeBroker(quotas=QUOTAS)) as made:
+        yield made
+        # However the test ended.
+        while OPEN:
+            OPEN.pop().close()
+    assert not [thread for thread in threads() if thread.name.startswith("quotaform")]
+
+
+@contextmanager
+def open_gateway(broker: FakeBroker, **options: float) -> Iterator[KafkaGateway]:
+    connection = connect(broker)
+    with KafkaGateway(connection, name="lab", **options) as gateway:
+        yield gateway
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    begin = monotonic()
+    yield
+    assert monotonic() - begin < seconds
+
+
+class TestConnecting:
+    def test_two_requests_are_needed_and_no_more(self, broker: FakeBroker) -> None:
+        connection = connect(broker)
+        assert broker.asked_keys() == [API_VERSIONS, METADATA]
+        assert (connection.cluster_id, dict(connection.brokers)) == (
+            "fake-cluster",
+            {1: parse_servers(broker.address)[0]},
+        )
+
+    def test_the_broker_learns_who_is_asking(self, broker: FakeBroker) -> None:
+        for config, expected in ((ClientConfig(), "quotaform/"), (ClientConfig(client_id="etl"), "etl")):
+            broker.asked.clear()
+            connect(broker, config)
+            assert all(asked.client_id.startswith(expected) for asked in broker.asked)
+            assert broker.asked[0].fields.client_software_name == "quotaform"
+
+    @pytest.mark.parametrize("newest", [0, 1, 2])
+    def test_a_broker_of_older_versions_is_asked_in_those(self, broker: FakeBroker, newest: int) -> None:
+        """A broker that does not know the version of ApiVersions answers 35 in version 0, with what it knows."""
+        broker.versions |= {API_VERSIONS: (0, newest), METADATA: (0, 5), DESCRIBE: (0, 0), ALTER: (0, 0)}
+        connection = connect(broker)
+        assert [(asked.api_key, asked.version) for asked in broker.asked] == [
+            (API_VERSIONS, 3),
+            (API_VERSIONS, newest),
+            (METADATA, 5),
+        ]
+        assert connection.send(DESCRIBE_ALL, timeout=1).quotas == SEEN
+        assert [code for _, code, _ in connection.send(AlterClientQuotas(CHANGE), timeout=1).rows] == [0]
+
+    def test_a_broker_that_no_longer_knows_old_versions_is_asked_in_new_ones(self, broker: FakeBroker) -> None:
+        broker.versions |= {METADATA: (10, 13), DESCRIBE: (1, 5)}
+        connection = connect(broker)
+        assert connection.send(DESCRIBE_ALL, timeout=1).quotas == SEEN
+        assert [(asked.api_key, asked.version) for asked in broker.asked[1:]] == [(METADATA, 12), (DESCRIBE, 1)]
+
+    def test_kafka_python_is_not_needed_without_sasl(self) -> None:
+        """It takes a third of a second to import, more than a whole describe."""
+        import subprocess
+        import sys
+
+        code = (
+            "import sys\nfrom quotaform.cluster.kafka import KafkaGateway\n"
+            "try: KafkaGateway.connect('127.0.0.1:1')\nexcept Exception as error: print(error)\n"
+            "print(any(name.partition('.')[0] == 'kafka' for name in sys.modules))"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == "False"
+        assert "nothing listens" in done.stdout
+
+    @pytest.mark.parametrize(
+        ("api_key", "words"),
+        [(API_VERSIONS, "closed the connection at the first request"), (METADATA, "wants SASL authentication but")],
+    )
+    @pytest.mark.parametrize("end", [HANG_UP, RESET])
+    def test_an_answer_cut_anywhere_while_connecting_is_one_sentence(
+        self, broker: FakeBroker, api_key: int, words: str, end: str
+    ) -> None:
+        size = [0]
+
+        def spoil(asked: Asked, frame: bytes) -> bytes | list[Step]:
+            return [frame[: size[0]], end] if asked.api_key == api_key else frame
+
+        broker.spoil = spoil
+        for size[0] in range(30):
+            with pytest.raises(ClusterError) as caught:
+                connect(broker)
+            assert str(caught.value).startswith(f"Cannot connect to lab: {broker.address} {words}")
+            assert "\n" not in str(caught.value)
+
+    def test_slow_bytes_are_not_lost(self, broker: FakeBroker) -> None:
+        broker.spoil = lambda asked, frame: (
+            [step for byte in frame[:60] for step in (bytes([byte]), 0.001)] + [frame[60:]]
+        )
+        connection = connect(broker)
+        assert connection.send(DESCRIBE_ALL, timeout=5).quotas == SEEN
+
+    def test_slow_bytes_do_not_stretch_the_time(self, broker: FakeBroker) -> None:
+        """Each byte came in time, and together they took for ever."""
+        broker.spoil = lambda asked, frame: [step for byte in frame for step in (bytes([byte]), 0.05)]
+        with within(1.5), pytest.raises(ConnectError, match=r"did not answer within 0\.3 s"):
+            connect(broker, timeout=0.3)
+
+    @pytest.mark.parametrize(
+        "garbage",
+        [
+            b"\0\0\0\0",
+            b"\0\0\0\3abc",
+            b"\0\0\0\4abcd",
+            pack(">ii", 6, 77) + b"\0\0",
+            pack(">ii", 5, 1) + b"\0",
+            b"\xff\xff\xff\xff",
+            b"\x7f\xff\xff\xff",
+            b"SSH-2.0-OpenSSH\r\n",
+        ],
+    )
+    def test_what_is_not_kafkas_protocol_is_told(self, broker: FakeBroker, garbage: bytes) -> None:
+        """Short frames were told as "unpack requires a buffer of 4 bytes"."""
+        broker.spoil = at(API_VERSIONS, garbage)
+        with within(1.5), pytest.raises(ConnectError, match="does not speak the Kafka protocol; use the port of a Kaf"):
+            connect(broker)
+
+    def test_a_malformed_answer_of_metadata_is_told(self, broker: FakeBroker) -> None:
+        broker.spoil = lambda asked, frame: frame if asked.api_key != METADATA else frame[:-1] + b"\x07"
+        with pytest.raises(ConnectError, match=r"cannot be understood \(its answer is malformed: it is cut short"):
+            connect(broker)
+
+    def test_a_huge_length_takes_no_memory(self, broker: FakeBroker) -> None:
+        """Within the limit of a frame, room was to be made for what never comes."""
+        import tracemalloc
+
+        broker.spoil = at(API_VERSIONS, pack(">ii", 200 << 20, 1), HANG_UP)
+        tracemalloc.start()
+        with pytest.raises(ConnectError, match="closed the connection"):
+            connect(broker)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 10 << 20
+
+    def test_an_interrupt_while_connecting_is_prompt_and_leaves_nothing(self, broker: FakeBroker) -> None:
+        broker.spoil = at(METADATA, HANG)
+        with within(2), interrupted(), pytest.raises(KeyboardInterrupt):
+            connect(broker, timeout=20)
+
+
+@contextmanager
+def interrupted(seconds: float = 0.1) -> Iterator[None]:
+    """Press Ctrl-C after some time."""
+    timer = Timer(seconds, kill, (getpid(), SIGINT))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+
+
+class TestAnswers:
+    @pytest.mark.parametrize("end", [HANG_UP, RESET])
+    def test_an_answer_cut_anywhere_leaves_the_outcome_of_an_alter_unknown(self, broker: FakeBroker, end: str) -> None:
+        size, whole = [0], [1]
+
+        def spoil(asked: Asked, frame: bytes) -> bytes | list[Step]:
+            whole[0] = len(frame)
+            return [frame[: size[0]], end] if asked.api_key == ALTER else frame
+
+        broker.spoil = spoil
+        with open_gateway(broker) as gateway:
+            gateway.alter(CHANGE)
+            for size[0] in range(whole[0]):
+                [row] = gateway.alter(CHANGE)
+                assert row.outcome is Outcome.UNKNOWN
+                assert "was lost before it answered" in row.message
+                assert "The change may have been made" in row.message
+
+    @pytest.mark.parametrize("end", [HANG_UP, RESET])
+    def test_an_answer_cut_anywhere_is_read_again(
+        self, broker: FakeBroker, end: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("quotaform.cluster.broker_gateway.sleep", lambda seconds: None)
+        whole = [1]
+        with open_gateway(broker) as gateway:
+            size = 0
+            while size < whole[0]:
+
+                def spoil(asked: Asked, frame: bytes, left: list[int] = [1], size: int = size) -> bytes | list[Step]:  # noqa: B006
+                    if asked.api_key != DESCRIBE or not left:
+                        return frame
+                    whole[0] = len(frame)
+                    left.clear()
+                    return [frame[:size], end]
+
+                broker.spoil = spoil
+                assert gateway.describe() == SEEN
+                size += 1
+
+    @pytest.mark.parametrize(
+        ("spoil", "words"),
+        [
+            (lambda frame: frame[:4] + b"\x7f\0\0\0" + frame[8:], "it answers another request"),
+            (lambda frame: frame[:-1] + b"\xff", "it is cut short"),
+            (lambda frame: pack(">i", len(frame) - 3) + frame[4:] + b"x", "1 bytes too many are in it"),
+            (lambda frame: b"\0\0\0\0", "it has 0 bytes"),
+        ],
+    )
+    def test_a_malformed_answer_is_told_and_never_trusted(
+        self, broker: FakeBroker, spoil: Callable[[bytes], bytes], words: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("quotaform.cluster.broker_gateway.sleep", lambda seconds: None)
+        broker.spoil = lambda asked, frame: spoil(frame) if asked.api_key in (ALTER, DESCRIBE) else frame
+        with open_gateway(broker) as gateway:
+            [row] = gateway.alter(CHANGE)
+            assert row.outcome is Outcome.UNKNOWN
+            assert row.message.startswith(f"{broker.address} gave an answer that cannot be read: {words}")
+            with pytest.raises(ClusterError, match=f"^Cannot read the quotas of lab: .* {words}") as caught:
+                gateway.describe()
+            assert not isinstance(caught.value, UnansweredError)
+
+    def test_a_broker_that_hangs_is_given_up_in_time(self, broker: FakeBroker) -> None:
+        broker.spoil = at(DESCRIBE, HANG)
+        connection = connect(broker)
+        with within(1), pytest.raises(UnansweredError, match=r" did not answer within 0 s\.$"):
+            connection.send(DESCRIBE_ALL, timeout=0.2)
+        assert connection.broker is None, "its answer may come yet, and must not be taken for another one"
+
+    def test_a_broker_that_reads_nothing_is_given_up_in_time(self, broker: FakeBroker) -> None:
+        broker.spoil = at(DESCRIBE, HANG)
+        connection = connect(broker)
+        connection.begin(DESCRIBE_ALL, timeout=0.1)
+        stuck = connection.broker
+        assert stuck is not None
+        with within(1), pytest.raises(TimeoutError):
+            stuck.send(bytes(64 << 20), monotonic() + 0.3)
+
+    def test_an_idle_connection_that_the_broker_ended_is_replaced_before_an_alter(self, broker: FakeBroker) -> None:
+        """After `connections.max.idle.ms` an alter must not be lost to a connection that is known to be dead."""
+        broker.spoil = lambda asked, frame: [frame, HANG_UP] if asked.api_key == DESCRIBE else frame
+        with open_gateway(broker) as gateway:
+            gateway.describe()
+            sleep(0.05)
+            assert [row.outcome for row in gateway.alter(CHANGE)] == [Outcome.OK]
+        assert broker.connections == 2
+
+    def test_what_comes_unasked_ends_the_connection(self, broker: FakeBroker) -> None:
+        broker.spoil = lambda asked, frame: frame + frame if asked.api_key == DESCRIBE else frame
+        with open_gateway(broker) as gateway:
+            gateway.describe()
+            sleep(0.05)
+            assert [row.outcome for row in gateway.alter(CHANGE)] == [Outcome.OK]
+        assert broker.connections == 2
+
+    def test_nothing_goes_to_another_cluster_after_a_reconnect(self, broker: FakeBroker) -> None:
+        broker.spoil = lambda asked, frame: [frame, HANG_UP] if asked.api_key == DESCRIBE else frame
+        with open_gateway(broker) as gateway:
+            gateway.describe()
+            broker.cluster_id = "another"
+            sleep(0.05)
+            with pytest.raises(ConnectError, match="is cluster another, not fake-cluster;"):
+                gateway.alter(CHANGE)
+        assert ALTER not in broker.asked_keys()
+
+
+class TestSendingNowAndReadingLater:
+    def test_an_answer_is_read_when_it_is_wanted(self, broker: FakeBroker) -> None:
+        with open_gateway(broker) as gateway:
+            read = gateway.begin_describe()
+            sleep(0.05)
+            assert broker.asked_keys() == [API_VERSIONS, METADATA, DESCRIBE]
+            assert read() == SEEN
+            assert read() == SEEN
+            assert broker.asked_keys().count(DESCRIBE) == 1
+
+    def test_another_request_waits_for_it(self, broker: FakeBroker) -> None:
+        broker.spoil = lambda asked, frame: [0.1, frame] if asked.api_key == DESCRIBE else frame
+        with open_gateway(broker) as gateway:
+            read = gateway.begin_describe()
+            assert [row.outcome for row in gateway.alter(CHANGE)] == [Outcome.OK]
+            assert read() == SEEN
+        assert (broker.asked_keys().count(DESCRIBE), broker.connections) == (1, 1)
+
+    def test_the_time_that_the_caller_took_is_not_the_brokers(self, broker: FakeBroker) -> None:
+        with open_gateway(broker, request_timeout=0.1) as gateway:
+            read = gateway.begin_describe()
+            sleep(0.3)
+            assert read() == SEEN
+        assert broker.connections == 1
+
+    @pytest.mark.parametrize("end", [HANG_UP, RESET])
+    def test_a_connection_that_is_lost_meanwhile_is_no_failure(
+        self, broker: FakeBroker, end: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("quotaform.cluster.broker_gateway.sleep", lambda seconds: None)
+        broker.spoil = at(DESCRIBE, end, times=1)
+        with open_gateway(broker) as gateway:
+            assert gateway.begin_describe()() == SEEN
+        assert broker.connections == 2
+
+    def test_it_is_closed_without_waiting(self, broker: FakeBroker) -> None:
+        broker.spoil = at(DESCRIBE, HANG)
+        gateway = KafkaGateway(connect(broker), name="lab")
+        read = gateway.begin_describe()
+        with within(0.5):
+            gateway.close()
+        with pytest.raises(ClusterError, match=r"^The connection to lab is closed\.$"):
+            read()
+
+    def test_what_an_interrupt_cut_short_is_asked_again(self, broker: FakeBroker) -> None:
+        broker.spoil = at(DESCRIBE, HANG, times=1)
+        with open_gateway(broker) as gateway:
+            read = gateway.begin_describe()
+            with interrupted(), pytest.raises(KeyboardInterrupt):
+                gateway.alter(CHANGE)
+            assert ALTER not in broker.asked_keys()
+            assert read() == SEEN
+
+
+class TestInterrupts:
+    @pytest.mark.parametrize("api_key", [DESCRIBE, ALTER])
+    def test_an_interrupt_is_prompt_and_nothing_is_sent_afterwards(self, broker: FakeBroker, api_key: int) -> None:
+        broker.spoil = at(api_key, HANG)
+        connection = connect(broker)
+        request = DESCRIBE_ALL if api_key == DESCRIBE else AlterClientQuotas(CHANGE)
+        with within(1), interrupted(), pytest.raises(KeyboardInterrupt):
+            connection.send(request, timeout=60)  # type: ignore[type-var]
+        assert connection.broker is None
+        connection.close()
+        assert broker.asked_keys().count(api_key) == 1
+
+    def test_what_waits_for_a_throttle_is_not_sent_after_an_interrupt(self, broker: FakeBroker) -> None:
+        """The request went out when the throttle was over, after Ctrl-C."""
+        broker.throttle_time_ms = 500
+        with open_gateway(broker) as gateway:
+            gateway.describe()
+            with interrupted(), pytest.raises(KeyboardInterrupt):
+                list(gateway.alter_chunks(CHANGE))
+            sleep(0.5)
+        assert ALTER not in broker.asked_keys()
+
+    def test_a_worker_is_stopped_by_closing_the_connection_from_outside(self, broker: FakeBroker) -> None:
+        broker.spoil = at(DESCRIBE, HANG)
+        connection = connect(broker)
+        caught: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                KafkaGateway(connection, name="lab").describe()
+            except BaseException as error:
+                caught.append(error)
+
+        worker = Thread(target=work)
+        worker.start()
+        sleep(0.1)
+        with within(1.5):
+            connection.close()
+            worker.join(10)
+        assert [str(error) for error in caught] == ["The connection to lab is closed."]
+        assert connection.broker is None
+
+
+class TestThrottling:
+    """KIP-219: the broker answers first and the client is to wait."""
+
+    def test_the_next_request_waits_as_long_as_the_broker_asked_for(self, broker: FakeBroker) -> None:
+        broker.throttle_time_ms = 150
+        with open_gateway(broker) as gateway:
+            begin = monotonic()
+            gateway.describe()
+            gateway.describe()
+            assert 0.15 <= monotonic() - begin < 1.5
+
+    def test_a_throttle_is_waited_for_as_long_as_a_request_may_take_and_no_longer(self, broker: FakeBroker) -> None:
+        """It was waited for without end."""
+        broker.throttle_time_ms = 3_600_000
+        with open_gateway(broker, request_timeout=1.0) as gateway:
+            gateway.describe()
+            with within(3), pytest.raises(ClusterError, match=r"asks this client to wait for .* nothing was sent"):
+                gateway.describe(timeout=1.5)
+            with within(3), pytest.raises(ClusterError, match="nothing was sent"):
+                gateway.alter(CHANGE)
+        assert ALTER not in broker.asked_keys()
+
+
+class TestAuthentication:
+    def test_a_session_is_renewed_before_it_is_over(self, broker: FakeBroker) -> None:
+        """KIP-368: a broker ends the connection at the first request after the lifetime that it told."""
+        broker.session_lifetime_ms = 300
+        connection = connect(broker, SASL)
+        first = [API_VERSIONS, HANDSHAKE, AUTHENTICATE, METADATA]
+        assert broker.asked_keys() == first
+        connection.send(DESCRIBE_ALL, timeout=1)
+        assert broker.asked_keys() == [*first, DESCRIBE]
+        sleep(0.26)
+        connection.send(DESCRIBE_ALL, timeout=1)
+        assert broker.asked_keys() == [*first, DESCRIBE, HANDSHAKE, AUTHENTICATE, DESCRIBE]
+        assert broker.connections == 1
+
+    def test_a_session_without_end_is_not_renewed(self, broker: FakeBroker) -> None:
+        connection = connect(broker, SASL)
+        connection.send(DESCRIBE_ALL, timeout=1)
+        assert broker.asked_keys().count(HANDSHAKE) == 1
+
+    @pytest.mark.parametrize("end", [HANG_UP, RESET])
+    def test_a_renewal_that_is_cut_short_is_a_new_connection(self, broker: FakeBroker, end: str) -> None:
+        broker.session_lifetime_ms = 1
+        connection = connect(broker, SASL)
+        sleep(0.01)
+        broker.spoil = at(HANDSHAKE, end, times=1)
+        assert connection.send(DESCRIBE_ALL, timeout=1).quotas == SEEN
+        assert broker.connections == 2
+
+    def test_a_renewal_that_is_refused_is_told_and_not_repeated(self, broker: FakeBroker) -> None:
+        """Repeating wrong credentials locks accounts."""
+        broker.session_lifetime_ms = 1
+        connection = connect(broker, SASL)
+        sleep(0.01)
+        broker._answer_36 = lambda asked: {"error_code": 58, "error_message": None, "auth_bytes": b""}  # type: ignore[method-assign]
+        with pytest.raises(AuthenticationError, match=r"did not accept user alice \(PLAIN\); check user name"):
+            connection.send(AlterClientQuotas(CHANGE), timeout=1)
+        assert (broker.asked_keys().count(AUTHENTICATE), broker.connections) == (2, 1)
+        assert ALTER not in broker.asked_keys()
+
+    def test_wrong_credentials_go_to_one_server_alone(self, broker: FakeBroker) -> None:
+        with serving(FakeBroker()) as other:
+            wrong = ClientConfig(
+                security_protocol="SASL_PLAINTEXT",
+                sasl_mechanism="PLAIN",
+                sasl_username="alice",
+                sasl_password=Secret("wrong-secret"),
+            )
+            with pytest.raises(AuthenticationError, match=r"did not accept user alice \(PLAIN\)") as caught:
+                KafkaGateway.connect([broker.address, other.address], wrong, name="lab")
+            assert "secret" not in str(caught.value)
+            assert (broker.asked_keys().count(AUTHENTICATE), other.connections) == (1, 0)
+
+    def test_a_broker_that_says_why_and_hangs_up_at_once_is_heard(self, broker: FakeBroker) -> None:
+        """The bytes that came with the end of the stream, which are the error message, were dropped."""
+        broker._answer_17 = lambda asked: {"error_code": 33, "mechanisms": []}  # type: ignore[method-assign]
+        broker.spoil = lambda asked, frame: [frame, HANG_UP] if asked.api_key == HANDSHAKE else frame
+        with pytest.raises(AuthenticationError, match="does not offer the SASL mechanism PLAIN"):
+            connect(broker, SASL)
+
+    @pytest.mark.parametrize("api_key", [HANDSHAKE, AUTHENTICATE])
+    def test_an_answer_cut_anywhere_while_authenticating_is_one_sentence(
+        self, broker: FakeBroker, api_key: int
+    ) -> None:
+        size = [0]
+        broker.spoil = lambda asked, frame: [frame[: size[0]], HANG_UP] if asked.api_key == api_key else frame
+        for size[0] in range(12):
+            with pytest.raises(AuthenticationError, match=r"closed the connection while user alice \(PLAIN\) was auth"):
+                connect(broker, SASL)
+
+
+@pytest.fixture(scope="module")
+def tls(certificates: Certificates) -> tuple[SSLContext, ClientConfig]:
+    context = SSLContext(PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.server)
+    return context, ClientConfig(security_protocol="SSL", tls=Tls(ca=certificates.authority.read_text()))
+
+
+class TestTls:
+    @pytest.fixture
+    def secured(self, broker: FakeBroker, tls: tuple[SSLContext, ClientConfig]) -> tuple[FakeBroker, ClientConfig]:
+        broker.tls, config = tls
+        return broker, config
+
+    def test_large_messages_pass_in_both_directions(self, secured: tuple[FakeBroker, ClientConfig]) -> None:
+        broker, config = secured
+        broker.quotas = [([("user", f"{number}" + "x" * 1000)], [(KEY, 1.0)]) for number in range(2000)]
+        connection = connect(broker, config)
+        assert len(connection.send(DESCRIBE_ALL, timeout=10).quotas) == 2000
+        many = [Alteration(Entity(user=f"{number}" + "x" * 1000), {KEY: 1.0}) for number in range(2000)]
+        assert len(connection.send(AlterClientQuotas(many), timeout=10).rows) == 2000
+
+    @pytest.mark.parametrize("end", [HANG_UP, RESET])
+    def test_a_lost_connection_is_found_before_the_next_alter(
+        self, secured: tuple[FakeBroker, ClientConfig], end: str
+    ) -> None:
+        broker, config = secured
+        broker.spoil = lambda asked, frame: [frame, end] if asked.api_key == DESCRIBE else frame
+        connection = connect(broker, config)
+        assert connection.send(DESCRIBE_ALL, timeout=2).quotas == SEEN
+        sleep(0.1)
+        assert len(connection.send(AlterClientQuotas(CHANGE), timeout=2).rows) == 1
+        assert broker.connections == 2
+
+    def test_a_broker_that_hangs_is_given_up_and_an_interrupt_is_prompt(
+        self, secured: tuple[FakeBroker, ClientConfig]
+    ) -> None:
+        broker, config = secured
+        broker.spoil = at(DESCRIBE, HANG)
+        connection = connect(broker, config)
+        with within(1), pytest.raises(UnansweredError, match="did not answer"):
+            connection.send(DESCRIBE_ALL, timeout=0.3)
+        with within(1), interrupted(), pytest.raises(KeyboardInterrupt):
+            connection.send(DESCRIBE_ALL, timeout=60)

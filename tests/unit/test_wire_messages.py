@@ -1,0 +1,234 @@
+"""Our codec, held against kafka-python's, and against bytes that are no answers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from math import inf
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
+from quotaform.cluster.wire.codec import MalformedError, Reader, Writer
+from quotaform.cluster.wire.describe_configs import DescribeBrokerConfig
+from quotaform.cluster.wire.message import ApiVersions, Metadata, Request, SaslAuthenticate, SaslHandshake
+from quotaform.cluster.wire.scram_credentials import AlterUserScramCredentials, DescribeUserScramCredentials
+from quotaform.model.alteration import Alteration
+from quotaform.model.entity import Entity
+from quotaform.model.filter import ANY, EntityFilter
+from quotaform.model.scram import ScramDeletion, ScramMechanism, ScramUpsertion
+from quotaform.model.server import Server
+from tests.fake_broker import frame, messages
+
+QUOTAS = [
+    ([("user", "alice"), ("client-id", None)], [("producer_byte_rate", 1.5), ("consumer_byte_rate", 2.0**63)]),
+    ([("ip", "::1")], [("connection_creation_rate", 5e-324)]),
+    ([("user", "Å" * 100)], [("producer_byte_rate", -0.0)]),
+    ([("user", ""), ("new-type", "x" * 300)], [("", inf)]),
+]
+UPSERTION = ScramUpsertion(
+    user="é", mechanism=ScramMechanism.SHA_512, iterations=4096, salt=b"s" * 32, salted_password=b"p" * 64
+)
+Case = tuple[Request[Any], dict[str, Any], Callable[[Any], Any], Any]
+
+
+def oracle(api_key: int, which: int) -> Any:
+    from kafka.protocol import admin
+
+    more = {
+        32: (admin.DescribeConfigsRequest, admin.DescribeConfigsResponse),
+        50: (admin.DescribeUserScramCredentialsRequest, admin.DescribeUserScramCredentialsResponse),
+        51: (admin.AlterUserScramCredentialsRequest, admin.AlterUserScramCredentialsResponse),
+    }
+    return (messages() | more)[api_key][which]
+
+
+def answer(request: Request[Any], version: int, fields: dict[str, Any]) -> bytes:
+    """Return the bytes of an answer as a broker sends them, without their length."""
+    return frame(oracle(request.API_KEY, 1), version, 0, **fields)[4:]
+
+
+CASES: list[Case] = [
+    (
+        ApiVersions("1.0"),
+        {"error_code": 0, "api_keys": [(3, 0, 13), (48, 0, 1)]},
+        lambda got: (got.error_code, got.versions),
+        (0, {3: (0, 13), 48: (0, 1)}),
+    ),
+    (
+        Metadata(),
+        {"brokers": [(7, "b7", 9092, "rack")], "cluster_id": "id", "controller_id": 7, "topics": []},
+        lambda got: (got.cluster_id, got.brokers),
+        ("id", {7: Server("b7", 9092)}),
+    ),
+    (SaslHandshake("PLAIN"), {"error_code": 33, "mechanisms": ["A", "B"]}, lambda got: got.error_code, 33),
+    (
+        SaslAuthenticate(b"token"),
+        {"error_code": 0, "error_message": "no", "auth_bytes": b"back", "session_lifetime_ms": 60_000},
+        lambda got: (got.error_code, got.token),
+        (0, b"back"),
+    ),
+    (
+        DescribeClientQuotas(EntityFilter.contains_only(user="a", client_id=ANY, ip=None)),
+        {"throttle_time_ms": 9, "error_code": 0, "error_message": "", "entries": QUOTAS},
+        lambda got: (got.throttle_time_ms, got.quotas),
+        (9, {Entity.of(parts): dict(values) for parts, values in QUOTAS}),
+    ),
+    (
+        DescribeClientQuotas(EntityFilter()),
+        {"throttle_time_ms": 0, "error_code": 31, "error_message": None, "entries": None},
+        lambda got: (got.error_code, got.error_message, got.quotas),
+        (31, None, {}),
+    ),
+    (
+        AlterClientQuotas([Alteration(Entity.of(parts), dict(values)) for parts, values in QUOTAS], True),
+        {"throttle_time_ms": 3, "entries": [(42, "words", QUOTAS[0][0]), (0, None, QUOTAS[1][0])]},
+        lambda got: (got.throttle_time_ms, list(got.rows)),
+        (3, [(QUOTAS[0][0], 42, "words"), (QUOTAS[1][0], 0, None)]),
+    ),
+    (
+        DescribeUserScramCredentials(("é", "b")),
+        {"error_code": 0, "error_message": None, "results": [("é", 91, "none", []), ("b", 0, None, [(1, 4096)])]},
+        lambda got: [(user.user, user.error_code, user.error_message, user.credentials) for user in got.users],
+        [("é", 91, "none", []), ("b", 0, None, [(1, 4096)])],
+    ),
+    (
+        AlterUserScramCredentials([UPSERTION, ScramDeletion("b", ScramMechanism.SHA_256)]),
+        {"throttle_time_ms": 0, "results": [("é", 0, None), ("b", 91, "none")]},
+        lambda got: got.outcomes,
+        {"é": (0, None), "b": (91, "none")},
+    ),
+    (
+        DescribeBrokerConfig(7, "node.id"),
+        {"results": [(0, None, 4, "7", [("node.id", "7", True, 4, False, [("node.id", "7", 4)], 3, "words")])]},
+        lambda got: (got.error_code, got.value),
+        (0, "7"),
+    ),
+]
+EVERY_VERSION = [
+    pytest.param(case, version, id=f"{type(case[0]).__name__}-{number}-v{version}")
+    for number, case in enumerate(CASES)
+    for version in case[0].VERSIONS
+]
+
+
+def fitting(request: Request[Any], version: int, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that a version has."""
+    if isinstance(request, SaslAuthenticate) and version == 0:
+        return {name: value for name, value in fields.items() if name != "session_lifetime_ms"}
+    return fields
+
+
+@pytest.mark.parametrize(("case", "version"), EVERY_VERSION)
+def test_another_codec_reads_the_request_and_its_answer_is_read(case: Case, version: int) -> None:
+    request, fields, look, expected = case
+    encoded = request.encode(version, correlation_id=5, client_id="who")
+    assert struct.unpack(">i", encoded[:4]) == (len(encoded) - 4,)
+    read = oracle(request.API_KEY, 0).decode(encoded[4:], version=version, header=True)
+    assert (read.header.request_api_key, read.header.request_api_version) == (request.API_KEY, version)
+    assert (read.header.correlation_id, read.header.client_id) == (5, "who")
+    # What it read is all that was written.
+    read.with_header(5, "who")
+    assert bytes(read.encode(version=version, header=True)) == encoded[4:]
+    assert look(request.decode(answer(request, version, fitting(request, version, fields)), version)) == expected
+
+
+def test_the_fields_of_requests_are_where_they_belong() -> None:
+    def read(request: Request[Any]) -> Any:
+        version = request.VERSIONS[-1]
+        return oracle(request.API_KEY, 0).decode(request.encode(version)[4:], version=version, header=True)
+
+    described = read(CASES[4][0])
+    assert [(each.entity_type, each.match_type, each.match) for each in described.components] == [
+        ("user", 0, "a"),
+        ("client-id", 2, None),
+        ("ip", 1, None),
+    ]
+    assert described.strict is True
+    altered = read(AlterClientQuotas([Alteration(Entity(user="a"), {"set": 1.0, "gone": None})], True))
+    assert [(op.key, op.value, op.remove) for op in altered.entries[0].ops] == [
+        ("set", 1.0, False),
+        ("gone", 0.0, True),
+    ]
+    assert altered.validate_only is True
+    [upserted], [deleted] = (
+        (request := read(CASES[8][0])).upsertions,
+        request.deletions,
+    )
+    assert (upserted.name, upserted.mechanism, upserted.iterations) == ("é", 2, 4096)
+    assert (upserted.salt, upserted.salted_password) == (b"s" * 32, b"p" * 64)
+    assert (deleted.name, deleted.mechanism) == ("b", 1)
+    assert read(DescribeUserScramCredentials()).users == []
+    assert read(Metadata()).topics == []
+    assert read(Metadata()).allow_auto_topic_creation is False
+    config = read(CASES[9][0])
+    assert (config.resources[0].resource_name, config.resources[0].configuration_keys) == ("7", ["node.id"])
+
+
+@pytest.mark.parametrize(("case", "version"), EVERY_VERSION)
+def test_an_answer_that_is_cut_or_goes_on_is_malformed(case: Case, version: int) -> None:
+    request, fields, _, _ = case
+    whole = answer(request, version, fitting(request, version, fields))
+    for size in range(4, len(whole)):
+        with pytest.raises(MalformedError):
+            request.decode(whole[:size], version)
+    with pytest.raises(MalformedError, match="1 bytes too many"):
+        request.decode(whole + b"\0", version)
+
+
+@pytest.mark.parametrize(("case", "version"), EVERY_VERSION)
+def test_an_answer_with_any_byte_changed_is_read_or_malformed_and_nothing_else(case: Case, version: int) -> None:
+    request, fields, _, _ = case
+    whole = answer(request, version, fitting(request, version, fields))
+    for position in range(4, len(whole)):
+        for byte in (0, 1, 0x7F, 0x80, 0xFF, whole[position] ^ 0x40):
+            with suppress(MalformedError):
+                request.decode(whole[:position] + bytes([byte]) + whole[position + 1 :], version)
+
+
+@given(garbage=st.binary(max_size=200))
+def test_garbage_is_malformed_or_short(garbage: bytes) -> None:
+    for request, *_ in CASES:
+        for version in request.VERSIONS:
+            with suppress(MalformedError):
+                request.decode(b"\0\0\0\0" + garbage, version)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_length_that_lies_costs_nothing(version: int) -> None:
+    """Room for it must not be made before it is known to be there."""
+    huge = b"\xff\xff\xff\xff\x0f" if version else b"\x7f\xff\xff\xff"
+    body = b"\0" * version + b"\0\0\0\0" + b"\0\0" + (b"\0" if version else b"\xff\xff") + huge
+    with pytest.raises(MalformedError, match="a length in it is longer than what follows"):
+        DescribeClientQuotas(EntityFilter()).decode(b"\0\0\0\0" + body, version)
+
+
+def test_a_varint_without_end_is_malformed() -> None:
+    with pytest.raises(MalformedError, match="longer than a length can be"):
+        Reader(b"\xff" * 50, is_flexible=True).uvarint()
+
+
+def test_unknown_tagged_fields_are_passed_over() -> None:
+    """KIP-482: a later broker may add some anywhere."""
+    tags = b"\x02" + b"\x05\x03abc" + b"\x06\x00"
+    entry = b"\x02\x05user\x02a" + tags + b"\x02\x02k" + struct.pack(">d", 1.0) + tags + tags
+    body = tags + struct.pack(">ih", 0, 0) + b"\x01" + b"\x02" + entry + tags
+    decoded = DescribeClientQuotas(EntityFilter()).decode(b"\0\0\0\0" + body, 1)
+    assert decoded.quotas == {Entity(user="a"): {"k": 1.0}}
+    with pytest.raises(MalformedError):
+        DescribeClientQuotas(EntityFilter()).decode(b"\0\0\0\0" + body[:-2] + b"\x09", 1)
+
+
+def test_what_cannot_be_written_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match=r"40,000 is too long for Kafka's protocol"):
+        Writer().string("x" * 40_000)
+    with pytest.raises(UnicodeEncodeError):
+        Writer(is_flexible=True).string("\ud800")
+
+
+def test_no_secret_is_in_a_repr() -> None:
+    assert "token" not in repr(SaslAuthenticate(b"token"))

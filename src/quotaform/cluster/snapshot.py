@@ -41,7 +41,13 @@ class SnapshotGateway:
         """Return the snapshot's quotas that a filter selects."""
         return select(self._snapshot.quotas, entity_filter)
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+    def begin_describe(self, entity_filter: EntityFilter = EVERYTHING) -> Callable[[], Quotas]:
+        """Return what returns the snapshot's quotas that a filter selects."""
+        return lambda: self.describe(entity_filter)
+
+    def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
+        """Return the snapshot's quotas."""
+        return self._snapshot.quotas
 
     def broker_config(self, name: str) -> BrokerConfig:
         """Refuse: a snapshot holds quotas and nothing else.

@@ -186,7 +186,10 @@ class ScriptedConnection:
             raise step
         return step(getattr(request, "alterations", ()))
 
-    def send_to(self, node_id: int, make_request: Callable[[], Any], *, timeout: float) -> Any:
+    def begin(self, request: Any, *, timeout: float) -> Any:
+        raise NotImplementedError
+
+    def send_to(self, node_id: int, request: Any, *, timeout: float) -> Any:
         raise NotImplementedError
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from struct import pack
 from threading import Thread, Timer
 from threading import enumerate as threads
 from time import monotonic, sleep
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,10 @@ from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.cluster.wire.failure import UnansweredError
+from quotaform.cluster.wire.message import Request
 from quotaform.errors import AuthenticationError, ClusterError, ConnectError
 from quotaform.model.alteration import Alteration, Outcome
-from quotaform.model.entity import Entity
+from quotaform.model.entity import Entity, Part
 from quotaform.model.filter import EVERYTHING
 from quotaform.model.secret import Secret
 from quotaform.model.server import parse_servers
@@ -44,7 +46,10 @@ from tests.fake_broker import (
 )
 
 KEY = "producer_byte_rate"
-QUOTAS = [([("user", "a")], [(KEY, 1.0)]), ([("user", None), ("client-id", "c")], [(KEY, 2.0)])]
+QUOTAS: list[tuple[list[Part], list[tuple[str, float]]]] = [
+    ([("user", "a")], [(KEY, 1.0)]),
+    ([("user", None), ("client-id", "c")], [(KEY, 2.0)]),
+]
 SEEN = {Entity(user="a"): {KEY: 1.0}, Entity(user=None, client_id="c"): {KEY: 2.0}}
 DESCRIBE_ALL = DescribeClientQuotas(EVERYTHING)
 CHANGE = [Alteration(Entity(user="a"), {KEY: 1.0})]
@@ -399,13 +404,15 @@ class TestSendingNowAndReadingLater:
 
 
 class TestInterrupts:
-    @pytest.mark.parametrize("api_key", [DESCRIBE, ALTER])
-    def test_an_interrupt_is_prompt_and_nothing_is_sent_afterwards(self, broker: FakeBroker, api_key: int) -> None:
+    @pytest.mark.parametrize("request_", [DESCRIBE_ALL, AlterClientQuotas(CHANGE)])
+    def test_an_interrupt_is_prompt_and_nothing_is_sent_afterwards(
+        self, broker: FakeBroker, request_: Request[Any]
+    ) -> None:
+        api_key = request_.API_KEY
         broker.spoil = at(api_key, HANG)
         connection = connect(broker)
-        request = DESCRIBE_ALL if api_key == DESCRIBE else AlterClientQuotas(CHANGE)
         with within(1), interrupted(), pytest.raises(KeyboardInterrupt):
-            connection.send(request, timeout=60)  # type: ignore[type-var]
+            connection.send(request_, timeout=60)
         assert connection.broker is None
         connection.close()
         assert broker.asked_keys().count(api_key) == 1

@@ -18,13 +18,13 @@ from quotaform.cluster.wire.describe_configs import DescribeBrokerConfig
 from quotaform.cluster.wire.message import ApiVersions, Metadata, Request, SaslAuthenticate, SaslHandshake
 from quotaform.cluster.wire.scram_credentials import AlterUserScramCredentials, DescribeUserScramCredentials
 from quotaform.model.alteration import Alteration
-from quotaform.model.entity import Entity
+from quotaform.model.entity import Entity, Part
 from quotaform.model.filter import ANY, EntityFilter
 from quotaform.model.scram import ScramDeletion, ScramMechanism, ScramUpsertion
 from quotaform.model.server import Server
 from tests.fake_broker import frame, messages
 
-QUOTAS = [
+QUOTAS: list[tuple[list[Part], list[tuple[str, float]]]] = [
     ([("user", "alice"), ("client-id", None)], [("producer_byte_rate", 1.5), ("consumer_byte_rate", 2.0**63)]),
     ([("ip", "::1")], [("connection_creation_rate", 5e-324)]),
     ([("user", "Å" * 100)], [("producer_byte_rate", -0.0)]),
@@ -44,7 +44,7 @@ def oracle(api_key: int, which: int) -> Any:
         50: (admin.DescribeUserScramCredentialsRequest, admin.DescribeUserScramCredentialsResponse),
         51: (admin.AlterUserScramCredentialsRequest, admin.AlterUserScramCredentialsResponse),
     }
-    return (messages() | more)[api_key][which]
+    return {**messages(), **more}[api_key][which]
 
 
 def answer(request: Request[Any], version: int, fields: dict[str, Any]) -> bytes:

@@ -4,6 +4,7 @@
     * UsageError                 the command was used wrongly (exit 64)
         * ClusterChoiceError     several clusters, and none is chosen
         * NoClusterError         there is no cluster to choose
+        * KeyNotHeldError        an unknown key is to be removed that is not there
     * InvalidFilesError          files do not say something that can be used (exit 3)
     * FileReadError              a file cannot be read
         * NotTextError           it is not text in UTF-8
@@ -86,6 +87,20 @@ class NoClusterError(UsageError):
             f"no cluster to talk to: {config_path} {'names none' if exists else 'does not exist'}; "
             "write clusters: there"
         )
+
+
+class KeyNotHeldError(UsageError):
+    """A quota key is to be removed that this version does not know and the entity does not hold.
+
+    Attributes:
+        entity: The entity.
+        key: The name of the key.
+    """
+
+    def __init__(self, entity: Entity, key: str, shown: str) -> None:
+        self.entity = entity
+        self.key = key
+        super().__init__(f"{entity.address} does not hold {shown}")
 
 
 class InvalidFilesError(QuotaformError):

@@ -8,9 +8,6 @@ from io import StringIO
 from json import loads
 from typing import Any
 
-import pytest
-
-from quotaform.app import resolve
 from quotaform.app.resolve import ResolveRequest, ResolveRun
 from quotaform.cluster.gateway import BrokerConfig
 from quotaform.core.plan import Plan
@@ -23,7 +20,7 @@ from quotaform.views.resolve_text import render_resolve
 from quotaform.views.style import PLAIN, Style
 from tests.builder import plan_of
 from tests.golden.conftest import Golden
-from tests.scripted_gateway import ScriptedGateway
+from tests.scripted_gateway import Clock, ScriptedGateway
 
 MIB = 1024.0**2
 PRODUCER = "producer_byte_rate"
@@ -58,14 +55,9 @@ CONFIG = BrokerConfig(
 )
 
 
-@pytest.fixture(autouse=True)
-def _fixed_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolve, "timestamp", lambda: "2026-11-20T09:12:44Z")
-
-
 def run(asked: Sequence[Entity] = ASKED, plan: Plan | None = None, **detail: Any) -> ResolveRun:
     request = ResolveRequest(entities=asked, has_clients=True, has_ips=True, plan=plan, detail=Detail(**detail))
-    return ResolveRun(request, ScriptedGateway(QUOTAS, config=CONFIG))
+    return ResolveRun(request, ScriptedGateway(QUOTAS, config=CONFIG), clock=Clock())
 
 
 def text_of(found: ResolveRun, style: Style = PLAIN) -> str:

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from quotaform.admin import QuotaAdmin
-from quotaform.app import alter, repository
-from quotaform.app.alter import Ops, alter_entity, read_ops
+from quotaform.app import repository
+from quotaform.app.alter import Ops, alter_entity
 from quotaform.cli.client_quotas import command as client_quotas
 from quotaform.cli.main import run
+from quotaform.cli.option.op_reader import read_ops
 from quotaform.errors import ClusterError, InvalidRequestError, PartialError, UsageError
 from quotaform.model.entity import Entity
 from quotaform.views.alter_text import render_altered
@@ -24,15 +25,13 @@ BEFORE = {ALICE: {PRODUCER: 1.0, CONSUMER: 1.0}, Entity(user="bob"): {PRODUCER: 
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(alter, "time", clock)
-    return clock
+def clock() -> Clock:
+    return Clock()
 
 
 def test_the_fresh_state_comes_back(clock: Clock) -> None:
     gateway = ScriptedGateway(BEFORE)
-    done = alter_entity(QuotaAdmin(gateway), ALICE, OPS)
+    done = alter_entity(QuotaAdmin(gateway), ALICE, OPS, clock=clock)
     assert (done.before, done.after, done.is_late) == (BEFORE[ALICE], {PRODUCER: 2.0}, False)
     assert gateway.log == ["describe", "alter", "describe"]
     assert clock.pauses == []
@@ -40,7 +39,7 @@ def test_the_fresh_state_comes_back(clock: Clock) -> None:
 
 def test_a_change_that_shows_late_is_waited_for(clock: Clock) -> None:
     gateway = ScriptedGateway(BEFORE, reads=[None, BEFORE, ClusterError("gone"), BEFORE])
-    assert alter_entity(QuotaAdmin(gateway), ALICE, OPS).after == {PRODUCER: 2.0}
+    assert alter_entity(QuotaAdmin(gateway), ALICE, OPS, clock=clock).after == {PRODUCER: 2.0}
     assert len(clock.pauses) == 3
     assert clock.pauses == sorted(clock.pauses)
 
@@ -48,7 +47,7 @@ def test_a_change_that_shows_late_is_waited_for(clock: Clock) -> None:
 def test_a_change_that_does_not_show_is_told_after_30_seconds(clock: Clock) -> None:
     gateway = ScriptedGateway(BEFORE, writes=[NEVER_SHOWN])
     with pytest.raises(PartialError) as caught:
-        alter_entity(QuotaAdmin(gateway), ALICE, OPS)
+        alter_entity(QuotaAdmin(gateway), ALICE, OPS, clock=clock)
     assert str(caught.value) == (
         "the broker accepted the change of user=alice, and after 30 s the cluster still shows 1 B/s for "
         '"producer_byte_rate"; the change may show later, or somebody else changed it too: describe it again'
@@ -60,20 +59,22 @@ def test_a_change_that_does_not_show_is_told_after_30_seconds(clock: Clock) -> N
 
 def test_a_removal_that_does_not_show_is_told_as_well(clock: Clock) -> None:
     with pytest.raises(PartialError, match=r'after 30 s the cluster still shows 7 B/s for "producer_byte_rate"'):
-        alter_entity(QuotaAdmin(ScriptedGateway(BEFORE, writes=[NEVER_SHOWN])), Entity(user="bob"), {PRODUCER: None})
+        alter_entity(
+            QuotaAdmin(ScriptedGateway(BEFORE, writes=[NEVER_SHOWN])), Entity(user="bob"), {PRODUCER: None}, clock=clock
+        )
     with pytest.raises(PartialError, match=r'shows no value for "producer_byte_rate"'):
-        alter_entity(QuotaAdmin(ScriptedGateway({}, writes=[NEVER_SHOWN])), ALICE, OPS)
+        alter_entity(QuotaAdmin(ScriptedGateway({}, writes=[NEVER_SHOWN])), ALICE, OPS, clock=clock)
 
 
 def test_a_cluster_that_cannot_be_read_back_is_no_success(clock: Clock) -> None:
     gateway = ScriptedGateway(BEFORE, reads=[None, *[ClusterError("the broker is gone")] * 200])
     with pytest.raises(PartialError, match="it could not be read back: the broker is gone"):
-        alter_entity(QuotaAdmin(gateway), ALICE, OPS)
+        alter_entity(QuotaAdmin(gateway), ALICE, OPS, clock=clock)
 
 
 def test_an_answer_that_is_lost_is_found_out_by_reading(clock: Clock) -> None:
     gateway = ScriptedGateway(BEFORE, writes=[ANSWER_LOST])
-    done = alter_entity(QuotaAdmin(gateway), ALICE, OPS)
+    done = alter_entity(QuotaAdmin(gateway), ALICE, OPS, clock=clock)
     assert (done.after, done.is_late) == ({PRODUCER: 2.0}, True)
     assert len(gateway.sent) == 1
 
@@ -83,38 +84,38 @@ def test_a_request_that_is_lost_has_an_unknown_outcome(clock: Clock) -> None:
     with pytest.raises(
         PartialError, match=r"^it is not known whether user=alice was changed \(scripted: unknown\), and"
     ):
-        alter_entity(QuotaAdmin(gateway), ALICE, OPS)
+        alter_entity(QuotaAdmin(gateway), ALICE, OPS, clock=clock)
     assert len(gateway.sent) == 1
 
 
 def test_a_refusal_is_in_the_brokers_words_and_nothing_is_read_back(clock: Clock) -> None:
     gateway = ScriptedGateway(BEFORE, writes=[Answer(refused={ALICE: (42, "no\nway")})])
     with pytest.raises(InvalidRequestError, match=r'^user=alice: "no\\nway"; nothing was changed$'):
-        alter_entity(QuotaAdmin(gateway), ALICE, OPS)
+        alter_entity(QuotaAdmin(gateway), ALICE, OPS, clock=clock)
     assert gateway.log == ["describe", "alter"]
 
 
 def test_without_a_connection_nothing_is_changed(clock: Clock) -> None:
     with pytest.raises(ClusterError, match="no connection"):
-        alter_entity(QuotaAdmin(ScriptedGateway(BEFORE, writes=[NO_CONNECTION])), ALICE, OPS)
+        alter_entity(QuotaAdmin(ScriptedGateway(BEFORE, writes=[NO_CONNECTION])), ALICE, OPS, clock=clock)
 
 
 def test_a_validation_never_writes(clock: Clock) -> None:
     gateway = ScriptedGateway(BEFORE)
-    done = alter_entity(QuotaAdmin(gateway), ALICE, OPS, validate_only=True)
+    done = alter_entity(QuotaAdmin(gateway), ALICE, OPS, validate_only=True, clock=clock)
     assert (done.after, done.is_validation) == ({PRODUCER: 2.0}, True)
     assert gateway.sent == []
     assert gateway.quotas == BEFORE
     lost = ScriptedGateway(BEFORE, validates=[ANSWER_LOST])
     with pytest.raises(ClusterError, match="nothing was changed"):
-        alter_entity(QuotaAdmin(lost), ALICE, OPS, validate_only=True)
+        alter_entity(QuotaAdmin(lost), ALICE, OPS, validate_only=True, clock=clock)
 
 
 def test_a_key_that_this_version_does_not_know_is_the_brokers_to_judge(clock: Clock) -> None:
     entity = Entity({"group": "g"})
     ops = read_ops(entity, ["future_rate=1e3", "producer_byte_rate=1KiB/s"], [])
     assert ops == {"future_rate": 1000.0, PRODUCER: 1024.0}
-    done = alter_entity(QuotaAdmin(ScriptedGateway({})), entity, ops)
+    done = alter_entity(QuotaAdmin(ScriptedGateway({})), entity, ops, clock=clock)
     assert "  future_rate               1000   (was not set)\n" in render_altered(done)
 
 

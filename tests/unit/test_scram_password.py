@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.scram import (
+from quotaform.cli.option.credential_reader import (
     STDIN,
     is_open_to_all,
     read_mechanisms,

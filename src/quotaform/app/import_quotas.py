@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quotaform.app.actual import read_actual
-from quotaform.app.clock import today
+from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.app.repository import Repository
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.check.live import check_live
@@ -30,6 +30,7 @@ def import_cluster(
     *,
     is_split: bool = False,
     progress: Progress = no_progress,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> Import:
     """Write down the live quotas that no file declares yet.
 
@@ -43,13 +44,14 @@ def import_cluster(
         gateway: The cluster.
         is_split: One file per group of names, else one file.
         progress: Told what is being done.
+        clock: Says which entries have expired.
 
     Raises:
         InvalidFilesError: The files that are there are invalid.
         ClusterError: The cluster could not be read.
     """
-    declared = repository.load(config, today()).desired(cluster_name) if _has_files(repository.directory) else {}
-    actual = read_actual(gateway, declared, progress=progress)
+    declared = repository.load(config, today(clock)).desired(cluster_name) if _has_files(repository.directory) else {}
+    actual = read_actual(gateway, declared, clock=clock, progress=progress)
     todo = {entity: values for entity, values in actual.items() if entity not in declared}
     inside = {entity: values for entity, values in todo.items() if config.scope.contains(entity)}
     able = {entity: values for entity, values in inside.items() if writable_values(entity, values)}

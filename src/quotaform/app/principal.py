@@ -7,7 +7,7 @@ from dataclasses import replace
 from re import compile as regex
 from typing import TYPE_CHECKING, Final
 
-from quotaform.app.clock import today
+from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.app.repository import Repository
 from quotaform.app.scram import open_scram
 from quotaform.core.check import rule
@@ -29,7 +29,12 @@ _MOST_COMPARISONS: Final = 50_000
 
 
 def with_principals(
-    report: Validation, repository: Repository, config: Config, clusters: Iterable[Cluster]
+    report: Validation,
+    repository: Repository,
+    config: Config,
+    clusters: Iterable[Cluster],
+    *,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> Validation:
     """Return a report together with what its clusters say of the users in the files.
 
@@ -38,6 +43,7 @@ def with_principals(
         repository: Where the files are.
         config: The content of quotaform.yaml.
         clusters: Running clusters, which are asked.
+        clock: Says which entries have expired.
 
     Raises:
         UsageError: One is a snapshot.
@@ -45,7 +51,7 @@ def with_principals(
     """
     if not report.is_valid:
         return report
-    loaded = repository.load(config, today())
+    loaded = repository.load(config, today(clock))
     findings = [
         finding
         for cluster in clusters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from quotaform.app.clock import timestamp
+from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.check.resolution import (
     CALLBACK,
@@ -52,7 +52,14 @@ class ResolveRun:
         header: What is resolved against what.
     """
 
-    def __init__(self, request: ResolveRequest, gateway: Gateway, progress: Progress = no_progress) -> None:
+    def __init__(
+        self,
+        request: ResolveRequest,
+        gateway: Gateway,
+        progress: Progress = no_progress,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
         """Read a cluster.
 
         Raises:
@@ -69,7 +76,7 @@ class ResolveRun:
         self.header = ResolveHeader(
             cluster_name=gateway.name,
             cluster_id=cluster_id,
-            read_at=timestamp(),
+            read_at=timestamp(clock),
             plan_id=request.plan.plan_id if request.plan else None,
             detail=request.detail,
         )

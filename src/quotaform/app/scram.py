@@ -1,30 +1,18 @@
-"""SCRAM credentials of a cluster: where their passwords come from, and what is sent for them."""
+"""SCRAM credentials of a cluster: a connection, and what is sent."""
 
 from __future__ import annotations
 
-import os
-import stat
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from re import compile as regex
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from quotaform.app.repository import client_config, require_pinned
-from quotaform.cluster.scram import ScramGateway, make_upsertion, require_name
-from quotaform.errors import BlockedError, FileReadError, UsageError
-from quotaform.files import read_bytes
+from quotaform.cluster.scram import ScramGateway, make_upsertion
+from quotaform.errors import BlockedError, UsageError
 from quotaform.model.scram import ScramDeletion, ScramMechanism, ScramUpsertion
 from quotaform.model.secret import Secret
-from quotaform.model.text import quote
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
-
-STDIN: Final = Path("-")
-"""Stands for the standard input where a password file is asked for."""
-_MOST_BYTES: Final = 1 << 16
-_VARIABLE: Final = regex(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 
 
 def open_scram(cluster: Cluster) -> ScramGateway:
@@ -47,42 +35,6 @@ def open_scram(cluster: Cluster) -> ScramGateway:
     return gateway
 
 
-def read_mechanisms(names: Sequence[str]) -> tuple[ScramMechanism, ...]:
-    """Read the names of mechanisms, each at most once.
-
-    Raises:
-        UsageError: One does not exist or is named twice.
-    """
-    known = {str(mechanism): mechanism for mechanism in ScramMechanism}
-    for name in names:
-        if name.upper() not in known:
-            raise UsageError(f"SCRAM mechanism {quote(name)} does not exist; choose {' or '.join(known)}")
-    return tuple(known[name] for name in _require_once("--mechanism", [name.upper() for name in names]))
-
-
-def require_users(names: Sequence[str]) -> Sequence[str]:
-    """Make sure that these can be names of users, each given once.
-
-    Raises:
-        UsageError: One cannot.
-    """
-    for name in _require_once("--user", names):
-        if not name:
-            raise UsageError("--user has an empty name")
-        try:
-            require_name(name)
-        except ValueError as error:
-            raise UsageError(f"--user: {error}") from None
-    return names
-
-
-def _require_once(option: str, names: Sequence[str]) -> Sequence[str]:
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(f"{option} {quote(name)} is given more than once")
-    return names
-
-
 def upsertions(
     passwords: Mapping[str, Secret], mechanisms: Sequence[ScramMechanism], iterations: int
 ) -> list[ScramUpsertion]:
@@ -97,69 +49,3 @@ def upsertions(
 def deletions(users: Sequence[str], mechanisms: Sequence[ScramMechanism]) -> list[ScramDeletion]:
     """Return what deletes the credential of each user for each mechanism."""
     return [ScramDeletion(user, mechanism) for user in users for mechanism in mechanisms]
-
-
-def read_password_file(path: Path) -> Secret:
-    """Read a password: the one line of a file, without the line break at its end.
-
-    Raises:
-        UsageError: The file cannot be read, or holds no password or more than a line; nothing of it is told.
-    """
-    name = "the standard input" if path == STDIN else str(path)
-    try:
-        content = sys.stdin.buffer.read(_MOST_BYTES + 1) if path == STDIN else read_bytes(path, _MOST_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"the password file {name} cannot be read: {error.strerror or error}") from None
-    except FileReadError as error:
-        raise UsageError(f"the password file {name} cannot be read: {error.reason}") from None
-    if len(content) > _MOST_BYTES:
-        raise UsageError(f"the password file {name} is longer than {_MOST_BYTES:,} bytes")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise UsageError(f"the password file {name} is not UTF-8 text") from None
-    return require_password(text.removesuffix("\n").removesuffix("\r"), f"the password file {name}")
-
-
-def read_password_variable(name: str) -> Secret:
-    """Read a password from an environment variable.
-
-    Raises:
-        UsageError: It is not set, or holds no password; nothing of it is told.
-    """
-    if not _VARIABLE(name):
-        # Somebody may have given the password itself, which is not repeated.
-        raise UsageError("--password-env wants the name of an environment variable that holds the password")
-    text = os.environ.get(name)
-    if text is None:
-        raise UsageError("the variable that --password-env names is not set")
-    return require_password(text, f"the environment variable {name}")
-
-
-def require_password(text: str, where: str) -> Secret:
-    """Make sure that a text can be a password.
-
-    Args:
-        text: The text.
-        where: Where it comes from, as messages say it.
-
-    Raises:
-        UsageError: It cannot; nothing of it is told.
-    """
-    if not text:
-        raise UsageError(f"{where} is empty; an empty password is no password")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"{where} is not UTF-8 text") from None
-    if any(character in text for character in "\n\r\0"):
-        raise UsageError(f"{where} holds more than one line; a password is one line")
-    return Secret(text)
-
-
-def is_open_to_all(path: Path) -> bool:
-    """Whether others than its owner may read a password file."""
-    if path == STDIN or os.name == "nt":
-        return False
-    status = path.stat()
-    return stat.S_ISREG(status.st_mode) and bool(status.st_mode & (stat.S_IROTH | stat.S_IRGRP))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quotaform.app.clock import today
+from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.app.repository import Repository
 from quotaform.core.result import Validation
 from quotaform.desired.config import choose_clusters
@@ -12,12 +12,13 @@ from quotaform.errors import InvalidFilesError
 from quotaform.model.finding import Finding
 
 
-def validate_files(repository: Repository, patterns: Sequence[str] = ()) -> Validation:
+def validate_files(repository: Repository, patterns: Sequence[str] = (), *, clock: Clock = SYSTEM_CLOCK) -> Validation:
     """Check quotaform.yaml and the quotas of its clusters.
 
     Args:
         repository: Where the files are.
         patterns: Names of clusters, or globs over them; every cluster without any.
+        clock: Says which entries have expired.
 
     Raises:
         UsageError: A name or a glob fits no cluster.
@@ -34,7 +35,7 @@ def validate_files(repository: Repository, patterns: Sequence[str] = ()) -> Vali
     names: list[str | None] = list(config.clusters) or [None]
     if patterns:
         names = [cluster.name for cluster in choose_clusters(config, patterns)]
-    loaded = repository.load(config, today())
+    loaded = repository.load(config, today(clock))
     for name in names:
         files.update(file.name for file in loaded.files(name))
         desired, found = loaded.check(name)

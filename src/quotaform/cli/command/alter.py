@@ -13,7 +13,7 @@ from quotaform.cli.option.common import FORMATS, FormatOption
 from quotaform.cli.option.entity import DefaultOption, NameOption
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
-from quotaform.errors import UsageError
+from quotaform.errors import KeyNotHeldError, UsageError
 
 
 @with_option_groups
@@ -52,10 +52,11 @@ def alter(
       quotaform alter --default ip --add connection_creation_rate=unlimited --validate-only
     """
     from quotaform.admin import QuotaAdmin
-    from quotaform.app.alter import alter_entity, read_ops
+    from quotaform.app.alter import alter_entity
     from quotaform.app.clock import timestamp
     from quotaform.app.repository import open_gateway, require_pinned
     from quotaform.cli.option.entity_reader import read_entity
+    from quotaform.cli.option.op_reader import read_ops
     from quotaform.document.alter import dump_altered
     from quotaform.views.alter_text import render_altered
 
@@ -74,6 +75,8 @@ def alter(
         require_confirmed(console, chosen, auto_approve=auto_approve or validate_only)
         try:
             done = alter_entity(admin, entity, ops, validate_only=validate_only, progress=console.progress)
+        except KeyNotHeldError as error:
+            raise UsageError(f"--delete: {error}") from None
         except KeyboardInterrupt:
             if not validate_only:
                 console.say(f"It is not known whether {entity.address} was changed: describe it.\n")

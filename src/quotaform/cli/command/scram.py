@@ -79,7 +79,8 @@ def describe(
       quotaform scram describe
       quotaform scram describe --user alice --user bob --format json
     """
-    from quotaform.app.scram import open_scram, require_users
+    from quotaform.app.scram import open_scram
+    from quotaform.cli.option.credential_reader import require_users
     from quotaform.document.scram import dump_scram
     from quotaform.views.scram_text import render_scram
 
@@ -87,7 +88,7 @@ def describe(
     require_format(format_name, FORMATS)
     names = require_users(user or ())
     with open_scram(target.choose()) as gateway:
-        console.progress("reading SCRAM credentials", 0, 0)
+        console.progress("Reading SCRAM credentials", 0, 0)
         users = gateway.describe(names)
         if format_name == "json":
             console.echo(dump_scram(users, gateway.name, gateway.cluster_id))
@@ -140,7 +141,8 @@ def upsert(
       quotaform scram upsert --user alice --mechanism SCRAM-SHA-512 --password-file alice.password
       quotaform scram upsert --user a --user b --mechanism SCRAM-SHA-256 --mechanism SCRAM-SHA-512 --password-env PW
     """
-    from quotaform.app.scram import open_scram, read_mechanisms, require_users, upsertions
+    from quotaform.app.scram import open_scram, upsertions
+    from quotaform.cli.option.credential_reader import read_mechanisms, require_users
 
     console = output.console()
     require_format(format_name, FORMATS)
@@ -152,7 +154,7 @@ def upsert(
     with open_scram(chosen) as gateway:
         if not passwords:
             passwords = {name: _ask_password(name) for name in users}
-        console.progress("setting SCRAM credentials", 0, 0)
+        console.progress("Setting SCRAM credentials", 0, 0)
         result = gateway.alter(upsertions(passwords, mechanisms, iterations))
         return _conclude(result, gateway, format_name, console)
 
@@ -177,7 +179,8 @@ def delete(
     Examples:
       quotaform scram delete --user alice --mechanism SCRAM-SHA-256
     """
-    from quotaform.app.scram import deletions, open_scram, read_mechanisms, require_users
+    from quotaform.app.scram import deletions, open_scram
+    from quotaform.cli.option.credential_reader import read_mechanisms, require_users
 
     console = output.console()
     require_format(format_name, FORMATS)
@@ -186,7 +189,7 @@ def delete(
     chosen = target.choose()
     require_confirmed(console, chosen, auto_approve=auto_approve)
     with open_scram(chosen) as gateway:
-        console.progress("deleting SCRAM credentials", 0, 0)
+        console.progress("Deleting SCRAM credentials", 0, 0)
         result = gateway.alter(deletions(users, mechanisms))
         code = _conclude(result, gateway, format_name, console)
     if result.wrote_anything:
@@ -198,7 +201,7 @@ def _read_passwords(
     users: Sequence[str], files: Sequence[Path], variables: Sequence[str], console: Console
 ) -> Mapping[str, Secret]:
     """Return the password of each user from files or the environment; none when they are to be asked for."""
-    from quotaform.app.scram import is_open_to_all, read_password_file, read_password_variable
+    from quotaform.cli.option.credential_reader import is_open_to_all, read_password_file, read_password_variable
 
     if files and variables:
         raise UsageError("--password-file and --password-env are two places for one password; give one of them")
@@ -225,7 +228,7 @@ def _ask_password(user: str) -> Secret:
     from getpass import GetPassWarning, getpass
     from warnings import catch_warnings, simplefilter
 
-    from quotaform.app.scram import require_password
+    from quotaform.cli.option.credential_reader import require_password
     from quotaform.model.entity import spell_name
 
     name = spell_name(user)

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from quotaform.core.check import rule
 from quotaform.desired.report import Part
-from quotaform.desired.variable import VARIABLE
 from quotaform.desired.yaml.document import Node
 from quotaform.desired.yaml.scalar import Oddity
 from quotaform.model.entity import (
@@ -25,6 +24,7 @@ from quotaform.model.entity import (
 )
 from quotaform.model.ip import ip_problem
 from quotaform.model.text import did_you_mean, quote
+from quotaform.model.variable import PREFIX
 
 MAX_ENTITIES: Final = 1_000_000
 """How many entities one file may declare: lists multiply."""
@@ -149,7 +149,7 @@ def _check_name(container: Any, key: str | int, entity_type: str, name: str, par
 def _oddness(name: str) -> str | None:
     if not name.isprintable():
         return "holds characters that do not print"
-    if VARIABLE in name:
+    if PREFIX in name:
         return "holds a variable, which is not replaced here"
     if name[0] == " " or name[-1] == " ":
         return "begins or ends with a space"

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from quotaform.core.check import rule
 from quotaform.desired.report import Part
-from quotaform.desired.variable import VARIABLE
 from quotaform.desired.yaml.scalar import Oddity
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
 from quotaform.model.rule import Rule
 from quotaform.model.text import did_you_mean, quote
 from quotaform.model.units import UNLIMITED, parse_value
+from quotaform.model.variable import PREFIX
 
 _UNCLEAR_NUMBERS: Final = frozenset(
     {Oddity.OCTAL, Oddity.HEXADECIMAL, Oddity.BINARY, Oddity.UNDERSCORED, Oddity.SEXAGESIMAL}
@@ -62,7 +62,7 @@ def _read_slowly(node: dict[str, Any], key: str, entity: Entity | None, part: Pa
         values[key] = parse_value(quota_key, _value_text(raw, written, part.document.odd.get((id(node), key))))
     except ValueError as error:
         # The text of the error would show what a variable holds.
-        what = _variable_text(written) if written and VARIABLE in written else str(error)
+        what = _variable_text(written) if written and PREFIX in written else str(error)
         part.add(rule.BAD_VALUE, f"{of_entity(entity)}{key}: {what}", node, key, address=address, quota_key=key)
 
 

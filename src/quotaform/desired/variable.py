@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from re import compile as regex
-from typing import Any, Final
+from typing import Any
 
 from quotaform.core.check import rule
 from quotaform.desired.report import FileReport, NodePath
-
-VARIABLE: Final = "${env:"
-"""How a reference begins."""
-
-_REFERENCE = regex(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
-_ANY = regex(r"\$\{[^}]*\}?")
+from quotaform.model.variable import ReferenceProblem, expand
 
 
 def expand_variables(report: FileReport, environment: Mapping[str, str]) -> None:
@@ -24,18 +18,14 @@ def expand_variables(report: FileReport, environment: Mapping[str, str]) -> None
         environment: The variables.
     """
     for path, container, key, text in _texts(report.document.root, ()):
-        if "${" not in text:
-            continue
-        part = report.at(*path)
-        for reference in _ANY.findall(text):
-            named = _REFERENCE.fullmatch(reference)
-            if named is None:
-                part.add(
-                    rule.BAD_VARIABLE, "only ${env:NAME} is replaced here, and nothing else in ${ }", container, key
-                )
-            elif named[1] not in environment:
-                part.add(rule.UNSET_VARIABLE, f"the environment variable {named[1]} is not set; set it", container, key)
-        container[key] = _REFERENCE.sub(lambda found: environment.get(found[1], found[0]), text)
+        expansion = expand(text, environment)
+        for problem, name in expansion.problems:
+            if problem is ReferenceProblem.UNSET:
+                broken, message = rule.UNSET_VARIABLE, f"the environment variable {name} is not set; set it"
+            else:
+                broken, message = rule.BAD_VARIABLE, "only ${env:NAME} is replaced here, and nothing else in ${ }"
+            report.at(*path).add(broken, message, container, key)
+        container[key] = expansion.text
 
 
 def _texts(node: Any, path: NodePath) -> Iterator[tuple[NodePath, Any, Any, str]]:

@@ -1,7 +1,7 @@
 """How to talk to a cluster: what a Java client properties file says, as values.
 
 The file is the one that Kafka's own commands take as `--command-config`. What this client cannot do is an error
-that names the line; only keys that change nothing here are passed over (`quotaform.cluster.client.key`).
+that names the line; only keys that change nothing here are passed over (`quotaform.cluster.client.property_key`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from pathlib import Path
 from ssl import SSLContext
 from typing import Any, Final
 
+from quotaform.cluster.client.client_properties import ClientProperties
 from quotaform.cluster.client.jaas import FORM, Login, parse_jaas
-from quotaform.cluster.client.key import USED, is_ignored, refusal
-from quotaform.cluster.client.properties import Property, parse_properties
-from quotaform.cluster.client.reader import PropertiesReader
+from quotaform.cluster.client.java_properties import Property, parse_properties
+from quotaform.cluster.client.property_key import USED, is_ignored, refusal
 from quotaform.cluster.client.tls import Tls
-from quotaform.cluster.client.tls_keys import read_tls
+from quotaform.cluster.client.tls_properties import read_tls
 from quotaform.core.check import rule
 from quotaform.errors import FileReadError, InvalidFilesError
 from quotaform.files import read_bytes
@@ -113,7 +113,7 @@ def load_client_config(
         )
     )
     given = _given(overrides or {}, Location("client properties given as options"))
-    reader = PropertiesReader(
+    reader = ClientProperties(
         [*properties, *given],
         os.environ if environ is None else environ,
         source=Location(file),
@@ -137,14 +137,14 @@ def from_properties(
         InvalidFilesError: They cannot be used; with all problems.
     """
     place = Location(source)
-    return _read(PropertiesReader(_given(properties, place), os.environ if environ is None else environ, source=place))
+    return _read(ClientProperties(_given(properties, place), os.environ if environ is None else environ, source=place))
 
 
 def _given(properties: Mapping[str, str], place: Location) -> Iterable[Property]:
     return [Property(key, value.strip(), place) for key, value in properties.items()]
 
 
-def _read(reader: PropertiesReader) -> ClientConfig:
+def _read(reader: ClientProperties) -> ClientConfig:
     _check_keys(reader)
     protocol = _choice(reader, "security.protocol", PROTOCOLS, "PLAINTEXT")
     if not reader.has("security.protocol"):
@@ -168,7 +168,7 @@ def _read(reader: PropertiesReader) -> ClientConfig:
     return config
 
 
-def _check_keys(reader: PropertiesReader) -> None:
+def _check_keys(reader: ClientProperties) -> None:
     for key in reader.keys:
         if key in USED or is_ignored(key):
             continue
@@ -178,7 +178,7 @@ def _check_keys(reader: PropertiesReader) -> None:
         reader.report("config.providers", "config.providers: only env is supported, for ${env:NAME}")
 
 
-def _check_protocol_was_not_forgotten(reader: PropertiesReader) -> None:
+def _check_protocol_was_not_forgotten(reader: ClientProperties) -> None:
     """Refuse settings for security beside none: Kafka's default would send everything in the clear."""
     for key in ("sasl.jaas.config", "ssl.truststore.location", "ssl.truststore.certificates", "ssl.keystore.location"):
         if reader.has(key):
@@ -190,7 +190,7 @@ def _check_protocol_was_not_forgotten(reader: PropertiesReader) -> None:
             return
 
 
-def _read_sasl(reader: PropertiesReader) -> tuple[str | None, Login | None]:
+def _read_sasl(reader: ClientProperties) -> tuple[str | None, Login | None]:
     if not reader.has("sasl.mechanism"):
         reader.report(
             "security.protocol",
@@ -211,7 +211,7 @@ def _read_sasl(reader: PropertiesReader) -> tuple[str | None, Login | None]:
         return mechanism, None
 
 
-def _choice(reader: PropertiesReader, key: str, choices: tuple[str, ...], default: Any) -> Any:
+def _choice(reader: ClientProperties, key: str, choices: tuple[str, ...], default: Any) -> Any:
     value = reader.get(key)
     if not value:
         return default
@@ -225,7 +225,7 @@ def _or(choices: tuple[str, ...]) -> str:
     return f"{', '.join(choices[:-1])} or {choices[-1]}"
 
 
-def _seconds(reader: PropertiesReader, key: str, default: float) -> float:
+def _seconds(reader: ClientProperties, key: str, default: float) -> float:
     value = reader.get(key)
     if not value:
         return default
@@ -235,7 +235,7 @@ def _seconds(reader: PropertiesReader, key: str, default: float) -> float:
     return int(value) / 1000
 
 
-def _servers(reader: PropertiesReader) -> tuple[str, ...]:
+def _servers(reader: ClientProperties) -> tuple[str, ...]:
     value = reader.get("bootstrap.servers")
     if not value:
         return ()

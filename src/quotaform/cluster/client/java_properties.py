@@ -1,4 +1,4 @@
-r"""The `.properties` format of `java.util.Properties`, and `${env:NAME}` in its values.
+r"""The `.properties` format of `java.util.Properties`.
 
 | written | read |
 | --- | --- |
@@ -11,7 +11,7 @@ r"""The `.properties` format of `java.util.Properties`, and `${env:NAME}` in its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from re import Match
 from re import compile as regex
@@ -25,8 +25,6 @@ _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPE: Final = regex(r"\\(?:u([0-9A-Fa-f]{4})|(.))")
 _BAD_UNICODE: Final = regex(r"(?<!\\)(?:\\\\)*\\u(?![0-9A-Fa-f]{4})").search
 _KEY_END: Final = regex(r"(?<!\\)(?:\\\\)*([=: \t\f])")
-_PLACEHOLDER: Final = regex(r"\$\{([^}]*?):([^}]*)\}")
-_ENV_NAME: Final = regex(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,29 +103,3 @@ def _unescape(text: str) -> str:
 
 def _unescape_one(match: Match[str]) -> str:
     return chr(int(match[1], 16)) if match[1] else _ESCAPES.get(match[2], match[2])
-
-
-def expand(written: Property, environ: Mapping[str, str], report: Report) -> str | None:
-    """Return a property's value with every `${env:NAME}` replaced, or `None` after telling of one that cannot be.
-
-    This is what Kafka's own EnvVarConfigProvider does. What comes from a variable is not expanded again.
-    """
-    is_whole = True
-
-    def replace(match: Match[str]) -> str:
-        nonlocal is_whole
-        kind, name = match[1], match[2]
-        if kind == "env" and _ENV_NAME(name) and name in environ:
-            return environ[name]
-        is_whole = False
-        if kind != "env":
-            problem = f"{written.key} holds a ${{…}} that is no ${{env:NAME}}; only environment variables are expanded"
-        elif _ENV_NAME(name):
-            problem = f"{written.key} needs the environment variable {name}, which is not set"
-        else:
-            problem = f"{written.key} holds an ${{env:…}} whose name is not that of an environment variable"
-        report(problem, written.location)
-        return ""
-
-    value = _PLACEHOLDER.sub(replace, written.value)
-    return value if is_whole else None

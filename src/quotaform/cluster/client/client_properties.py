@@ -1,17 +1,18 @@
-"""Client properties by key, with the place of each and the problems found in them."""
+"""Client properties by key, their variables expanded, with the place of each and the problems found in them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from quotaform.cluster.client.properties import Property, expand
+from quotaform.cluster.client.java_properties import Property
 from quotaform.core.check import rule
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
+from quotaform.model.variable import ReferenceProblem, expand
 
 
-class PropertiesReader:
+class ClientProperties:
     """Hands out values and gathers problems; a later property wins over an earlier one of the same key."""
 
     def __init__(
@@ -38,7 +39,18 @@ class PropertiesReader:
         self._written = {each.key: each for each in properties}
         self._values: dict[str, str | None] = {}
         for key, written in self._written.items():
-            self._values[key] = expand(written, environ, self.add)
+            self._values[key] = self._expand(written, environ)
+
+    def _expand(self, written: Property, environ: Mapping[str, str]) -> str | None:
+        """Return a value with its variables replaced; `None` after reporting one that cannot be.
+
+        This is what Kafka's own EnvVarConfigProvider does; a `${` that names no source stays as it is.
+        """
+        expansion = expand(written.value, environ)
+        problems = [each for each in expansion.problems if each[0] is not ReferenceProblem.NOT_A_REFERENCE]
+        for problem, name in problems:
+            self.add(_reference_text(problem, written.key, name), written.location)
+        return None if problems else expansion.text
 
     @property
     def keys(self) -> list[str]:
@@ -65,3 +77,11 @@ class PropertiesReader:
     def add(self, message: str, location: Location) -> None:
         """Add a problem at a place."""
         self.problems.append(rule.CLIENT_PROPERTIES.finding(message, location=location))
+
+
+def _reference_text(problem: ReferenceProblem, key: str, name: str) -> str:
+    if problem is ReferenceProblem.OTHER_SOURCE:
+        return f"{key} holds a ${{…}} that is no ${{env:NAME}}; only environment variables are expanded"
+    if problem is ReferenceProblem.UNSET:
+        return f"{key} needs the environment variable {name}, which is not set"
+    return f"{key} holds an ${{env:…}} whose name is not that of an environment variable"

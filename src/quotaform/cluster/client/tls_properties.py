@@ -7,7 +7,7 @@ from re import DOTALL, Match
 from re import compile as regex
 from typing import Final
 
-from quotaform.cluster.client.reader import PropertiesReader
+from quotaform.cluster.client.client_properties import ClientProperties
 from quotaform.cluster.client.tls import TLS_VERSIONS, KeyStoreError, Tls, TrustError
 from quotaform.errors import FileReadError, NotTextError
 from quotaform.files import read_text
@@ -20,7 +20,7 @@ _CONVERT: Final = {
 }
 
 
-def read_tls(reader: PropertiesReader) -> Tls:
+def read_tls(reader: ClientProperties) -> Tls:
     """Return what the keys say; problems go to the reader."""
     before = len(reader.problems)
     tls = Tls(
@@ -42,7 +42,7 @@ def read_tls(reader: PropertiesReader) -> Tls:
     return tls
 
 
-def _read_trust(reader: PropertiesReader) -> str | None:
+def _read_trust(reader: ClientProperties) -> str | None:
     location, inline = "ssl.truststore.location", "ssl.truststore.certificates"
     if not reader.has(location) and not reader.has(inline):
         return None
@@ -55,7 +55,7 @@ def _read_trust(reader: PropertiesReader) -> str | None:
     return _rewrap(reader.get(inline) or "")
 
 
-def _read_keys(reader: PropertiesReader) -> Secret | None:
+def _read_keys(reader: ClientProperties) -> Secret | None:
     location, key, chain = "ssl.keystore.location", "ssl.keystore.key", "ssl.keystore.certificate.chain"
     inline = [name for name in (key, chain) if reader.has(name)]
     if not reader.has(location) and not inline:
@@ -74,7 +74,7 @@ def _read_keys(reader: PropertiesReader) -> Secret | None:
     return Secret(f"{_rewrap(reader.get(key) or '')}\n{_rewrap(reader.get(chain) or '')}")
 
 
-def _is_pem(reader: PropertiesReader, store: str, used: str) -> bool:
+def _is_pem(reader: ClientProperties, store: str, used: str) -> bool:
     """Check a store's type, and that nobody gave a store password, which PEM stores have not."""
     type_key, password = f"ssl.{store}.type", f"ssl.{store}.password"
     kind = reader.get(type_key)
@@ -92,7 +92,7 @@ def _is_pem(reader: PropertiesReader, store: str, used: str) -> bool:
     return True
 
 
-def _read_file(reader: PropertiesReader, key: str) -> str | None:
+def _read_file(reader: ClientProperties, key: str) -> str | None:
     """Return the text of the file that a key names, relative to the working folder or else to the properties file."""
     written = Path(reader.get(key) or "").expanduser()
     places = [written]
@@ -125,7 +125,7 @@ def _rewrap_one(match: Match[str]) -> str:
     return "\n".join([match[1], *lines, match[3]])
 
 
-def _read_host_check(reader: PropertiesReader) -> bool:
+def _read_host_check(reader: ClientProperties) -> bool:
     key = "ssl.endpoint.identification.algorithm"
     algorithm = reader.get(key)
     if algorithm is not None and algorithm.lower() not in {"", "https"}:
@@ -133,7 +133,7 @@ def _read_host_check(reader: PropertiesReader) -> bool:
     return algorithm != ""
 
 
-def _read_versions(reader: PropertiesReader) -> tuple[str, ...]:
+def _read_versions(reader: ClientProperties) -> tuple[str, ...]:
     key = "ssl.enabled.protocols"
     protocol = reader.get("ssl.protocol") or "TLS"
     if protocol != "TLS" and protocol not in TLS_VERSIONS:
@@ -149,6 +149,6 @@ def _read_versions(reader: PropertiesReader) -> tuple[str, ...]:
     return versions or tuple(TLS_VERSIONS)
 
 
-def _secret(reader: PropertiesReader, key: str) -> Secret | None:
+def _secret(reader: ClientProperties, key: str) -> Secret | None:
     value = reader.get(key)
     return Secret(value) if value else None

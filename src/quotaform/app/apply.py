@@ -6,7 +6,7 @@ making it, then the changes are sent once and read back until they hold. Nothing
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from getpass import getuser
 from itertools import chain, count
@@ -66,35 +66,43 @@ class ClusterPlan(NamedTuple):
 
 def apply_plans(
     plans: Sequence[ClusterPlan],
+    keep: Callable[[Cluster, Receipt], None],
     *,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
     connect: Connect = open_gateway,
-) -> Iterator[ClusterOutcome[Receipt]]:
+) -> tuple[ClusterOutcome[Receipt], ...]:
     """Apply plans one after the other; a failure on one cluster does not keep the others from being applied.
 
     After an interrupt nothing more is sent to any cluster.
 
     Args:
         plans: What to apply, at most one plan per cluster.
+        keep: Called with each receipt at once, before anything else can go wrong.
         clock: The time.
         progress: Told what is being done.
         connect: Opens the gateway of a cluster.
 
-    Yields:
-        One outcome per cluster, as soon as it is known.
+    Returns:
+        One outcome per cluster that was attempted.
     """
+    outcomes: list[ClusterOutcome[Receipt]] = []
     for cluster, plan in plans:
+        receipt: Receipt | None = None
         try:
             require_applyable(plan)
             with connect(cluster) as gateway:
                 receipt = apply_plan(plan, gateway, progress, pinned_id=cluster.cluster_id, clock=clock)
+                keep(cluster, receipt)
         except QuotaformError as error:
-            yield ClusterOutcome(cluster.name, error=error)
-        else:
-            yield ClusterOutcome(cluster.name, receipt)
-            if receipt.interruption is not None:
-                return
+            if receipt is not None:
+                raise
+            outcomes.append(ClusterOutcome(cluster.name, error=error))
+            continue
+        outcomes.append(ClusterOutcome(cluster.name, receipt))
+        if receipt.interruption is not None:
+            break
+    return tuple(outcomes)
 
 
 def apply_plan(

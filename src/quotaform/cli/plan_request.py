@@ -5,17 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quotaform.cli.console import require_format
-from quotaform.cli.option.common import FORMATS
-from quotaform.errors import UsageError
-
 if TYPE_CHECKING:
-    from quotaform.app.plan import PlanRequest
-    from quotaform.cli.option.cluster import OneCluster
+    from quotaform.app.plan import Planner, PlanRequest
+    from quotaform.cli.option.cluster import ManyClusters
 
 
 def make_request(
-    target: OneCluster,
+    target: ManyClusters,
     directory: Path | None,
     select: list[str] | None,
     exclude: list[str] | None,
@@ -24,7 +20,7 @@ def make_request(
     """Return what is to be planned.
 
     Raises:
-        UsageError: The cluster is not clear.
+        UsageError: It is not clear for which clusters.
         InvalidFilesError: quotaform.yaml is invalid.
     """
     from quotaform.app.plan import PlanRequest
@@ -35,21 +31,17 @@ def make_request(
     return PlanRequest(
         repository=repository,
         config=config,
-        clusters=(target.choose(repository, config, snapshot=snapshot),),
+        clusters=target.choose(repository, config, snapshot=snapshot),
         selection=Selection(tuple(select or ()), tuple(exclude or ())),
     )
 
 
-def read_output(text: str) -> tuple[str, Path]:
-    """Read the value of `--out`: FORMAT=PATH, or a path alone for JSON.
+def planner(engine: str) -> Planner:
+    """Return what plans on an engine."""
+    if engine == "spark":
+        from quotaform.spark.plan import plan as plan_on_spark
 
-    Raises:
-        UsageError: The format does not exist, or there is no path.
-    """
-    name, separator, path = text.partition("=")
-    if not separator:
-        name, path = "json", text
-    require_format(name, FORMATS)
-    if not path:
-        raise UsageError(f"--out {text}: a path is missing; write for example --out json=plan.json")
-    return name, Path(path)
+        return plan_on_spark
+    from quotaform.app.plan import plan
+
+    return plan

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from quotaform.errors import QuotaformError
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +37,9 @@ class ClusterOutcome(Generic[T]):
         if self.value is None:
             raise ValueError(f"the outcome of {self.cluster} has neither a value nor an error")
         return self.value
+
+    def map(self, function: Callable[[T], V]) -> ClusterOutcome[V]:
+        """Return the outcome with what a function makes of the value; a failure stays as it is."""
+        if self.error is not None:
+            return ClusterOutcome(self.cluster, error=self.error)
+        return ClusterOutcome(self.cluster, function(self.require()))

@@ -44,9 +44,10 @@ ALTER: Final = DocumentKind("alter")
 SCRAM: Final = DocumentKind("scram")
 SCRAM_RESULT: Final = DocumentKind("scram-result")
 VALIDATION: Final = DocumentKind("validation")
+OUTCOMES: Final = DocumentKind("outcomes")
 
 DOCUMENT_KINDS: Final[dict[str, DocumentKind]] = {
     kind.name: kind
-    for kind in (PLAN, RECEIPT, SNAPSHOT, DRIFT, DESCRIBE, RESOLVE, ALTER, SCRAM, SCRAM_RESULT, VALIDATION)
+    for kind in (PLAN, RECEIPT, SNAPSHOT, DRIFT, DESCRIBE, RESOLVE, ALTER, SCRAM, SCRAM_RESULT, VALIDATION, OUTCOMES)
 }
 """All kinds by name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quotaform.model.alteration import Outcome
-from quotaform.model.document_kind import ALTER, DESCRIBE, SCRAM, SCRAM_RESULT, SNAPSHOT, VALIDATION
+from quotaform.model.document_kind import ALTER, DESCRIBE, OUTCOMES, SCRAM, SCRAM_RESULT, SNAPSHOT, VALIDATION
 from quotaform.model.filter import Rule
 from quotaform.schema.definition import address, document, quota_key
 from quotaform.schema.node import Node, boolean, choice, count, items, mapping, maybe, maybe_text, record, ref, text
@@ -163,6 +163,32 @@ def scram_result() -> tuple[Node, dict[str, Node]]:
         {"cluster": ref("maybe_cluster"), "results": items("One item per credential, as they were asked for.", row)},
     )
     return schema, {"maybe_cluster": _maybe_cluster()}
+
+
+def outcomes() -> tuple[Node, dict[str, Node]]:
+    """Return the schema of the results for several clusters and its definitions."""
+    error = record(
+        "Why there is no result.",
+        {
+            "exit_code": {"description": "The exit code that this error alone would end with.", "type": "integer"},
+            "message": text("What went wrong and what to do."),
+        },
+    )
+    result = mapping("The document of the cluster: a plan, a drift or a receipt.", {})
+    outcome = record(
+        "What became of one cluster.",
+        {
+            "cluster": text("The name of the cluster.", "prod-eu"),
+            "error": maybe(error, "Why there is no result; null when there is one."),
+            "result": maybe(result, "The document of the cluster; null after an error."),
+        },
+    )
+    schema = document(
+        OUTCOMES,
+        "What became of several clusters, as plan, drift and apply print it with --format json.",
+        {"outcomes": items("One item per cluster.", outcome)},
+    )
+    return schema, {}
 
 
 def _maybe_cluster() -> Node:

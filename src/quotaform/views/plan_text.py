@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from json import dumps
 from typing import Final
 
@@ -132,5 +132,11 @@ def _effect_line(plan: Plan) -> str:
 
 def summary_line(plan: Plan) -> str:
     """Return the last line of a plan, in Terraform's words."""
-    summary = plan.summary
-    return f"Plan: {summary['create']} to add, {summary['update']} to change, {summary['delete']} to destroy."
+    return plan_line({action: plan.summary[action.value] for action in Action})
+
+
+def plan_line(counts: Mapping[Action, int]) -> str:
+    """Return how many entities are created, updated and deleted, in Terraform's words."""
+    return (
+        f"Plan: {counts[Action.CREATE]} to add, {counts[Action.UPDATE]} to change, {counts[Action.DELETE]} to destroy."
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from quotaform.core.plan import Action
 from quotaform.core.receipt import Receipt, Result
@@ -43,16 +43,20 @@ def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
                 yield f"    ... and {len(addresses) - _SHOWN} more (all are in the receipt)"
     if receipt.interruption:
         yield f"Interrupted by {receipt.interruption}."
-    done = (
-        f"{receipt.count(Action.CREATE)} added, {receipt.count(Action.UPDATE)} changed, "
-        f"{receipt.count(Action.DELETE)} destroyed"
-    )
+    counts = {action: receipt.count(action) for action in Action}
     tally = receipt.tally
-    if tally.get(Result.ALREADY_APPLIED):
-        done += f" ({tally[Result.ALREADY_APPLIED]} already there)"
+    already = f" ({tally[Result.ALREADY_APPLIED]} already there)" if tally.get(Result.ALREADY_APPLIED) else ""
     if receipt.is_complete:
-        yield style.paint(f"Apply complete! Resources: {done}.", "green")
+        yield style.paint(resources_line(counts, is_complete=True, more=already), "green")
         return
     yield "Nothing is rolled back. Run quotaform plan to see what is left."
     parts = [f"{tally[result]} {word}" for result, word in _SUMMARY.items() if tally.get(result)]
-    yield style.paint(f"Apply incomplete! Resources: {done}; {', '.join(parts)}.", "red")
+    yield style.paint(resources_line(counts, is_complete=False, more=f"{already}; {', '.join(parts)}"), "red")
+
+
+def resources_line(counts: Mapping[Action, int], *, is_complete: bool, more: str = "") -> str:
+    """Return how many entities were created, updated and deleted, in Terraform's words."""
+    return (
+        f"Apply {'complete' if is_complete else 'incomplete'}! Resources: {counts[Action.CREATE]} added, "
+        f"{counts[Action.UPDATE]} changed, {counts[Action.DELETE]} destroyed{more}."
+    )

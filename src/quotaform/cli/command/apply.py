@@ -1,38 +1,48 @@
-"""`quotaform apply`: make the cluster hold what the files say."""
+"""`quotaform apply`: make clusters hold what the files say."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quotaform.cli.console import Console, require_format, require_writable, write_file
-from quotaform.cli.exit_code import judge_receipt
-from quotaform.cli.option.cluster import OneCluster
-from quotaform.cli.option.common import FORMATS, ExcludeOption, FormatOption, SelectOption
+from quotaform.cli.cluster_path import cluster_paths
+from quotaform.cli.console import Console, require_writable, write_file
+from quotaform.cli.exit_code import decide, judge_receipt
+from quotaform.cli.format import format_option, render, require_format
+from quotaform.cli.option.cluster import ManyClusters
+from quotaform.cli.option.common import ExcludeOption, SelectOption
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
-from quotaform.cli.plan_request import make_request
+from quotaform.cli.outcomes import echo_outcomes
+from quotaform.cli.plan_request import make_request, planner
+from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import NotApprovedError, QuotaformError, UsageError
+from quotaform.interrupt import held_signals
 
 if TYPE_CHECKING:
+    from quotaform.app.apply import ClusterPlan
     from quotaform.app.repository import Repository
-    from quotaform.cluster.gateway import Gateway
     from quotaform.core.plan import Plan
+    from quotaform.core.receipt import Receipt
     from quotaform.desired.config import Cluster
 
 
 @with_option_groups
 def apply(
     *,
-    source: Annotated[
-        Path | None,
-        typer.Argument(metavar="PLAN.json|DIR", help="A saved plan, or a quotas directory. [default: quotas.d]"),
+    sources: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="PLAN.json...|DIR",
+            help="Saved plans, at most one per cluster, or a quotas directory. [default: quotas.d]",
+        ),
     ] = None,
-    target: OneCluster,
+    target: ManyClusters,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
     auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Do not ask.")] = False,
@@ -41,12 +51,16 @@ def apply(
     ] = None,
     receipt: Annotated[
         Path | None,
-        typer.Option("--receipt", metavar="FILE", help="Where the receipt goes. [default: .quotaform/receipts/]"),
+        typer.Option(
+            "--receipt",
+            metavar="FILE",
+            help="Where the receipt goes; {cluster} in it is the cluster's name. [default: .quotaform/receipts/]",
+        ),
     ] = None,
-    format_name: FormatOption = "text",
+    format_name: Annotated[str, format_option("receipt")] = "text",
     output: Output,
 ) -> int:
-    """Make the cluster hold what a plan says: check it, dry-run it, write it, read it back.
+    """Make clusters hold what plans say: check, dry-run, write and read back, cluster by cluster.
 
     A saved plan is applied as it is, or refused when the cluster changed since. A directory is planned,
     shown and applied once you say yes.
@@ -54,96 +68,196 @@ def apply(
     \b
     Examples:
       quotaform apply plan.json
+      quotaform apply plans/*.json
       quotaform apply
       quotaform apply quotas.d --auto-approve
     """
-    from quotaform.app.apply import load_plan_file, require_plan_id
-    from quotaform.app.plan import plan
-    from quotaform.app.repository import open_gateway
-
-    console = output.console()
-    require_format(format_name, FORMATS)
-    run = _Apply(console, format_name, receipt)
-    if source is not None and (source.is_file() or (source.suffix == ".json" and not source.is_dir())):
+    require_format("receipt", format_name)
+    run = _Apply(output.console(), format_name, expect_plan_id, receipt)
+    given = sources or []
+    if any(_is_plan_file(path) for path in given):
         if select or exclude:
             raise UsageError("--select and --exclude choose what to plan; a saved plan is applied whole")
-        saved = load_plan_file(source)
-        require_plan_id(saved, expect_plan_id)
-        repository = target.repository()
-        chosen = target.choose_for_plan(repository, saved.header.cluster_name)
-        if chosen.confirm == "name" and not auto_approve and sys.stdin.isatty():
-            run.show(saved)
-            run.ask(chosen)
-        with open_gateway(chosen) as gateway:
-            return run.apply(saved, gateway, repository, chosen)
-    request = make_request(target, source, select, exclude)
-    chosen = request.clusters[0]
-    if chosen.snapshot is not None:
-        raise UsageError(f"cluster {chosen.name} is a snapshot file, which can be planned and not applied")
-    if not auto_approve and not sys.stdin.isatty():
-        request.repository.desired(request.config, chosen.name)
-        raise NotApprovedError(
-            "there is no terminal to ask on, so nothing was done; give --auto-approve, or apply a saved plan"
-        )
-    made = plan(request, progress=console.progress)[0].require()
-    run.show(made)
-    require_plan_id(made, expect_plan_id)
-    if made.changes and made.is_applyable and not auto_approve:
-        run.ask(chosen)
-    with open_gateway(chosen) as gateway:
-        return run.apply(made, gateway, request.repository, chosen)
+        return run.apply_saved(given, target, auto_approve=auto_approve)
+    if len(given) > 1:
+        raise UsageError("give one quotas directory, or saved plans")
+    return run.apply_directory(given[0] if given else None, target, select, exclude, auto_approve=auto_approve)
+
+
+def _is_plan_file(path: Path) -> bool:
+    return path.is_file() or (path.suffix == ".json" and not path.is_dir())
 
 
 @dataclass(frozen=True, slots=True)
 class _Apply:
-    """One apply and what it prints: when stdout is for JSON, what people read goes to stderr."""
+    """One run, and what it prints: when stdout is for JSON, what people read goes to stderr."""
 
     console: Console
     format_name: str
+    expected_id: str | None
     receipt_path: Path | None
 
-    def show(self, made: Plan) -> None:
+    def apply_saved(self, files: Sequence[Path], target: ManyClusters, *, auto_approve: bool) -> int:
+        """Apply plan files, all of which are read and checked before the first one is applied."""
+        from quotaform.app.apply import ClusterPlan, load_plan_file
+
+        repository = target.repository()
+        plans: dict[str, ClusterPlan] = {}
+        for path in files:
+            saved = load_plan_file(path)
+            cluster = target.choose_for_plan(repository, saved.header.cluster_name)
+            if cluster.name in plans:
+                raise UsageError(f"{path}: another of the plans is for cluster {cluster.name}, too; give one of them")
+            plans[cluster.name] = ClusterPlan(cluster, saved)
+        if len(plans) > 1 and target.is_narrow:
+            raise UsageError("each saved plan names its cluster; leave out the options that choose one")
+        self._require_expected(list(plans.values()))
+        for cluster, plan in plans.values():
+            if cluster.confirm == "name" and not auto_approve and sys.stdin.isatty():
+                self._show(plan)
+                self._ask(cluster)
+        return self._apply(list(plans.values()), [], repository)
+
+    def apply_directory(
+        self,
+        directory: Path | None,
+        target: ManyClusters,
+        select: list[str] | None,
+        exclude: list[str] | None,
+        *,
+        auto_approve: bool,
+    ) -> int:
+        """Plan the clusters that are meant, show what would be done, ask, and apply it."""
+        from quotaform.app.apply import ClusterPlan
+        from quotaform.app.clock import today
+        from quotaform.views.outcome_text import render_plan_total
+
+        request = make_request(target, directory, select, exclude)
+        for cluster in request.clusters:
+            if cluster.snapshot is not None:
+                raise UsageError(f"cluster {cluster.name} is a snapshot file, which can be planned and not applied")
+        if not auto_approve and not sys.stdin.isatty():
+            files = request.repository.load(request.config, today())
+            for cluster in request.clusters:
+                files.desired(cluster.name)
+            raise NotApprovedError(
+                "there is no terminal to ask on, so nothing was done; give --auto-approve, or apply a saved plan"
+            )
+        outcomes = planner("local")(request, progress=self.console.progress)
+        if len(outcomes) == 1:
+            self._show(outcomes[0].require())
+        elif self.format_name == "text":
+            echo_outcomes(self.console, "plan", "text", outcomes, render_plan_total, style=self.console.style())
+            self.console.echo("\n")
+        plans: list[ClusterPlan] = []
+        failed: list[ClusterOutcome[Receipt]] = []
+        for cluster, outcome in zip(request.clusters, outcomes, strict=True):
+            if outcome.error is None:
+                plans.append(ClusterPlan(cluster, outcome.require()))
+            else:
+                failed.append(ClusterOutcome(cluster.name, error=outcome.error))
+        self._require_expected(plans)
+        for cluster, plan in plans:
+            if plan.changes and plan.is_applyable and not auto_approve:
+                self._ask(cluster)
+        return self._apply(plans, failed, request.repository)
+
+    def _require_expected(self, plans: Sequence[ClusterPlan]) -> None:
+        from quotaform.app.apply import require_plan_id
+
+        if self.expected_id is not None and len(plans) != 1:
+            raise UsageError("--expect-plan-id is the id of one plan; apply the clusters one by one")
+        for _, plan in plans:
+            require_plan_id(plan, self.expected_id)
+
+    def _show(self, plan: Plan) -> None:
         """Print what is going to be applied."""
-        from quotaform.views.plan_text import render_plan
-
         if self.format_name == "text":
-            self.console.echo(render_plan(made, self.console.style()))
+            self.console.echo(render("plan", "text", plan, style=self.console.style()))
         elif sys.stdin.isatty():
-            self.console.say(render_plan(made))
+            self.console.say("".join(render("plan", "text", plan)))
 
-    def ask(self, chosen: Cluster) -> None:
+    def _ask(self, cluster: Cluster) -> None:
         """Ask a person for approval.
 
         Raises:
             NotApprovedError: It was not given.
         """
-        wanted = chosen.name if chosen.confirm == "name" else "yes"
+        wanted = cluster.name if cluster.confirm == "name" else "yes"
         question = (
-            f"\nApply this plan to cluster {chosen.name}? Nothing is rolled back afterwards.\n"
+            f"\nApply this plan to cluster {cluster.name}? Nothing is rolled back afterwards.\n"
             f"Only {wanted!r} will be accepted to approve.\n\nEnter a value: "
         )
         (self.console.echo if self.format_name == "text" else self.console.say)(question)
         if sys.stdin.readline().strip() != wanted:
             raise NotApprovedError("not approved; nothing was written")
 
-    def apply(self, made: Plan, gateway: Gateway, repository: Repository, chosen: Cluster) -> int:
-        """Apply a plan, keep the receipt and print what was done."""
-        from quotaform.app.apply import apply_plan, receipt_path, require_applyable
-        from quotaform.document.receipt import dump_receipt
-        from quotaform.interrupt import held_signals
-        from quotaform.views.receipt_text import render_receipt
+    def _apply(
+        self, plans: Sequence[ClusterPlan], failed: Sequence[ClusterOutcome[Receipt]], repository: Repository
+    ) -> int:
+        """Apply plans, keep the receipts and print what was done.
 
-        require_applyable(made)
-        path = self.receipt_path or receipt_path(made, repository)
-        if made.changes:
-            require_writable(path)
-        done = apply_plan(made, gateway, self.console.progress, pinned_id=chosen.cluster_id)
-        with held_signals():
-            text = dump_receipt(done)
-            if done.results:
-                self._keep(path, text)
-            self.console.echo(text if self.format_name == "json" else render_receipt(done, self.console.style()))
-        return judge_receipt(done)
+        Args:
+            plans: What to apply.
+            failed: The clusters for which there is no plan.
+            repository: Where receipts are kept.
+        """
+        from quotaform.app.apply import apply_plans, require_applyable
+        from quotaform.views.outcome_text import render_receipt_total
+
+        is_one = len(plans) + len(failed) == 1
+        if is_one:
+            require_applyable(plans[0].plan)
+        paths = self._receipt_paths(plans, repository)
+
+        def keep(cluster: Cluster, done: Receipt) -> None:
+            with held_signals():
+                if done.results:
+                    self._keep(paths[cluster.name], "".join(render("receipt", "json", done)))
+                if self.format_name == "text":
+                    self._report(done, None if is_one else cluster.name)
+
+        outcomes = [*apply_plans(plans, keep, progress=self.console.progress), *failed]
+        if self.format_name == "json":
+            echo_outcomes(self.console, "receipt", "json", outcomes, render_receipt_total)
+        elif is_one:
+            outcomes[0].require()
+        else:
+            self._sum_up(outcomes)
+        return decide(outcomes, judge_receipt)
+
+    def _receipt_paths(self, plans: Sequence[ClusterPlan], repository: Repository) -> Mapping[str, Path]:
+        """Return where the receipt of each cluster goes, after making sure that it can be written."""
+        from quotaform.app.apply import receipt_path
+
+        if self.receipt_path is None:
+            paths = {cluster.name: receipt_path(plan, repository) for cluster, plan in plans}
+        else:
+            names = [cluster.name for cluster, _ in plans]
+            paths = dict(cluster_paths("--receipt", self.receipt_path, names, example="receipts/{cluster}.json"))
+        for cluster, plan in plans:
+            if plan.changes and plan.is_applyable:
+                require_writable(paths[cluster.name])
+        return paths
+
+    def _report(self, done: Receipt, cluster: str | None) -> None:
+        from quotaform.views.outcome_text import cluster_line
+
+        style = self.console.style()
+        if cluster is not None:
+            self.console.echo(f"{cluster_line(cluster, style)}\n")
+        self.console.echo(render("receipt", "text", done, style=style))
+        if cluster is not None:
+            self.console.echo("\n")
+
+    def _sum_up(self, outcomes: Sequence[ClusterOutcome[Receipt]]) -> None:
+        from quotaform.views.outcome_text import render_failure, render_receipt_total
+
+        style = self.console.style()
+        for outcome in outcomes:
+            if outcome.error is not None:
+                self.console.echo(f"{render_failure(outcome.cluster, outcome.error, style)}\n")
+        self.console.echo(render_receipt_total(outcomes, style))
 
     def _keep(self, path: Path, text: str) -> None:
         """Write the receipt; what was done stays done when that fails, so then it is shown instead."""

@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Final
 
 import typer
 
-from quotaform.cli.console import Console, require_choice, require_format, write_file
-from quotaform.cli.exit_code import judge_plan
-from quotaform.cli.option.cluster import OneCluster
-from quotaform.cli.option.common import (
-    FORMATS,
-    DirectoryArgument,
-    EngineOption,
-    ExcludeOption,
-    FormatOption,
-    OutOption,
-    SelectOption,
-    SnapshotOption,
-)
+from quotaform.cli.console import require_choice
+from quotaform.cli.exit_code import decide, judge_plan
+from quotaform.cli.format import format_option, out_option, require_format
+from quotaform.cli.option.cluster import ManyClusters
+from quotaform.cli.option.common import DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
-from quotaform.cli.plan_request import make_request, read_output
+from quotaform.cli.outcomes import OutputFiles, echo_outcomes
+from quotaform.cli.plan_request import make_request, planner
 
-if TYPE_CHECKING:
-    from quotaform.app.plan import PlanRequest
-    from quotaform.core.plan import Plan
+ENGINES: Final = ("auto", "local", "spark")
 
 
 @with_option_groups
 def plan(
     *,
     directory: DirectoryArgument = None,
-    target: OneCluster,
+    target: ManyClusters,
     snapshot: SnapshotOption = None,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
-    out: OutOption = None,
+    out: Annotated[list[str] | None, out_option("plan")] = None,
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit 2 when there are differences.")
     ] = False,
@@ -46,8 +37,11 @@ def plan(
     show_unmanaged: Annotated[
         bool, typer.Option("--show-unmanaged", help="List the live entities that no file declares.")
     ] = False,
-    engine: EngineOption = "auto",
-    format_name: FormatOption = "text",
+    engine: Annotated[
+        str,
+        typer.Option("--engine", metavar="|".join(ENGINES), help="Where to plan; spark needs the extra and a JDK 17+."),
+    ] = "auto",
+    format_name: Annotated[str, format_option("plan")] = "text",
     output: Output,
 ) -> int:
     """Show what an apply would do, entity by entity, with the effective limits before and after.
@@ -57,39 +51,17 @@ def plan(
       quotaform plan
       quotaform plan --out plan.json --detailed-exitcode
       quotaform plan --snapshot snapshots/lab.json --select 'user=svc-*'
+      quotaform plan --all --out 'plans/{cluster}.json'
     """
+    from quotaform.views.outcome_text import render_plan_total
+
     console = output.console()
-    require_format(format_name, FORMATS)
-    outputs = [read_output(text) for text in out or ()]
+    require_format("plan", format_name)
+    require_choice("engine", engine, ENGINES)
     request = make_request(target, directory, select, exclude, snapshot)
-    made = _make(request, engine, console)
-    for format_of_file, path in outputs:
-        write_file(path, render(made, format_of_file))
-    if format_name == "json":
-        console.echo(render(made, "json"))
-    else:
-        from quotaform.views.plan_text import render_plan
-
-        text = render_plan(made, console.style(), shows_unchanged=show_unchanged, shows_unmanaged=show_unmanaged)
-        console.echo(text)
-    return judge_plan(made, is_detailed=detailed_exitcode)
-
-
-def _make(request: PlanRequest, engine: str, console: Console) -> Plan:
-    require_choice("engine", engine, ("auto", "local", "spark"))
-    if engine == "spark":
-        from quotaform.spark.plan import plan as planner
-    else:
-        from quotaform.app.plan import plan as planner
-    return planner(request, progress=console.progress)[0].require()
-
-
-def render(made: Plan, format_name: str) -> str:
-    """Return a plan in one of the formats that files can have."""
-    if format_name == "json":
-        from quotaform.document.plan import dump_plan
-
-        return dump_plan(made)
-    from quotaform.views.plan_text import render_plan
-
-    return render_plan(made)
+    files = OutputFiles("plan", out or (), [cluster.name for cluster in request.clusters])
+    outcomes = planner(engine)(request, progress=console.progress)
+    files.write(outcomes)
+    options = {"style": console.style(), "shows_unchanged": show_unchanged, "shows_unmanaged": show_unmanaged}
+    echo_outcomes(console, "plan", format_name, outcomes, render_plan_total, **options)
+    return decide(outcomes, lambda made: judge_plan(made, is_detailed=detailed_exitcode))

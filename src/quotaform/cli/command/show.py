@@ -7,13 +7,15 @@ from typing import Annotated
 
 import typer
 
-from quotaform.cli.console import Color, Console, require_format
-from quotaform.cli.option.common import FORMATS, ColorOption, FormatOption
+from quotaform.cli.console import Color, Console
+from quotaform.cli.exit_code import ExitCode
+from quotaform.cli.format import format_option, render, require_format
+from quotaform.cli.option.common import ColorOption
 
 
 def show(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN.json", help="A file of quotaform plan --out.")],
-    format_name: FormatOption = "text",
+    format_name: Annotated[str, format_option("plan")] = "text",
     show_unchanged: Annotated[
         bool, typer.Option("--show-unchanged", help="Also show the keys that stay as they are.")
     ] = False,
@@ -29,15 +31,9 @@ def show(
       quotaform show plan.json
     """
     from quotaform.app.apply import load_plan_file
-    from quotaform.document.plan import dump_plan
-    from quotaform.views.plan_text import render_plan
 
     console = Console(color)
-    require_format(format_name, FORMATS)
-    saved = load_plan_file(plan_file)
-    if format_name == "json":
-        console.echo(dump_plan(saved))
-    else:
-        text = render_plan(saved, console.style(), shows_unchanged=show_unchanged, shows_unmanaged=show_unmanaged)
-        console.echo(text)
-    return 0
+    require_format("plan", format_name)
+    options = {"style": console.style(), "shows_unchanged": show_unchanged, "shows_unmanaged": show_unmanaged}
+    console.echo(render("plan", format_name, load_plan_file(plan_file), **options))
+    return ExitCode.DONE

@@ -58,28 +58,6 @@ class OneCluster:
         with _options_named(repository, target, "choose one with --cluster"):
             return repository.cluster(repository.config() if config is None else config, target)
 
-    def choose_for_plan(self, repository: Repository, name: str) -> Cluster:
-        """Return the cluster that a saved plan is for; the options may say where it is.
-
-        Args:
-            repository: Where quotaform.yaml is.
-            name: What the plan calls the cluster.
-
-        Raises:
-            UsageError: quotaform.yaml does not have it, or options exclude each other.
-            InvalidFilesError: quotaform.yaml is invalid.
-        """
-        config = repository.config()
-        known = config.clusters.get(name)
-        if self.cluster or self.bootstrap_server or self.command_config:
-            return replace(self, cluster=self.cluster or (name if known else None)).choose(repository, config)
-        if known is not None and known.snapshot is None:
-            return known
-        why = "is a snapshot" if known else f"is not in {repository.config_path}"
-        if not repository.config_path.exists():
-            why = f"is not known, as there is no {repository.config_path} (--config names another)"
-        raise UsageError(f"the plan is for cluster {name}, which {why}; say where it is: --bootstrap-server HOST:PORT")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManyClusters:
@@ -128,6 +106,32 @@ class ManyClusters:
         with _options_named(repository, target, "choose with --cluster, or take --all"):
             target = replace(target, takes_all=self.all_clusters)
             return repository.clusters(repository.config() if config is None else config, target)
+
+    def choose_for_plan(self, repository: Repository, name: str) -> Cluster:
+        """Return the cluster that a saved plan is for; the options may say where it is.
+
+        Args:
+            repository: Where quotaform.yaml is.
+            name: What the plan calls the cluster.
+
+        Raises:
+            UsageError: quotaform.yaml does not have it, or options exclude each other.
+            InvalidFilesError: quotaform.yaml is invalid.
+        """
+        config = repository.config()
+        known = config.clusters.get(name)
+        if self.is_narrow:
+            named = self.cluster or ([name] if known else None)
+            chosen = replace(self, cluster=named).choose(repository, config)
+            if len(chosen) > 1:
+                raise UsageError(f"the plan is for cluster {name}; choose one cluster with --cluster")
+            return chosen[0]
+        if known is not None and known.snapshot is None:
+            return known
+        why = "is a snapshot" if known else f"is not in {repository.config_path}"
+        if not repository.config_path.exists():
+            why = f"is not known, as there is no {repository.config_path} (--config names another)"
+        raise UsageError(f"the plan is for cluster {name}, which {why}; say where it is: --bootstrap-server HOST:PORT")
 
 
 def _target(names: tuple[str, ...], servers: str | None, command_config: Path | None, snapshot: Path | None) -> Target:

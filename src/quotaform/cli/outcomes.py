@@ -1,0 +1,93 @@
+"""Printing and writing what became of clusters: one as it is, several with a section for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from quotaform.cli.cluster_path import PLACEHOLDER, cluster_paths
+from quotaform.cli.console import Console, require_writable, write_file
+from quotaform.cli.format import read_output, render
+from quotaform.core.outcome import ClusterOutcome
+from quotaform.views.style import Style
+
+T = TypeVar("T")
+
+
+class OutputFiles:
+    """The files of `--out`: one per format and cluster."""
+
+    def __init__(self, subject: str, written: Iterable[str], clusters: Sequence[str]) -> None:
+        """Read the values of `--out`.
+
+        Args:
+            subject: What is written.
+            written: The values.
+            clusters: The names of the clusters.
+
+        Raises:
+            UsageError: A value cannot be read, or several clusters would share one file.
+            QuotaformError: A folder that is named after the clusters cannot be written to.
+        """
+        self._subject = subject
+        self._files = []
+        for text in written:
+            format_name, path = read_output(subject, text)
+            paths = cluster_paths("--out", path, clusters, example=f"{format_name}={subject}s/{PLACEHOLDER}.json")
+            if PLACEHOLDER in str(path):
+                for each in paths.values():
+                    require_writable(each)
+            self._files.append((format_name, paths))
+
+    def write(self, outcomes: Iterable[ClusterOutcome[T]]) -> None:
+        """Write what was made; for a cluster that failed nothing is written."""
+        for outcome in outcomes:
+            if outcome.error is None:
+                for format_name, paths in self._files:
+                    path: Path = paths[outcome.cluster]
+                    write_file(path, render(self._subject, format_name, outcome.require()))
+
+
+def echo_outcomes(
+    console: Console,
+    subject: str,
+    format_name: str,
+    outcomes: Sequence[ClusterOutcome[T]],
+    total: Callable[[Sequence[ClusterOutcome[T]], Style], str],
+    **options: Any,
+) -> None:
+    """Print what became of clusters.
+
+    | clusters | as JSON | otherwise |
+    | --- | --- | --- |
+    | one | its document | its result |
+    | several | one document of kind `quotaform.outcomes` | a section for each, and the total |
+
+    Args:
+        console: Where.
+        subject: What it is: a row of `quotaform.cli.format.FORMATS`.
+        format_name: One of its formats.
+        outcomes: One per cluster; the error of the only one is raised.
+        total: Returns the lines that sum up several.
+        options: What renders the subject, such as `style`.
+    """
+    if len(outcomes) == 1:
+        console.echo(render(subject, format_name, outcomes[0].require(), **options))
+        return
+    if format_name == "json":
+        from quotaform.document.outcomes import outcome_lines
+
+        made = (outcome.map(lambda value: render(subject, format_name, value, **options)) for outcome in outcomes)
+        console.echo(outcome_lines(made))
+        return
+    from quotaform.views.outcome_text import render_failure
+
+    style = console.style()
+    for outcome in outcomes:
+        if outcome.error is None:
+            console.echo(render(subject, format_name, outcome.require(), **options))
+        else:
+            console.echo(render_failure(outcome.cluster, outcome.error, style))
+        console.echo("\n")
+    console.echo(total(outcomes, style))

@@ -1,0 +1,75 @@
+"""What became of many clusters: a section for each that failed, and the lines that sum up all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from quotaform.core.drift import Drift
+from quotaform.core.outcome import ClusterOutcome
+from quotaform.core.plan import Action, Plan
+from quotaform.core.receipt import Receipt
+from quotaform.errors import QuotaformError
+from quotaform.model.entity import spell_name
+from quotaform.views.plan_text import NO_CHANGES, plan_line
+from quotaform.views.receipt_text import resources_line
+from quotaform.views.style import PLAIN, Style, counted
+
+T = TypeVar("T")
+
+
+def render_failure(cluster: str, error: QuotaformError, style: Style = PLAIN) -> str:
+    """Return the section of a cluster for which nothing could be made."""
+    return f"{cluster_line(cluster, style)}\n{style.paint('Error:', 'red')} {error}\n"
+
+
+def cluster_line(cluster: str, style: Style = PLAIN) -> str:
+    """Return the line that begins the section of a cluster."""
+    return f"Cluster  {style.paint(spell_name(cluster), 'bold')}"
+
+
+def render_plan_total(outcomes: Sequence[ClusterOutcome[Plan]], style: Style = PLAIN) -> str:
+    """Return what all plans do together, in Terraform's words, and which clusters failed."""
+    plans = list(_values(outcomes))
+    counts = {action: sum(plan.summary[action.value] for plan in plans) for action in Action}
+    blocked = sum(not plan.is_applyable for plan in plans)
+    lines = [_clusters_line(outcomes, f"{sum(bool(plan.changes) for plan in plans)} with changes", blocked)]
+    if any(counts.values()):
+        lines.append(style.paint(plan_line(counts), "bold"))
+    elif len(plans) == len(outcomes) and not blocked:
+        lines.append(style.paint(NO_CHANGES, "bold"))
+    return "\n".join(lines) + "\n"
+
+
+def render_drift_total(outcomes: Sequence[ClusterOutcome[Drift]], style: Style = PLAIN) -> str:
+    """Return how many clusters have drift, and which could not be compared."""
+    drifts = list(_values(outcomes))
+    drifted = sum(drift.status == "drift" for drift in drifts)
+    unknown = sum(not drift.is_known for drift in drifts)
+    return _clusters_line(outcomes, f"{drifted} with drift", unknown, "unknown") + "\n"
+
+
+def render_receipt_total(outcomes: Sequence[ClusterOutcome[Receipt]], style: Style = PLAIN) -> str:
+    """Return what was applied to all clusters together, and which are not as planned."""
+    receipts = list(_values(outcomes))
+    counts = {action: sum(receipt.count(action) for receipt in receipts) for action in Action}
+    complete = sum(receipt.is_complete for receipt in receipts)
+    is_complete = complete == len(outcomes)
+    return (
+        f"{_clusters_line(outcomes, f'{complete} complete', len(receipts) - complete, 'incomplete')}\n"
+        f"{style.paint(resources_line(counts, is_complete=is_complete), 'green' if is_complete else 'red')}\n"
+    )
+
+
+def _values(outcomes: Iterable[ClusterOutcome[T]]) -> Iterator[T]:
+    return (outcome.require() for outcome in outcomes if outcome.error is None)
+
+
+def _clusters_line(outcomes: Sequence[ClusterOutcome[T]], what: str, others: int = 0, word: str = "blocked") -> str:
+    failed = [spell_name(outcome.cluster) for outcome in outcomes if outcome.error is not None]
+    parts = [what]
+    if others:
+        parts.append(f"{others} {word}")
+    if failed:
+        parts.append(f"{len(failed)} failed: {', '.join(failed)}")
+    return f"{counted(len(outcomes), 'cluster')}: {', '.join(parts)}."

@@ -1,0 +1,158 @@
+"""`plan`, `drift` and `apply` of several clusters: a section, a file and an outcome for each, and one exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft7Validator
+
+from quotaform.cli.main import run
+from quotaform.document.snapshot import dump_snapshot
+from quotaform.model.entity import Entity
+from quotaform.model.quotas import Quotas
+from quotaform.model.snapshot import Snapshot
+from quotaform.schema.catalog import load_schema
+from tests.builder import PRODUCER
+
+ALICE = Entity(user="alice")
+DOWN = "127.0.0.1:1"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with three clusters: eu differs from the files, us does not, and nothing listens where lab should be."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "quotaform.yaml").write_text(
+        f"clusters: {{eu: {{snapshot: eu.json}}, lab: {{bootstrap_servers: ['{DOWN}']}}, us: {{snapshot: us.json}}}}\n"
+    )
+    (tmp_path / "quotas.d").mkdir()
+    (tmp_path / "quotas.d/all.yaml").write_text(
+        f"quotas: [{{match: {{user: alice}}, values: {{{PRODUCER}: 2MiB/s}}}}]\n"
+    )
+    snapshot(tmp_path, "eu", {ALICE: {PRODUCER: 2.0**20}})
+    snapshot(tmp_path, "us", {ALICE: {PRODUCER: 2.0**21}})
+    return tmp_path
+
+
+def snapshot(folder: Path, name: str, quotas: Quotas) -> None:
+    taken = Snapshot(cluster_name=name, cluster_id=f"id-{name}", captured_at="2026-11-20T09:12:44Z", quotas=quotas)
+    (folder / f"{name}.json").write_text(dump_snapshot(taken))
+
+
+def test_each_cluster_has_a_section_and_the_last_lines_sum_them_up(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "--cluster", "eu", "--cluster", "us", "--detailed-exitcode"]) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("   ")[0] for line in lines if line.startswith("Cluster ")] == [
+        "Cluster  eu (id id-eu)",
+        "Cluster  us (id id-us)",
+    ]
+    assert "  # user=alice will be updated in-place" in lines
+    assert "No changes. Your infrastructure matches the configuration." in lines
+    assert lines[-2:] == ["2 clusters: 1 with changes.", "Plan: 0 to add, 1 to change, 0 to destroy."]
+
+
+def test_a_cluster_that_is_down_hides_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "--all", "--detailed-exitcode"]) == 1
+    printed = capsys.readouterr()
+    assert "Cluster  lab\nError: Cannot connect to lab: nothing listens at 127.0.0.1:1" in printed.out
+    assert printed.out.splitlines()[-2:] == [
+        "3 clusters: 1 with changes, 1 failed: lab.",
+        "Plan: 0 to add, 1 to change, 0 to destroy.",
+    ]
+
+
+def test_no_changes_is_said_of_all_only_when_all_were_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "--cluster", "us", "--cluster", "lab"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "2 clusters: 0 with changes, 1 failed: lab."
+    snapshot(Path(), "eu", {ALICE: {PRODUCER: 2.0**21}})
+    assert run(["plan", "--cluster", "?[us]"]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "2 clusters: 0 with changes.",
+        "No changes. Your infrastructure matches the configuration.",
+    ]
+
+
+def test_each_cluster_has_a_plan_file_and_one_that_failed_has_none(folder: Path) -> None:
+    assert run(["plan", "--all", "--out", "plans/{cluster}.json", "--out", "text=plans/{cluster}.txt"]) == 1
+    assert sorted(path.name for path in (folder / "plans").iterdir()) == ["eu.json", "eu.txt", "us.json", "us.txt"]
+    plan = json.loads((folder / "plans/eu.json").read_text())
+    assert (plan["cluster"], plan["summary"]["update"]) == ({"name": "eu", "id": "id-eu"}, 1)
+    assert run(["show", "plans/eu.json"]) == 0
+
+
+def test_json_is_one_document_that_holds_those_of_the_clusters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "--all", "--format", "json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    Draft7Validator(load_schema("outcomes")).validate(document)
+    assert [outcome["cluster"] for outcome in document["outcomes"]] == ["eu", "lab", "us"]
+    assert document["outcomes"][1]["result"] is None
+    assert document["outcomes"][1]["error"]["exit_code"] == 1
+    plan = document["outcomes"][0]["result"]
+    Draft7Validator(load_schema("plan")).validate(plan)
+    Path("taken.json").write_text(json.dumps(plan))
+    assert run(["show", "taken.json"]) == 0
+
+
+@pytest.mark.parametrize("arguments", [["plan", "--all", "--out", "plan.json"], ["drift", "--all", "--out", "x.json"]])
+def test_several_clusters_do_not_share_a_file(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 64
+    assert "several clusters (eu, lab, us) need a file each; write {cluster} in --out" in capsys.readouterr().err
+
+
+def test_drift_has_a_section_for_each_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["drift", "--cluster", "eu", "--cluster", "us"]) == 2
+    assert capsys.readouterr().out.splitlines()[-1] == "2 clusters: 1 with drift."
+    assert run(["drift", "--all", "--exit-zero"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "3 clusters: 1 with drift, 1 failed: lab."
+
+
+def test_nothing_is_chosen_for_the_user(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan"]) == 64
+    assert "names several clusters (eu, lab, us); choose with --cluster, or take --all" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["apply", "eu-plan.json", "eu-plan.json"], "another of the plans is for cluster eu, too; give one of them"),
+        (["apply", "quotas.d", "other.d"], "give one quotas directory, or saved plans"),
+        (
+            ["apply", "eu-plan.json", "us-plan.json", "--bootstrap-server", "b:1"],
+            "each saved plan names its cluster; leave out the options that choose one",
+        ),
+        (
+            ["apply", "eu-plan.json", "us-plan.json", "--expect-plan-id", "x"],
+            "--expect-plan-id is the id of one plan; apply the clusters one by one",
+        ),
+        (["apply", "--cluster", "eu", "--auto-approve"], "cluster eu is a snapshot file, which can be planned and not"),
+    ],
+)
+def test_plans_that_cannot_be_applied_together_are_refused(
+    folder: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["plan", "--cluster", "eu", "--cluster", "us", "--out", "{cluster}-plan.json"]) == 0
+    (folder / "quotaform.yaml").write_text(
+        f"clusters: {{eu: {{bootstrap_servers: ['{DOWN}']}}, us: {{bootstrap_servers: ['{DOWN}']}}}}\n"
+        if "--cluster" not in arguments
+        else (folder / "quotaform.yaml").read_text()
+    )
+    capsys.readouterr()
+    assert run(arguments) == 64
+    assert message in capsys.readouterr().err
+
+
+def test_each_of_several_saved_plans_is_attempted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "--cluster", "eu", "--cluster", "us", "--out", "{cluster}-plan.json"]) == 0
+    (folder / "quotaform.yaml").write_text(
+        f"clusters: {{eu: {{bootstrap_servers: ['{DOWN}']}}, us: {{bootstrap_servers: ['{DOWN}']}}}}\n"
+    )
+    capsys.readouterr()
+    assert run(["apply", "eu-plan.json", "us-plan.json"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("Cluster ")] == ["Cluster  eu", "Cluster  us"]
+    assert lines[-2:] == [
+        "2 clusters: 0 complete, 2 failed: eu, us.",
+        "Apply incomplete! Resources: 0 added, 0 changed, 0 destroyed.",
+    ]

@@ -87,15 +87,14 @@ class QuotaEntry:
             found = self._effective[key] = Effective(value, self.entity, self.level)
         return found
 
-    def resolved(self) -> dict[str, Resolved]:
-        """What a request has that meets no other entry with these keys; made once for many requests."""
-        if self._resolved is None:
-            self._resolved = {key: Resolved(value, self.entity, (), self.level) for key, value in self.values.items()}
-        return self._resolved
-
     def override(self, found: dict[str, Resolved]) -> None:
         """Put the entry over what was found on lower levels."""
-        for key, own in self.resolved().items():
+        alone = self._resolved
+        if alone is None:
+            # What a request has that meets no other entry with these keys: made once for many requests.
+            alone = {key: Resolved(value, self.entity, (), self.level) for key, value in self.values.items()}
+            self._resolved = alone
+        for key, own in alone.items():
             value, source, overridden, level = found.get(key, NOT_LIMITED)
             if source is None:
                 found[key] = own

@@ -174,20 +174,18 @@ class QuotaIndex:
             if entry.is_shared:
                 break
             own += 1
-        found = self._shared_by(entries[own:], len(request)).copy()
+        # What many requests resolve to but for entries of their own is merged once, and not for each.
+        common = entries[own:]
+        shared = self._shared.get(common or len(request))
+        if shared is None:
+            shared = _UNTOUCHED[len(request)].copy()
+            for entry in reversed(common):
+                entry.override(shared)
+            self._shared[common or len(request)] = shared
+        found = shared.copy()
         for entry in reversed(entries[:own]):
             entry.override(found)
         return found
-
-    def _shared_by(self, entries: tuple[QuotaEntry, ...], size: int) -> dict[str, Resolved]:
-        """Return what many requests resolve to but for entries of their own: merged once, and not for each."""
-        shared = self._shared.get(entries or size)
-        if shared is None:
-            shared = _UNTOUCHED[size].copy()
-            for entry in reversed(entries):
-                entry.override(shared)
-            self._shared[entries or size] = shared
-        return shared
 
     def meets_more_with_names(self, request: Request) -> bool:
         """Whether there are entries that a request would meet if a name that is empty were another."""

@@ -13,7 +13,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from quotaform.collector import paused_collector
 from quotaform.core.resolve.entry import Resolved
 from quotaform.core.resolve.index import QuotaIndex, resolve_entities
 from quotaform.core.resolve.request import request_of
@@ -143,9 +142,7 @@ class QuotaAdmin:
             ValueError: An entity is not concrete: it holds a default, or types that do not go together.
             ClusterError: The cluster could not be read.
         """
-        quotas = self._gateway.describe()
-        with paused_collector():
-            return resolve_entities(quotas, entities)
+        return resolve_entities(self._gateway.describe(), entities)
 
     def close(self) -> None:
         """Let go of the connection."""

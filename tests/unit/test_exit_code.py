@@ -8,13 +8,25 @@ from collections.abc import Iterator
 import pytest
 
 from quotaform import errors
-from quotaform.cli.exit_code import ExitCode, decide, judge_plan, judge_receipt
+from quotaform.cli.exit_code import (
+    ExitCode,
+    decide,
+    judge_plan,
+    judge_receipt,
+    judge_scram,
+    judge_scram_users,
+    judge_validation,
+)
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Action
 from quotaform.core.receipt import EntityResult, Receipt, Result
+from quotaform.core.result import Validation
 from quotaform.errors import QuotaformError
+from quotaform.model.alteration import Outcome
 from quotaform.model.entity import Entity
+from quotaform.model.finding import Finding, Severity
 from quotaform.model.quotas import Quotas
+from quotaform.model.scram import ScramDeletion, ScramMechanism, ScramResult, ScramRow, ScramUser
 from tests.builder import PRODUCER, plan_of
 
 SOME = {Entity(user="a"): {PRODUCER: 1.0}}
@@ -97,3 +109,28 @@ def test_every_error_ends_with_a_code_of_the_contract(error: type[QuotaformError
 def test_the_tree_that_the_module_shows_has_every_error() -> None:
     shown = re.findall(r"^ *\* (\w+)", errors.__doc__ or "", re.MULTILINE)
     assert sorted(shown) == sorted(error.__name__ for error in error_classes() if error.__module__ == errors.__name__)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "code"),
+    [
+        ([Outcome.OK, Outcome.OK], ExitCode.DONE),
+        ([Outcome.OK, Outcome.REFUSED], ExitCode.PARTIAL),
+        ([Outcome.UNKNOWN], ExitCode.PARTIAL),
+        ([Outcome.REFUSED, Outcome.REFUSED], ExitCode.ERROR),
+    ],
+)
+def test_credentials_that_are_set_in_part_are_partial(outcomes: list[Outcome], code: ExitCode) -> None:
+    deletion = ScramDeletion("alice", ScramMechanism.SHA_256)
+    assert judge_scram(ScramResult(tuple(ScramRow(deletion, outcome) for outcome in outcomes))) == code
+
+
+def test_a_user_without_credentials_is_an_error() -> None:
+    assert judge_scram_users([ScramUser("alice", ())]) == ExitCode.DONE
+    assert judge_scram_users([ScramUser("alice", ()), ScramUser("bob", (), 91)]) == ExitCode.ERROR
+
+
+@pytest.mark.parametrize(("severity", "code"), [(Severity.WARNING, ExitCode.DONE), (Severity.ERROR, ExitCode.INVALID)])
+def test_files_are_invalid_by_errors_and_not_by_warnings(severity: Severity, code: ExitCode) -> None:
+    found = Finding(rule="some-rule", message="Words.", severity=severity)
+    assert judge_validation(Validation(directory="d", files=1, entities={}, problems=(found,))) == code

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 import sys
+from importlib.resources import files
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from threading import Thread
@@ -51,6 +52,13 @@ def test_a_second_run_prints_what_the_first_printed(capsys: pytest.CaptureFixtur
         printed.append(capsys.readouterr())
     assert printed[0] == printed[1]
     assert printed[0].out
+
+
+def test_only_the_command_changes_the_garbage_collector() -> None:
+    """Reading files and resolving switched it off and on, for every thread of the program that called them."""
+    package = Path(str(files("quotaform")))
+    users = {path.relative_to(package).as_posix() for path in package.rglob("*.py") if "import gc" in path.read_text()}
+    assert users == {"cli/process.py"}
 
 
 def test_a_run_may_be_in_any_thread(capsys: pytest.CaptureFixture[str]) -> None:

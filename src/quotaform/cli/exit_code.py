@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from quotaform.core.drift import Drift
     from quotaform.core.plan import Plan
     from quotaform.core.receipt import Receipt
+    from quotaform.core.result import Validation
+    from quotaform.model.scram import ScramResult, ScramUser
 
 T = TypeVar("T")
 
@@ -100,6 +102,23 @@ def judge_drift(drift: Drift, *, is_reported_only: bool = False) -> ExitCode:
     if not drift.is_known:
         return ExitCode.ERROR
     return ExitCode.DIFFERENCES if drift.entities and not is_reported_only else ExitCode.DONE
+
+
+def judge_scram(result: ScramResult) -> ExitCode:
+    """Return the code of setting or deleting SCRAM credentials."""
+    if not result.failed:
+        return ExitCode.DONE
+    return ExitCode.PARTIAL if result.wrote_anything else ExitCode.ERROR
+
+
+def judge_scram_users(users: Iterable[ScramUser]) -> ExitCode:
+    """Return the code of describing SCRAM credentials: that of an error when a user has none."""
+    return ExitCode.ERROR if any(user.code for user in users) else ExitCode.DONE
+
+
+def judge_validation(validation: Validation) -> ExitCode:
+    """Return the code of checking the files."""
+    return ExitCode.DONE if validation.is_valid else ExitCode.INVALID
 
 
 def judge_receipt(receipt: Receipt) -> ExitCode:

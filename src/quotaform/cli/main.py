@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import re
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from io import TextIOWrapper
-from threading import current_thread, main_thread
-from types import FrameType
+from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from quotaform.cli.console import drop_unwritten_output
 from quotaform.cli.exit_code import ExitCode
+from quotaform.cli.process import TerminatedError, any_text_printable, rare_collections, signals_raised
 
 if TYPE_CHECKING:
     import typer
@@ -38,14 +33,6 @@ _GLOBALS = {
 """The options that most commands share, and whether each takes a value."""
 
 
-class TerminatedError(KeyboardInterrupt):
-    """SIGTERM, or SIGHUP of a closed terminal, so that they take the same careful way out as Ctrl-C."""
-
-    def __init__(self, signal_name: str) -> None:
-        self.signal_name = signal_name
-        super().__init__(signal_name)
-
-
 def main() -> NoReturn:
     """Run `quotaform` with the arguments of the process and exit."""
     code = run(sys.argv[1:])
@@ -63,7 +50,7 @@ def run(arguments: list[str]) -> int:
 
         sys.stdout.write(f"quotaform {__version__}\n")
         return ExitCode.DONE
-    with _signals_raised(), _any_text_printable(), _rare_collections():
+    with signals_raised(), any_text_printable(), rare_collections():
         return _run(arguments)
 
 
@@ -86,53 +73,6 @@ def _run(arguments: list[str]) -> int:
             f"internal error: {kind}: {error}. Please report it with the output of the same command and --verbose.",
             ExitCode.ERROR,
         )
-
-
-@contextmanager
-def _signals_raised() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into errors; only the main thread can, and gets them."""
-
-    def terminate(number: int, _frame: FrameType | None) -> NoReturn:
-        raise TerminatedError(signal.Signals(number).name)
-
-    numbers = [
-        getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)
-    ]  # Windows has no SIGHUP
-    if current_thread() is not main_thread():
-        numbers = []
-    handlers = {number: signal.signal(number, terminate) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            # None is a handler that was not installed from Python, which cannot be put back.
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
-
-
-@contextmanager
-def _any_text_printable() -> Iterator[None]:
-    """Escape what the terminal's encoding does not have: a broker's words and names may hold any character."""
-    streams = [stream for stream in (sys.stdout, sys.stderr) if isinstance(stream, TextIOWrapper)]
-    before = [stream.errors for stream in streams]
-    for stream in streams:
-        stream.reconfigure(errors="backslashreplace")
-    try:
-        yield
-    finally:
-        for stream, errors in zip(streams, before, strict=True):
-            with suppress(OSError, ValueError):  # nobody reads it any more, or it is closed
-                stream.reconfigure(errors=errors)
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Look for reference cycles rarely: what a run makes lives until it ends, and looking takes as long as making."""
-    thresholds = gc.get_threshold()
-    gc.set_threshold(200_000, 20, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
 
 
 def _invoke(arguments: list[str]) -> int:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import date
 from threading import Lock
 
-from quotaform.collector import paused_collector
 from quotaform.core.check import rule
 from quotaform.core.scope import FULL_SCOPE, Scope
 from quotaform.desired.declaration import TRACKED, EntryReader, Profiles
@@ -92,8 +91,7 @@ class LoadedFiles:
     def _layer(self, name: str | None) -> list[LoadedFile]:
         with self._lock:
             if name not in self._by_layer:
-                with paused_collector():
-                    self._by_layer[name] = [self._load(source) for source in self._layout.layer(name)]
+                self._by_layer[name] = [self._load(source) for source in self._layout.layer(name)]
             return self._by_layer[name]
 
 
@@ -127,8 +125,7 @@ def _out_of_scope(entry: Entry) -> Finding:
 
 def load_file(source: Source, profiles: Profiles) -> LoadedFile:
     """Read one file; never raises for what is in it."""
-    with paused_collector():
-        return _load_file(source, EntryReader(profiles))
+    return _load_file(source, EntryReader(profiles))
 
 
 def _load_file(source: Source, reader: EntryReader) -> LoadedFile:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from quotaform import __version__
 from quotaform.cli.client_quotas.lists import COMMA, read_ops, read_parts, read_properties
 from quotaform.cli.console import Console, drop_unwritten_output
+from quotaform.cli.process import rare_collections
 from quotaform.errors import ClusterError, QuotaformError, UsageError
 from quotaform.model.entity import CLIENT_ID, ENTITY_TYPES, IP, USER, Entity
 from quotaform.model.text import quote
@@ -42,7 +43,8 @@ examples:
 
 def main() -> NoReturn:
     """Run `kafka-client-quotas` with the arguments of the process and exit."""
-    code = run(sys.argv[1:])
+    with rare_collections():
+        code = run(sys.argv[1:])
     drop_unwritten_output()
     sys.exit(code)
 

@@ -12,7 +12,7 @@ from typer.core import TyperCommand
 
 from quotaform.cli.approval import require_confirmed
 from quotaform.cli.console import Console, require_format
-from quotaform.cli.exit_code import ExitCode
+from quotaform.cli.exit_code import judge_scram, judge_scram_users
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import FORMATS, FormatOption
 from quotaform.cli.option.group import with_option_groups
@@ -94,7 +94,7 @@ def describe(
             console.echo(dump_scram(users, gateway.name, gateway.cluster_id))
         else:
             console.echo(render_scram(users, gateway.name, console.style()))
-    return ExitCode.ERROR if any(found.code for found in users) else ExitCode.DONE
+    return judge_scram_users(users)
 
 
 ApproveOption: TypeAlias = Annotated[
@@ -257,6 +257,4 @@ def _conclude(result: ScramResult, gateway: ScramGateway, format_name: str, cons
         console.echo(render_scram_result(result, console.style()))
     if result.interrupt is not None:
         raise result.interrupt
-    if not result.failed:
-        return ExitCode.DONE
-    return ExitCode.PARTIAL if result.wrote_anything else ExitCode.ERROR
+    return judge_scram(result)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from quotaform.cli.console import require_format
-from quotaform.cli.exit_code import ExitCode
+from quotaform.cli.exit_code import judge_validation
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import FORMATS, DirectoryArgument, FormatOption
 from quotaform.cli.option.group import with_option_groups
@@ -63,4 +63,4 @@ def validate(
         console.echo(dump_validation(report))
     else:
         console.echo(render_validation(report, console.style()))
-    return ExitCode.DONE if report.is_valid else ExitCode.INVALID
+    return judge_validation(report)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from signal import SIG_IGN, SIGINT, default_int_handler, getsignal, signal
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -35,18 +36,26 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
 
 
-EXPENSIVE = ("spark", "three_brokers", "secured_sandbox")
-"""Fixtures that are made once per run: the tests of each run on one worker. Each worker has a `sandbox` of its own."""
+ONE_WORKER = (
+    "tests/kafka/test_enforcement.py",
+    "tests/spark/test_broker.py",
+    "tests/spark/test_change.py",
+    "tests/spark/test_plan.py",
+    "tests/spark/test_source.py",
+)
+"""Files whose tests share what takes long to start: each folder's run on one worker, all other tests on any."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests that share an expensive fixture on one worker."""
-    for item in items:
-        for name in EXPENSIVE:
-            if name in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.xdist_group(name))
-                break
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Make the scheduler of `--dist=loadgroup`, which in pytest-xdist 3.8 finds no groups under pytest 9.2."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    scheduling = LoadScopeScheduling(config, log)
+    scheduling._split_scope = lambda nodeid: nodeid.rpartition("/")[0] if nodeid.startswith(ONE_WORKER) else nodeid
+    return scheduling
 
 
 @pytest.fixture(scope="session")

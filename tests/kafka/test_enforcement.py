@@ -24,7 +24,7 @@ from quotaform.model.units import is_unlimited
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.security import USERS
 
-pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("enforcement")]
+pytestmark = pytest.mark.kafka
 
 KEY: Final = PRODUCER_BYTE_RATE.name
 TOPIC: Final = "enforcement"
@@ -36,6 +36,8 @@ IN_FLIGHT: Final = 12_000
 WARM_UP: Final = 2.0
 """Seconds until the broker's windows are full."""
 MEASURED: Final = 4.0
+ATTEMPTS: Final = 3
+"""How often traffic is measured: on a busy machine producers may send too little to be throttled."""
 
 KB: Final = 1000.0
 ALICE, BOB = "tenant", "plainuser"
@@ -178,9 +180,21 @@ def bucket_of(resolved: Resolved, each: Traffic) -> tuple[str, ...]:
 def require_enforced(kafka: Sandbox, admin: QuotaAdmin, requests: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
     """Make sure that the broker does to these requests what resolve says; return the source of each limit."""
     found = {(user, client_id): admin.resolve(user=user, client_id=client_id)[KEY] for user, client_id in requests}
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            require_traffic(produce(kafka, requests), found)
+            break
+        except AssertionError:
+            if attempt == ATTEMPTS:
+                raise
+    return {request: resolved.source_name or "" for request, resolved in found.items()}
+
+
+def require_traffic(traffic: list[Traffic], found: dict[tuple[str, str], Resolved]) -> None:
+    """Make sure that what was measured is what was resolved."""
     limits = [each.value for each in found.values() if each.value is not None and each.value < OFFERED]
     buckets: dict[tuple[str, ...], list[tuple[Traffic, Resolved]]] = defaultdict(list)
-    for each in produce(kafka, requests):
+    for each in traffic:
         resolved = found[each.user, each.client_id]
         print(
             f"{each.user}/{each.client_id}: {resolved.source_name} {resolved.value}: {each.rate:.0f} B/s, "
@@ -195,7 +209,6 @@ def require_enforced(kafka: Sandbox, admin: QuotaAdmin, requests: list[tuple[str
     for members in buckets.values():
         (limit,) = {resolved.value for _, resolved in members if resolved.value is not None}
         assert 0.5 * limit < sum(each.rate for each, _ in members) < 1.5 * limit
-    return {request: resolved.source_name or "" for request, resolved in found.items()}
 
 
 def test_levels_with_users_throttle_as_resolved(kafka: Sandbox, admin: QuotaAdmin) -> None:

@@ -40,10 +40,11 @@ ONE_WORKER = (
     "tests/kafka/test_enforcement.py",
     "tests/spark/test_broker.py",
     "tests/spark/test_change.py",
+    "tests/spark/test_command.py::test_a_broker_that_is_down",
     "tests/spark/test_plan.py",
     "tests/spark/test_source.py",
 )
-"""Files whose tests share what takes long to start: each folder's run on one worker, all other tests on any."""
+"""How the ids of tests begin that share what takes long to start: those of a folder run on one worker."""
 
 
 @pytest.hookimpl(optionalhook=True)

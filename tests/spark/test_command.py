@@ -1,4 +1,4 @@
-"""`quotaform plan --engine spark`, in a process of its own with a session of its own."""
+"""`quotaform plan --engine spark`: where it says so in a process of its own, with a session of its own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def repository(tmp_path: Path) -> Repository:
 
 def test_the_command_prints_and_writes_what_the_local_engine_does(repository: Repository) -> None:
     options = {"env": {"SOURCE_DATE_EPOCH": "1795000000"}}
-    local = repository.process("plan", "--cluster", "lab", "--detailed-exitcode", "--out", "local.json", **options)
+    local = repository("plan", "--cluster", "lab", "--detailed-exitcode", "--out", "local.json", **options)
     spark = repository.process(
         "plan", "--cluster", "lab", "--detailed-exitcode", "--out", "spark.json", "--engine", "spark", **options
     )
@@ -48,9 +48,10 @@ def test_the_command_prints_and_writes_what_the_local_engine_does(repository: Re
     ]
 
 
+@pytest.mark.usefixtures("spark")
 def test_a_broker_that_is_down_is_one_sentence_and_exit_1(repository: Repository) -> None:
-    local = repository.process("plan", "--cluster", "down")
-    spark = repository.process("plan", "--cluster", "down", "--engine", "spark")
+    local = repository("plan", "--cluster", "down")
+    spark = repository("plan", "--cluster", "down", "--engine", "spark")
     assert (spark.code, spark.out, spark.err) == (local.code, local.out, local.err)
     assert spark.code == 1
     assert spark.err.count("\n") == 1

@@ -5,7 +5,7 @@
         * ClusterChoiceError     several clusters, and none is chosen
         * NoClusterError         there is no cluster to choose
         * KeyNotHeldError        an unknown key is to be removed that is not there
-    * InvalidFilesError          files do not say something that can be used (exit 3)
+    * InvalidFilesError          files are invalid (exit 3)
     * FileReadError              a file cannot be read
         * NotTextError           it is not text in UTF-8
     * PlanFileError              a plan file is unreadable or of an unknown format (exit 3)
@@ -13,7 +13,7 @@
         * ClusterIdError         the cluster is another one than quotaform.yaml pins
         * PlanBlockedError       findings of a plan block it
         * RefusedError           the broker's dry run refused entities
-        * NotApprovedError       nobody said yes
+        * NotApprovedError       nobody approved the plan
     * StaleError                 plan, plan id or cluster no longer match (exit 5)
         * PlanFileChangedError   a plan file is not what was written
         * PlanIdError            a plan is another one than the approved one

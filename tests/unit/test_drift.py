@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from quotaform.core.check import rule
 from quotaform.core.drift import Drift, DriftClass, make_drift
 from quotaform.core.scope import Pattern, Scope
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired
+from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas
 from tests.builder import CONSUMER, HEADER, PRODUCER, REQUEST, declare, plan_of
 
@@ -98,3 +100,12 @@ def test_the_fingerprint_changes_when_the_drift_does() -> None:
 def test_the_same_drift_on_another_cluster_has_another_fingerprint() -> None:
     elsewhere = drift_of(FILES, LIVE, header=replace(HEADER, cluster_id="another"))
     assert elsewhere.fingerprint != drift_of(FILES, LIVE).fingerprint
+
+
+def test_a_guard_that_blocks_the_plan_does_not_make_drift_unknown() -> None:
+    """Whatever blocked a plan made its drift unknown; only another cluster does."""
+    guard = Finding(rule="guard", message="no", blocking=True)
+    other_cluster = rule.CLUSTER_ID.finding("another")
+    plan = plan_of({}, {})
+    assert make_drift(replace(plan, findings=(guard,))).is_known
+    assert not make_drift(replace(plan, findings=(guard, other_cluster))).is_known

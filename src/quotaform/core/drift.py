@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Any
 
 from quotaform.core.canonical import digest, json_number
+from quotaform.core.check import rule
 from quotaform.core.plan import Action, Change, Plan
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause
@@ -79,7 +80,7 @@ class Drift:
     @property
     def is_known(self) -> bool:
         """Whether the right cluster was compared; if not, nothing follows from what was seen."""
-        return not any(finding.blocking for finding in self.findings)
+        return not any(finding.rule == rule.CLUSTER_ID.id for finding in self.findings)
 
     @property
     def is_complete(self) -> bool:

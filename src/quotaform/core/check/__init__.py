@@ -1,1 +1,1 @@
-"""Findings: what is wrong with, or worth knowing of, a plan or what a cluster holds."""
+"""Checks: the findings about a plan, a cluster and what was resolved, and the table of their rules."""

@@ -63,11 +63,12 @@ golden: $(FULL) ## rewrite the golden files from what the code prints; read the 
 	QUOTAFORM_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden
 
 schemas: $(FULL) ## rewrite schemas/ from the package
-	$(BIN)/quotaform schema --output schemas
+	$(BIN)/python -m tools.schema_files schemas
 
-docs: $(FULL) ## rewrite docs/commands.md and docs/rules.md from the code
-	$(BIN)/python -m quotaform.cli.reference docs/commands.md
+docs: $(FULL) ## rewrite docs/commands.md, docs/rules.md and the tables of README.md from the code
+	$(BIN)/python -m tools.commands_page docs/commands.md
 	$(BIN)/python -m tools.rules_page docs/rules.md
+	$(BIN)/python -m tools.key_table README.md
 
 constraints: ## rewrite constraints.txt from a fresh install of everything (Python 3.11)
 	rm -rf build/constraints && $(PYTHON) -m venv build/constraints

@@ -11,8 +11,8 @@ import pytest
 
 from quotaform.cli.client_quotas.command import build_parser
 from quotaform.cli.exit_code import ExitCode
-from quotaform.cli.reference import render_reference
 from tests.command_line import COMMANDS, LEAVES, require_understood
+from tools.commands_page import render_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 
@@ -24,21 +24,21 @@ def examples(command: Any) -> list[str]:
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text(encoding="utf-8") == render_reference(), "docs/commands.md is out of date: run make docs"
+    assert PAGE.read_text(encoding="utf-8") == render_page(), "docs/commands.md is out of date: run make docs"
 
 
 def test_the_page_does_not_depend_on_where_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = render_reference()
+    expected = render_page()
     for name, value in (("COLUMNS", "40"), ("TERM", "dumb"), ("NO_COLOR", "1"), ("FORCE_COLOR", "1"), ("LANG", "C")):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("shutil.get_terminal_size", lambda fallback=None: os.terminal_size((40, 10)))
-    assert render_reference() == expected
+    assert render_page() == expected
     assert "\x1b" not in expected
     assert "\b" not in expected
 
 
 def test_the_page_has_every_command_every_option_and_every_exit_code() -> None:
-    page = render_reference()
+    page = render_page()
     for path, command in LEAVES.items():
         _, heading, section = page.partition(f"\n## {path}\n")
         section = section.partition("\n## ")[0]

@@ -16,6 +16,7 @@ from quotaform.desired.tree import Source
 from tests.command_line import COMMANDS, option_names, require_understood, split_path
 from tests.loading import check
 from tests.markdown import PAGES, ROOT, Block, anchors, blocks, inline_code, links
+from tools.key_table import render_table, with_table
 
 TODAY = date(2026, 1, 1)
 LANGUAGES = {"", "sh", "yaml", "python", "json", "text"}
@@ -91,3 +92,9 @@ def test_the_readme_has_every_command_and_nothing_else_in_its_table() -> None:
     named = {re.split(r"[ \\|]", code)[0] for code in codes}
     assert named == {path.split()[1] for path in COMMANDS if path != "quotaform"}
     assert len(cells) == len(set(cells)), "a row comes twice"
+
+
+def test_the_table_of_quota_keys_is_current() -> None:
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert render_table() in page
+    assert page == with_table(page), "the table of README.md is out of date: run make docs"

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import typer
 
+from quotaform.cli.option.completion import complete_from
 from quotaform.errors import UsageError
 
 FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -93,28 +94,22 @@ def read_output(subject: str, text: str) -> tuple[str, Path]:
 
 def format_option(subject: str) -> Any:
     """Return the option `--format` of a command that prints a subject."""
-    names = tuple(FORMATS[subject])
-
-    def complete(incomplete: str) -> list[str]:
-        return [name for name in names if name.startswith(incomplete)]
-
     return typer.Option(
-        "--format", metavar="|".join(names), help="How to print the result.", show_default=True, autocompletion=complete
+        "--format",
+        metavar="|".join(FORMATS[subject]),
+        help="How to print the result.",
+        show_default=True,
+        autocompletion=complete_from(FORMATS[subject]),
     )
 
 
 def out_option(subject: str) -> Any:
     """Return the option `--out` of a command that prints a subject."""
-    names = tuple(FORMATS[subject])
-
-    def complete(incomplete: str) -> list[str]:
-        return [f"{name}=" for name in names if f"{name}=".startswith(incomplete)]
-
     return typer.Option(
         "--out",
         metavar="[FORMAT=]PATH",
         help="Also write the result to a file, e.g. json=plan.json. Repeatable.",
-        autocompletion=complete,
+        autocompletion=complete_from([f"{name}=" for name in FORMATS[subject]]),
     )
 
 

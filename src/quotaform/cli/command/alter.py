@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from quotaform.cli.approval import require_confirmed
-from quotaform.cli.console import require_format
+from quotaform.cli.format import format_option, render, require_format
 from quotaform.cli.option.cluster import OneCluster
-from quotaform.cli.option.common import FORMATS, FormatOption
+from quotaform.cli.option.completion import complete_quota_keys, complete_value
 from quotaform.cli.option.entity import DefaultOption, NameOption
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
@@ -24,11 +24,20 @@ def alter(
     add: Annotated[
         list[str] | None,
         typer.Option(
-            "--add", metavar="KEY=VALUE,...", help="Values to set, e.g. producer_byte_rate=10MiB/s. Repeatable."
+            "--add",
+            metavar="KEY=VALUE,...",
+            help="Values to set, e.g. producer_byte_rate=10MiB/s. Repeatable.",
+            autocompletion=complete_value,
         ),
     ] = None,
     delete: Annotated[
-        list[str] | None, typer.Option("--delete", metavar="KEY,...", help="Quota keys to remove. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--delete",
+            metavar="KEY,...",
+            help="Quota keys to remove. Repeatable.",
+            autocompletion=complete_quota_keys,
+        ),
     ] = None,
     validate_only: Annotated[
         bool, typer.Option("--validate-only", help="Let the broker check, show what would be, change nothing.")
@@ -37,7 +46,7 @@ def alter(
     auto_approve: Annotated[
         bool, typer.Option("--auto-approve", help="Do not ask, also where quotaform.yaml says confirm: name.")
     ] = False,
-    format_name: FormatOption = "text",
+    format_name: Annotated[str, format_option("alter")] = "text",
     output: Output,
 ) -> int:
     """Set and remove quotas of one entity by hand, and print what it holds then.
@@ -57,11 +66,9 @@ def alter(
     from quotaform.app.repository import open_gateway, require_pinned
     from quotaform.cli.option.entity_reader import read_entity
     from quotaform.cli.option.op_reader import read_ops
-    from quotaform.document.alter import dump_altered
-    from quotaform.views.alter_text import render_altered
 
     console = output.console()
-    require_format(format_name, FORMATS)
+    require_format("alter", format_name)
     entity = read_entity(name, default)
     if not entity.parts:
         raise UsageError("whose quotas? Give --name TYPE=NAME or --default TYPE, or both")
@@ -83,9 +90,6 @@ def alter(
             raise
     if done.is_late:
         console.warn("The broker's answer was lost, but the change shows.")
-    if format_name == "json":
-        text = dump_altered(done, cluster_name=chosen.name, cluster_id=cluster_id, read_at=timestamp())
-    else:
-        text = render_altered(done, console.style())
-    console.echo(text)
+    options = {"cluster_name": chosen.name, "cluster_id": cluster_id, "read_at": timestamp(), "style": console.style()}
+    console.echo(render("alter", format_name, done, **options))
     return 0

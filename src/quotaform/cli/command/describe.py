@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quotaform.cli.console import Console, require_format
+from quotaform.cli.console import Console
+from quotaform.cli.format import format_option, render, require_format
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import SnapshotOption
+from quotaform.cli.option.completion import complete_entity_type, complete_quota_key
 from quotaform.cli.option.entity import DefaultOption, NameOption
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 
 if TYPE_CHECKING:
     from quotaform.model.quotas import Quotas
-
-FORMATS = ("text", "json", "yaml", "csv")
 
 
 @with_option_groups
@@ -26,7 +26,12 @@ def describe(
     default: DefaultOption = None,
     any_name: Annotated[
         list[str] | None,
-        typer.Option("--any", metavar="TYPE", help="Any name of a type, and its default. Repeatable."),
+        typer.Option(
+            "--any",
+            metavar="TYPE",
+            help="Any name of a type, and its default. Repeatable.",
+            autocompletion=complete_entity_type,
+        ),
     ] = None,
     prefix: Annotated[
         list[str] | None,
@@ -41,13 +46,16 @@ def describe(
     ] = False,
     quota_type: Annotated[
         list[str] | None,
-        typer.Option("--quota-type", metavar="KEY", help="Only these quota keys, and entities with one. Repeatable."),
+        typer.Option(
+            "--quota-type",
+            metavar="KEY",
+            help="Only these quota keys, and entities with one. Repeatable.",
+            autocompletion=complete_quota_key,
+        ),
     ] = None,
     target: OneCluster,
     snapshot: SnapshotOption = None,
-    format_name: Annotated[
-        str, typer.Option("--format", metavar="text|json|yaml|csv", help="How to print the result.", show_default=True)
-    ] = "text",
+    format_name: Annotated[str, format_option("describe")] = "text",
     output: Output,
 ) -> int:
     """Print live quotas, exactly as the cluster has them; without a filter all of them.
@@ -62,12 +70,13 @@ def describe(
       quotaform describe --any user --not user=admin --strict --quota-type producer_byte_rate
     """
     from quotaform.admin import QuotaAdmin
+    from quotaform.app.clock import timestamp
     from quotaform.app.repository import open_gateway
     from quotaform.cli.option.entity_reader import read_filter
     from quotaform.model.filter import select_keys
 
     console = output.console()
-    require_format(format_name, FORMATS)
+    require_format("describe", format_name)
     entity_filter = read_filter(
         names=name, defaults=default, any_names=any_name, prefixes=prefix, others=other, is_strict=strict
     )
@@ -80,24 +89,20 @@ def describe(
     if keys:
         _warn_of_unknown(console, keys)
         found = select_keys(found, keys)
-    if format_name == "json":
-        from quotaform.app.clock import timestamp
-        from quotaform.document.describe import dump_described
-
-        text = dump_described(
-            found,
-            cluster_name=chosen.name,
-            cluster_id=cluster_id,
-            read_at=timestamp(),
-            entity_filter=entity_filter,
-            quota_types=keys,
-        )
-    else:
-        text = _render(found, format_name, bool(keys or entity_filter.components), console)
-    if format_name == "yaml" and keys:
-        console.warn(
-            "Some keys are left out: a file with these entries would remove them, as it declares entities whole."
-        )
+    if format_name == "yaml":
+        _warn_of_yaml(console, found, is_selected=bool(keys))
+    text = render(
+        "describe",
+        format_name,
+        found,
+        style=console.style(),
+        is_filtered=bool(keys or entity_filter.components),
+        cluster_name=chosen.name,
+        cluster_id=cluster_id,
+        read_at=timestamp(),
+        entity_filter=entity_filter,
+        quota_types=keys,
+    )
     console.echo(text)
     return 0
 
@@ -115,19 +120,14 @@ def _warn_of_unknown(console: Console, keys: tuple[str, ...]) -> None:
             )
 
 
-def _render(found: Quotas, format_name: str, is_filtered: bool, console: Console) -> str:
-    if format_name == "csv":
-        from quotaform.views.describe_csv import render_quotas_csv
+def _warn_of_yaml(console: Console, found: Quotas, *, is_selected: bool) -> None:
+    """Say what a file cannot hold, and what one with these entries would do."""
+    from quotaform.desired.writer import render_quotas
+    from quotaform.views.finding_text import render_findings
 
-        return render_quotas_csv(found)
-    if format_name == "yaml":
-        from quotaform.desired.writer import render_quotas
-        from quotaform.views.finding_text import render_findings
-
-        text, findings = render_quotas(found)
-        for line in render_findings(findings):
-            console.warn(line)
-        return text
-    from quotaform.views.describe_text import render_quotas_text
-
-    return render_quotas_text(found, console.style(), is_filtered=is_filtered)
+    for line in render_findings(render_quotas(found)[1]):
+        console.warn(line)
+    if is_selected:
+        console.warn(
+            "Some keys are left out: a file with these entries would remove them, as it declares entities whole."
+        )

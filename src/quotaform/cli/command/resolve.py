@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from quotaform.cli.console import Console, require_format
 from quotaform.cli.exit_code import ExitCode
+from quotaform.cli.format import format_option, render, require_format
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import SnapshotOption
+from quotaform.cli.option.completion import complete_quota_key
 from quotaform.cli.option.entity import NameOption
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
-    from quotaform.app.resolve import ResolveRequest, ResolveRun
+    from quotaform.app.resolve import ResolveRequest
     from quotaform.core.resolve.resolution import Detail
     from quotaform.model.entity import Entity
 
-FORMATS: Final = ("text", "json", "csv")
-_PIECE: Final = 1 << 16
 _STDIN: Final = "-"
 
 
@@ -39,7 +38,10 @@ def resolve(
         ),
     ] = None,
     key: Annotated[
-        list[str] | None, typer.Option("--key", metavar="KEY", help="Only this quota key. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--key", metavar="KEY", help="Only this quota key. Repeatable.", autocompletion=complete_quota_key
+        ),
     ] = None,
     overridden: Annotated[
         bool, typer.Option("--overridden/--omit-overridden", help="Whether to show the entries that lost.")
@@ -53,9 +55,7 @@ def resolve(
     ] = None,
     target: OneCluster,
     snapshot: SnapshotOption = None,
-    format_name: Annotated[
-        str, typer.Option("--format", metavar="text|json|csv", help="How to print the result.", show_default=True)
-    ] = "text",
+    format_name: Annotated[str, format_option("resolve")] = "text",
     output: Output,
 ) -> int:
     """Say what limits a request, key by key: the value, the entry that it comes from and those it overrides.
@@ -76,13 +76,12 @@ def resolve(
     from quotaform.model.quota_key import key_order
 
     console = output.console()
-    require_format(format_name, FORMATS)
+    require_format("resolve", format_name)
     keys = tuple(sorted(set(key or ()), key=key_order))
     request = _request(name or (), from_file, plan, Detail(keys=keys, inherited=inherited, overridden=overridden))
     with open_gateway(target.choose(snapshot=snapshot)) as gateway:
         run = ResolveRun(request, gateway, console.progress)
-    for piece in _joined(_render(run, format_name, console)):
-        console.echo(piece)
+    console.echo(render("resolve", format_name, run, header=run.header, findings=run.findings, style=console.style()))
     if format_name == "csv":
         for finding in run.findings():
             console.warn(f"quotaform: {f'{finding.address}: ' if finding.address else ''}{finding}")
@@ -136,30 +135,3 @@ def read_names(names: Sequence[str]) -> Entity:
     except ValueError as error:
         raise UsageError(str(error)) from None
     return entity
-
-
-def _render(run: ResolveRun, format_name: str, console: Console) -> Iterator[str]:
-    if format_name == "json":
-        from quotaform.document.resolve import dump_resolved
-
-        return dump_resolved(run, run.header, run.findings)
-    if format_name == "csv":
-        from quotaform.views.resolve_csv import render_resolve_csv
-
-        return render_resolve_csv(run)
-    from quotaform.views.resolve_text import render_resolve
-
-    return render_resolve(run, run.header, run.findings, console.style())
-
-
-def _joined(pieces: Iterable[str]) -> Iterator[str]:
-    """Yield the same text in pieces of a size that is worth a write."""
-    parts: list[str] = []
-    size = 0
-    for piece in pieces:
-        parts.append(piece)
-        size += len(piece)
-        if size >= _PIECE:
-            yield "".join(parts)
-            parts, size = [], 0
-    yield "".join(parts)

@@ -8,11 +8,15 @@ from typing import Annotated
 import typer
 
 from quotaform.cli.console import Console, write_file
+from quotaform.cli.option.completion import complete_schema
 from quotaform.errors import UsageError
 
 
 def schema(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which one; without it, their names.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Which one; without it, their names.", autocompletion=complete_schema),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="Write all of them into a folder.")
     ] = None,

@@ -11,10 +11,10 @@ import typer
 from typer.core import TyperCommand
 
 from quotaform.cli.approval import require_confirmed
-from quotaform.cli.console import Console, require_format
+from quotaform.cli.console import Console
 from quotaform.cli.exit_code import judge_scram, judge_scram_users
+from quotaform.cli.format import format_option, render, require_format
 from quotaform.cli.option.cluster import OneCluster
-from quotaform.cli.option.common import FORMATS, FormatOption
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.errors import UsageError
@@ -67,7 +67,7 @@ def describe(
         list[str] | None, typer.Option("--user", metavar="NAME", help="Only this user. Repeatable. [default: all]")
     ] = None,
     target: OneCluster,
-    format_name: FormatOption = "text",
+    format_name: Annotated[str, format_option("scram")] = "text",
     output: Output,
 ) -> int:
     """Show which users have SCRAM credentials, with mechanisms and iterations. Passwords are not kept by any cluster.
@@ -81,19 +81,15 @@ def describe(
     """
     from quotaform.app.scram import open_scram
     from quotaform.cli.option.credential_reader import require_users
-    from quotaform.document.scram import dump_scram
-    from quotaform.views.scram_text import render_scram
 
     console = output.console()
-    require_format(format_name, FORMATS)
+    require_format("scram", format_name)
     names = require_users(user or ())
     with open_scram(target.choose()) as gateway:
         console.progress("Reading SCRAM credentials", 0, 0)
         users = gateway.describe(names)
-        if format_name == "json":
-            console.echo(dump_scram(users, gateway.name, gateway.cluster_id))
-        else:
-            console.echo(render_scram(users, gateway.name, console.style()))
+        cluster = {"cluster_name": gateway.name, "cluster_id": gateway.cluster_id}
+        console.echo(render("scram", format_name, users, style=console.style(), **cluster))
     return judge_scram_users(users)
 
 
@@ -124,7 +120,7 @@ def upsert(
     ] = None,
     target: OneCluster,
     auto_approve: ApproveOption = False,
-    format_name: FormatOption = "text",
+    format_name: Annotated[str, format_option("scram-result")] = "text",
     output: Output,
 ) -> int:
     """Set the SCRAM credentials of users: every user with every mechanism that is named, and the same iterations.
@@ -145,7 +141,7 @@ def upsert(
     from quotaform.cli.option.credential_reader import read_mechanisms, require_users
 
     console = output.console()
-    require_format(format_name, FORMATS)
+    require_format("scram-result", format_name)
     mechanisms = read_mechanisms(mechanism)
     users = require_users(user)
     chosen = target.choose()
@@ -167,7 +163,7 @@ def delete(
     mechanism: MechanismOption,
     target: OneCluster,
     auto_approve: ApproveOption = False,
-    format_name: FormatOption = "text",
+    format_name: Annotated[str, format_option("scram-result")] = "text",
     output: Output,
 ) -> int:
     """Delete the SCRAM credentials of users: those of every user for every mechanism that is named.
@@ -183,7 +179,7 @@ def delete(
     from quotaform.cli.option.credential_reader import read_mechanisms, require_users
 
     console = output.console()
-    require_format(format_name, FORMATS)
+    require_format("scram-result", format_name)
     mechanisms = read_mechanisms(mechanism)
     users = require_users(user)
     chosen = target.choose()
@@ -248,13 +244,8 @@ def _ask_password(user: str) -> Secret:
 
 
 def _conclude(result: ScramResult, gateway: ScramGateway, format_name: str, console: Console) -> int:
-    from quotaform.document.scram import dump_scram_result
-    from quotaform.views.scram_text import render_scram_result
-
-    if format_name == "json":
-        console.echo(dump_scram_result(result, gateway.name, gateway.cluster_id))
-    else:
-        console.echo(render_scram_result(result, console.style()))
+    cluster = {"cluster_name": gateway.name, "cluster_id": gateway.cluster_id}
+    console.echo(render("scram-result", format_name, result, style=console.style(), **cluster))
     if result.interrupt is not None:
         raise result.interrupt
     return judge_scram(result)

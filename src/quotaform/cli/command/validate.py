@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from quotaform.cli.console import require_format
 from quotaform.cli.exit_code import judge_validation
+from quotaform.cli.format import format_option, render, require_format
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import FORMATS, DirectoryArgument, FormatOption
+from quotaform.cli.option.common import DirectoryArgument
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.errors import UsageError
@@ -24,7 +24,7 @@ def validate(
         bool,
         typer.Option("--check-principals", help="Also ask the clusters which users have SCRAM credentials."),
     ] = False,
-    format_name: FormatOption = "text",
+    format_name: Annotated[str, format_option("validation")] = "text",
     output: Output,
 ) -> int:
     """Check the files, offline: syntax, schema and meaning. Exit 3 when anything is wrong.
@@ -39,11 +39,9 @@ def validate(
       quotaform validate --check-principals
     """
     from quotaform.app.validate import validate_files
-    from quotaform.document.validation import dump_validation
-    from quotaform.views.validation_text import render_validation
 
     console = output.console()
-    require_format(format_name, FORMATS)
+    require_format("validation", format_name)
     if (target.bootstrap_server or target.command_config) and not check_principals:
         raise UsageError("the files are checked offline; --bootstrap-server goes with --check-principals")
     repository = target.repository(directory)
@@ -59,8 +57,5 @@ def validate(
         if not clusters:
             raise UsageError("--check-principals asks running clusters, and quotaform.yaml names only snapshots")
         report = with_principals(report, repository, config, clusters)
-    if format_name == "json":
-        console.echo(dump_validation(report))
-    else:
-        console.echo(render_validation(report, console.style()))
+    console.echo(render("validation", format_name, report, style=console.style()))
     return judge_validation(report)

@@ -6,10 +6,23 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from quotaform.cli.option.completion import complete_entity_type, complete_name
+
 NameOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--name", metavar="TYPE=NAME", help="user, client-id or ip, and its name. Repeatable, once per type."),
+    typer.Option(
+        "--name",
+        metavar="TYPE=NAME",
+        help="user, client-id or ip, and its name. Repeatable, once per type.",
+        autocompletion=complete_name,
+    ),
 ]
 DefaultOption: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--default", metavar="TYPE", help="The default entity of a type. Repeatable.")
+    list[str] | None,
+    typer.Option(
+        "--default",
+        metavar="TYPE",
+        help="The default entity of a type. Repeatable.",
+        autocompletion=complete_entity_type,
+    ),
 ]

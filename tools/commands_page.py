@@ -1,6 +1,6 @@
 """`docs/commands.md`: every command with its options, from the same source as `--help`.
 
-`make docs` writes it; a test says when it is out of date.
+`make docs` writes it (`python -m tools.commands_page docs/commands.md`); a test says when it is out of date.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, Final
 import typer
 
 from quotaform.cli.client_quotas.command import build_parser
-from quotaform.cli.console import write_file
 from quotaform.cli.exit_code import ExitCode
+from quotaform.cli.format import FORMATS
 from quotaform.cli.root import build_app
 
 _INTRODUCTION: Final = """\
@@ -35,10 +35,10 @@ _VERBATIM: Final = "\b"
 
 def main() -> None:
     """Write the page to the path that is given."""
-    write_file(Path(sys.argv[1]), render_reference())
+    Path(sys.argv[1]).write_text(render_page(), encoding="utf-8")
 
 
-def render_reference() -> str:
+def render_page() -> str:
     """Return the page; it depends on nothing but the commands."""
     root = typer.main.get_command(build_app())
     commands = [("quotaform", root), *_leaves("quotaform", root)]
@@ -55,6 +55,15 @@ def render_reference() -> str:
         *_exit_codes(),
         "",
         f"Those of `{parser.prog}` are those of Kafka's own scripts: 0, 1 whatever went wrong, 130 when interrupted.",
+        "",
+        "## Formats",
+        "",
+        "What `--format` takes, and `--out FORMAT=PATH` where a command has it. `quotaform schema` prints the JSON",
+        "Schemas.",
+        "",
+        "| result | formats |",
+        "| --- | --- |",
+        *(f"| {subject} | {', '.join(f'`{name}`' for name in names)} |" for subject, names in FORMATS.items()),
         "",
     ]
     for path, command in commands:

@@ -1,0 +1,103 @@
+"""A new quota key is a new row of one table: everything else follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from json import loads
+
+import pytest
+
+from quotaform.cli.option.completion import complete_quota_key, complete_value
+from quotaform.core.resolve.index import resolve_entities
+from quotaform.desired.tree import Source
+from quotaform.document.plan import dump_plan, load_plan
+from quotaform.errors import InvalidFilesError
+from quotaform.model.entity import Entity
+from quotaform.model.quota_key import PRODUCER_BYTE_RATE, QUOTA_KEYS
+from quotaform.schema.catalog import load_schema
+from quotaform.schema.validator import explainer, gate
+from quotaform.views.describe_text import render_quotas_text
+from quotaform.views.plan_text import render_plan
+from tests import builder
+from tests.loading import load
+from tools.key_table import render_table
+
+NAME = "fetch_scan_rate"
+ALICE = Entity(user="alice")
+
+
+@pytest.fixture(autouse=True)
+def new_key(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The table with one more row."""
+    row = replace(
+        PRODUCER_BYTE_RATE, name=NAME, limits="Bytes per second that fetches may read from disk", examples=("3MiB/s",)
+    )
+    monkeypatch.setitem(QUOTA_KEYS, NAME, row)
+    caches = (load_schema, gate, explainer)
+    for cached in caches:
+        cached.cache_clear()
+    yield
+    for cached in caches:
+        cached.cache_clear()
+
+
+def declared(value: str) -> dict[Entity, dict[str, float]]:
+    text = f"quotas:\n  - match: {{user: alice}}\n    values: {{{NAME}: {value}}}\n"
+    entries = load([Source("a.yaml", text)], {}, date(2026, 11, 20))
+    return {entity: dict(entry.values) for entity, entry in entries.items()}
+
+
+def test_files_may_hold_it_in_units() -> None:
+    assert declared("2MiB/s") == {ALICE: {NAME: 2097152.0}}
+    assert declared("unlimited") == {ALICE: {NAME: 2.0**63}}
+
+
+def test_a_value_that_is_none_of_it_is_refused_in_its_words() -> None:
+    with pytest.raises(InvalidFilesError, match="not a whole number of bytes per second"):
+        declared("0.3B/s")
+    with pytest.raises(InvalidFilesError, match="did you mean fetch_scan_rate"):
+        load([Source("a.yaml", "quotas:\n  - match: {user: a}\n    values: {fetch_scan_rat: 1}\n")], {}, date.min)
+
+
+def test_it_is_planned_shown_with_its_unit_and_read_back() -> None:
+    plan = builder.plan_of({ALICE: {NAME: 2097152.0}}, {ALICE: {NAME: 1048576.0}, Entity(user="b"): {NAME: 5.0}})
+    text = render_plan(plan, shows_unmanaged=True)
+    assert f"~ {NAME} = 1 MiB/s -> 2 MiB/s" in text
+    assert f"{NAME} = 5 B/s" in text
+    written = dump_plan(plan)
+    explainer("plan").validate(loads(written))
+    assert load_plan(written, "plan.json").changes == plan.changes
+
+
+def test_a_key_that_files_no_longer_hold_is_removed() -> None:
+    [change] = builder.plan_of({ALICE: {"producer_byte_rate": 1.0}}, {ALICE: {NAME: 1.0}}).changes
+    assert [(row.key, row.after) for row in change.changes] == [("producer_byte_rate", 1.0), (NAME, None)]
+
+
+def test_it_is_resolved_and_described() -> None:
+    quotas = {Entity(user=None): {NAME: 1048576.0}}
+    request = Entity(user="alice", client_id="x")
+    found = resolve_entities(quotas, [request])[request][NAME]
+    assert (found.value, found.source) == (1048576.0, Entity(user=None))
+    assert f"{NAME}" in render_quotas_text(quotas)
+    assert "1 MiB/s" in render_quotas_text(quotas)
+
+
+def test_shells_complete_it() -> None:
+    assert complete_quota_key("fetch") == [NAME]
+    assert complete_value("producer_byte_rate=1,fetch") == [f"producer_byte_rate=1,{NAME}="]
+
+
+@pytest.mark.parametrize("name", ["quotas", "config"])
+def test_editors_complete_and_check_it(name: str) -> None:
+    described = load_schema(name)["definitions"]["values"]["properties"][NAME]
+    assert described["description"].startswith("Bytes per second that fetches may read from disk, per broker (KIP-13).")
+    assert described["examples"] == ["3MiB/s", "unlimited"]
+    document = {"quotas": [{"match": {"user": "a"}, "values": {NAME: "5 apples"}}]}
+    assert not gate("quotas").is_valid(document)
+
+
+def test_the_docs_list_it() -> None:
+    assert f"| `{NAME}` | `3MiB/s` | Bytes per second that fetches may read from disk | broker |" in render_table()

@@ -8,6 +8,7 @@
     * InvalidFilesError          files are invalid (exit 3)
     * FileReadError              a file cannot be read
         * NotTextError           it is not text in UTF-8
+    * UndeclaredError            no file declares the entity that was asked for (exit 1)
     * PlanFileError              a plan file is unreadable or of an unknown format (exit 3)
     * BlockedError               refused before anything was written (exit 4)
         * ClusterIdError         the cluster is another one than quotaform.yaml pins
@@ -137,6 +138,21 @@ class NotTextError(FileReadError):
 
     def __init__(self, path: str) -> None:
         super().__init__(path, "it is not text in UTF-8")
+
+
+class UndeclaredError(QuotaformError):
+    """No file declares the entity that was asked for.
+
+    Attributes:
+        entity: The entity.
+        nearest: The declared addresses that are most like its own, the nearest first.
+    """
+
+    def __init__(self, entity: Entity, nearest: Sequence[str]) -> None:
+        self.entity = entity
+        self.nearest = tuple(nearest)
+        guess = f"; did you mean {' or '.join(self.nearest)}?" if self.nearest else ""
+        super().__init__(f"no file declares {entity.address}{guess}")
 
 
 class PlanFileError(QuotaformError):

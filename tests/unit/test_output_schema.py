@@ -32,7 +32,7 @@ from tests import builder
 from tests.strategies import desired, quotas
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-NAMES = ("plan", "drift", "receipt", "resolve", "validation")
+NAMES = ("plan", "drift", "receipt", "resolve", "validation", "explain")
 HEADER = replace(
     builder.HEADER,
     source=replace(builder.HEADER.source, base=Base("origin/main", "a91be02")),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from contextlib import suppress
 from io import StringIO
 from json import loads
 from pathlib import Path
@@ -20,7 +19,8 @@ from quotaform.core.resolve.request import request_of
 from quotaform.document.json_text import ConstantError, RepeatedNames, mark_repeated, refuse_constant
 from quotaform.errors import FileReadError, InvalidFilesError
 from quotaform.files import read_bytes
-from quotaform.model.entity import IP, KNOWN_TYPES, Entity, spell_name
+from quotaform.model.address import read_name
+from quotaform.model.entity import IP, KNOWN_TYPES, Entity
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
 from quotaform.model.text import quote
@@ -121,7 +121,7 @@ class RequestFile:
                     yield (
                         begin,
                         _entity(
-                            [(kind, _name(cell)) for kind, cell in zip(types, fields, strict=True) if kind and cell]
+                            [(kind, read_name(cell)) for kind, cell in zip(types, fields, strict=True) if kind and cell]
                         ),
                     )
         except csv.Error as error:
@@ -164,16 +164,6 @@ def _json_entity(text: str) -> Entity | str:
             return f"{kind} must be a text{hint}"
         parts[kind] = name
     return _entity(list(parts.items()))
-
-
-def _name(text: str) -> str:
-    """Return the name that a field holds; one in quotes is read if that is how CSV results print it."""
-    if text.startswith('"'):
-        with suppress(ValueError):
-            name = loads(text)
-            if isinstance(name, str) and text in (quote(name, len(name)), spell_name(name)):
-                return name
-    return text
 
 
 def _entity(parts: list[tuple[str, str]]) -> Entity | str:

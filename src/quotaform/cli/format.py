@@ -21,6 +21,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     "drift": {"text": "views.drift_text:render_drift", "json": "document.drift:dump_drift"},
     "receipt": {"text": "views.receipt_text:render_receipt", "json": "document.receipt:dump_receipt"},
     "validation": {"text": "views.validation_text:render_validation", "json": "document.validation:dump_validation"},
+    "explain": {"text": "views.explain_text:render_explained", "json": "document.explain:dump_explained"},
     "alter": {"text": "views.alter_text:render_altered", "json": "document.alter:dump_altered"},
     "describe": {
         "text": "views.describe_text:render_quotas_text",

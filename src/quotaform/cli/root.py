@@ -14,6 +14,7 @@ from quotaform.cli.command import (
     demo,
     describe,
     drift,
+    explain,
     import_quotas,
     plan,
     resolve,
@@ -79,6 +80,7 @@ def build_app() -> typer.Typer:
     app.command("apply", short_help="Make the cluster hold what the files say.")(apply.apply)
     app.command("drift", short_help="See whether somebody changed the cluster.")(drift.drift)
     app.command("show", short_help="Print a saved plan.")(show.show)
+    app.command("explain", short_help="Where the declared values of an entity come from.")(explain.explain)
     app.command("describe", short_help="Print live quotas.")(describe.describe)
     app.command("resolve", short_help="Which quota applies to a request, and why.")(resolve.resolve)
     app.command("alter", short_help="Change one entity by hand.")(alter.alter)

@@ -88,6 +88,15 @@ class LoadedFiles:
             raise InvalidFilesError(problems)
         return desired
 
+    def layers_of(self, cluster: str | None, entity: Entity) -> list[Entry]:
+        """Return what each layer of a cluster says about an entity, in the order in which they are merged."""
+        found: dict[str | None, Entry] = {}
+        for file in self.files(cluster):
+            for entry in file.entries:
+                if entry.entity == entity:
+                    found.setdefault(file.layer, entry)
+        return list(found.values())
+
     def _layer(self, name: str | None) -> list[LoadedFile]:
         with self._lock:
             if name not in self._by_layer:

@@ -45,9 +45,23 @@ SCRAM: Final = DocumentKind("scram")
 SCRAM_RESULT: Final = DocumentKind("scram-result")
 VALIDATION: Final = DocumentKind("validation")
 OUTCOMES: Final = DocumentKind("outcomes")
+EXPLAIN: Final = DocumentKind("explain")
 
 DOCUMENT_KINDS: Final[dict[str, DocumentKind]] = {
     kind.name: kind
-    for kind in (PLAN, RECEIPT, SNAPSHOT, DRIFT, DESCRIBE, RESOLVE, ALTER, SCRAM, SCRAM_RESULT, VALIDATION, OUTCOMES)
+    for kind in (
+        PLAN,
+        RECEIPT,
+        SNAPSHOT,
+        DRIFT,
+        DESCRIBE,
+        RESOLVE,
+        ALTER,
+        SCRAM,
+        SCRAM_RESULT,
+        VALIDATION,
+        OUTCOMES,
+        EXPLAIN,
+    )
 }
 """All kinds by name."""

@@ -15,6 +15,7 @@ _BUILDERS: Final = {
     "config": "config",
     "describe": "result",
     "drift": "drift",
+    "explain": "explain",
     "outcomes": "result",
     "plan": "plan",
     "quotas": "quotas",

@@ -7,10 +7,10 @@ name may also be written as plans and other results print it, in double quotes w
 from __future__ import annotations
 
 from collections.abc import Iterable
-from json import loads
 
 from quotaform.errors import UsageError
-from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity, meant_type, spell_name
+from quotaform.model.address import read_name
+from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity, meant_type
 from quotaform.model.filter import EntityFilter, FilterComponent, Rule
 from quotaform.model.text import quote
 
@@ -46,7 +46,7 @@ def read_pair(option: str, text: str) -> Pair:
             f"{option} {quote(text)} holds two names; write {option} {entity_type}={first} {option} {second}={rest}, "
             f"or {option} '{entity_type}={quote(name)}' for one name with a comma in it"
         )
-    return entity_type, _read_name(name)
+    return entity_type, read_name(name)
 
 
 def _require_known(option: str, entity_type: str) -> None:
@@ -54,18 +54,6 @@ def _require_known(option: str, entity_type: str) -> None:
     known = meant_type(entity_type)
     if known not in (None, entity_type):
         raise UsageError(f"{option}: {quote(entity_type)} is not an entity type; did you mean {known}?")
-
-
-def _read_name(text: str) -> str:
-    """Return the name that a text spells; one in quotes is read only if that is how it is printed."""
-    if text.startswith('"') and len(text) > 1:
-        try:
-            name = loads(text)
-        except ValueError:
-            return text
-        if isinstance(name, str) and text in (spell_name(name), quote(name, len(name))):
-            return name
-    return text
 
 
 def read_entity(names: Iterable[str] | None, defaults: Iterable[str] | None) -> Entity:

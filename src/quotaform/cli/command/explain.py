@@ -1,0 +1,54 @@
+"""`quotaform explain`: where the declared values of an entity come from."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from quotaform.cli.format import format_option, render, require_format
+from quotaform.cli.option.common import ClustersOption, ConfigOption, DirectoryArgument
+from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.output import Output
+from quotaform.errors import UsageError
+
+
+@with_option_groups
+def explain(
+    *,
+    entity: Annotated[
+        str,
+        typer.Argument(metavar="ENTITY", help="An address as plans print it, e.g. user=svc-a,client-id=<default>."),
+    ],
+    directory: DirectoryArgument = None,
+    config: ConfigOption = None,
+    cluster: ClustersOption = None,
+    format_name: Annotated[str, format_option("explain")] = "text",
+    output: Output,
+) -> int:
+    r"""Show where the declared values of an entity come from, offline.
+
+    For each quota key: the value that holds, then what each layer says in order (profile, values, unset, state: absent
+    or expiry) with its place; the last one decides. Without --cluster every cluster of quotaform.yaml has its section.
+
+    \b
+    Examples:
+      quotaform explain user=svc-orders
+      quotaform explain 'user=svc-a,client-id=<default>' --cluster prod-eu
+      quotaform explain 'user="CN=a,O=b"' quotas.d --format json
+    """
+    from quotaform.app.clock import today
+    from quotaform.app.explain import explain_entity
+    from quotaform.app.repository import Repository
+    from quotaform.model.address import parse_address
+
+    console = output.console()
+    require_format("explain", format_name)
+    try:
+        named = parse_address(entity)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    explained = explain_entity(Repository.at(directory, config), named, cluster or (), today())
+    for piece in render("explain", format_name, explained, style=console.style()):
+        console.echo(piece)
+    return 0

@@ -1,0 +1,65 @@
+"""Addresses and names as people write them, read back: the inverse of `Entity.address` and `spell_name`."""
+
+from __future__ import annotations
+
+from json import loads
+from re import compile as regex
+from typing import Final
+
+from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity, spell_name
+from quotaform.model.text import quote
+
+_WORD: Final = r'"(?:[^"\\]|\\.)*"|[A-Za-z0-9._@:/*-]+'
+_PART = regex(f"({_WORD})=({DEFAULT_WORD}|{_WORD})").match
+_EXAMPLES: Final = 'write for example user=svc-a or user=svc-a,client-id=<default>, and an odd name as user="CN=a,O=b"'
+
+
+def parse_address(text: str) -> Entity:
+    r"""Return the entity of an address as plans print it; the types may come in any order.
+
+    >>> parse_address('user="CN=a,O=b",client-id=<default>')
+    Entity({'user': 'CN=a,O=b', 'client-id': None})
+    >>> parse_address('user="<default>"')
+    Entity({'user': '<default>'})
+
+    Raises:
+        ValueError: It is no address; the message says what to write.
+    """
+    names: dict[str, str | None] = {}
+    position = 0
+    while text:
+        found = _PART(text, position)
+        if found is None or (found.end() < len(text) and text[found.end()] != ","):
+            raise ValueError(f"{quote(text)} is not an address; {_hint(text)}")
+        entity_type, name = read_name(found[1]), found[2]
+        if entity_type in names:
+            raise ValueError(f"{quote(text)} has {quote(entity_type)} twice; an entity has one name per type")
+        names[entity_type] = None if name == DEFAULT_WORD else read_name(name)
+        position = found.end() + 1
+        if found.end() == len(text):
+            break
+    return Entity(names)
+
+
+def read_name(text: str) -> str:
+    r"""Return the name that a text spells: one in quotes is read if that is how results print it.
+
+    >>> print(read_name('"a b"'), read_name('"a'), read_name("a b"))
+    a b "a a b
+    """
+    if text.startswith('"') and len(text) > 1:
+        try:
+            name = loads(text)
+        except ValueError:
+            return text
+        if isinstance(name, str) and text in (spell_name(name), quote(name, len(name))):
+            return name
+    return text
+
+
+def _hint(text: str) -> str:
+    entity_type, separator, name = text.partition("=")
+    is_one_name = entity_type in ENTITY_TYPES and name and '"' not in name and DEFAULT_WORD not in name
+    if separator and is_one_name and not any(f",{other}=" in name for other in ENTITY_TYPES):
+        return f"quote the name: {entity_type}={quote(name, len(name))}"
+    return _EXAMPLES

@@ -145,13 +145,13 @@ class UndeclaredError(QuotaformError):
 
     Attributes:
         entity: The entity.
-        nearest: The declared addresses that are most like its own, the nearest first.
+        nearest: The declared address that is most like its own; `None` when none is near.
     """
 
-    def __init__(self, entity: Entity, nearest: Sequence[str]) -> None:
+    def __init__(self, entity: Entity, nearest: str | None) -> None:
         self.entity = entity
-        self.nearest = tuple(nearest)
-        guess = f"; did you mean {' or '.join(self.nearest)}?" if self.nearest else ""
+        self.nearest = nearest
+        guess = f"; did you mean {nearest}?" if nearest is not None else ""
         super().__init__(f"no file declares {entity.address}{guess}")
 
 

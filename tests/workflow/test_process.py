@@ -31,6 +31,8 @@ READING = {
     "quotaform plan --detailed-exitcode": 2,
     "quotaform drift": 2,
     "quotaform show plan.json": 0,
+    "quotaform explain user=new": 0,
+    "quotaform explain user=nobody": 1,
     "quotaform describe": 0,
     "quotaform resolve --name user=a --format json": 0,
     "quotaform snapshot": 0,

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import date
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from quotaform.core.provenance import Explained, Explanation, explain
 from quotaform.errors import InvalidFilesError, UndeclaredError
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity, by_place
+from quotaform.model.text import nearest
 
 if TYPE_CHECKING:
     from quotaform.app.repository import Repository
 
-_GUESSES: Final = 3
-_NEARNESS: Final = 0.6
 _MOST_COMPARISONS: Final = 50_000
 """Guessing compares with every declared address; a few seconds of it are enough for anybody."""
 
@@ -55,11 +53,6 @@ def explain_entity(repository: Repository, entity: Entity, patterns: Sequence[st
     if problems:
         raise InvalidFilesError(by_place(problems))
     if not any(section.location for section in sections):
-        raise UndeclaredError(entity, _nearest(entity, declared))
+        candidates = sorted(declared)[:_MOST_COMPARISONS]
+        raise UndeclaredError(entity, nearest(entity.address, candidates, is_exact=True))
     return Explained(directory=repository.directory.as_posix(), entity=entity, clusters=tuple(sections))
-
-
-def _nearest(entity: Entity, addresses: Collection[str]) -> list[str]:
-    """Return the declared addresses that are most like the one of an entity, the nearest first."""
-    candidates = sorted(addresses)[:_MOST_COMPARISONS]
-    return get_close_matches(entity.address, candidates, n=_GUESSES, cutoff=_NEARNESS)

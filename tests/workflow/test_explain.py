@@ -1,0 +1,84 @@
+"""`quotaform explain` as a user calls it: no cluster is asked, and what is wrong is one sentence."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from jsonschema import Draft7Validator
+
+from quotaform.schema.catalog import load_schema
+from tests.workflow.command import Repository
+
+pytestmark = pytest.mark.workflow
+
+CLUSTERS = "clusters:\n  lab: {bootstrap_servers: [b1:9092]}\n  prod: {bootstrap_servers: [b1:9092]}\n"
+
+
+@pytest.fixture
+def declared(offline: Repository) -> Repository:
+    offline.config(CLUSTERS)
+    offline.write(
+        "quotas.d/a.yaml",
+        "quotas:\n"
+        "  - match: {user: a}\n    values: {producer_byte_rate: 1MiB/s}\n"
+        '  - match: {user: "CN=a,O=b"}\n    values: {producer_byte_rate: 2MiB/s}\n',
+    )
+    offline.write("quotas.d/prod/a.yaml", "quotas:\n  - match: {user: a}\n    values: {producer_byte_rate: 3MiB/s}\n")
+    return offline
+
+
+def test_the_place_of_a_value_is_printed_and_what_it_overrides(declared: Repository) -> None:
+    done = declared("explain", "user=a", "--cluster", "prod")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == (
+        "Cluster  prod   Source quotas.d\n\n"
+        "  user=a   (quotas.d/prod/a.yaml:2:5)\n"
+        "    producer_byte_rate = 3 MiB/s\n"
+        "        1 MiB/s  common  values  quotas.d/a.yaml:3:14\n"
+        "      > 3 MiB/s  prod    values  quotas.d/prod/a.yaml:3:14\n"
+    )
+
+
+def test_without_a_cluster_each_has_a_section(declared: Repository) -> None:
+    done = declared("explain", 'user="CN=a,O=b"')
+    assert [line for line in done.out.splitlines() if line.startswith("Cluster")] == [
+        "Cluster  lab   Source quotas.d",
+        "Cluster  prod   Source quotas.d",
+    ]
+
+
+def test_json_is_what_its_schema_says(declared: Repository) -> None:
+    document = json.loads(declared("explain", "user=a", "quotas.d", "--format", "json").out)
+    assert list(Draft7Validator(load_schema("explain")).iter_errors(document)) == []
+    assert [section["keys"][0]["value"] for section in document["clusters"]] == [1048576, 3145728]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["user=b"], 1, "no file declares user=b; did you mean user=a?"),
+        (["user=CN=a,O=b"], 64, 'is not an address; quote the name: user="CN=a,O=b"'),
+        (["a"], 64, '"a" is not an address; write for example user=svc-a'),
+        (["user=a\n::error::x"], 64, r'"user=a\n::error::x" is not an address'),
+        (["user=a", "--cluster", "nope"], 64, 'unknown cluster "nope"'),
+        (["user=a", "--format", "yaml"], 64, "yaml"),
+        (["user=a", "nowhere"], 3, "the quotas directory does not exist"),
+        ([], 64, "ENTITY"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_an_exit_code(
+    declared: Repository, arguments: list[str], code: int, words: str
+) -> None:
+    done = declared("explain", *arguments)
+    assert done.code == code, done
+    assert words in done.err
+    assert done.out == ""
+
+
+def test_invalid_files_are_told_with_all_their_problems(declared: Repository) -> None:
+    declared.write("quotas.d/lab/b.yaml", "quotas:\n  - match: {user: 007}\n    values: {producer_byte_rate: 1}\n")
+    done = declared("explain", "user=a")
+    assert done.code == 3
+    assert "quotas.d/lab/b.yaml:2:19" in done.err
+    assert declared("explain", "user=a", "--cluster", "prod").code == 0

@@ -30,6 +30,7 @@ from quotaform.errors import (
     QuotaformError,
     RefusedError,
     StaleEntitiesError,
+    UndeclaredError,
     UnsettledError,
     UsageError,
 )
@@ -47,6 +48,7 @@ EXAMPLES: list[QuotaformError] = [
     InvalidFilesError([FINDING]),
     FileReadError("a.yaml", "gone", is_missing=True),
     NotTextError("a.yaml"),
+    UndeclaredError(ALICE, "user=alise"),
     PlanFileError("plan.json", "cannot be read: gone"),
     ClusterIdError(FINDING, expected="a", found="b"),
     PlanBlockedError([FINDING]),

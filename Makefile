@@ -11,7 +11,7 @@ INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt P
 WORKERS ?= logical
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=4 --dist=loadgroup
 FAST := $(PYTEST) --dist=worksteal -m "not kafka and not spark and not workflow" \
-	--ignore=tests/kafka --ignore=tests/spark --ignore=tests/workflow
+	--ignore=tests/kafka --ignore=tests/spark --ignore=tests/workflow --ignore=src/quotaform/spark
 
 # What `make constraints` keeps from moving.
 HELD ?= pyspark==4.2.0

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from quotaform.sandbox import Sandbox
 from tests.broker import SHORT_SESSIONS
+from tests.worker import scope_of
 
 # CI must say the same twice of one commit; everywhere else each run looks at examples that no run saw before, so that
 # fewer will do.
@@ -36,17 +37,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
 
 
-ONE_WORKER = (
-    "tests/kafka/test_enforcement.py",
-    "tests/spark/test_broker.py",
-    "tests/spark/test_change.py",
-    "tests/spark/test_command.py::test_a_broker_that_is_down",
-    "tests/spark/test_plan.py",
-    "tests/spark/test_source.py",
-)
-"""How the ids of tests begin that share what takes long to start: those of a folder run on one worker."""
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Make the scheduler of `--dist=loadgroup`, which in pytest-xdist 3.8 finds no groups under pytest 9.2."""
@@ -55,7 +45,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import LoadScopeScheduling
 
     scheduling = LoadScopeScheduling(config, log)
-    scheduling._split_scope = lambda nodeid: nodeid.rpartition("/")[0] if nodeid.startswith(ONE_WORKER) else nodeid
+    scheduling._split_scope = scope_of
     return scheduling
 
 

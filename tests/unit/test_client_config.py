@@ -12,7 +12,7 @@ import pytest
 from quotaform.cluster.client.config import ClientConfig, from_properties, load_client_config
 from quotaform.errors import InvalidFilesError
 from quotaform.model.secret import Secret
-from quotaform.sandbox.certificate import Certificates, make_certificates
+from quotaform.sandbox.certificate import Certificates
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -21,11 +21,6 @@ security.protocol=SASL_PLAINTEXT
 sasl.mechanism=SCRAM-SHA-512
 sasl.jaas.config={SCRAM} required username="alice" password="alice-secret";
 """
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("certificates") / "pem")
 
 
 def load(tmp_path: Path, text: str, **environ: str) -> ClientConfig:

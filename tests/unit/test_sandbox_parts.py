@@ -11,7 +11,7 @@ import pytest
 from quotaform.errors import SandboxError, UsageError
 from quotaform.sandbox import Sandbox, detached, security
 from quotaform.sandbox.cache import cache_directory, locked, make_directory
-from quotaform.sandbox.certificate import make_certificates
+from quotaform.sandbox.certificate import Certificates, make_certificates
 from quotaform.sandbox.node import Node, new_uuid, node_properties
 from quotaform.sandbox.port import free_ports
 from quotaform.sandbox.probe import Answer, probe
@@ -138,8 +138,7 @@ def test_a_missing_openssl_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         make_certificates(tmp_path / "certificates")
 
 
-def test_client_properties_name_the_user_and_the_files(tmp_path: Path) -> None:
-    certificates = make_certificates(tmp_path / "certificates")
+def test_client_properties_name_the_user_and_the_files(certificates: Certificates) -> None:
     sasl = security.client_properties("SASL_SSL", certificates, user="plainuser")
     assert sasl.splitlines() == [
         "security.protocol=SASL_SSL",

@@ -1,0 +1,24 @@
+"""Which tests share a worker of pytest-xdist: those that share what takes long to start."""
+
+from __future__ import annotations
+
+from typing import Final
+
+ONE_WORKER: Final = (
+    "tests/kafka/test_enforcement.py",
+    "tests/spark/test_broker.py",
+    "tests/spark/test_change.py",
+    "tests/spark/test_command.py::test_a_broker_that_is_down",
+    "tests/spark/test_plan.py",
+    "tests/spark/test_source.py",
+)
+"""How the ids of these tests begin; those of a folder run on one worker, and every other test on any."""
+
+
+def scope_of(nodeid: str) -> str:
+    """Return what is scheduled as a whole: a folder's tests of `ONE_WORKER`, or the one test.
+
+    >>> scope_of("tests/spark/test_plan.py::test_a"), scope_of("tests/unit/test_plan.py::test_a")
+    ('tests/spark', 'tests/unit/test_plan.py::test_a')
+    """
+    return nodeid.partition("::")[0].rpartition("/")[0] if nodeid.startswith(ONE_WORKER) else nodeid

@@ -226,11 +226,12 @@ class TestRefusals:
         assert admin.describe() == quotas
 
     def test_more_values_than_a_broker_takes_in_one_request_are_a_policy_error(
-        self, connection: ClusterConnection
+        self, admin: QuotaAdmin, connection: ClusterConnection
     ) -> None:
         from quotaform.cluster.alter_chunk import match_rows
 
         alterations = [Alteration(Entity(user=f"u{number}"), {PRODUCE: 1.0}) for number in range(10_001)]
+        assert not admin.describe(), "a value that is there already is no change"
         answer = connection.send(AlterClientQuotas(alterations, True), timeout=65)
         with pytest.raises(PolicyError, match="policy"):
             AlterResult(match_rows(alterations, answer.rows)).raise_for_errors()

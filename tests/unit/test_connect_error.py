@@ -220,6 +220,30 @@ def test_no_tls_where_tls_was_wanted() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"\x16\x03\x03",
+        b"\x16\x03\x03\x00\x7a\x02\x00\x00",
+        b"\x15\x03\x03",
+        b"\x16\x03\x03\x40\x00" + b"\xff" * 100,
+        b"\0" * 64,
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    ],
+)
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_half_a_tls_handshake_or_garbage_is_one_sentence_in_time(answer: bytes, goes_on: bool) -> None:
+    def talk(connection: socket) -> None:
+        connection.recv(1)
+        connection.sendall(answer)
+        if goes_on:
+            silent(connection)
+
+    with server(talk) as address:
+        text = failure(address, TLS, timeout=0.4)
+    assert text.startswith((f"{address} did not answer the TLS handshake", f"{address} does not speak TLS but"))
+
+
 def tls_server(certificates: Certificates) -> Talk:
     context = SSLContext(PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates.server)

@@ -94,7 +94,8 @@ class answering:  # noqa: N801
         self._open: list[socket.socket] = []
 
     def __enter__(self) -> int:
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
         return int(self._server.getsockname()[1])
 
     def _serve(self) -> None:
@@ -107,6 +108,10 @@ class answering:  # noqa: N801
                     connection.sendall(self._answer)
 
     def __exit__(self, *error: object) -> None:
+        # Only when its thread has ended: until then it could accept for whoever gets the number of the closed file.
+        with suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._thread.join(10)
         for each in [*self._open, self._server]:
             each.close()
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from time import monotonic
+from time import monotonic, sleep
 
 import pytest
 
 from quotaform.cluster.client.config import ClientConfig, from_properties
 from quotaform.cluster.kafka import KafkaGateway
+from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.errors import AuthenticationError, AuthorizationError, ClusterError, ConnectError
 from quotaform.model.alteration import Alteration, Outcome
 from quotaform.model.entity import Entity
@@ -205,9 +206,29 @@ class TestBarredWays:
         assert "did not accept the client certificate" in str(error)
 
     def test_a_mechanism_that_is_not_offered_is_told(self) -> None:
-        properties = {"listener.name.sasl_ssl.sasl.enabled.mechanisms": "SCRAM-SHA-512"}
+        """And on the same broker, a session that ends is renewed on its connection (KIP-368)."""
+        properties = {
+            "listener.name.sasl_ssl.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "connections.max.reauth.ms": "2500",
+        }
         with Sandbox(secured=True, properties=properties) as kafka:
+            self._check_that_a_session_is_renewed(kafka)
             address = kafka.listeners["SASL_SSL"]
             error = failure(address, config(kafka, "SASL_SSL", sasl_mechanism="PLAIN"))
             assert isinstance(error, AuthenticationError)
             assert f"{address} does not offer the SASL mechanism PLAIN; set sasl.mechanism to one of" in str(error)
+
+    @staticmethod
+    def _check_that_a_session_is_renewed(kafka: Sandbox) -> None:
+        with KafkaGateway.connect(kafka.listeners["SASL_SSL"], config(kafka, "SASL_SSL")) as gateway:
+            connection = gateway.connection
+            assert isinstance(connection, ClusterConnection)
+            first = connection.broker
+            end = monotonic() + 4
+            while monotonic() < end:
+                assert gateway.describe() == {}
+                gateway.alter(PROBE, validate_only=True).raise_for_errors()
+                sleep(0.2)
+            sleep(3)
+            assert gateway.describe() == {}, "after the end of the session, too"
+            assert connection.broker is first

@@ -312,6 +312,22 @@ class TestAnswers:
             connection.send(DESCRIBE_ALL, timeout=0.2)
         assert connection.broker is None, "its answer may come yet, and must not be taken for another one"
 
+    def test_after_a_broker_that_hangs_another_one_is_asked(
+        self, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The broker that had given no answer was the first to be asked again, as long as it took connections."""
+        monkeypatch.setattr("quotaform.cluster.broker_gateway.sleep", lambda seconds: None)
+        broker.spoil = at(DESCRIBE, HANG)
+        with serving(FakeBroker(quotas=QUOTAS)) as other:
+            servers = parse_servers([broker.address, other.address])
+            connection = ClusterConnection(servers, ClientConfig(), name="lab", timeout=2)
+            OPEN.append(connection)
+            with within(3):
+                assert KafkaGateway(connection, name="lab", request_timeout=0.2).describe() == SEEN
+            connection.close()
+        assert broker.asked_keys() == [API_VERSIONS, METADATA, DESCRIBE]
+        assert other.asked_keys() == [API_VERSIONS, METADATA, DESCRIBE]
+
     def test_a_broker_that_reads_nothing_is_given_up_in_time(self, broker: FakeBroker) -> None:
         broker.spoil = at(DESCRIBE, HANG)
         connection = connect(broker)

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self, TypeVar
 
 from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.cluster.wire.message import Answer, AnswerT, Request
 from quotaform.errors import ClusterError, UsageError
@@ -119,8 +120,6 @@ class BrokerGateway:
             AuthenticationError: A server did not accept the credentials; no other was tried.
             UsageError: There is no server, or one is not `host:port`.
         """
-        from quotaform.cluster.wire.cluster_connection import ClusterConnection
-
         config = client_config or ClientConfig()
         try:
             servers = parse_servers(bootstrap_servers or config.bootstrap_servers)

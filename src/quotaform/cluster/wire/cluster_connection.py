@@ -151,7 +151,7 @@ class ClusterConnection:
             try:
                 broker.send(frame, pending.deadline)
             except Exception as error:
-                self._drop()
+                self._abandon(broker)
                 raise unanswered(str(broker.server), error, timeout) from None
             self._pending = pending
             return pending
@@ -218,7 +218,7 @@ class ClusterConnection:
         try:
             pending.answer = broker.receive(pending.request, pending.version, deadline)
         except Exception as error:
-            self._drop()
+            self._abandon(broker)
             pending.error = unanswered(str(broker.server), error, pending.timeout)
         else:
             self._pending = None
@@ -281,9 +281,6 @@ class ClusterConnection:
             failure = self._try(server, max(0.1, min(left, max(_SHARE, left / (len(self._servers) - number)))))
             if failure is None:
                 return []
-            # Next time the others come first.
-            self._servers.remove(server)
-            self._servers.append(server)
             failures.append(failure)
             if failure.is_final:
                 break
@@ -308,7 +305,7 @@ class ClusterConnection:
             self._drop()
             raise
         except Exception as error:
-            self._drop()
+            self._abandon(broker)
             return self._failure(broker, stage or broker.stage, error, seconds)
         self.cluster_id = metadata.cluster_id
         self.brokers = metadata.brokers
@@ -325,6 +322,12 @@ class ClusterConnection:
             f"{self.name} runs Kafka {name_broker_version(broker.versions)}, which cannot do this; client quotas need"
             " Kafka 2.6 or later."
         )
+
+    def _abandon(self, broker: BrokerConnection) -> None:
+        """Let go of a broker that failed; next time the others come first."""
+        self._drop()
+        self._servers.remove(broker.server)
+        self._servers.append(broker.server)
 
     def _drop(self) -> None:
         self._pending = None

@@ -7,7 +7,6 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quotaform.app.clock import today
 from quotaform.app.tree import read_work_tree
 from quotaform.core.check import rule
 from quotaform.core.check.guard import check_pinned_id
@@ -20,7 +19,6 @@ from quotaform.errors import (
     NotTextError,
 )
 from quotaform.files import read_text
-from quotaform.model.entry import Desired
 from quotaform.model.location import Location
 
 if TYPE_CHECKING:
@@ -111,14 +109,6 @@ class Repository:
         from quotaform.desired.loader import load_files
 
         return load_files(self.layout(config), config.profiles, today, config.scope)
-
-    def desired(self, config: Config, cluster: str | None) -> Desired:
-        """Read and check what the files say.
-
-        Raises:
-            InvalidFilesError: Anything is wrong in any of them; all problems at once.
-        """
-        return self.load(config, today()).desired(cluster)
 
     def cluster(self, config: Config, target: Target) -> Cluster:
         """Choose the one cluster that is meant; see `clusters`.

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
+from quotaform.core.check.rule import RULES
+from quotaform.model.document_kind import DOCUMENT_KINDS
 from quotaform.model.entity import ENTITY_TYPES
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.units import _FACTORS, UNLIMITED, parse_value
@@ -78,3 +80,14 @@ def test_both_validators_see_one_schema() -> None:
     ]
     for document in documents:
         assert gate("quotas").is_valid(document) == explainer("quotas").is_valid(document)
+
+
+def test_every_kind_of_document_and_of_file_has_a_schema() -> None:
+    assert set(schema_names()) == DOCUMENT_KINDS.keys() | {"quotas", "config"}
+    for name, kind in DOCUMENT_KINDS.items():
+        assert load_schema(name)["properties"]["kind"]["const"] == kind.kind
+
+
+def test_the_rules_that_a_finding_names_are_those_of_the_table() -> None:
+    rule = load_schema("plan")["definitions"]["finding"]["properties"]["rule"]
+    assert rule["examples"] == list(RULES)

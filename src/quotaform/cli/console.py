@@ -168,12 +168,3 @@ def require_choice(what: str, name: str, allowed: tuple[str, ...]) -> str:
     if name not in allowed:
         raise UsageError(f"{what} {name!r} does not exist here; choose from {', '.join(allowed)}")
     return name
-
-
-def require_format(name: str, allowed: tuple[str, ...]) -> str:
-    """Make sure that a format is one of those that a command has.
-
-    Raises:
-        UsageError: It is not.
-    """
-    return require_choice("format", name, allowed)

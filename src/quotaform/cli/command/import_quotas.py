@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from quotaform.cli.console import require_choice, write_file
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import SnapshotOption
+from quotaform.cli.option.completion import complete_from
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.errors import UsageError
+
+SPLITS: Final = ("none", "prefix")
 
 
 @with_option_groups
@@ -22,7 +25,13 @@ def import_quotas(
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="The quotas directory. [default: quotas.d]")
     ] = None,
     split: Annotated[
-        str, typer.Option("--split", metavar="none|prefix", help="One file, or one per first word of the names.")
+        str,
+        typer.Option(
+            "--split",
+            metavar="|".join(SPLITS),
+            help="One file, or one per first word of the names.",
+            autocompletion=complete_from(SPLITS),
+        ),
     ] = "none",
     target: OneCluster,
     snapshot: SnapshotOption = None,
@@ -43,7 +52,7 @@ def import_quotas(
     from quotaform.views.import_text import render_import
 
     console = output.console()
-    require_choice("--split", split, ("none", "prefix"))
+    require_choice("--split", split, SPLITS)
     if directory is not None and directory.exists() and not directory.is_dir():
         raise UsageError(f"--output is a folder, and {directory} is a file")
     repository = target.repository(directory)

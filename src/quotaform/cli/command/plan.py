@@ -11,6 +11,7 @@ from quotaform.cli.exit_code import decide, judge_plan
 from quotaform.cli.format import format_option, out_option, require_format
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
+from quotaform.cli.option.completion import complete_from
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.cli.outcomes import OutputFiles, echo_outcomes
@@ -39,7 +40,12 @@ def plan(
     ] = False,
     engine: Annotated[
         str,
-        typer.Option("--engine", metavar="|".join(ENGINES), help="Where to plan; spark needs the extra and a JDK 17+."),
+        typer.Option(
+            "--engine",
+            metavar="|".join(ENGINES),
+            help="Where to plan; spark needs the extra and a JDK 17+.",
+            autocompletion=complete_from(ENGINES),
+        ),
     ] = "auto",
     format_name: Annotated[str, format_option("plan")] = "text",
     output: Output,

@@ -75,26 +75,10 @@ ExcludeOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--exclude", metavar="GLOB", help="Leave out entities whose address matches. Repeatable."),
 ]
-OutOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--out", metavar="[FORMAT=]PATH", help="Also write the result to a file, e.g. json=plan.json. Repeatable."
-    ),
-]
 ColorOption: TypeAlias = Annotated[
     Color, typer.Option("--color", help="When to colour; NO_COLOR is respected.", show_default=True)
 ]
 QuietOption: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no warnings.")]
 VerboseOption: TypeAlias = Annotated[
     bool, typer.Option("--verbose", "-v", help="Say on stderr what is being done; show tracebacks of internal errors.")
-]
-EngineOption: TypeAlias = Annotated[
-    str,
-    typer.Option("--engine", metavar="auto|local|spark", help="Where to plan; spark needs the extra and a JDK 17+."),
-]
-
-
-FORMATS = ("text", "json")
-FormatOption: TypeAlias = Annotated[
-    str, typer.Option("--format", metavar="text|json", help="How to print the result.", show_default=True)
 ]

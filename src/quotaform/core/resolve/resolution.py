@@ -83,8 +83,9 @@ def make_resolution(
     """Resolve one concrete entity.
 
     >>> index = QuotaIndex({Entity(user=None): {"request_percentage": 50.0}})
-    >>> [row.resolved.source_name for row in make_resolution(Entity(user="a"), index).keys]
-    [None, None, 'DefaultUser', None]
+    >>> resolution = make_resolution(Entity(user="a"), index)
+    >>> {row.key: row.resolved.source_name for row in resolution.keys}["request_percentage"]
+    'DefaultUser'
 
     Args:
         entity: Who makes the request.

@@ -28,6 +28,10 @@ QUOTAFORM = str(Path(sys.executable).with_name("quotaform"))
 CLIENT_QUOTAS = str(Path(sys.executable).with_name("kafka-client-quotas"))
 PYTHON = sys.executable
 LARGE = 10
+CLUSTERS = 20
+"""How many clusters one plan is made of, each a broker of its own."""
+MB_PER_THOUSAND = 5.0
+"""The memory that a thousand entities of a plan may take."""
 PAIRS = 100_000
 """As many as `admin.py` makes."""
 PAIRS_PER_SECOND = 200_000
@@ -312,11 +316,11 @@ def plans(bench: Bench, entities: int) -> Iterator[Row]:
             f"plan without changes, {sized}",
             "the read floor",
             floor,
-            1.2,
-            150.0 if entities <= 10_000 else None,
+            0.75,
+            80.0 if entities <= 10_000 else None,
         ),
         ("drift", f"plan with 1 % drift, {sized}", "the no-op plan", no_op, 1.1, None),
-        ("creates", f"plan of {entities:,} creates as text and JSON", "the no-op plan", no_op, 2.0, None),
+        ("creates", f"plan of {entities:,} creates as text and JSON", "the no-op plan", no_op, 1.6, None),
     ):
         found = measured[name]
         yield Row(work=work, wall=found.wall, peak=found.peak, against=against, floor=held, goal=goal, peak_goal=peak)
@@ -347,13 +351,72 @@ def large_plan(bench: Bench, entities: int) -> Iterator[Row]:
         peak=found.peak,
         against=f"{entities:,} entities",
         floor=measured["small"].wall,
-        goal=11.0,
-        peak_goal=600.0,
+        goal=10.0,
+        peak_goal=350.0,
     )
     yield Row(work=work, wall=found.wall, peak=found.peak, against="the read floor", floor=measured["floor"].wall)
 
 
-def apply(bench: Bench, name: str, entities: int, *, goal: float, repetitions: int) -> Iterator[Row]:
+def large_creates(bench: Bench, entities: int) -> Iterator[Row]:
+    """Measure the memory of a plan that creates very many entities, and of showing it; `large_plan` wrote the files."""
+    many = entities * LARGE
+    _tell(f"Plans of {many:,} creates")
+    with Sandbox() as empty:
+        bench.cluster("nothing", empty)
+        creates = f"Plan: {many} to add, 0 to change, 0 to destroy."
+        measured = bench.measure(
+            [
+                Work(name="small", command=bench.plan("base", "nothing", "--out", "small.json"), expect="to add"),
+                Work(name="plan", command=bench.plan("large", "nothing", "--out", "many.json"), expect=creates),
+                Work(name="show", command=(QUOTAFORM, "show", "many.json"), expect=creates),
+            ],
+            repetitions=1,
+        )
+    for name, work in (("plan", f"plan of {many:,} creates with its plan file"), ("show", f"show of {many:,} creates")):
+        found = measured[name]
+        yield Row(
+            work=work,
+            wall=found.wall,
+            peak=found.peak,
+            against=f"the plan of {entities:,} creates",
+            floor=measured["small"].wall,
+            peak_goal=many / 1_000 * MB_PER_THOUSAND,
+        )
+
+
+def fleet(bench: Bench, entities: int) -> Iterator[Row]:
+    """Measure one plan of many clusters against one cluster that holds as many entities as all of them."""
+    _tell(f"Plans of {CLUSTERS} clusters of {entities:,} entities")
+    names = [f"c{number:02d}" for number in range(CLUSTERS)]
+    bench.generate("each", entities)
+    bench.generate("whole", entities * CLUSTERS)
+    with ExitStack() as stack:
+        for name in ("one", *names):
+            bench.cluster(name, stack.enter_context(Sandbox()))
+        bench.load("whole", "one")
+        for name in names:
+            bench.load("each", name)
+        every = (QUOTAFORM, "plan", "each/quotas.d", "--config", "quotaform.yaml", "--cluster", "c[0-9]*")
+        measured = bench.measure(
+            [
+                Work(name="one", command=bench.plan("whole", "one"), expect="No changes."),
+                Work(name="all", command=every, expect=f"{CLUSTERS} clusters: 0 with changes."),
+            ]
+        )
+    found = measured["all"]
+    yield Row(
+        work=f"plan of {CLUSTERS} clusters of {entities:,} entities",
+        wall=found.wall,
+        peak=found.peak,
+        against=f"one cluster of {entities * CLUSTERS:,}",
+        floor=measured["one"].wall,
+        goal=1.3,
+    )
+
+
+def apply(
+    bench: Bench, name: str, entities: int, *, goal: float, repetitions: int, peak_goal: float | None = None
+) -> Iterator[Row]:
     """Measure a saved plan from empty, against sending the same alterations; the broker is emptied after each."""
     _tell(f"Apply of {entities:,} entities")
     with Sandbox() as kafka:
@@ -380,6 +443,7 @@ def apply(bench: Bench, name: str, entities: int, *, goal: float, repetitions: i
         against="the write floor",
         floor=measured["floor"].wall,
         goal=goal,
+        peak_goal=peak_goal,
     )
 
 
@@ -450,7 +514,9 @@ def main() -> None:
     parser.add_argument("--entities", type=int, default=10_000, help="how many (default: 10000)")
     parser.add_argument("--large", action="store_true", help=f"also {LARGE} times as many (minutes, some GB of memory)")
     parser.add_argument("--repetitions", type=int, default=5, help="rounds that count (default: 5)")
-    parser.add_argument("--only", choices=("start", "plan", "apply", "direct", "resolve"), help="only these rows")
+    parser.add_argument(
+        "--only", choices=("start", "plan", "fleet", "apply", "direct", "resolve"), help="only these rows"
+    )
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write the rows as JSON")
     options = parser.parse_args()
     rows: list[Row] = []
@@ -471,13 +537,16 @@ def main() -> None:
             rows += plans(bench, options.entities)
             if options.large:
                 rows += large_plan(bench, options.entities)
+                rows += large_creates(bench, options.entities)
+        if options.only in (None, "fleet"):
+            rows += fleet(bench, options.entities // 10)
         if options.only in (None, "apply"):
             bench.generate("base", options.entities)
-            rows += apply(bench, "base", options.entities, goal=2.5, repetitions=writes)
+            rows += apply(bench, "base", options.entities, goal=1.4, repetitions=writes)
             if options.large:
                 many = options.entities * LARGE
                 bench.generate("large", many)
-                rows += apply(bench, "large", many, goal=2.0, repetitions=1)
+                rows += apply(bench, "large", many, goal=1.6, repetitions=1, peak_goal=400.0)
     print(caption(options.repetitions), "", table(rows), sep="\n")
     if options.json:
         shown = [asdict(row) | {"ratio": row.ratio, "passes": row.passes} for row in rows]

@@ -225,9 +225,11 @@ class TestRefusals:
         settle(lambda: len(admin.describe()) == len(quotas))
         assert admin.describe() == quotas
 
+    @pytest.mark.usefixtures("admin")
     def test_more_values_than_a_broker_takes_in_one_request_are_a_policy_error(
         self, admin: QuotaAdmin, connection: ClusterConnection
     ) -> None:
+        # Values that are there already are no change and do not count, so the broker must be empty.
         from quotaform.cluster.alter_chunk import match_rows
 
         alterations = [Alteration(Entity(user=f"u{number}"), {PRODUCE: 1.0}) for number in range(10_001)]

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from quotaform.core.check import rule
 from quotaform.desired.match import MAX_ENTITIES, read_match
+from quotaform.desired.plain_item import PlainItemReader
 from quotaform.desired.report import FileReport, Part
 from quotaform.desired.value import find_key_problem, misfit_text, of_entity, read_values
 from quotaform.model.entity import Entity
@@ -34,6 +35,7 @@ class EntryReader:
     def __init__(self, profiles: Profiles) -> None:
         self.profiles = profiles
         self.known: dict[tuple[tuple[str, float], ...], Values] = {}
+        self.plain = PlainItemReader(self.share)
 
     def read(self, items: list[Any], report: FileReport, file: LayerFile) -> list[Entry]:
         """Read the `quotas` of one file; what is wrong goes to the report.
@@ -42,11 +44,23 @@ class EntryReader:
             UnclearError: Something is wrong and the document was read without details.
         """
         entries: list[Entry] = []
-        starts = report.document.starts[id(items)]
-        for index, item in enumerate(items):
-            if isinstance(item, dict):
-                self.read_item(item, report.at("quotas", index), file, starts[index], entries)
+        document = report.document
+        starts = document.starts[id(items)]
+        may_be_plain = not document.odd and not document.is_detailed
+        for index, (item, position) in enumerate(zip(items, starts, strict=True)):
+            if not isinstance(item, dict):
+                continue
+            if may_be_plain and len(entries) < MAX_ENTITIES:
+                entry = self.plain.read(item, document, file, position)
+                if entry is not None:
+                    entries.append(entry)
+                    continue
+            self.read_item(item, report.at("quotas", index), file, position, entries)
         return entries
+
+    def share(self, values: Values) -> Values:
+        """Return the same values for equal ones, which are many."""
+        return self.known.setdefault(tuple(values.items()), values)
 
     def read_item(
         self, item: dict[str, Any], part: Part, file: LayerFile, position: Position, entries: list[Entry]
@@ -124,7 +138,7 @@ class EntryReader:
         elif item.keys().isdisjoint({"profile", "values", "unset"}) and item["state"] == "present":
             text = f"{of_entity(entity)}declares nothing; write values or profile beside state: present"
             part.at("").add_at(rule.NO_VALUES, text, part.document.locate(part.path).value)
-        return self.known.setdefault(tuple(values.items()), values), tuple(where.values())
+        return self.share(values), tuple(where.values())
 
     def read_profile(self, item: dict[str, Any], entity: Entity | None, part: Part) -> Values:
         """Return the values of the profile that an item names."""

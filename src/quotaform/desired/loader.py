@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from threading import Lock
 
@@ -184,7 +184,7 @@ def assemble(files: Iterable[LoadedFile], today: date) -> tuple[Desired, list[Fi
             if entry.unset:
                 problems += _unset_problems(entry, common.get(entity))
             if entry.expires is not None and entry.expires <= today:
-                entry = replace(entry, values={}, places=(), cause=Cause.EXPIRED)
+                entry = entry._replace(values={}, places=(), cause=Cause.EXPIRED)
                 problems.append(_expired(entry))
             below = desired.get(entity)
             desired[entity] = entry if below is None else _merge(below, entry)
@@ -206,8 +206,7 @@ def _merge(below: Entry, above: Entry) -> Entry:
         }
         where: dict[str, ValuePlace] = {**below.provenances(), **dict(zip(above.values, above.places, strict=False))}
         places = tuple(where[key] for key in values) if where.keys() >= values.keys() else ()
-    return replace(
-        above,
+    return above._replace(
         values=values,
         places=places,
         cause=cause,

@@ -31,7 +31,7 @@ def read_values(node: dict[str, Any], entity: Entity | None, part: Part) -> dict
         kind = type(raw)
         if (kind is str or kind is int) and not odd:
             try:
-                values[key] = _parse(key, raw, types)
+                values[key] = parse_fitting(key, raw, types)
                 continue
             except (KeyError, ValueError):
                 pass
@@ -40,8 +40,13 @@ def read_values(node: dict[str, Any], entity: Entity | None, part: Part) -> dict
 
 
 @lru_cache(maxsize=65536)
-def _parse(key: str, raw: str | int, types: tuple[str, ...]) -> float:
-    """Read a value that is good; anything else is a KeyError or a ValueError."""
+def parse_fitting(key: str, raw: str | int, types: tuple[str, ...]) -> float:
+    """Read a value that is good.
+
+    Raises:
+        KeyError: There is no such key, or an entity of these types has none.
+        ValueError: It is no value of the key.
+    """
     if not QUOTA_KEYS[key].entity_types.issuperset(types):
         raise KeyError(key)
     return parse_value(QUOTA_KEYS[key], str(raw))

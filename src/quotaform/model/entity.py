@@ -151,7 +151,8 @@ class Entity:
         The quick way for bulk work (a describe answers parts in arbitrary order): nothing is checked.
         """
         ordered = tuple(parts)
-        if len(ordered) > 1:
+        # Most pairs are already in order, and sorting takes longer than all the rest.
+        if len(ordered) > 2 or (len(ordered) == 2 and _order(ordered[0]) > _order(ordered[1])):
             ordered = tuple(sorted(ordered, key=_order))
         entity = cls.__new__(cls)
         entity._fill(ordered)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
@@ -65,11 +64,11 @@ ValuePlace: TypeAlias = "Position | ProfileUse | Provenance"
 """Where a value of an entry comes from: a place in the entry's own file, its profile, or anything else."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(NamedTuple):
     """One declared entity: what one file says, or all layers together.
 
-    Origins are kept as small as they are because there is one for every value of every file.
+    There is one for every entity of every file: hence a tuple, which takes a third of the time that a frozen dataclass
+    takes to make, and origins that are as small as they are. Fields are given by name.
 
     Attributes:
         entity: To whom it applies.

@@ -81,8 +81,10 @@ def _invoke(arguments: list[str]) -> int:
     from quotaform.cli.root import Interruption, build_app
     from quotaform.errors import QuotaformError
 
+    words = globals_last(arguments)
+    app = build_app(words[0] if words and _COMPLETION not in os.environ else None)
     try:
-        result = build_app()(globals_last(arguments), standalone_mode=False, prog_name="quotaform")
+        result = app(words, standalone_mode=False, prog_name="quotaform")
     except QuotaformError as error:
         return _fail(str(error), ExitCode(error.exit_code))
     except Interruption as stopped:

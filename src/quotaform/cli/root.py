@@ -1,30 +1,39 @@
-"""The command with all its subcommands; only their options are imported, not what they need to run."""
+"""The command with its subcommands; only their options are imported, not what they need to run."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
 from quotaform import __version__
-from quotaform.cli.command import (
-    alter,
-    apply,
-    demo,
-    describe,
-    drift,
-    explain,
-    import_quotas,
-    plan,
-    resolve,
-    sandbox,
-    schema,
-    scram,
-    show,
-    snapshot,
-    validate,
-)
+
+COMMANDS: Final = {
+    "validate": "Check the files, offline.",
+    "plan": "Show what an apply would do.",
+    "apply": "Make the cluster hold what the files say.",
+    "drift": "See whether somebody changed the cluster.",
+    "show": "Print a saved plan.",
+    "explain": "Where the declared values of an entity come from.",
+    "describe": "Print live quotas.",
+    "resolve": "Which quota applies to a request, and why.",
+    "alter": "Change one entity by hand.",
+    "import": "Write live quotas as YAML.",
+    "snapshot": "Write live quotas to one JSON file.",
+    "schema": "Print the JSON Schemas of the files.",
+    "scram": "Describe, set and delete SCRAM credentials.",
+    "sandbox": "Run a real Apache Kafka on loopback.",
+    "demo": "Show the whole loop on a real Apache Kafka.",
+}
+"""The commands in the order of `--help`, and what it says of each.
+
+Each is the function, or the group `app`, of the module of its name in `quotaform.cli.command`.
+"""
+
+_MODULES: Final = {"import": "import_quotas"}
+"""Modules that cannot have the name of their command."""
 
 
 class Interruption(BaseException):
@@ -65,8 +74,12 @@ def root(
         typer.echo(context.get_help())
 
 
-def build_app() -> typer.Typer:
-    """Return the whole command."""
+def build_app(invoked: str | None = None) -> typer.Typer:
+    """Return the command with its subcommands.
+
+    Args:
+        invoked: The only subcommand that is needed: to import and inspect them all takes longer than most of them run.
+    """
     app = typer.Typer(
         name="quotaform",
         cls=_Commands,
@@ -75,19 +88,12 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     app.callback(invoke_without_command=True)(root)
-    app.command("validate", short_help="Check the files, offline.")(validate.validate)
-    app.command("plan", short_help="Show what an apply would do.")(plan.plan)
-    app.command("apply", short_help="Make the cluster hold what the files say.")(apply.apply)
-    app.command("drift", short_help="See whether somebody changed the cluster.")(drift.drift)
-    app.command("show", short_help="Print a saved plan.")(show.show)
-    app.command("explain", short_help="Where the declared values of an entity come from.")(explain.explain)
-    app.command("describe", short_help="Print live quotas.")(describe.describe)
-    app.command("resolve", short_help="Which quota applies to a request, and why.")(resolve.resolve)
-    app.command("alter", short_help="Change one entity by hand.")(alter.alter)
-    app.command("import", short_help="Write live quotas as YAML.")(import_quotas.import_quotas)
-    app.command("snapshot", short_help="Write live quotas to one JSON file.")(snapshot.snapshot)
-    app.command("schema", short_help="Print the JSON Schemas of the files.")(schema.schema)
-    app.add_typer(scram.app, name="scram", short_help="Describe, set and delete SCRAM credentials.")
-    app.add_typer(sandbox.app, name="sandbox", short_help="Run a real Apache Kafka on loopback.")
-    app.command("demo", short_help="Show the whole loop on a real Apache Kafka.")(demo.demo)
+    for name in (invoked,) if invoked in COMMANDS else COMMANDS:
+        function = _MODULES.get(name, name)
+        module = import_module(f"quotaform.cli.command.{function}")
+        group = getattr(module, "app", None)
+        if group is not None:
+            app.add_typer(group, name=name, short_help=COMMANDS[name])
+        else:
+            app.command(name, short_help=COMMANDS[name])(getattr(module, function))
     return app

@@ -59,7 +59,8 @@ class QuotaAdmin:
             InvalidFilesError: The properties are invalid.
             UsageError: There is no server, or one is not `host:port`.
         """
-        from quotaform.cluster.client.config import ClientConfig, from_properties, load_client_config
+        from quotaform.cluster.client.config import ClientConfig
+        from quotaform.cluster.client.config_reader import from_properties, load_client_config
         from quotaform.cluster.kafka import KafkaGateway
 
         config = ClientConfig()

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from quotaform.cluster import kafka
-from quotaform.cluster.client.config import ClientConfig, from_properties
+from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.client.config_reader import from_properties
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.errors import AuthorizationError, ConnectError
 from quotaform.sandbox import Sandbox

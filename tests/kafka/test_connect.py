@@ -7,7 +7,8 @@ from time import monotonic, sleep
 
 import pytest
 
-from quotaform.cluster.client.config import ClientConfig, from_properties
+from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.client.config_reader import from_properties
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.errors import AuthenticationError, AuthorizationError, ClusterError, ConnectError

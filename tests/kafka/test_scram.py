@@ -13,7 +13,8 @@ from unicodedata import normalize
 
 import pytest
 
-from quotaform.cluster.client.config import ClientConfig, from_properties
+from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.client.config_reader import from_properties
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.scram import ScramGateway, make_upsertion
 from quotaform.errors import AuthenticationError, AuthorizationError

@@ -9,7 +9,8 @@ from ssl import TLSVersion
 
 import pytest
 
-from quotaform.cluster.client.config import ClientConfig, from_properties, load_client_config
+from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.client.config_reader import from_properties, load_client_config
 from quotaform.errors import InvalidFilesError
 from quotaform.model.secret import Secret
 from quotaform.sandbox.certificate import Certificates

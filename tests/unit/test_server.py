@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.cluster.client.config import from_properties
+from quotaform.cluster.client.config_reader import from_properties
 from quotaform.desired.config import load_config
 from quotaform.errors import InvalidFilesError
 from quotaform.model.server import Server, parse_servers

@@ -225,6 +225,10 @@ def client_config(cluster: Cluster) -> ClientConfig:
     Raises:
         InvalidFilesError: They are invalid.
     """
-    from quotaform.cluster.client.config import ClientConfig, load_client_config
+    if cluster.command_config is None:
+        from quotaform.cluster.client.config import ClientConfig
 
-    return ClientConfig() if cluster.command_config is None else load_client_config(cluster.command_config)
+        return ClientConfig()
+    from quotaform.cluster.client.config_reader import load_client_config
+
+    return load_client_config(cluster.command_config)

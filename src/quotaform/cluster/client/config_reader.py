@@ -1,0 +1,190 @@
+"""What a Java client properties file says, as a `ClientConfig`.
+
+The file is the one that Kafka's own commands take as `--command-config`. What this client cannot do is an error
+that names the line; only keys that change nothing here are passed over (`quotaform.cluster.client.property_key`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from quotaform.cluster.client.client_properties import ClientProperties
+from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.client.jaas import FORM, Login, parse_jaas
+from quotaform.cluster.client.java_properties import Property, parse_properties
+from quotaform.cluster.client.property_key import USED, is_ignored, refusal
+from quotaform.cluster.client.tls_properties import read_tls
+from quotaform.core.check import rule
+from quotaform.errors import FileReadError, InvalidFilesError
+from quotaform.files import read_bytes
+from quotaform.model.finding import Finding, by_place
+from quotaform.model.location import Location
+from quotaform.model.server import parse_servers
+
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+def load_client_config(
+    path: str | Path, *, overrides: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None
+) -> ClientConfig:
+    """Read a client properties file.
+
+    Args:
+        path: The file, in UTF-8 or else ISO 8859-1.
+        overrides: Properties that win over those of the file.
+        environ: The variables for `${env:NAME}`; those of the process if not given.
+
+    Raises:
+        InvalidFilesError: It cannot be read or used; with all its problems, each with its line.
+    """
+    file, problems = str(path), list[Finding]()
+    try:
+        content = read_bytes(path)
+    except FileReadError as error:
+        why = "there is no such file" if error.is_missing else f"it cannot be read: {error.reason}"
+        raise InvalidFilesError([rule.CLIENT_PROPERTIES.finding(why, location=Location(file))]) from None
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("latin-1")
+    properties = list(
+        parse_properties(
+            text, file, lambda message, at: problems.append(rule.CLIENT_PROPERTIES.finding(message, location=at))
+        )
+    )
+    given = _given(overrides or {}, Location("client properties given as options"))
+    reader = ClientProperties(
+        [*properties, *given],
+        os.environ if environ is None else environ,
+        source=Location(file),
+        folder=Path(path).parent,
+        problems=problems,
+    )
+    return _read(reader)
+
+
+def from_properties(
+    properties: Mapping[str, str], *, source: str = "client properties", environ: Mapping[str, str] | None = None
+) -> ClientConfig:
+    """Make a client config from properties that do not come from a file.
+
+    Args:
+        properties: Java client properties.
+        source: What messages call the place they come from.
+        environ: The variables for `${env:NAME}`; those of the process if not given.
+
+    Raises:
+        InvalidFilesError: They cannot be used; with all problems.
+    """
+    place = Location(source)
+    return _read(ClientProperties(_given(properties, place), os.environ if environ is None else environ, source=place))
+
+
+def _given(properties: Mapping[str, str], place: Location) -> Iterable[Property]:
+    return [Property(key, value.strip(), place) for key, value in properties.items()]
+
+
+def _read(reader: ClientProperties) -> ClientConfig:
+    _check_keys(reader)
+    protocol = _choice(reader, "security.protocol", PROTOCOLS, "PLAINTEXT")
+    if not reader.has("security.protocol"):
+        _check_protocol_was_not_forgotten(reader)
+    mechanism = login = None
+    if protocol.startswith("SASL_"):
+        mechanism, login = _read_sasl(reader)
+    config = ClientConfig(
+        bootstrap_servers=_servers(reader),
+        client_id=reader.get("client.id") or None,
+        security_protocol=protocol,
+        sasl_mechanism=mechanism,
+        sasl_username=login.username if login else None,
+        sasl_password=login.password if login else None,
+        tls=read_tls(reader) if protocol.endswith("SSL") else None,
+        request_timeout=_seconds(reader, "request.timeout.ms", 30.0),
+        api_timeout=_seconds(reader, "default.api.timeout.ms", 60.0),
+    )
+    if reader.problems:
+        raise InvalidFilesError(by_place(reader.problems))
+    return config
+
+
+def _check_keys(reader: ClientProperties) -> None:
+    for key in reader.keys:
+        if key in USED or is_ignored(key):
+            continue
+        reader.report(key, refusal(key, is_line=reader.is_line(key)))
+    providers = reader.get("config.providers")
+    if providers and providers != "env":
+        reader.report("config.providers", "config.providers: only env is supported, for ${env:NAME}")
+
+
+def _check_protocol_was_not_forgotten(reader: ClientProperties) -> None:
+    """Refuse settings for security beside none: Kafka's default would send everything in the clear."""
+    for key in ("sasl.jaas.config", "ssl.truststore.location", "ssl.truststore.certificates", "ssl.keystore.location"):
+        if reader.has(key):
+            fitting = "SASL_SSL or SASL_PLAINTEXT" if key.startswith("sasl") else "SSL or SASL_SSL"
+            reader.report(
+                key,
+                f"{key} has no effect, because security.protocol is missing and means PLAINTEXT; set it to {fitting}",
+            )
+            return
+
+
+def _read_sasl(reader: ClientProperties) -> tuple[str | None, Login | None]:
+    if not reader.has("sasl.mechanism"):
+        reader.report(
+            "security.protocol",
+            "sasl.mechanism is missing and means GSSAPI (Kerberos), which is not supported;"
+            f" set it to {_or(MECHANISMS)}",
+        )
+    mechanism = _choice(reader, "sasl.mechanism", MECHANISMS, None)
+    if not reader.has("sasl.jaas.config"):
+        reader.report("security.protocol", f"sasl.jaas.config is missing; {FORM}")
+        return mechanism, None
+    line = reader.get("sasl.jaas.config")
+    if line is None or mechanism is None:
+        return mechanism, None
+    try:
+        return mechanism, parse_jaas(line)
+    except ValueError as error:
+        reader.report("sasl.jaas.config", f"sasl.jaas.config cannot be used: {error}")
+        return mechanism, None
+
+
+def _choice(reader: ClientProperties, key: str, choices: tuple[str, ...], default: Any) -> Any:
+    value = reader.get(key)
+    if not value:
+        return default
+    if value.upper() not in choices:
+        reader.report(key, f"{key}={value} is not supported; set it to {_or(choices)}")
+        return default
+    return value.upper()
+
+
+def _or(choices: tuple[str, ...]) -> str:
+    return f"{', '.join(choices[:-1])} or {choices[-1]}"
+
+
+def _seconds(reader: ClientProperties, key: str, default: float) -> float:
+    value = reader.get(key)
+    if not value:
+        return default
+    if not (value.isascii() and value.isdigit()) or not 0 < int(value) < 2**31:
+        reader.report(key, f"{key}={value} is not a number of milliseconds above 0")
+        return default
+    return int(value) / 1000
+
+
+def _servers(reader: ClientProperties) -> tuple[str, ...]:
+    value = reader.get("bootstrap.servers")
+    if not value:
+        return ()
+    try:
+        return tuple(map(str, parse_servers(value)))
+    except ValueError as error:
+        reader.report("bootstrap.servers", f"bootstrap.servers: {error}")
+        return ()

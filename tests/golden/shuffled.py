@@ -41,9 +41,9 @@ def views(seed: int) -> dict[str, str]:
     plan = make_plan(rows, desired, actual, example_plan().header, scope=SCOPE)
     plan = replace(plan, findings=tuple(by_weight(findings)))
     return {
-        "plan.txt": render_plan(plan),
-        "plan-full.txt": render_plan(plan, shows_unchanged=True, shows_unmanaged=True),
-        "plan-colour.txt": render_plan(plan, Style(True)),
+        "plan.txt": "".join(render_plan(plan)),
+        "plan-full.txt": "".join(render_plan(plan, shows_unchanged=True, shows_unmanaged=True)),
+        "plan-colour.txt": "".join(render_plan(plan, Style(True))),
         "plan.json": dump_plan(plan),
         "drift.txt": render_drift(make_drift(plan)),
         "drift.json": dump_drift(make_drift(plan)),

@@ -25,19 +25,19 @@ from tests.golden.example import empty_plan, example_plan
 
 
 def test_plan_text(golden: Golden) -> None:
-    golden("plan.txt", render_plan(example_plan()))
+    golden("plan.txt", "".join(render_plan(example_plan())))
 
 
 def test_plan_text_with_everything_shown(golden: Golden) -> None:
-    golden("plan-full.txt", render_plan(example_plan(), shows_unchanged=True, shows_unmanaged=True))
+    golden("plan-full.txt", "".join(render_plan(example_plan(), shows_unchanged=True, shows_unmanaged=True)))
 
 
 def test_plan_text_in_colour(golden: Golden) -> None:
-    golden("plan-colour.txt", render_plan(example_plan(), Style(True)))
+    golden("plan-colour.txt", "".join(render_plan(example_plan(), Style(True))))
 
 
 def test_plan_text_without_changes(golden: Golden) -> None:
-    golden("plan-empty.txt", render_plan(empty_plan()))
+    golden("plan-empty.txt", "".join(render_plan(empty_plan())))
 
 
 def test_plan_json(golden: Golden) -> None:
@@ -86,15 +86,15 @@ def test_receipt_of_an_incomplete_apply(golden: Golden) -> None:
 
 def test_terraform_tools_can_parse_the_plan() -> None:
     """Atlantis and tfcmt look for these lines."""
-    text = render_plan(example_plan())
+    text = "".join(render_plan(example_plan()))
     assert re.findall(r"^ *# (.*) will be destroyed$", text, re.MULTILINE) == ["user=legacy-etl"]
     assert len(re.findall(r"^ *# (.*) will be updated in-place$", text, re.MULTILINE)) == 3
     assert len(re.findall(r"^ *# (.*) will be created$", text, re.MULTILINE)) == 5
     assert text.splitlines()[-1] == "Plan: 5 to add, 3 to change, 1 to destroy."
-    assert render_plan(empty_plan()).splitlines()[-1] == NO_CHANGES
+    assert "".join(render_plan(empty_plan())).splitlines()[-1] == NO_CHANGES
 
 
-@pytest.mark.parametrize("text", [render_plan(example_plan()), dump_plan(example_plan())])
+@pytest.mark.parametrize("text", ["".join(render_plan(example_plan())), dump_plan(example_plan())])
 def test_no_name_can_forge_a_line(text: str) -> None:
     assert not any(line.startswith("::") for line in text.splitlines())
     assert "\x1b" not in text

@@ -63,7 +63,7 @@ def test_a_value_that_is_none_of_it_is_refused_in_its_words() -> None:
 
 def test_it_is_planned_shown_with_its_unit_and_read_back() -> None:
     plan = builder.plan_of({ALICE: {NAME: 2097152.0}}, {ALICE: {NAME: 1048576.0}, Entity(user="b"): {NAME: 5.0}})
-    text = render_plan(plan, shows_unmanaged=True)
+    text = "".join(render_plan(plan, shows_unmanaged=True))
     assert f"~ {NAME} = 1 MiB/s -> 2 MiB/s" in text
     assert f"{NAME} = 5 B/s" in text
     written = dump_plan(plan)

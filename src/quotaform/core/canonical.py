@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
-from json import dumps
+from itertools import islice
+from json import JSONEncoder
+from typing import Any, Final
+
+_AT_ONCE: Final = 1_000
+_spell: Final = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 
 
 def json_number(value: float | None) -> int | float | str | None:
@@ -23,5 +29,34 @@ def json_number(value: float | None) -> int | float | str | None:
 
 def digest(content: object) -> str:
     """Return `sha256:…` over the canonical JSON of a value: sorted keys, no white space, ASCII."""
-    text = dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return f"sha256:{sha256(text.encode('ascii')).hexdigest()}"
+    return digest_of((_spell(content),))
+
+
+def digest_of(pieces: Iterable[str]) -> str:
+    """Return `sha256:…` over a text in pieces, which is ASCII."""
+    hashed = sha256()
+    for piece in pieces:
+        hashed.update(piece.encode("ascii"))
+    return f"sha256:{hashed.hexdigest()}"
+
+
+def json_pieces(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the canonical JSON of a mapping in pieces; an iterator is a list of which only some items are made at once.
+
+    >>> "".join(json_pieces({"b": iter([1, 2]), "a": 0}))
+    '{"a":0,"b":[1,2]}'
+    """
+    separator = "{"
+    for name in sorted(fields):
+        yield f"{separator}{_spell(name)}:"
+        separator = ","
+        value = fields[name]
+        if isinstance(value, Iterator):
+            gap = "["
+            while some := list(islice(value, _AT_ONCE)):
+                yield gap + _spell(some)[1:-1]
+                gap = ","
+            yield "[]" if gap == "[" else "]"
+        else:
+            yield _spell(value)
+    yield "}" if separator == "," else "{}"

@@ -49,20 +49,25 @@ class Effect:
 
     def direction(self, key: str) -> Direction:
         """Whether the effective limit loosens or tightens; NONE when it stays, or cannot be compared (NaN)."""
-        before, after = _size(key, self.before.value), _size(key, self.after.value)
+        before, after = self.before.value, self.after.value
+        if before == after:
+            return Direction.NONE
+        before, after = _size(key, before), _size(key, after)
         if after > before:
             return Direction.LOOSEN
         return Direction.TIGHTEN if after < before else Direction.NONE
 
     def becomes_unlimited(self, key: str) -> bool:
         """Whether something limited the request and nothing will."""
+        if self.before.value is None:
+            return False
         known = QUOTA_KEYS.get(key)
         return not is_unlimited(known, self.before.value) and is_unlimited(known, self.after.value)
 
     def shadowed_by(self, entity: Entity, after: float | None) -> Entity | None:
         """The entity match that wins over `entity` on both sides, so that changing it has no effect here."""
         winner = self.before.source if after is None else self.after.source
-        return winner if winner is not None and winner != entity else None
+        return None if winner is None or winner is entity or winner == entity else winner
 
 
 NO_EFFECT: Final = Effect(NOTHING, NOTHING)

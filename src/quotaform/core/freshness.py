@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quotaform.core.plan import EntityChange, Plan
+from quotaform.core.plan import NO_VALUES, EntityChange, Plan
 from quotaform.errors import PlanClusterError, StaleEntitiesError
-from quotaform.model.quotas import Quotas, Values, same_values
-
-_NOTHING: Values = {}
+from quotaform.model.quotas import Quotas, same_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,7 @@ def check_fresh(changes: tuple[EntityChange, ...], actual: Quotas) -> Freshness:
     """Sort changes by what the cluster holds now."""
     pending, applied, stale = [], [], []
     for change in changes:
-        live = actual.get(change.entity, _NOTHING)
+        live = actual.get(change.entity, NO_VALUES)
         if same_values(live, change.before):
             pending.append(change)
         elif same_values(live, change.after):

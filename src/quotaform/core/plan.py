@@ -12,9 +12,9 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import groupby
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
-from quotaform.core.canonical import digest, json_number
+from quotaform.core.canonical import digest_of, json_number, json_pieces
 from quotaform.core.effects import Direction, Effect, make_effects
 from quotaform.core.scope import ALL, FULL_SCOPE, Scope, Selection
 from quotaform.model.allowance import Allowance
@@ -44,7 +44,10 @@ class Action(StrEnum):
     @property
     def glyph(self) -> str:
         """The sign in front of a line: `+`, `~` or `-`."""
-        return {"create": "+", "update": "~", "delete": "-"}[self.value]
+        return _GLYPHS[self]
+
+
+_GLYPHS: Final = {Action.CREATE: "+", Action.UPDATE: "~", Action.DELETE: "-"}
 
 
 class Origin(StrEnum):
@@ -55,10 +58,18 @@ class Origin(StrEnum):
     BOTH = "both"
 
 
-_NOTHING: Values = {}
+NO_VALUES: Final[Values] = {}
+"""What the cluster holds of an entity that is not there; one object, because a plan may create very many."""
 
 ACTION_ORDER = {Action.DELETE: 0, Action.UPDATE: 1, Action.CREATE: 2}
 """The order in which a plan lists its entities; within an action they go by address."""
+
+
+def action_of(before: float | None, after: float | None) -> Action:
+    """What happens to a value; `None` is no value."""
+    if before is None:
+        return Action.CREATE
+    return Action.DELETE if after is None else Action.UPDATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +84,10 @@ class Change:
     @property
     def action(self) -> Action:
         """What happens to the value."""
-        if self.before is None:
-            return Action.CREATE
-        return Action.DELETE if self.after is None else Action.UPDATE
+        return action_of(self.before, self.after)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EntityChange:
     """The changes of one entity, which the broker makes all or not at all.
 
@@ -113,16 +122,19 @@ class EntityChange:
             return Action.CREATE
         return Action.UPDATE if self.after else Action.DELETE
 
-    @cached_property
+    @property
     def direction(self) -> Direction:
         """What happens to the effective limits, taken together."""
-        found = {effect.direction(change.key) for change, effect in zip(self.changes, self.effects, strict=True)}
-        found.discard(Direction.NONE)
-        if len(found) > 1:
-            return Direction.MIXED
-        return found.pop() if found else Direction.NONE
+        taken = Direction.NONE
+        for change, effect in zip(self.changes, self.effects, strict=True):
+            direction = effect.direction(change.key)
+            if taken is Direction.NONE:
+                taken = direction
+            elif direction is not taken and direction is not Direction.NONE:
+                return Direction.MIXED
+        return taken
 
-    @cached_property
+    @property
     def becomes_unlimited(self) -> bool:
         """Whether an effective limit becomes unlimited."""
         return any(
@@ -224,19 +236,19 @@ class Plan:
     @cached_property
     def plan_id(self) -> str:
         """A digest of what the plan would do, to which cluster, and what is allowed: no times, prose or paths."""
-        rows = sorted(
-            [
-                change.entity.address,
-                change.key,
-                change.action.value,
-                json_number(change.before),
-                json_number(change.after),
-            ]
-            for change in self.rows
-        )
-        allowances = [str(allowance) for allowance in self.allowances]
-        content = {"allowances": allowances, "changes": rows, "cluster_id": self.header.cluster_id}
-        return digest(content)
+        content = {
+            "allowances": [str(allowance) for allowance in self.allowances],
+            "changes": self._spelled_rows(),
+            "cluster_id": self.header.cluster_id,
+        }
+        return digest_of(json_pieces(content))
+
+    def _spelled_rows(self) -> Iterator[list[Any]]:
+        """Yield the rows as the plan id covers them, by address and key: of a large plan only a few at a time."""
+        for change in sorted(self.changes, key=lambda change: change.entity.address):
+            address = change.entity.address
+            for row in sorted(change.changes, key=lambda row: row.key):
+                yield [address, row.key, row.action, json_number(row.before), json_number(row.after)]
 
     @cached_property
     def summary(self) -> Mapping[str, int]:
@@ -245,9 +257,10 @@ class Plan:
             ("create", "update", "delete", "no_op", "loosen", "tighten", "mixed", "to_unlimited", "blocked"), 0
         )
         for change in self.changes:
-            counts[change.action.value] += 1
-            if change.direction is not Direction.NONE:
-                counts[change.direction.value] += 1
+            counts[change.action] += 1
+            direction = change.direction
+            if direction is not Direction.NONE:
+                counts[direction] += 1
             counts["to_unlimited"] += change.becomes_unlimited
         counts["no_op"] = self.unchanged
         counts["in_scope"] = self.in_scope
@@ -268,7 +281,7 @@ def diff(desired: Desired, actual: Quotas, pruned: Iterable[Entity] = ()) -> Ite
         pruned: Entities to remove although no file declares them.
     """
     for entity, entry in desired.items():
-        live, wanted = actual.get(entity, _NOTHING), entry.values
+        live, wanted = actual.get(entity, NO_VALUES), entry.values
         if live == wanted:
             continue
         for key, value in wanted.items():
@@ -279,7 +292,7 @@ def diff(desired: Desired, actual: Quotas, pruned: Iterable[Entity] = ()) -> Ite
                 yield Change(entity, key, value, None)
     for entity in pruned:
         if entity not in desired:
-            for key, value in actual.get(entity, _NOTHING).items():
+            for key, value in actual.get(entity, NO_VALUES).items():
                 if key in QUOTA_KEYS:
                     yield Change(entity, key, value, None)
 
@@ -327,13 +340,13 @@ def make_plan(
         key=lambda change: (change.entity.address, key_order(change.key)),
     )
     groups = [(entity, tuple(group)) for entity, group in groupby(chosen, key=lambda change: change.entity)]
-    planned = {entity: _after(actual.get(entity, _NOTHING), group) for entity, group in groups}
+    planned = {entity: _after(actual.get(entity, NO_VALUES), group) for entity, group in groups}
     asked = [(entity, [change.key for change in group]) for entity, group in groups]
     changes = [
         _entity_change(
             entity,
             desired.get(entity),
-            actual.get(entity, _NOTHING),
+            actual.get(entity, NO_VALUES),
             planned[entity],
             group,
             effects,

@@ -21,6 +21,12 @@ _SEAL: Final = b',\n  "digest": "'
 _END: Final = "\n}\n"
 
 
+class Spelled(str):
+    """A value that is JSON on one line already."""
+
+    __slots__ = ()
+
+
 class EnvelopeError(ValueError):
     """A document that is not of the kind that was expected."""
 
@@ -68,8 +74,13 @@ def indented(document: Mapping[str, Any]) -> str:
     return dumps(document, indent=2, allow_nan=False) + "\n"
 
 
+def _spell(value: object) -> str:
+    """Return a value as JSON on one line."""
+    return value if type(value) is Spelled else dumps(value)
+
+
 def document_lines(
-    fields: Iterable[tuple[str, Any]], long: Collection[str] = _LONG, spell: Callable[[Any], str] = dumps
+    fields: Iterable[tuple[str, Any]], long: Collection[str] = _LONG, spell: Callable[[Any], str] = _spell
 ) -> Iterator[str]:
     """Yield a document as JSON in pieces: one per field, and one per item of its long lists.
 

@@ -45,6 +45,9 @@ class QuotaKey:
     examples: tuple[str | int, ...]
     nan_effect: str
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     @property
     def maximum(self) -> float:
         """The value that `unlimited` writes, and from which on the key limits nothing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 
 from quotaform.core.effects import Direction, Effect
 from quotaform.core.plan import Change
@@ -51,7 +52,7 @@ def effect_text(change: Change, effect: Effect) -> str:
     elif effect.before.source != change.entity:
         notes.append(f"effective {_move(change.key, effect)}")
     if not is_same:
-        notes.append(", ".join(size_and_direction(change.key, effect)))
+        notes.append(", ".join(size_and_direction(change.key, effect.before.value, effect.after.value)))
     if effect.differs:
         names = [
             counted(count, _PLURALS[kind], "addresses" if kind == "ip" else None)
@@ -66,19 +67,20 @@ def _move(key: str, effect: Effect) -> str:
     return f"{_from(key, effect.before)} -> {_from(key, effect.after)}"
 
 
-def size_and_direction(key: str, effect: Effect) -> list[str]:
+@lru_cache(maxsize=4096)
+def size_and_direction(key: str, before: float | None, after: float | None) -> tuple[str, ...]:
     """Return how much an effective value changes and which way, as notes; what cannot be said is left out."""
     notes = []
     known = QUOTA_KEYS.get(key)
-    before, after = effect.before.value, effect.after.value
     if before is not None and after is not None and not (is_unlimited(known, before) or is_unlimited(known, after)):
         notes.append(ratio_text(before, after))
+    effect = Effect(Effective(before), Effective(after))
     direction = effect.direction(key)
     if direction is not Direction.NONE:
         notes.append(direction.value)
     if effect.becomes_unlimited(key):
         notes.append("UNLIMITED")
-    return [note for note in notes if note]
+    return tuple(note for note in notes if note)
 
 
 def ratio_text(before: float, after: float) -> str:

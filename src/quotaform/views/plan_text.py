@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from json import dumps
+from collections.abc import Iterable, Iterator, Mapping
+from json.encoder import encode_basestring as quoted
 from typing import Final
 
-from quotaform.core.plan import Action, EntityChange, Plan, Unmanaged
+from quotaform.core.effects import Effect
+from quotaform.core.plan import Action, Change, EntityChange, Plan, Unmanaged
 from quotaform.model.entity import spell_name
 from quotaform.model.quota_key import key_order
 from quotaform.model.text import inert
@@ -24,18 +25,21 @@ _HEADLINES: Final = {
 
 def render_plan(
     plan: Plan, style: Style = PLAIN, *, shows_unchanged: bool = False, shows_unmanaged: bool = False
-) -> str:
-    """Return the whole plan as text, ending with the line that says how much there is to do."""
-    return "\n".join(_plan_lines(plan, style, shows_unchanged, shows_unmanaged)) + "\n"
-
-
-def _plan_lines(plan: Plan, style: Style, shows_unchanged: bool, shows_unmanaged: bool) -> Iterator[str]:
-    yield from _header_lines(plan, style)
+) -> Iterator[str]:
+    """Yield the whole plan as text, line by line, ending with the line that says how much there is to do."""
+    yield from _ended(_header_lines(plan, style))
     for change in plan.changes:
-        yield ""
-        yield from _entity_lines(change, style, shows_unchanged)
-    yield ""
-    yield from _unmanaged_lines(plan.unmanaged, shows_unmanaged)
+        yield "\n" + "\n".join(_entity_lines(change, style, shows_unchanged)) + "\n"
+    yield "\n"
+    yield from _ended(_unmanaged_lines(plan.unmanaged, shows_unmanaged))
+    yield from _ended(_end_lines(plan, style))
+
+
+def _ended(lines: Iterable[str]) -> Iterator[str]:
+    return (f"{line}\n" for line in lines)
+
+
+def _end_lines(plan: Plan, style: Style) -> Iterator[str]:
     if plan.findings:
         yield from render_findings(plan.findings, style)
         yield ""
@@ -66,8 +70,9 @@ def _header_lines(plan: Plan, style: Style) -> Iterator[str]:
 
 
 def _entity_lines(change: EntityChange, style: Style, shows_unchanged: bool) -> Iterator[str]:
-    address = change.entity.address
-    yield f"  # {style.paint(address, 'bold')} {_HEADLINES[change.action]}"
+    entity, action = change.entity, change.action
+    address = entity.address
+    yield f"  # {style.paint(address, 'bold')} {_HEADLINES[action]}"
     about = [str(change.location)] if change.location else []
     if change.owner:
         about.append(f"owner {inert(change.owner)}")
@@ -75,25 +80,29 @@ def _entity_lines(change: EntityChange, style: Style, shows_unchanged: bool) -> 
         about.append(inert(change.reason))
     if about:
         yield f"  # ({'; '.join(about)})"
-    glyph = style.action(change.action.glyph, change.action)
-    yield f"  {glyph} quota {dumps(address, ensure_ascii=False)} {{"
-    width = max(len(row.key) for row in change.changes)
+    yield f"  {style.action(action.glyph, action)} quota {quoted(address)} {{"
+    width = max([len(row.key) for row in change.changes])
     for row, effect in zip(change.changes, change.effects, strict=True):
         note = effect_text(row, effect)
-        before = None if row.before is None else value_text(row.key, row.before)
-        if row.after is None:
-            shadow = effect.shadowed_by(change.entity, None)
-            values = f"{before} -> {'(removed)' if shadow else fallback_text(row.key, effect.after)}"
-        else:
-            after = value_text(row.key, row.after)
-            values = after if before is None else f"{before} -> {after}"
+        values = _values_text(row, effect)
         line = f"      {style.action(row.action.glyph, row.action)} {spell_name(row.key):<{width}} = {values}"
         yield f"{line}   {note}" if note else line
     yield from _unchanged_lines(change, width, shows_unchanged)
     yield "    }"
 
 
+def _values_text(row: Change, effect: Effect) -> str:
+    before = None if row.before is None else value_text(row.key, row.before)
+    if row.after is None:
+        shadow = effect.shadowed_by(row.entity, None)
+        return f"{before} -> {'(removed)' if shadow else fallback_text(row.key, effect.after)}"
+    after = value_text(row.key, row.after)
+    return after if before is None else f"{before} -> {after}"
+
+
 def _unchanged_lines(change: EntityChange, width: int, shows_unchanged: bool) -> Iterator[str]:
+    if not change.before:
+        return
     changed = {row.key for row in change.changes}
     unchanged = [key for key in sorted(change.before, key=key_order) if key not in changed]
     if shows_unchanged:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from quotaform.core.effects import Effect
 from quotaform.core.resolve.bucket import shared_by
 from quotaform.core.resolve.entry import Effective, Resolved
 from quotaform.core.resolve.resolution import KeyResolution, Resolution, ResolveHeader
@@ -67,9 +66,8 @@ def _headline(row: KeyResolution, style: Style) -> str:
     scope = f" per {known.per}" if known and row.resolved.source else ""
     value = style.paint(limit_text(row.key, row.resolved), "bold")
     if row.before is not None and not same_value(row.before.value, row.resolved.value):
-        effect = Effect(row.before.effective, row.resolved.effective)
         value = f"{limit_text(row.key, row.before)} -> {value}"
-        notes = size_and_direction(row.key, effect)
+        notes = size_and_direction(row.key, row.before.value, row.resolved.value)
         scope += f"   ({', '.join(notes)})" if notes else ""
     elif row.resolved.source is None:
         scope = ": no entry applies"

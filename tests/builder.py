@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
 from typing import Any
 
 from quotaform.core.plan import Plan, PlanHeader, PlanSource, diff, make_plan
+from quotaform.model.alteration import Alteration, apply_ops
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause, Desired, Entry, LayerFile
 from quotaform.model.finding import by_weight
@@ -59,3 +60,11 @@ def plan_of(wanted: Mapping[Entity, Values] | Desired, actual: Quotas, **more: A
     findings = more.pop("findings", ())
     plan = make_plan(diff(files, actual), files, actual, header, **more)
     return replace(plan, findings=tuple(by_weight(findings)))
+
+
+def altered(quotas: Quotas, alterations: Iterable[Alteration]) -> Quotas:
+    """What a cluster holds once the alterations are made: an entity without values is gone."""
+    result = dict(quotas)
+    for alteration in alterations:
+        result[alteration.entity] = apply_ops(result.get(alteration.entity, {}), alteration.ops)
+    return {entity: values for entity, values in result.items() if values}

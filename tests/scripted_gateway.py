@@ -19,12 +19,12 @@ from types import TracebackType
 from typing import Self
 
 from quotaform.cluster.gateway import BrokerConfig, Progress, no_progress
-from quotaform.core.plan import altered
 from quotaform.errors import ClusterError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.filter import EVERYTHING, EntityFilter, select
 from quotaform.model.quotas import Quotas
+from tests.builder import altered
 
 
 @dataclass(frozen=True)

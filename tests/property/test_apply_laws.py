@@ -13,13 +13,13 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from quotaform.app.apply import apply_plan
-from quotaform.core.plan import Plan, altered
+from quotaform.core.plan import Plan
 from quotaform.core.receipt import Receipt, Result
 from quotaform.errors import ClusterError, QuotaformError
 from quotaform.model.alteration import Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, Values, same_values
-from tests.builder import PRODUCER, plan_of
+from tests.builder import PRODUCER, altered, plan_of
 from tests.scripted_gateway import ANSWER_LOST, FINE, NEVER_SHOWN, NO_CONNECTION, Answer, Clock, ScriptedGateway
 from tests.strategies import desired, live_quotas
 

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from quotaform.core.effects import Direction
 from quotaform.core.freshness import check_fresh
-from quotaform.core.plan import Action, Plan, altered, diff, make_plan
+from quotaform.core.plan import Action, Plan, diff, make_plan
 from quotaform.core.scope import ALL, FULL_SCOPE, Scope, Selection
 from quotaform.document.plan import dump_plan, load_plan
 from quotaform.model.entry import Desired, Entry, LayerFile
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas, same_values
-from tests.builder import HEADER, declare
+from tests.builder import HEADER, altered, declare
 from tests.strategies import SCOPES, SELECTIONS, desired, live_quotas, quotas
 
 

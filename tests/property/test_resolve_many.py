@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.core.plan import altered
 from quotaform.core.resolve.index import QuotaIndex, resolve_entities
 from quotaform.core.resolve.resolution import Detail, make_resolution
 from quotaform.model.alteration import Alteration
@@ -13,6 +12,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.precedence import CLIENT_PRECEDENCE, IP_PRECEDENCE
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Quotas
+from tests.builder import altered
 from tests.strategies import FEW_IPS, FEW_NAMES, quotas
 
 CLIENT_KEYS, IP_KEYS = CLIENT_PRECEDENCE.keys, IP_PRECEDENCE.keys

@@ -9,11 +9,12 @@ import pytest
 
 from quotaform.admin import QuotaAdmin
 from quotaform.app import repository
-from quotaform.app.alter import Ops, alter_entity
+from quotaform.app.alter import alter_entity
 from quotaform.cli.client_quotas import command as client_quotas
 from quotaform.cli.main import run
 from quotaform.cli.option.op_reader import read_ops
 from quotaform.errors import ClusterError, InvalidRequestError, PartialError, UsageError
+from quotaform.model.alteration import Ops
 from quotaform.model.entity import Entity
 from quotaform.views.alter_text import render_altered
 from tests.builder import CONSUMER, PRODUCER

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from quotaform.app.apply import apply_plan, load_plan_file, require_plan_id
+from quotaform.app.apply import apply_plan
+from quotaform.app.plan_file import load_plan_file, require_plan_id
 from quotaform.core.plan import Plan
 from quotaform.core.receipt import Receipt, Result
 from quotaform.document.plan import dump_plan

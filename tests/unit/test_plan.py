@@ -8,9 +8,9 @@ from itertools import permutations
 
 import pytest
 
-from quotaform.core.plan import Action, Change, EntityChange, Plan, altered, diff, make_plan
+from quotaform.core.plan import Action, Change, EntityChange, Plan, diff, make_plan
 from quotaform.core.scope import Pattern, Scope, Selection
-from quotaform.model.alteration import Alteration
+from quotaform.model.alteration import Alteration, apply_ops
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause
 from quotaform.model.finding import Finding, Severity
@@ -221,11 +221,11 @@ def test_the_plan_id_does_not_depend_on_times_names_or_places() -> None:
     )
 
 
-def test_altering_removes_an_entity_with_its_last_key_and_nothing_that_is_not_there() -> None:
-    quotas = {ALICE: {PRODUCER: 1.0}, BOB: {PRODUCER: 1.0}}
-    alterations = [Alteration(ALICE, {PRODUCER: None, CONSUMER: None}), Alteration(CAROL, {PRODUCER: None})]
-    assert altered(quotas, alterations) == {BOB: {PRODUCER: 1.0}}
-    assert quotas == {ALICE: {PRODUCER: 1.0}, BOB: {PRODUCER: 1.0}}
+def test_ops_remove_what_is_there_and_leave_what_they_are_made_on_as_it_is() -> None:
+    values = {PRODUCER: 1.0}
+    assert apply_ops(values, {PRODUCER: None, CONSUMER: None}) == {}
+    assert apply_ops({}, {PRODUCER: None}) == {}
+    assert values == {PRODUCER: 1.0}
 
 
 @pytest.mark.parametrize(("action", "glyph"), [(Action.CREATE, "+"), (Action.UPDATE, "~"), (Action.DELETE, "-")])

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from quotaform.admin import QuotaAdmin
 from quotaform.app.clock import SYSTEM_CLOCK, Clock
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.core.result import Altered
 from quotaform.errors import ClusterError, KeyNotHeldError, PartialError, UsageError
-from quotaform.model.alteration import Alteration, AlterResult, Outcome
+from quotaform.model.alteration import Alteration, AlterResult, Ops, Outcome, apply_ops
 from quotaform.model.entity import Entity
 from quotaform.model.filter import EntityFilter
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Values, same_value
 from quotaform.model.text import did_you_mean, inert, quote
 from quotaform.model.units import render_value
-
-Ops = Mapping[str, float | None]
-"""Quota key to the value to set, `None` to remove it."""
 
 _DEADLINE = 30.0
 _FIRST_PAUSE = 0.005
@@ -61,8 +56,7 @@ def alter_entity(
     if is_certain or validate_only:
         _raise_refusal(result, ops)
     if validate_only:
-        after = {key: value for key, value in {**before, **ops}.items() if value is not None}
-        return Altered(entity=entity, ops=ops, before=before, after=after, is_validation=True)
+        return Altered(entity=entity, ops=ops, before=before, after=apply_ops(before, ops), is_validation=True)
     progress("Reading back", 0, 0)
     live = _read_back(admin, entity, ops, result, clock)
     return Altered(entity=entity, ops=ops, before=before, after=live, is_late=not is_certain)

@@ -9,30 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from getpass import getuser
-from itertools import chain, count
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from quotaform.app.actual import is_same
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.app.each_cluster import Connect
-from quotaform.app.repository import Repository, open_gateway, require_pinned
+from quotaform.app.repository import open_gateway, require_pinned
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.freshness import check_fresh, require_cluster, require_fresh
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Action, EntityChange, Plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
-from quotaform.document.plan import load_plan
 from quotaform.errors import (
     ClusterError,
-    FileReadError,
     PlanBlockedError,
-    PlanFileError,
-    PlanIdError,
     QuotaformError,
     RefusedError,
 )
-from quotaform.files import read_bytes
 from quotaform.model.alteration import AlterRow, Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_values
@@ -157,40 +150,6 @@ def apply_plan(
         interrupted_by=interrupted_by,
         internal_error=internal_error,
     )
-
-
-def load_plan_file(path: Path) -> Plan:
-    """Read a saved plan.
-
-    Raises:
-        PlanFileError: It cannot be read, is cut off, or is of an unknown major version.
-        PlanFileChangedError: It was changed after it was written.
-    """
-    try:
-        content = read_bytes(path)
-    except FileReadError as error:
-        raise PlanFileError(error.path, f"cannot be read: {error.reason}") from error
-    return load_plan(content, str(path))
-
-
-def require_plan_id(plan: Plan, expected: str | None) -> None:
-    """Make sure that a plan is the one that was approved elsewhere.
-
-    Raises:
-        PlanIdError: It has another id than the expected one.
-    """
-    if expected is not None and plan.plan_id.removeprefix("sha256:") != expected.removeprefix("sha256:"):
-        raise PlanIdError(expected=expected, found=plan.plan_id)
-
-
-def receipt_path(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLOCK) -> Path:
-    """Return where the receipt of an apply goes unless somebody says otherwise."""
-    moment = timestamp(clock).replace(":", "").replace("-", "")
-    cluster = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in plan.header.cluster_name)
-    stem = f"{moment}-{cluster}-{plan.plan_id.removeprefix('sha256:')[:8]}"
-    folder = repository.config_path.parent / ".quotaform" / "receipts"
-    names = (f"{stem}{suffix}.json" for suffix in chain([""], (f"-{number}" for number in count(2))))
-    return next(folder / name for name in names if not (folder / name).exists())
 
 
 def require_applyable(plan: Plan) -> None:

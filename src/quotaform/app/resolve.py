@@ -15,10 +15,11 @@ from quotaform.core.check.resolution import (
     check_shapes,
 )
 from quotaform.core.freshness import require_cluster
-from quotaform.core.plan import Plan, altered
+from quotaform.core.plan import Plan
 from quotaform.core.resolve.index import QuotaIndex
 from quotaform.core.resolve.resolution import FULL_DETAIL, Detail, Resolution, ResolveHeader, make_resolution
 from quotaform.errors import UsageError
+from quotaform.model.alteration import apply_ops
 from quotaform.model.entity import IP, Entity
 from quotaform.model.finding import Finding, by_weight
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -105,9 +106,7 @@ class ResolveRun:
 
 def _planned(plan: Plan, actual: Quotas) -> Quotas:
     """Return the entities that a plan changes, as they will be on this cluster."""
-    touched = {change.entity: actual.get(change.entity, {}) for change in plan.changes}
-    after = altered(touched, (change.alteration() for change in plan.changes))
-    return {entity: after.get(entity, {}) for entity in touched}
+    return {change.entity: apply_ops(actual.get(change.entity, {}), change.alteration().ops) for change in plan.changes}
 
 
 def _require_keys(request: ResolveRequest, actual: Quotas) -> None:

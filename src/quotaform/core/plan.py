@@ -18,7 +18,7 @@ from quotaform.core.canonical import digest_of, json_number, json_pieces
 from quotaform.core.effects import Direction, Effect, make_effects
 from quotaform.core.scope import ALL, FULL_SCOPE, Scope, Selection
 from quotaform.model.allowance import Allowance
-from quotaform.model.alteration import Alteration
+from quotaform.model.alteration import Alteration, apply_ops
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause, Desired, Entry
 from quotaform.model.finding import Finding
@@ -297,23 +297,6 @@ def diff(desired: Desired, actual: Quotas, pruned: Iterable[Entity] = ()) -> Ite
                     yield Change(entity, key, value, None)
 
 
-def altered(quotas: Quotas, alterations: Iterable[Alteration]) -> dict[Entity, Values]:
-    """Return the quotas as they will be once the alterations are made."""
-    result = dict(quotas)
-    for alteration in alterations:
-        values = dict(result.get(alteration.entity, {}))
-        for key, value in alteration.ops.items():
-            if value is None:
-                values.pop(key, None)
-            else:
-                values[key] = value
-        if values:
-            result[alteration.entity] = values
-        else:
-            result.pop(alteration.entity, None)
-    return result
-
-
 def make_plan(
     rows: Iterable[Change],
     desired: Desired,
@@ -340,7 +323,10 @@ def make_plan(
         key=lambda change: (change.entity.address, key_order(change.key)),
     )
     groups = [(entity, tuple(group)) for entity, group in groupby(chosen, key=lambda change: change.entity)]
-    planned = {entity: _after(actual.get(entity, NO_VALUES), group) for entity, group in groups}
+    planned = {
+        entity: apply_ops(actual.get(entity, NO_VALUES), {change.key: change.after for change in group})
+        for entity, group in groups
+    }
     asked = [(entity, [change.key for change in group]) for entity, group in groups]
     changes = [
         _entity_change(
@@ -369,16 +355,6 @@ def make_plan(
         allowances=tuple(sorted(allowances)),
         is_complete=not selection.is_partial,
     )
-
-
-def _after(before: Values, changes: tuple[Change, ...]) -> Values:
-    values = dict(before)
-    for change in changes:
-        if change.after is None:
-            values.pop(change.key, None)
-        else:
-            values[change.key] = change.after
-    return values
 
 
 def _entity_change(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from quotaform.errors import (
     AuthorizationError,
@@ -16,7 +16,11 @@ from quotaform.errors import (
     UnsupportedError,
 )
 from quotaform.model.entity import Entity
+from quotaform.model.quotas import Values
 from quotaform.model.text import inert
+
+Ops: TypeAlias = Mapping[str, float | None]
+"""Quota key to the value to set, `None` to remove the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,16 @@ class Alteration:
     """
 
     entity: Entity
-    ops: Mapping[str, float | None]
+    ops: Ops
+
+
+def apply_ops(values: Values, ops: Ops) -> Values:
+    """Return values as they are once ops are made; removing a key that is not there changes nothing.
+
+    >>> apply_ops({"x": 1.0, "y": 2.0}, {"x": None, "z": 3.0})
+    {'y': 2.0, 'z': 3.0}
+    """
+    return {key: value for key, value in {**values, **ops}.items() if value is not None}
 
 
 class Outcome(StrEnum):

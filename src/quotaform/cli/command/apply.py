@@ -99,7 +99,8 @@ class _Apply:
 
     def apply_saved(self, files: Sequence[Path], target: ManyClusters, *, auto_approve: bool) -> int:
         """Apply plan files, all of which are read and checked before the first one is applied."""
-        from quotaform.app.apply import ClusterPlan, load_plan_file
+        from quotaform.app.apply import ClusterPlan
+        from quotaform.app.plan_file import load_plan_file
 
         repository = target.repository()
         plans: dict[str, ClusterPlan] = {}
@@ -163,7 +164,7 @@ class _Apply:
         return self._apply(plans, failed, request.repository)
 
     def _require_expected(self, plans: Sequence[ClusterPlan]) -> None:
-        from quotaform.app.apply import require_plan_id
+        from quotaform.app.plan_file import require_plan_id
 
         if self.expected_id is not None and len(plans) != 1:
             raise UsageError("--expect-plan-id is the id of one plan; apply the clusters one by one")
@@ -228,7 +229,7 @@ class _Apply:
 
     def _receipt_paths(self, plans: Sequence[ClusterPlan], repository: Repository) -> Mapping[str, Path]:
         """Return where the receipt of each cluster goes, after making sure that it can be written."""
-        from quotaform.app.apply import receipt_path
+        from quotaform.app.receipt_file import receipt_path
 
         if self.receipt_path is None:
             paths = {cluster.name: receipt_path(plan, repository) for cluster, plan in plans}

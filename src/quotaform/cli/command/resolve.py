@@ -90,7 +90,7 @@ def resolve(
 
 def _request(names: Sequence[str], file: Path | None, plan: Path | None, detail: Detail) -> ResolveRequest:
     """Read what is asked; the files first, so that what is wrong in them is said without waiting for a broker."""
-    from quotaform.app.apply import load_plan_file
+    from quotaform.app.plan_file import load_plan_file
     from quotaform.app.resolve import ResolveRequest
     from quotaform.model.entity import IP
 

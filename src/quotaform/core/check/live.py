@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container
 
 from quotaform.core.check import rule
 from quotaform.core.check.writable import check_writable
 from quotaform.model.entity import IP, Entity, spell_name
+from quotaform.model.entry import Desired
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.ip import address_of
 from quotaform.model.quotas import Quotas
 
 
-def check_live(actual: Quotas, declared: Container[Entity] = ()) -> list[Finding]:
+def check_live(actual: Quotas, desired: Desired | None = None) -> list[Finding]:
     """Return what files cannot write of a cluster's quotas, and addresses that have several entities.
 
     What files cannot write of a declared entity is replaced by what they say, so that only what is never
     touched is reported of it.
     """
-    findings = [
-        finding
-        for entity, values in actual.items()
-        for finding in check_writable(entity, values)
-        if finding.severity is Severity.NOTE or entity not in declared
-    ]
+    declared = desired or {}
+    findings: list[Finding] = []
+    for entity, values in actual.items():
+        entry = declared.get(entity)
+        # What is as the files write it can be written: that is nearly all, and checking it takes longer than the rest.
+        if entry is None or entry.values != values:
+            found = check_writable(entity, values)
+            findings += [finding for finding in found if entry is None or finding.severity is Severity.NOTE]
     return findings + _check_ip_aliases(actual)
 
 
@@ -32,8 +34,8 @@ def _check_ip_aliases(actual: Quotas) -> list[Finding]:
     """Find ip entities that a broker enforces as one address, where the last one written wins (KIP-612)."""
     spellings: dict[str, list[str]] = defaultdict(list)
     for entity in actual:
-        if entity.types == (IP,):
-            name = entity.parts[0][1]
+        entity_type, name = entity.parts[0] if len(entity.parts) == 1 else (None, None)
+        if entity_type == IP:
             address = address_of(name) if name else None
             if name and address:
                 spellings[address].append(spell_name(name))

@@ -19,17 +19,15 @@ from quotaform.model.quotas import Values
 
 _FIELDS: Final = frozenset({"match", "values", "owner", "reason"})
 
-_TYPES: Final = {types: types for types in ((USER,), (CLIENT_ID,), (USER, CLIENT_ID))} | {
-    (CLIENT_ID, USER): (USER, CLIENT_ID)
-}
-"""The types of a match as written to the same in canonical order. Names of ips have rules of their own."""
+_TYPES: Final = frozenset({(USER,), (CLIENT_ID,), (USER, CLIENT_ID), (CLIENT_ID, USER)})
+"""The types of a match, as written. Names of ips have rules of their own."""
 
-_NAME: Final = regex(r"(?!User:)[A-Za-z0-9._@:/=,-](?:[A-Za-z0-9._@:/=, -]{0,253}[A-Za-z0-9._@:/=,-])?").fullmatch
+_NAME: Final = regex(r"(?!User:)[A-Za-z0-9._@:/=,-](?:[A-Za-z0-9._@:/=, -]*[A-Za-z0-9._@:/=,-])?").fullmatch
 """A name about which there is nothing to report."""
 
 
 class PlainItemReader:
-    """Reads plain items of files whose scalars are all clear."""
+    """Reads plain items of files that have the shape of their schema and whose scalars are all clear."""
 
     def __init__(self, share: Callable[[Values], Values]) -> None:
         """Make a reader.
@@ -45,20 +43,18 @@ class PlainItemReader:
         match, written = item.get("match"), item.get("values")
         if type(match) is not dict or type(written) is not dict or not written or not _FIELDS.issuperset(item):
             return None
-        types, places = _TYPES.get(tuple(match)), document.keys.get(id(written))
-        if types is None or places is None:
+        types, places = tuple(match), document.keys.get(id(written))
+        if types not in _TYPES or places is None:
             return None
         parts: list[Part] = []
-        for entity_type in types:
-            name = match[entity_type]
+        for entity_type, name in match.items():
             if name == DEFAULT_WORD:
                 parts.append((entity_type, None))
             elif type(name) is str and _NAME(name):
                 parts.append((entity_type, name))
             else:
                 return None
-        # The kinds stand in the key because 1, true and 1.0 are equal, and one number is written in many ways.
-        key = (types, *written.items(), *map(type, written.values()))
+        key = (types, *written.items())
         values = self._known.get(key)
         if values is None:
             read = _read_values(written, types)
@@ -79,8 +75,6 @@ class PlainItemReader:
 def _read_values(written: dict[str, Any], types: tuple[str, ...]) -> Values | None:
     values: dict[str, float] = {}
     for key, raw in written.items():
-        if type(raw) is not str and type(raw) is not int:
-            return None
         try:
             values[key] = parse_fitting(key, raw, types)
         except (KeyError, ValueError):

@@ -40,7 +40,7 @@ def read_values(node: dict[str, Any], entity: Entity | None, part: Part) -> dict
 
 
 @lru_cache(maxsize=65536)
-def parse_fitting(key: str, raw: str | int, types: tuple[str, ...]) -> float:
+def parse_fitting(key: str, raw: str | int | Decimal, types: tuple[str, ...]) -> float:
     """Read a value that is good.
 
     Raises:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import gc
 import signal
+import subprocess
 import sys
 from importlib.resources import files
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from quotaform.cli.main import run
+from quotaform.cli.root import COMMANDS, build_app
 
 
 def settings() -> tuple[object, ...]:
@@ -87,3 +91,33 @@ def test_a_reader_that_went_away_does_not_silence_later_runs(
         assert run(["schema", "quotas"]) == 0
     assert run(["schema"]) == 0
     assert "quotas\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_that_is_built_alone_is_the_command_of_the_whole(name: str) -> None:
+    (alone,) = get_command(build_app(name)).commands.items()  # type: ignore[attr-defined]
+    whole = get_command(build_app()).commands  # type: ignore[attr-defined]
+    assert set(whole) == set(COMMANDS)
+    assert alone[0] == name
+    assert described(alone[1]) == described(whole[name])
+
+
+def described(command: Any) -> tuple[Any, ...]:
+    """What `--help` and completion read."""
+    options = [(option.name, option.opts, option.secondary_opts) for option in command.params]
+    return command.short_help, command.help, options, sorted(getattr(command, "commands", ()))
+
+
+def test_a_plan_imports_no_other_command_and_nothing_of_client_properties_without_a_file(tmp_path: Path) -> None:
+    """Importing and inspecting all commands took a quarter of a plan."""
+    (tmp_path / "a.yaml").write_text("quotas: []")
+    program = (
+        "import sys\nfrom quotaform.cli.main import run\n"
+        f"run(['plan', {str(tmp_path)!r}, '--bootstrap-server', 'localhost:1'])\n"
+        "print(*sorted(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert "quotaform.cluster.wire.stream" in loaded
+    assert [name for name in loaded if name.startswith("quotaform.cli.command.")] == ["quotaform.cli.command.plan"]
+    assert {f"quotaform.cluster.client.{name}" for name in ("config_reader", "jaas", "tls")}.isdisjoint(loaded)

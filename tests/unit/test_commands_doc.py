@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from quotaform.cli.client_quotas.command import build_parser
 from quotaform.cli.exit_code import ExitCode
@@ -21,6 +22,21 @@ def examples(command: Any) -> list[str]:
     """Return the command lines that a help text shows."""
     _, _, text = (command.help or "").partition("Example")
     return [line.strip() for line in text.splitlines()[1:] if line.strip()]
+
+
+def rendered_help(path: str) -> str:
+    """Return what `--help` of a command prints on a terminal of 80 columns."""
+    command = COMMANDS[path]
+    return str(command.get_help(typer.Context(command, info_name=path, terminal_width=80)))
+
+
+def rendered_examples(path: str) -> list[str]:
+    """Return the lines between the heading of the examples and the next empty line."""
+    lines = [line.strip() for line in rendered_help(path).splitlines()]
+    headings = [at for at, line in enumerate(lines) if line in ("Example:", "Examples:")]
+    assert len(headings) == 1, f"{path}: one line of --help is the heading of the examples"
+    after = lines[headings[0] + 1 :]
+    return after[: after.index("")]
 
 
 def test_the_page_is_current() -> None:
@@ -67,6 +83,20 @@ def test_every_help_text_says_what_it_does_in_a_sentence_and_fits_a_screen(path:
 @pytest.mark.parametrize("path", ["quotaform", *LEAVES])
 def test_every_help_text_has_an_example(path: str) -> None:
     assert any(path in line for line in examples(COMMANDS[path])), path
+
+
+@pytest.mark.parametrize("path", ["quotaform", *LEAVES])
+def test_help_prints_each_example_on_a_line_of_its_own(path: str) -> None:
+    """A raw docstring kept the two characters of `\\b`, and help and page ran all examples together."""
+    assert rendered_examples(path) == examples(COMMANDS[path])
+    assert all(line.startswith("quotaform ") for line in rendered_examples(path))
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_help_and_page_print_no_escape_sequence(path: str) -> None:
+    for text in (rendered_help(path), render_page().partition(f"\n## {path}\n")[2].partition("\n## ")[0]):
+        assert "\\b" not in text
+        assert "\b" not in text
 
 
 @pytest.mark.parametrize(

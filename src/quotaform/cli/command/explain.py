@@ -26,10 +26,10 @@ def explain(
     format_name: Annotated[str, format_option("explain")] = "text",
     output: Output,
 ) -> int:
-    r"""Show where the declared values of an entity come from, offline.
+    """Show where the declared values of an entity come from, offline.
 
-    For each quota key: the value that holds, then what each layer says in order (profile, values, unset, state: absent
-    or expiry) with its place; the last one decides. Without --cluster every cluster of quotaform.yaml has its section.
+    For each quota key: the effective declared value, then what each layer sets, in order (profile, values, unset, state:
+    absent or expiry), with its location; the last one wins. Without --cluster, all clusters of quotaform.yaml.
 
     \b
     Examples:

@@ -28,15 +28,17 @@ MIB = 1048576.0
 PRODUCER, CONSUMER, REQUEST = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
 
 ENTRY = "quotas:"
-PLAN = "$ quotaform plan"
+PLAN = "$ quotaform plan\n"
 IMPORT = "quotaform import"
 CONFIG = "clusters:"
 LOOP = "quotaform validate"
+MANY = "quotaform plan --all --out"
+MANY_PLAN = "$ quotaform plan --all"
 SANDBOX = "quotaform sandbox start"
 RESOLVE = "$ quotaform resolve"
 SCRIPT = "$ kafka-client-quotas"
 PYTHON = "from quotaform import"
-RUN = (ENTRY, PLAN, IMPORT, CONFIG, LOOP, SANDBOX, RESOLVE, SCRIPT, PYTHON)
+RUN = (ENTRY, PLAN, IMPORT, CONFIG, LOOP, MANY, MANY_PLAN, SANDBOX, RESOLVE, SCRIPT, PYTHON)
 """How the blocks begin that the tests below run."""
 
 NOT_RUN = {
@@ -86,11 +88,11 @@ def calm(text: str) -> str:
     return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "…", text)
 
 
-def require_session(session: Block, folder: Path, places: Mapping[str, str]) -> None:
+def require_session(session: Block, folder: Path, places: Mapping[str, str], *, code: int = 0) -> None:
     """Run the commands of a session and compare what they print; a line of `...` stands for any lines."""
     for command, printed in zip(session.commands, session.printed, strict=True):
         done = shell(put_in(command, places), folder)
-        assert done.code == 0, done
+        assert done.code == code, done
         shown = calm("\n".join(printed))
         if "..." not in printed:
             assert calm(done.out).rstrip("\n") == shown, f"{session} {command}"
@@ -152,6 +154,38 @@ def test_a_cluster_comes_under_management_as_described(offline: Repository, clus
     assert "Apply complete! Resources: 0 added, 1 changed, 0 destroyed." in done.out
     assert "No drift." in done.out
     assert cluster.values(user="svc-orders") == {PRODUCER: 20 * MIB, REQUEST: 50.0}
+
+
+@pytest.fixture
+def fleet(repository: Repository, cluster: Cluster) -> Repository:
+    """A repository whose files ask prod-eu for a change and prod-us for none."""
+    cluster.set({PRODUCER: 10 * MIB}, user="svc-orders")
+    for folder, rate in ((".", 20), ("prod-us", 10)):
+        entry = f"  - match: {{user: svc-orders}}\n    values: {{{PRODUCER}: {rate}MiB/s}}\n"
+        repository.quotas(entry, f"{folder}/teams.yaml")
+    return repository
+
+
+def configure(fleet: Repository, reachable: str, lab: str) -> None:
+    """Write a quotaform.yaml of three clusters, two of which are one broker."""
+    servers = {"prod-eu": reachable, "prod-us": reachable, "lab": lab}
+    fleet.config("clusters:\n" + "".join(f"  {n}: {{bootstrap_servers: ['{at}']}}\n" for n, at in servers.items()))
+
+
+def test_many_clusters_are_planned_applied_and_compared(fleet: Repository, cluster: Cluster, sandbox: Sandbox) -> None:
+    configure(fleet, sandbox.bootstrap_servers, sandbox.bootstrap_servers)
+    # One broker cannot hold both values: the files of prod-us ask for what the others do.
+    fleet.quotas(fleet.read("quotas.d/teams.yaml"), "prod-us/teams.yaml")
+    done = shell(block(MANY).text, fleet.path)
+    assert done.code == 0, done
+    assert cluster.read() == {Entity(user="svc-orders"): {PRODUCER: 20 * MIB}}
+    assert sorted(path.name for path in (fleet.path / "plans").iterdir()) == ["lab.json", "prod-eu.json", "prod-us.json"]
+    assert "3 clusters: 3 complete." in done.out
+
+
+def test_a_cluster_that_is_down_is_reported_as_printed(fleet: Repository, sandbox: Sandbox) -> None:
+    configure(fleet, sandbox.bootstrap_servers, "127.0.0.1:1")
+    require_session(block(MANY_PLAN), fleet.path, {}, code=1)
 
 
 @pytest.mark.timeout(300)

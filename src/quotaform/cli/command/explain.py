@@ -28,8 +28,8 @@ def explain(
 ) -> int:
     """Show where the declared values of an entity come from, offline.
 
-    For each quota key: the effective declared value, then what each layer sets, in order (profile, values, unset, state:
-    absent or expiry), with its location; the last one wins. Without --cluster, all clusters of quotaform.yaml.
+    For each quota key: the effective declared value, then what each layer sets, in order (profile, values, unset,
+    state: absent or expiry), with its location; the last one wins. Without --cluster, all clusters of quotaform.yaml.
 
     \b
     Examples:

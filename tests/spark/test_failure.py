@@ -9,6 +9,7 @@ import pytest
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.errors import (
     AuthenticationError,
+    AuthorizationError,
     BlockedError,
     ClusterError,
     ConnectError,
@@ -20,6 +21,7 @@ from quotaform.errors import (
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
 from quotaform.spark.failure import failure_row, require_read
+from quotaform.spark.schemas import FAILURE
 
 FULL = Finding(
     rule="r",
@@ -35,7 +37,7 @@ FULL = Finding(
 
 def again(error: QuotaformError) -> QuotaformError:
     with pytest.raises(QuotaformError) as caught:
-        require_read(dict(zip(("kind", "message", "problems"), failure_row(error), strict=True)))
+        require_read(dict(zip(FAILURE.names, failure_row(error), strict=True)))
     return caught.value
 
 
@@ -45,6 +47,8 @@ def again(error: QuotaformError) -> QuotaformError:
         ClusterError("gone"),
         ConnectError("down"),
         AuthenticationError("who?"),
+        ConnectError("No broker answers.", remedy="start one", cluster="lab", server="b1:9092"),
+        AuthorizationError("You may not read", remedy="grant it DESCRIBE", code=31),
         UsageError("a:b is not host:port"),
         InvalidFilesError(
             [FULL, Finding(rule="s", message="n"), Finding(rule="t", message="o", location=Location("b"))]
@@ -65,6 +69,12 @@ def test_an_error_that_is_not_known_everywhere_is_its_base(error: QuotaformError
     raised = again(error)
     assert type(raised) is base
     assert (str(raised), raised.exit_code) == (str(error), error.exit_code)
+
+
+def test_an_attribute_that_is_not_understood_is_left_out() -> None:
+    with pytest.raises(ClusterError, match=r"^words$") as caught:
+        require_read({"kind": "ConnectError", "message": "words", "code": "31", "server": 7, "problems": None})
+    assert (caught.value.code, caught.value.server, caught.value.problem) == (None, None, "words")
 
 
 @pytest.mark.parametrize(

@@ -7,34 +7,41 @@ from typing import TYPE_CHECKING
 
 import pyarrow
 
-from quotaform.app.clock import today
 from quotaform.desired.loader import LoadedFile, LoadedFiles, load_file
 from quotaform.desired.tree import Source
 from quotaform.spark.schemas import ENTRIES, FILES, SOURCES, arrow_schema, make_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import date
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from quotaform.core.scope import Scope
+    from quotaform.desired.config import Config
     from quotaform.desired.declaration import Profiles
     from quotaform.desired.tree import Layout
     from quotaform.model.entry import Desired
 
 
-def read_desired(spark: SparkSession, layout: Layout, cluster: str, profiles: Profiles, scope: Scope) -> Desired:
+def read_desired(spark: SparkSession, layout: Layout, cluster: str, config: Config, today: date) -> Desired:
     """Read and check what files say about a cluster, file by file on the executors.
+
+    Args:
+        spark: The session.
+        layout: The files by layer.
+        cluster: The name of the cluster.
+        config: The content of quotaform.yaml.
+        today: The day (UTC) on which entries may have expired.
 
     Raises:
         InvalidFilesError: Anything is wrong in any of them; all problems at once.
     """
     sources = layout.sources(cluster)
-    rows = loaded_files(source_files(spark, sources), profiles).orderBy("position").toArrow()
+    rows = loaded_files(source_files(spark, sources), config.profiles).orderBy("position").toArrow()
     # Pickled by `loaded_files` in this application.
     files: list[LoadedFile] = [loads(content) for content in rows.column("loaded").to_pylist()]  # noqa: S301
     by_name = {file.name: file for file in files}
-    return LoadedFiles(layout, lambda source: by_name[source.name], today(), scope).desired(cluster)
+    return LoadedFiles(layout, lambda source: by_name[source.name], today, config.scope).desired(cluster)
 
 
 def source_files(spark: SparkSession, sources: Sequence[Source]) -> DataFrame:

@@ -16,27 +16,36 @@ _PLAIN: Final = (Exception.__init__, ClusterError.__init__)
 """Constructors that take a message and need nothing else."""
 
 
-def failure_row(error: QuotaformError) -> tuple[str, str, str | None]:
+_ATTRIBUTES: Final = {"remedy": str, "cluster": str, "server": str, "code": int}
+"""The attributes of a `ClusterError` that have a column, and their type. Its entities have none: reads name none."""
+
+FailureRow = tuple[str, str, str | None, str | None, str | None, int | None, str | None]
+"""A row of `schemas.FAILURE`."""
+
+
+def failure_row(error: QuotaformError) -> FailureRow:
     """Return an error as `schemas.FAILURE`.
 
-    | error | kind | problems |
-    | --- | --- | --- |
-    | InvalidFilesError | its name | its findings as JSON |
-    | another one of `quotaform.errors` that can be made of a message alone | its name | none |
-    | any other | the name of the closest such base | none |
+    | error | kind | remedy, cluster, server, code | problems |
+    | --- | --- | --- | --- |
+    | InvalidFilesError | its name | none | its findings as JSON |
+    | another one that can be made of a message alone | its name | those of a ClusterError | none |
+    | any other | the name of the closest such base | those of a ClusterError | none |
     """
     if isinstance(error, InvalidFilesError):
         problems = dumps([asdict(problem) for problem in error.problems], ensure_ascii=False)
-        return type(error).__name__, str(error), problems
-    kinds = (kind.__name__ for kind in type(error).__mro__ if _plain(kind.__name__) is kind)
-    return next(kinds), str(error), None
+        return type(error).__name__, str(error), None, None, None, None, problems
+    kind = next(kind.__name__ for kind in type(error).__mro__ if _plain(kind.__name__) is kind)
+    if isinstance(error, ClusterError):
+        return kind, str(error), error.remedy, error.cluster, error.server, error.code, None
+    return kind, str(error), None, None, None, None, None
 
 
 def require_read(failure: Mapping[str, Any] | None) -> None:
-    """Raise what kept a cluster from being read, with the message and the exit code that it had.
+    """Raise what kept a cluster from being read, with the message, the attributes and the exit code that it had.
 
-    The columns may come from a table that somebody else wrote: they are read as text, and what is not understood
-    is a `ClusterError` with the message.
+    The columns may come from a table that somebody else wrote: a kind that is not understood is a `ClusterError` with
+    the message, and an attribute that is not understood is left out.
 
     Args:
         failure: The `failure` of a row.
@@ -49,7 +58,20 @@ def require_read(failure: Mapping[str, Any] | None) -> None:
     message = failure["message"] or "The cluster could not be read."
     if failure["kind"] == InvalidFilesError.__name__ and (problems := _problems(failure["problems"])):
         raise InvalidFilesError(problems)
-    raise (_plain(failure["kind"]) or ClusterError)(message)
+    error = (_plain(failure["kind"]) or ClusterError)(message)
+    if isinstance(error, ClusterError):
+        _restore(error, failure)
+    raise error
+
+
+def _restore(error: ClusterError, failure: Mapping[str, Any]) -> None:
+    """Give an error that was made of its whole message the attributes that it had."""
+    for name, kind in _ATTRIBUTES.items():
+        value = failure.get(name)
+        if isinstance(value, kind):
+            setattr(error, name, value)
+    if error.remedy is not None:
+        error.problem = error.problem.partition(f"{error.joint}{error.remedy}")[0]
 
 
 def _plain(name: object) -> type[QuotaformError] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quotaform.app.clock import SYSTEM_CLOCK, Clock
+from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import EngineError, QuotaformError
@@ -68,7 +68,7 @@ def _plan_cluster(
     from quotaform.spark.reading import SparkReading
 
     progress("Reading files", 0, 0)
-    desired = read_desired(spark, layout, cluster.name, request.config.profiles, request.config.scope)
+    desired = read_desired(spark, layout, cluster.name, request.config, today(clock))
     reading = SparkReading(spark, cluster)
 
     def make(actual: Quotas) -> Plan:

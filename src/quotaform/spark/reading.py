@@ -20,7 +20,7 @@ from quotaform.model.quotas import Quotas
 class SparkReading:
     """Reads a cluster on an executor and keeps the table of what was read last.
 
-    When a read counts is decided on the driver, by `quotaform.app.actual.read_actual`: that needs the files, which
+    When a read counts is decided on the driver, by `quotaform.app.actual.read_settled`: that needs the files, which
     no reader has. So the data source itself is one describe-all, and the rule is the same for both engines.
 
     Attributes:

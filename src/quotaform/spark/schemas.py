@@ -32,11 +32,15 @@ FAILURE: Final = StructType(
     [
         StructField("kind", StringType()),
         StructField("message", StringType()),
+        StructField("remedy", StringType()),
+        StructField("cluster", StringType()),
+        StructField("server", StringType()),
+        StructField("code", IntegerType()),
         StructField("problems", StringType()),
     ]
 )
-"""Why a cluster could not be read: the class of `quotaform.errors`, its message, and if files are invalid all problems
-as JSON; see `quotaform.spark.failure`."""
+"""Why a cluster could not be read: the class of `quotaform.errors`, its message, the attributes of a `ClusterError`,
+and if files are invalid all problems as JSON; see `quotaform.spark.failure`."""
 
 QUOTAS: Final = StructType(
     [

@@ -58,10 +58,10 @@ def import_cluster(
     # With several clusters the quotas of one are its own: in the common files they would be everybody's.
     is_own = len(config.clusters) > 1
     folder = repository.directory / cluster_name if is_own else repository.directory
-    files: dict[Path, str] = {}
-    counts: dict[Path, int] = {}
+    files: dict[str, str] = {}
+    counts: dict[str, int] = {}
     for stem, group in sorted(_groups(able, is_split).items()):
-        path = _free(folder, stem)
+        path = str(_free(folder, stem))
         files[path], _ = render_quotas(group, schema=f"../{SCHEMA}" if is_own else SCHEMA)
         counts[path] = len(group)
     return Import(

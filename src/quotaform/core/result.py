@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.quotas import Values
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +44,8 @@ class Import:
         findings: What files cannot express and what else is worth saying.
     """
 
-    files: Mapping[Path, str]
-    counts: Mapping[Path, int]
+    files: Mapping[str, str]
+    counts: Mapping[str, int]
     declared: int
     out_of_scope: int
     left_out: int

@@ -62,7 +62,8 @@ def import_quotas(
         done = import_cluster(
             repository, config, chosen.name, gateway, is_split=split == "prefix", progress=console.progress
         )
-    for path, text in done.files.items():
+    for name, text in done.files.items():
+        path = Path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, text)
     console.echo(render_import(done, console.style()))

@@ -16,9 +16,9 @@ from typing import Any, Final
 import typer
 
 from quotaform.cli.client_quotas.command import build_parser
-from quotaform.cli.exit_code import ExitCode
 from quotaform.cli.format import FORMATS
 from quotaform.cli.root import build_app
+from quotaform.exit_code import ExitCode
 
 _INTRODUCTION: Final = """\
 # Commands

@@ -34,13 +34,16 @@
     * EngineError                the Spark engine could not be had (exit 1)
 
 An error carries what it is about as attributes and builds its message from them: what is wrong,
-where, and what to do. `exit_code` is the process's exit status, see `quotaform.cli.main`.
+where, and what to do. `exit_code` is what a process ends with that this error alone ends, see `quotaform.exit_code`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from copy import copy
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from quotaform.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from quotaform.model.alteration import AlterRow
@@ -51,7 +54,7 @@ if TYPE_CHECKING:
 class QuotaformError(Exception):
     """The base of all errors that a user can cause or meet."""
 
-    exit_code = 1
+    exit_code: ClassVar[ExitCode] = ExitCode.ERROR
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the message and the attributes: constructors take other things than a message."""
@@ -67,7 +70,7 @@ def _restored(kind: type[QuotaformError], args: tuple[Any, ...], attributes: Map
 class UsageError(QuotaformError):
     """The command line asks for something that does not exist or does not fit together."""
 
-    exit_code = 64
+    exit_code = ExitCode.USAGE
 
 
 class ClusterChoiceError(UsageError):
@@ -107,7 +110,7 @@ class KeyNotHeldError(UsageError):
 class InvalidFilesError(QuotaformError):
     """One or more files are invalid; all problems of all files are in `problems`."""
 
-    exit_code = 3
+    exit_code = ExitCode.INVALID
 
     def __init__(self, problems: Sequence[Finding]) -> None:
         self.problems = tuple(problems)
@@ -163,7 +166,7 @@ class PlanFileError(QuotaformError):
         problem: What is wrong with it and what to do.
     """
 
-    exit_code = 3
+    exit_code = ExitCode.INVALID
 
     def __init__(self, file: str, problem: str) -> None:
         self.file = file
@@ -174,7 +177,7 @@ class PlanFileError(QuotaformError):
 class BlockedError(QuotaformError):
     """Refused before anything was written."""
 
-    exit_code = 4
+    exit_code = ExitCode.BLOCKED
 
 
 class ClusterIdError(BlockedError):
@@ -225,7 +228,7 @@ class NotApprovedError(BlockedError):
 class StaleError(QuotaformError):
     """A plan, a plan id or a cluster is no longer what it was; nothing was written."""
 
-    exit_code = 5
+    exit_code = ExitCode.STALE
 
 
 class PlanFileChangedError(StaleError):
@@ -295,7 +298,7 @@ class PartialError(QuotaformError):
         entities: The entities that were not seen to hold what was written.
     """
 
-    exit_code = 6
+    exit_code = ExitCode.PARTIAL
 
     def __init__(self, problem: str, entities: Sequence[Entity] = ()) -> None:
         self.entities = tuple(entities)
@@ -346,6 +349,12 @@ class ClusterError(QuotaformError):
         self.code = code
         self.entities = tuple(entities)
         super().__init__((problem if remedy is None else f"{problem}{self.joint}{remedy}") + more)
+
+    def with_more(self, words: str) -> Self:
+        """Return this error with words at the end of its message; what it carries stays."""
+        error = copy(self)
+        error.args = (f"{self}{words}",)
+        return error
 
 
 class ConnectError(ClusterError):

@@ -96,6 +96,14 @@ def test_a_refusal_is_in_the_brokers_words_and_nothing_is_read_back(clock: Clock
     assert gateway.log == ["describe", "alter"]
 
 
+def test_a_refusal_keeps_its_code_and_its_entities(clock: Clock) -> None:
+    """The error was made anew from its message, and lost them."""
+    gateway = ScriptedGateway(BEFORE, writes=[Answer(refused={ALICE: (42, "no way")})])
+    with pytest.raises(InvalidRequestError) as caught:
+        alter_entity(QuotaAdmin(gateway), ALICE, OPS, clock=clock)
+    assert (caught.value.code, caught.value.entities) == (42, (ALICE,))
+
+
 def test_without_a_connection_nothing_is_changed(clock: Clock) -> None:
     with pytest.raises(ClusterError, match="no connection"):
         alter_entity(QuotaAdmin(ScriptedGateway(BEFORE, writes=[NO_CONNECTION])), ALICE, OPS, clock=clock)

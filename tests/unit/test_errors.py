@@ -89,6 +89,13 @@ def test_the_message_of_a_cluster_error_is_its_problem_and_its_remedy() -> None:
     assert str(ClusterError("gone.")) == "gone."
 
 
+def test_an_error_with_more_words_keeps_what_it_carries() -> None:
+    error = UnsettledError("lab", 60.0)
+    more = error.with_more(" (again)")
+    assert type(more) is UnsettledError
+    assert (str(more), vars(more)) == (f"{error} (again)", vars(error))
+
+
 def test_refused_entities_and_their_code_are_in_the_error() -> None:
     rows = (
         AlterRow(ALICE, Outcome.OK),

@@ -9,7 +9,6 @@ import pytest
 
 from quotaform import errors
 from quotaform.cli.exit_code import (
-    ExitCode,
     decide,
     judge_plan,
     judge_receipt,
@@ -22,6 +21,7 @@ from quotaform.core.plan import Action
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.core.result import Validation
 from quotaform.errors import QuotaformError
+from quotaform.exit_code import ExitCode
 from quotaform.model.alteration import Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity
@@ -103,7 +103,7 @@ def test_a_receipt_has_a_code(results: list[Result], interrupted_by: str | None,
 
 @pytest.mark.parametrize("error", list(error_classes()), ids=lambda error: error.__name__)
 def test_every_error_ends_with_a_code_of_the_contract(error: type[QuotaformError]) -> None:
-    assert ExitCode(error.exit_code) not in (ExitCode.DONE, ExitCode.DIFFERENCES)
+    assert error.exit_code not in (ExitCode.DONE, ExitCode.DIFFERENCES)
 
 
 def test_the_tree_that_the_module_shows_has_every_error() -> None:

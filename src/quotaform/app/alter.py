@@ -87,7 +87,7 @@ def _raise_refusal(result: AlterResult, ops: Ops) -> None:
         result.raise_for_errors()
     except ClusterError as error:
         hints = [unknown_key_hint(name) for name, value in ops.items() if value is not None and name not in QUOTA_KEYS]
-        raise type(error)(f"{error}; nothing was changed{''.join(hints)}") from error
+        raise error.with_more(f"; nothing was changed{''.join(hints)}") from error
 
 
 def _read_back(admin: QuotaAdmin, entity: Entity, ops: Ops, result: AlterResult, clock: Clock) -> Values:

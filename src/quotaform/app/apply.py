@@ -15,6 +15,7 @@ from quotaform.app.actual import is_same
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.app.each_cluster import Connect
 from quotaform.app.repository import open_gateway, require_pinned
+from quotaform.cluster.error_code import CLUSTER_AUTHORIZATION_FAILED
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.freshness import check_fresh, require_cluster, require_fresh
 from quotaform.core.outcome import ClusterOutcome
@@ -205,7 +206,7 @@ def _require_accepted(changes: tuple[EntityChange, ...], gateway: Gateway, progr
     refused = [row for row in result if row.outcome is Outcome.REFUSED]
     if refused:
         codes = {row.code for row in refused}
-        if codes == {31}:
+        if codes == {CLUSTER_AUTHORIZATION_FAILED}:
             result.raise_for_errors()
         raise RefusedError(refused, len(changes))
     unanswered = [row for row in result if row.outcome is not Outcome.OK]

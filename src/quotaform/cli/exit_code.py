@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from quotaform.core.outcome import ClusterOutcome
+from quotaform.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from quotaform.core.drift import Drift
@@ -16,35 +16,6 @@ if TYPE_CHECKING:
     from quotaform.model.scram import ScramResult, ScramUser
 
 T = TypeVar("T")
-
-
-class ExitCode(IntEnum):
-    """The exit codes of `quotaform`.
-
-    | code | meaning |
-    | --- | --- |
-    | 0 | done, or nothing to do |
-    | 1 | error: could not read, connect or authorise; nothing was written |
-    | 2 | differences: `plan --detailed-exitcode`, `drift` |
-    | 3 | the files are invalid |
-    | 4 | blocked, refused by the dry run, or not approved |
-    | 5 | stale: plan, plan id or cluster no longer match |
-    | 6 | partial: something was written, and not all of it holds |
-    | 64 | wrong usage of the command |
-    | 130, 143 | interrupted |
-    """
-
-    DONE = 0
-    ERROR = 1
-    DIFFERENCES = 2
-    INVALID = 3
-    BLOCKED = 4
-    STALE = 5
-    PARTIAL = 6
-    USAGE = 64
-    INTERRUPTED = 130
-    TERMINATED = 143
-
 
 _PRECEDENCE: Final = (
     ExitCode.TERMINATED,
@@ -71,7 +42,7 @@ def decide(outcomes: Iterable[ClusterOutcome[T]], judge: Callable[[T], ExitCode]
         judge: Returns the code of an outcome that has a value.
     """
     return _gravest(
-        judge(outcome.require()) if outcome.error is None else ExitCode(outcome.error.exit_code) for outcome in outcomes
+        judge(outcome.require()) if outcome.error is None else outcome.error.exit_code for outcome in outcomes
     )
 
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from quotaform.cli.console import drop_unwritten_output
-from quotaform.cli.exit_code import ExitCode
 from quotaform.cli.process import TerminatedError, any_text_printable, rare_collections, signals_raised
+from quotaform.exit_code import ExitCode
 
 if TYPE_CHECKING:
     import typer
@@ -86,7 +86,7 @@ def _invoke(arguments: list[str]) -> int:
     try:
         result = app(words, standalone_mode=False, prog_name="quotaform")
     except QuotaformError as error:
-        return _fail(str(error), ExitCode(error.exit_code))
+        return _fail(str(error), error.exit_code)
     except Interruption as stopped:
         raise stopped.interrupt from None
     except typer.Exit as ended:

@@ -156,7 +156,7 @@ def _run(options: Namespace) -> None:
         except ClusterError as error:
             unknown = [entity_type for entity_type in parts if entity_type not in ENTITY_TYPES]
             if unknown:
-                raise type(error)(f"{error} ({_is_no_type(unknown[0])})") from error
+                raise error.with_more(f" ({_is_no_type(unknown[0])})") from error
             raise
 
 

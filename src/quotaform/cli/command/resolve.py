@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from quotaform.cli.exit_code import ExitCode
 from quotaform.cli.format import format_option, render, require_format
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import SnapshotOption
@@ -18,6 +17,7 @@ from quotaform.cli.option.entity import NameOption
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.errors import UsageError
+from quotaform.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from quotaform.app.resolve import ResolveRequest

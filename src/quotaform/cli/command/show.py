@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from quotaform.cli.console import Color, Console
-from quotaform.cli.exit_code import ExitCode
 from quotaform.cli.format import format_option, render, require_format
 from quotaform.cli.option.common import ColorOption
+from quotaform.exit_code import ExitCode
 
 
 def show(

@@ -9,10 +9,11 @@ import typer
 
 from quotaform.cli.cluster_path import cluster_paths
 from quotaform.cli.console import require_writable, write_file
-from quotaform.cli.exit_code import ExitCode, decide
+from quotaform.cli.exit_code import decide
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
+from quotaform.exit_code import ExitCode
 
 
 @with_option_groups

@@ -94,7 +94,9 @@ def test_terraform_tools_can_parse_the_plan() -> None:
     assert "".join(render_plan(empty_plan())).splitlines()[-1] == NO_CHANGES
 
 
-@pytest.mark.parametrize("text", ["".join(render_plan(example_plan())), dump_plan(example_plan())])
+@pytest.mark.parametrize(
+    "text", ["".join(render_plan(example_plan())), dump_plan(example_plan())], ids=["text", "json"]
+)
 def test_no_name_can_forge_a_line(text: str) -> None:
     assert not any(line.startswith("::") for line in text.splitlines())
     assert "\x1b" not in text

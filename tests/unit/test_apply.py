@@ -6,6 +6,7 @@ tested on a real one.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,35 @@ def test_a_change_that_shows_late_is_waited_for(clock: Clock) -> None:
     assert results(applied(PLAN, gateway, clock=clock)) == all_of(APPLIED)
     assert gateway.log.count("alter") == 1
     assert clock.pauses == sorted(clock.pauses)
+
+
+class CountingGateway(ScriptedGateway):
+    """Also keeps how many entities each read asked for."""
+
+    asked: list[int]
+
+    def describe_entities(self, entities: Collection[Entity], *, timeout: float | None = None) -> Quotas:
+        self.asked = [*getattr(self, "asked", []), len(entities)]
+        return super().describe_entities(entities, timeout=timeout)
+
+
+MANY = plan_of({Entity(user=f"u{number:04}"): {PRODUCER: 2.0} for number in range(1_001)}, {})
+
+
+def test_of_very_many_changes_one_is_watched_until_it_shows() -> None:
+    """All of 100,000 entities were read again and again, which kept a busy broker from making the changes."""
+    half = {change.entity: change.after for change in MANY.changes[:500]}
+    gateway = CountingGateway({}, reads=[None, {}, half, half])
+    assert applied(MANY, gateway).is_complete
+    assert gateway.asked == [1_001, 1, 1, 1, 1, 1_001]
+
+
+def test_very_many_changes_that_never_show_are_read_once_more_when_time_is_up(clock: Clock) -> None:
+    gateway = CountingGateway({}, writes=[FINE] * 10 + [NEVER_SHOWN])
+    receipt = applied(MANY, gateway, clock=clock)
+    assert [item.result for item in receipt.results] == [APPLIED] * 1_000 + [Result.UNCONFIRMED]
+    assert (gateway.asked[0], set(gateway.asked[1:-1]), gateway.asked[-1]) == (1_001, {1}, 1_001)
+    assert sum(clock.pauses) == pytest.approx(30.0, abs=1.5)
 
 
 def test_progress_is_told_while_writing_and_reading_back() -> None:

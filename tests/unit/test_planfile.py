@@ -265,6 +265,15 @@ def test_the_plan_id_guards_what_is_done_even_with_the_right_digest(edit: Edit) 
         load_plan(signed(edited(edit)), "plan.json")
 
 
+def test_what_is_sent_is_what_the_plan_id_covers() -> None:
+    """The values of an entity as a whole are not part of the plan id: nothing is sent that stands only there."""
+    created = plan_of({ALICE: {"producer_byte_rate": 2048.0}}, {})
+    document = loads(dump_plan(created))
+    document["changes"][0]["after"] = {"producer_byte_rate": 7, "consumer_byte_rate": 7}
+    (change,) = load_plan(signed(document), "plan.json").changes
+    assert change.alteration().ops == {"producer_byte_rate": 2048.0}
+
+
 def test_numbers_are_the_exact_decimals_of_the_doubles() -> None:
     wanted = {ALICE: {"producer_byte_rate": 2.0**63, "request_percentage": 0.1, "controller_mutation_rate": 1e-300}}
     text = dump_plan(plan_of(wanted, {}))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from getpass import getuser
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from quotaform.app.actual import is_same
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
@@ -19,7 +19,7 @@ from quotaform.cluster.error_code import CLUSTER_AUTHORIZATION_FAILED
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.freshness import check_fresh, require_cluster, require_fresh
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.core.plan import Action, EntityChange, Plan
+from quotaform.core.plan import NO_VALUES, Action, EntityChange, Plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.errors import (
     ClusterError,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 1.0
+_LONGEST_WATCH_PAUSE = 0.25
 _SETTLE_PAUSE = 0.25
 _CONVERGE_SECONDS = 30.0
 _ENTITIES_PER_SECOND = 5_000
@@ -43,12 +44,23 @@ _SETTLE_SECONDS = 3.0
 _LAST_LOOK_SECONDS = 5.0
 _ATTEMPTS = 3
 
+_MANY_ENTITIES: Final = 1_000
+"""Beyond so many entities one of them is watched until it shows, instead of reading all of them again and again."""
+
 _RESULTS = {
     Outcome.OK: Result.UNCONFIRMED,
     Outcome.REFUSED: Result.REFUSED,
     Outcome.UNKNOWN: Result.UNKNOWN,
     Outcome.NOT_SENT: Result.NOT_ATTEMPTED,
 }
+
+_Known: TypeAlias = tuple[Result, str]
+"""What is known of an entity: the result, and the words that go with it."""
+
+_APPLIED: Final[_Known] = (Result.APPLIED, "")
+_ALREADY_APPLIED: Final[_Known] = (Result.ALREADY_APPLIED, "")
+_UNCONFIRMED: Final[_Known] = (Result.UNCONFIRMED, "")
+_NOT_ATTEMPTED: Final[_Known] = (Result.NOT_ATTEMPTED, "")
 
 
 class ClusterPlan(NamedTuple):
@@ -224,11 +236,14 @@ class _Run:
         self._gateway = gateway
         self._clock = clock
         self._progress = progress
-        self._results = {change.entity: (Result.ALREADY_APPLIED, "") for change in applied}
+        self._results: dict[Entity, _Known] = {change.entity: _ALREADY_APPLIED for change in applied}
 
     def result_of(self, change: EntityChange) -> EntityResult:
-        result, message = self._results.get(change.entity, (Result.NOT_ATTEMPTED, ""))
+        result, message = self._results.get(change.entity, _NOT_ATTEMPTED)
         return EntityResult(change.entity, change.action, result, message)
+
+    def _result(self, change: EntityChange) -> Result:
+        return self._results.get(change.entity, _NOT_ATTEMPTED)[0]
 
     def apply(self, changes: list[EntityChange]) -> None:
         """Send the changes, and after an unknown outcome read first and send again only what is not there."""
@@ -239,7 +254,7 @@ class _Run:
             if is_certain or actual is None or attempt == _ATTEMPTS - 1:
                 return
             open_changes = check_fresh(tuple(change for change in changes if self._is_open(change)), actual)
-            self._results.update({change.entity: (Result.ALREADY_APPLIED, "") for change in open_changes.applied})
+            self._results.update({change.entity: _ALREADY_APPLIED for change in open_changes.applied})
             todo = list(open_changes.pending)
             if not todo:
                 return
@@ -249,19 +264,19 @@ class _Run:
 
         Everything is looked at: an interrupt may have come between an answer and our taking note of it.
         """
-        waiting = {change.entity: change for change in changes if not self.result_of(change).result.holds}
+        waiting = {change.entity: change for change in changes if not self._result(change).holds}
         with suppress(KeyboardInterrupt, Exception):
             actual = self._describe(waiting, _LAST_LOOK_SECONDS) if waiting else None
             if actual is not None:
                 self._confirm(waiting, actual)
 
     def _is_open(self, change: EntityChange) -> bool:
-        return self.result_of(change).result in (Result.UNKNOWN, Result.NOT_ATTEMPTED)
+        return self._result(change) in (Result.UNKNOWN, Result.NOT_ATTEMPTED)
 
     def _send(self, changes: list[EntityChange], done: int, total: int) -> bool:
         """Send changes in chunks; return whether the outcome of every chunk is known."""
         for change in changes:
-            self._results.setdefault(change.entity, (Result.NOT_ATTEMPTED, ""))
+            self._results.setdefault(change.entity, _NOT_ATTEMPTED)
         self._progress("Applying", done, total)
         is_certain = True
         try:
@@ -282,6 +297,8 @@ class _Run:
         if is_unknown and row.outcome is Outcome.REFUSED:
             message = f"refused when it was sent again ({row.reason}); the first request may have been carried out"
             self._results[row.entity] = (Result.UNKNOWN, message)
+        elif row.outcome is Outcome.OK and not row.message:
+            self._results[row.entity] = _UNCONFIRMED
         elif not is_unknown or row.outcome is not Outcome.NOT_SENT:
             self._results[row.entity] = (_RESULTS[row.outcome], row.message)
 
@@ -302,14 +319,16 @@ class _Run:
         waiting = {change.entity: change for change in changes if self._is_awaited(change)}
         total = len(waiting)
         now = self._clock.monotonic()
-        deadline = now + max(_CONVERGE_SECONDS, len(changes) / _ENTITIES_PER_SECOND)
+        longest_read = len(changes) / _ENTITIES_PER_SECOND
+        deadline = now + _CONVERGE_SECONDS + longest_read
         settled_at = now + _SETTLE_SECONDS
         pause = _FIRST_PAUSE
         while True:
             self._progress("Reading back", total - len(waiting), total)
+            self._await_newest(waiting, deadline)
             # What was not sent is read as well: whether it is sent again follows from what is there.
-            left = [change.entity for change in changes if not self.result_of(change).result.holds]
-            actual = self._describe(left, max(1.0, deadline - self._clock.monotonic()))
+            left = [change.entity for change in changes if not self._result(change).holds]
+            actual = self._describe(left, max(1.0, longest_read, deadline - self._clock.monotonic()))
             if actual is not None:
                 self._confirm(waiting, actual)
                 is_sent = any(self._results[entity][0] is Result.UNCONFIRMED for entity in waiting)
@@ -317,25 +336,44 @@ class _Run:
                     return actual
             if self._clock.monotonic() > deadline:
                 return actual
+            actual = None  # A read of very many is let go of before there is another one.
             self._clock.sleep(pause)
             pause = min(_LONGEST_PAUSE, pause * 2)
 
+    def _await_newest(self, waiting: dict[Entity, EntityChange], deadline: float) -> None:
+        """Of many accepted changes, wait until the last one shows, or cannot be read, or time is up.
+
+        A broker shows changes in the order of the metadata log. As long as the last one is missing, to read all of them
+        is in vain, and keeps a busy broker from taking them over.
+        """
+        accepted = (item for item in reversed(waiting.items()) if self._results[item[0]][0] is Result.UNCONFIRMED)
+        if len(waiting) <= _MANY_ENTITIES or (newest := next(accepted, None)) is None:
+            return
+        entity, change = newest
+        pause = _FIRST_PAUSE
+        while (left := deadline - self._clock.monotonic()) > 0:
+            actual = self._describe([entity], max(1.0, left))
+            if actual is None or same_values(actual.get(entity, NO_VALUES), change.after):
+                return
+            self._clock.sleep(pause)
+            pause = min(_LONGEST_WATCH_PAUSE, pause * 2)
+
     def _is_awaited(self, change: EntityChange) -> bool:
-        return self.result_of(change).result in (Result.UNCONFIRMED, Result.UNKNOWN)
+        return self._result(change) in (Result.UNCONFIRMED, Result.UNKNOWN)
 
     def _describe(self, entities: Collection[Entity], timeout: float) -> Quotas | None:
         try:
             return self._gateway.describe_entities(entities, timeout=timeout)
         except ClusterError as error:
             for entity in entities:
-                result, said = self._results.get(entity, (Result.NOT_ATTEMPTED, ""))
+                result, said = self._results.get(entity, _NOT_ATTEMPTED)
                 self._results[entity] = (result, said or f"it could not be read back: {error}")
             return None
 
     def _confirm(self, waiting: dict[Entity, EntityChange], actual: Quotas) -> None:
         for entity, change in list(waiting.items()):
-            if same_values(actual.get(entity, {}), change.after):
-                self._results[entity] = (Result.APPLIED, "")
+            if same_values(actual.get(entity, NO_VALUES), change.after):
+                self._results[entity] = _APPLIED
                 del waiting[entity]
 
 

@@ -19,7 +19,7 @@ from quotaform.errors import UsageError
 FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     "plan": {"text": "views.plan_text:render_plan", "json": "document.plan:plan_lines"},
     "drift": {"text": "views.drift_text:render_drift", "json": "document.drift:dump_drift"},
-    "receipt": {"text": "views.receipt_text:render_receipt", "json": "document.receipt:dump_receipt"},
+    "receipt": {"text": "views.receipt_text:render_receipt", "json": "document.receipt:receipt_lines"},
     "validation": {"text": "views.validation_text:render_validation", "json": "document.validation:dump_validation"},
     "explain": {"text": "views.explain_text:render_explained", "json": "document.explain:dump_explained"},
     "alter": {"text": "views.alter_text:render_altered", "json": "document.alter:dump_altered"},

@@ -142,8 +142,10 @@ class EntityChange:
         )
 
     def alteration(self) -> Alteration:
-        """What to send for it."""
-        return Alteration(self.entity, {change.key: change.after for change in self.changes})
+        """What to send for it: what the rows say."""
+        ops = {change.key: change.after for change in self.changes}
+        # Of a created entity both are the same, and there may be very many of them in memory.
+        return Alteration(self.entity, self.after if self.after == ops else ops)
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,19 +136,17 @@ class ChangeReader:
         """
         text = self._texts
         names = item["entity"]
-        entity = Entity({text.setdefault(kind, kind): name for kind, name in names.items()})
+        entity = self._entity(names)
+        level = level_of(entity)
         rows, effects = [], []
         for row in item["keys"]:
             key = text.setdefault(row["key"], row["key"])
             rows.append(Change(entity, key, load_number(row["before"]), load_number(row["after"])))
-            effective = row["effective"]
-            effects.append(
-                Effect(
-                    self._limit(effective["before"], entity, names),
-                    self._limit(effective["after"], entity, names),
-                    self._differs(effective.get("differs")),
-                )
-            )
+            limits = [
+                Effective(load_number(each["value"]), entity, level) if each["entity"] == names else self._limit(each)
+                for each in (row["effective"]["before"], row["effective"]["after"])
+            ]
+            effects.append(Effect(limits[0], limits[1], self._differs(row["effective"].get("differs"))))
         return EntityChange(
             entity=entity,
             before=self._values(item["before"]),
@@ -175,14 +173,17 @@ class ChangeReader:
             return None
         return Location(self._texts.setdefault(item["file"], item["file"]), item["line"], item.get("column", 0))
 
-    def _limit(self, item: Mapping[str, Any], entity: Entity, names: Mapping[str, str | None]) -> Effective:
-        value, source = load_number(item["value"]), item["entity"]
-        if source is None:
+    def _entity(self, names: Mapping[str, str | None]) -> Entity:
+        if not all(name is None or isinstance(name, str) for name in names.values()):
+            raise TypeError("a name is a text or null")
+        return Entity.of([(self._texts.setdefault(kind, kind), name) for kind, name in names.items()])
+
+    def _limit(self, item: Mapping[str, Any]) -> Effective:
+        value, names = load_number(item["value"]), item["entity"]
+        if names is None:
             return NOTHING if value is None else Effective(value)
-        if source == names:
-            return Effective(value, entity, level_of(entity))
-        other = Entity(source)
-        return self._effective.setdefault((value, other), Effective(value, other, level_of(other)))
+        source = self._entity(names)
+        return self._effective.setdefault((value, source), Effective(value, source, level_of(source)))
 
     def _differs(self, counts: Mapping[str, int] | None) -> Mapping[str, int]:
         if not counts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from quotaform.core.receipt import Receipt, Result
@@ -12,6 +13,12 @@ from quotaform.model.document_kind import RECEIPT
 
 def dump_receipt(receipt: Receipt) -> str:
     """Return a receipt as JSON, one line per entity."""
+    return "".join(receipt_lines(receipt))
+
+
+def receipt_lines(receipt: Receipt) -> Iterator[str]:
+    """Yield a receipt as JSON in pieces."""
+    tally = receipt.tally
     plan = receipt.plan
     fields: dict[str, Any] = {
         "plan_id": plan.plan_id,
@@ -27,7 +34,7 @@ def dump_receipt(receipt: Receipt) -> str:
         "finished_at": receipt.finished_at,
         "interrupted_by": receipt.interruption,
         "complete": receipt.is_complete,
-        "summary": {result.value: receipt.tally.get(result, 0) for result in Result},
+        "summary": {result.value: tally.get(result, 0) for result in Result},
         "results": (
             {
                 **dump_entity(item.entity),
@@ -38,4 +45,4 @@ def dump_receipt(receipt: Receipt) -> str:
             for item in receipt.results
         ),
     }
-    return "".join(sealed_lines(envelope(RECEIPT, fields).items()))
+    return sealed_lines(envelope(RECEIPT, fields).items())

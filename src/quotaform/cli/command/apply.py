@@ -214,7 +214,7 @@ class _Apply:
         def keep(cluster: Cluster, done: Receipt) -> None:
             with held_signals():
                 if done.results:
-                    self._keep(paths[cluster.name], "".join(render("receipt", "json", done)))
+                    self._keep(paths[cluster.name], done)
                 if self.format_name == "text":
                     self._report(done, None if is_one else cluster.name)
 
@@ -260,11 +260,12 @@ class _Apply:
                 self.console.echo(f"{render_failure(outcome.cluster, outcome.error, style)}\n")
         self.console.echo(render_receipt_total(outcomes, style))
 
-    def _keep(self, path: Path, text: str) -> None:
+    def _keep(self, path: Path, done: Receipt) -> None:
         """Write the receipt; what was done stays done when that fails, so then it is shown instead."""
         try:
-            write_file(path, text)
+            write_file(path, render("receipt", "json", done))
         except QuotaformError as error:
+            text = "".join(render("receipt", "json", done))
             self.console.say(f"quotaform: {error}; this is the receipt:\n{text}")
         else:
             self.console.warn(f"Receipt: {path}")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
+from os import environ
+from pathlib import Path
 
+from quotaform.app.repository import Repository
 from quotaform.core.scope import FULL_SCOPE, Scope
+from quotaform.desired.config import Config
 from quotaform.desired.declaration import Profiles
 from quotaform.desired.loader import LoadedFiles, load_file
 from quotaform.desired.tree import Layout, Source, Tree
@@ -25,6 +29,11 @@ class Texts(Layout):
 
     def problems(self, cluster: str | None) -> list[Finding]:
         return []
+
+
+def load_config(path: Path, environment: Mapping[str, str] = environ) -> Config:
+    """The content of a quotaform.yaml that must exist."""
+    return Repository(directory=path.parent / "quotas.d", config_path=path, needs_config=True).config(environment)
 
 
 def files_of(sources: Iterable[Source], profiles: Profiles, today: date, scope: Scope = FULL_SCOPE) -> LoadedFiles:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from quotaform.core.scope import Pattern, Scope
-from quotaform.desired.config import Cluster, Config, choose_cluster, choose_clusters, load_config
+from quotaform.desired.config import Cluster, Config, choose_cluster, choose_clusters
 from quotaform.errors import InvalidFilesError, UsageError
+from tests.loading import load_config
 
 MIB = 1048576.0
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.desired.config import load_config, read_config
+from quotaform.desired.config import read_config
 from quotaform.desired.tree import Source
 from tests.command_line import COMMANDS, option_names, require_understood, split_path
-from tests.loading import check
+from tests.loading import check, load_config
 from tests.markdown import PAGES, ROOT, Block, anchors, blocks, inline_code, links
 from tools.key_table import render_table, with_table
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from quotaform.cluster.client.config_reader import from_properties
-from quotaform.desired.config import load_config
 from quotaform.errors import InvalidFilesError
 from quotaform.model.server import Server, parse_servers
+from tests.loading import load_config
 
 GOOD = {
     "b1:9092": Server("b1", 9092),

@@ -13,6 +13,7 @@ from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.check.live import check_live
 from quotaform.core.check.writable import writable_values
 from quotaform.core.result import Import
+from quotaform.desired.loader import load_files
 from quotaform.desired.writer import SCHEMA, render_quotas
 from quotaform.model.entity import Entity
 from quotaform.model.finding import by_weight
@@ -50,7 +51,9 @@ def import_cluster(
         InvalidFilesError: The files that are there are invalid.
         ClusterError: The cluster could not be read.
     """
-    declared = repository.load(config, today(clock)).desired(cluster_name) if _has_files(repository.directory) else {}
+    layout = repository.layout(config)
+    loaded = load_files(layout, config.profiles, today(clock), config.scope)
+    declared = loaded.desired(cluster_name) if layout.tree.has_files else {}
     actual = read_actual(gateway, declared, clock=clock, progress=progress)
     todo = {entity: values for entity, values in actual.items() if entity not in declared}
     inside = {entity: values for entity, values in todo.items() if config.scope.contains(entity)}
@@ -78,10 +81,6 @@ def _free(folder: Path, stem: str) -> Path:
     """Return the first name that no file has yet: what was imported before stays as it is."""
     names = chain([stem], (f"{stem}-{number}" for number in count(2)))
     return next(path for name in names if not (path := folder / f"{name}.yaml").exists())
-
-
-def _has_files(directory: Path) -> bool:
-    return directory.is_dir() and any(directory.rglob("*.y*ml"))
 
 
 def _groups(quotas: dict[Entity, Values], is_split: bool) -> dict[str, dict[Entity, Values]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
+from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quotaform.app.tree import read_work_tree
+from quotaform.app.tree import WORK_TREE, Revision
 from quotaform.core.check import rule
 from quotaform.core.check.guard import check_pinned_id
 from quotaform.errors import (
@@ -60,11 +62,13 @@ class Repository:
         directory: The quotas directory.
         config_path: quotaform.yaml.
         needs_config: Whether it must exist, because somebody named it.
+        revision: Reads the files; `replace(repository, revision=...)` is the same repository at another state.
     """
 
     directory: Path
     config_path: Path
     needs_config: bool = False
+    revision: Revision = WORK_TREE
 
     @classmethod
     def at(cls, directory: Path | None, config_path: Path | None) -> Repository:
@@ -82,22 +86,42 @@ class Repository:
         beside = quotas.parent / CONFIG_NAME
         return cls(directory=quotas, config_path=beside if beside.exists() else Path(CONFIG_NAME))
 
-    def config(self) -> Config:
+    def config(self, environment: Mapping[str, str] = environ) -> Config:
         """Read quotaform.yaml; an empty configuration when there is none and nobody named one.
 
-        Raises:
-            InvalidFilesError: It is invalid.
-        """
-        from quotaform.desired.config import Config, load_config
+        Args:
+            environment: The variables for `${env:NAME}`.
 
-        is_there = self.needs_config or self.config_path.exists()
-        return load_config(self.config_path) if is_there else Config()
+        Raises:
+            InvalidFilesError: It is invalid, or missing although somebody named it; all problems at once.
+        """
+        from quotaform.desired.config import Config, read_config
+        from quotaform.desired.tree import shown_path
+
+        try:
+            source = self.revision.read_config(self.config_path)
+        except FileReadError as error:
+            found = rule.UNREADABLE.finding(
+                f"cannot be read: {error.reason}", location=Location(shown_path(self.config_path))
+            )
+            raise InvalidFilesError([found]) from None
+        if source is None and self.needs_config:
+            text = "does not exist; write at least clusters: {local: {bootstrap_servers: [127.0.0.1:9092]}}"
+            raise InvalidFilesError(
+                [rule.MISSING_CONFIG.finding(text, location=Location(shown_path(self.config_path)))]
+            )
+        if source is None:
+            return Config()
+        config, problems = read_config(source, self.config_path.parent, environment)
+        if problems:
+            raise InvalidFilesError(problems)
+        return config
 
     def layout(self, config: Config) -> Layout:
         """Read the files of the quotas directory; what is wrong with them is found when they are checked."""
         from quotaform.desired.tree import Layout
 
-        return Layout(read_work_tree(self.directory), config.clusters)
+        return Layout(self.revision.read_tree(self.directory), config.clusters)
 
     def load(self, config: Config, today: date) -> LoadedFiles:
         """Read the files of the quotas directory, to be asked what they say about each cluster.

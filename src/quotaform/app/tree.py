@@ -1,15 +1,65 @@
-"""Reading a quotas directory from disk."""
+"""The files of a repository: read from the work tree, or from wherever else a `Revision` finds them.
+
+Whatever is planned, checked or explained starts with two values: the `Source` of quotaform.yaml and the `Tree` of the
+quotas directory. A reader of a git ref is another `Revision`; nothing else has to know where files come from. It has to
+
+* take paths as the user gives them, relative to the current folder, and keep them as the names in messages;
+* leave out hidden files and folders, and list folders also when no file in them counts;
+* return bytes as they are committed, of the files that `quotaform.desired.tree.is_read` asks for;
+* put what cannot be read (a submodule, a link that leads out of the commit) among what is unreadable, with a reason;
+* return an absent quotas directory as `Root.MISSING` and an absent quotaform.yaml as `None`.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
 from quotaform.errors import FileReadError
 from quotaform.files import read_bytes
 
 if TYPE_CHECKING:
-    from quotaform.desired.tree import Tree
+    from quotaform.desired.tree import Source, Tree
+
+
+class Revision(Protocol):
+    """A state of the files of a repository."""
+
+    def read_config(self, path: Path) -> Source | None:
+        """Read quotaform.yaml; `None` when there is none.
+
+        Raises:
+            FileReadError: It is there and cannot be read.
+        """
+
+    def read_tree(self, directory: Path) -> Tree:
+        """Read a quotas directory; what cannot be read is part of the answer."""
+
+
+class WorkTree:
+    """The files as they are on disk."""
+
+    def read_config(self, path: Path) -> Source | None:
+        """Read quotaform.yaml; `None` when there is none.
+
+        Raises:
+            FileReadError: It is there and cannot be read.
+        """
+        from quotaform.desired.tree import Source, shown_path
+
+        try:
+            return Source(shown_path(path), read_bytes(path))
+        except FileReadError as error:
+            if error.is_missing:
+                return None
+            raise
+
+    def read_tree(self, directory: Path) -> Tree:
+        """Read a quotas directory; what cannot be read is part of the answer."""
+        return read_work_tree(directory)
+
+
+WORK_TREE: Final = WorkTree()
 
 
 def read_work_tree(directory: Path) -> Tree:

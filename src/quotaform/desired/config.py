@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from os import environ
 from pathlib import Path
 from re import compile as regex
 from typing import Any, Final
@@ -14,15 +13,13 @@ from quotaform.core.check import rule
 from quotaform.core.scope import FULL_SCOPE, Pattern, Scope
 from quotaform.desired.report import FileReport
 from quotaform.desired.shape import explain_shape, has_shape
-from quotaform.desired.tree import Source, decode, shown_path
+from quotaform.desired.tree import Source, decode
 from quotaform.desired.value import read_values
 from quotaform.desired.variable import expand_variables
 from quotaform.desired.yaml.reader import read_document
-from quotaform.errors import ClusterChoiceError, FileReadError, InvalidFilesError, UsageError
-from quotaform.files import read_bytes
+from quotaform.errors import ClusterChoiceError, UsageError
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES
 from quotaform.model.finding import Finding, by_place
-from quotaform.model.location import Location
 from quotaform.model.quotas import Values
 from quotaform.model.server import parse_server
 from quotaform.model.text import did_you_mean, quote
@@ -74,31 +71,6 @@ class Config:
     profiles: Mapping[str, Values] = field(default_factory=dict)
     scope: Scope = FULL_SCOPE
     prune: str = PRUNE_REPORT
-
-
-def load_config(path: Path, environment: Mapping[str, str] = environ) -> Config:
-    """Read quotaform.yaml.
-
-    Args:
-        path: The file; what it names is relative to its folder.
-        environment: The variables for `${env:NAME}`.
-
-    Raises:
-        InvalidFilesError: It is missing or invalid; all problems at once.
-    """
-    name = shown_path(path)
-    try:
-        content = read_bytes(path)
-    except FileReadError as error:
-        found = rule.UNREADABLE.finding(f"cannot be read: {error.reason}", location=Location(name))
-        if error.is_missing:
-            text = "does not exist; write at least clusters: {local: {bootstrap_servers: [127.0.0.1:9092]}}"
-            found = rule.MISSING_CONFIG.finding(text, location=Location(name))
-        raise InvalidFilesError([found]) from None
-    config, problems = read_config(Source(name, content), path.parent, environment)
-    if problems:
-        raise InvalidFilesError(problems)
-    return config
 
 
 def read_config(source: Source, directory: Path, environment: Mapping[str, str]) -> tuple[Config, list[Finding]]:

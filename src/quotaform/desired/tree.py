@@ -50,6 +50,11 @@ class Tree:
     unreadable: Mapping[str, str] = field(default_factory=dict)
     root: Root = Root.DIRECTORY
 
+    @property
+    def has_files(self) -> bool:
+        """Whether there is any file that counts, or anything that could not be read."""
+        return bool(self.files or self.unreadable)
+
 
 @dataclass(frozen=True, slots=True)
 class Source:

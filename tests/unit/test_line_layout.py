@@ -43,6 +43,7 @@ def test_a_document_may_end_with_a_long_list() -> None:
     [
         ("{\n", "{"),
         ("    ", "     x"),
+        ("{\n", "{\n,\n"),
         ('"x",', '"x"'),
         ('"x",', '"x",,'),
         ('"x",', '"x", '),

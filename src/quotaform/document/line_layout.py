@@ -71,7 +71,10 @@ def read_lines(content: bytes) -> dict[str, Any]:
                 raise LayoutError
         else:
             is_last = not line.endswith(b",")
-            document.update(_decoded(b"{" + line.removesuffix(b",") + b"}"))
+            fields = _decoded(b"{" + line.removesuffix(b",") + b"}")
+            if not fields:
+                raise LayoutError
+            document.update(fields)
         if end < 0:
             raise LayoutError
         position = end + 1

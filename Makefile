@@ -29,7 +29,7 @@ help: ## list the targets
 venv: setup
 setup: $(FULL) ## make .venv with everything that development needs (also: make venv)
 
-demo: $(LEAN) ## show the whole loop on a real Apache Kafka; needs Python 3.11+ and nothing else
+demo: $(LEAN) ## run the full workflow on a real Apache Kafka; needs only Python 3.11+
 	@$(BIN)/quotaform demo
 
 test: $(FULL) ## run all tests; a broker is started by the tests, Spark needs a JDK 17+
@@ -59,7 +59,7 @@ format: $(FULL) ## format the code and apply the safe fixes
 bench: $(FULL) ## measure against the floors (minutes); BENCH="--large --json FILE" for more
 	$(BIN)/python bench/run.py $(BENCH)
 
-golden: $(FULL) ## rewrite the golden files from what the code prints; read the diff before you commit it
+golden: $(FULL) ## rewrite the golden files from the current output; review the diff before committing
 	QUOTAFORM_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden
 
 schemas: $(FULL) ## rewrite schemas/ from the package

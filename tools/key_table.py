@@ -35,7 +35,7 @@ def render_table() -> str:
 
 
 def _lines() -> Iterator[str]:
-    yield "| key | written as | limits | per |"
+    yield "| key | values | limits | per |"
     yield "| --- | --- | --- | --- |"
     for key in QUOTA_KEYS.values():
         yield f"| `{key.name}` | {_examples(key)} | {_limits(key)} | {key.per} |"

@@ -10,13 +10,13 @@ class ExitCode(IntEnum):
 
     | code | meaning |
     | --- | --- |
-    | 0 | done, or nothing to do |
+    | 0 | success, or nothing to do |
     | 1 | error: could not read, connect or authorise; nothing was written |
-    | 2 | differences: `plan --detailed-exitcode`, `drift` |
+    | 2 | differences found: `plan --detailed-exitcode`, `drift` |
     | 3 | the files are invalid |
-    | 4 | blocked, refused by the dry run, or not approved |
-    | 5 | stale: plan, plan id or cluster no longer match |
-    | 6 | partial: something was written, and not all of it holds |
+    | 4 | blocked, rejected by the broker's dry run, or not approved |
+    | 5 | stale: the plan, its id or the cluster does not match |
+    | 6 | partial: some changes were written, and some are not in effect |
     | 64 | wrong usage of the command |
     | 130, 143 | interrupted |
     """

@@ -28,5 +28,5 @@ def test_the_page_says_what_blocks_and_how_it_is_allowed(monkeypatch: pytest.Mon
     guard = Rule("guard", "It blocks.", "Look.", is_blocking=True, override="--allow guard")
     monkeypatch.setattr(rules_page, "RULES", {"guard": guard, "cluster-id": RULES["cluster-id"]})
     page = rules_page.render_page()
-    assert "| `guard` | error, blocks | It blocks. | Look. | `--allow guard` |\n" in page
+    assert "| `guard` | error, blocking | It blocks. | Look. | `--allow guard` |\n" in page
     assert page.splitlines()[-2].endswith("| no |")

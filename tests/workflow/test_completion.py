@@ -59,11 +59,11 @@ def test_a_password_is_no_word_to_complete(offline: Repository) -> None:
 @pytest.mark.parametrize(
     ("shell", "asked", "offered"),
     [
-        ("zsh", {"_TYPER_COMPLETE_ARGS": "quotaform pl"}, '"plan":"Show what an apply would do."'),
+        ("zsh", {"_TYPER_COMPLETE_ARGS": "quotaform pl"}, '"plan":"Show what apply would change."'),
         (
             "fish",
             {"_TYPER_COMPLETE_ARGS": "quotaform pl", "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
-            "plan\tShow what an apply would do.",
+            "plan\tShow what apply would change.",
         ),
     ],
 )

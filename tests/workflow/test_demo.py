@@ -12,7 +12,7 @@ pytestmark = pytest.mark.workflow
 
 
 @pytest.mark.timeout(300)
-def test_the_demo_plays_the_whole_loop(tmp_path: Path) -> None:
+def test_the_demo_runs_the_full_workflow(tmp_path: Path) -> None:
     done = run_process("demo", cwd=tmp_path, timeout=240)
     assert done.code == 0, done
     expected = [
@@ -30,7 +30,7 @@ def test_the_demo_plays_the_whole_loop(tmp_path: Path) -> None:
         "Apply complete! Resources: 1 added, 1 changed, 0 destroyed.",
         "$ quotaform plan --detailed-exitcode",
         "No changes. Your infrastructure matches the configuration.",
-        "somebody changes the cluster behind git's back",
+        "A change outside of git",
         "$ quotaform drift",
         "100 MiB/s on the cluster, 20 MiB/s in the files",
         "(exit code 2)",
@@ -38,7 +38,7 @@ def test_the_demo_plays_the_whole_loop(tmp_path: Path) -> None:
         "Apply complete! Resources: 0 added, 1 changed, 0 destroyed.",
         "$ quotaform drift",
         "No drift.",
-        "Kafka is stopped and its data is gone.",
+        "Kafka was stopped and its data removed.",
     ]
     at = 0
     for text in expected:

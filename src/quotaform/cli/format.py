@@ -98,7 +98,7 @@ def format_option(subject: str) -> Any:
     return typer.Option(
         "--format",
         metavar="|".join(FORMATS[subject]),
-        help="How to print the result.",
+        help="Output format.",
         show_default=True,
         autocompletion=complete_from(FORMATS[subject]),
     )

@@ -11,23 +11,23 @@ from typer.core import TyperGroup
 from quotaform import __version__
 
 COMMANDS: Final = {
-    "validate": "Check the files, offline.",
-    "plan": "Show what an apply would do.",
-    "apply": "Make the cluster hold what the files say.",
-    "drift": "See whether somebody changed the cluster.",
+    "validate": "Check the files offline.",
+    "plan": "Show what apply would change.",
+    "apply": "Apply plans to clusters.",
+    "drift": "Compare clusters with the files.",
     "show": "Print a saved plan.",
-    "explain": "Where the declared values of an entity come from.",
+    "explain": "Show where declared values come from.",
     "describe": "Print live quotas.",
-    "resolve": "Which quota applies to a request, and why.",
-    "alter": "Change one entity by hand.",
+    "resolve": "Show which quotas apply to a request.",
+    "alter": "Set and remove quotas of one entity.",
     "import": "Write live quotas as YAML.",
     "snapshot": "Write live quotas to one JSON file.",
     "schema": "Print the JSON Schemas of the files.",
-    "scram": "Describe, set and delete SCRAM credentials.",
+    "scram": "Manage SCRAM credentials.",
     "sandbox": "Run a real Apache Kafka on loopback.",
-    "demo": "Show the whole loop on a real Apache Kafka.",
+    "demo": "Run the full workflow on a real Apache Kafka.",
 }
-"""The commands in the order of `--help`, and what it says of each.
+"""The commands in the order of `--help`, with their summaries.
 
 Each is the function, or the group `app`, of the module of its name in `quotaform.cli.command`.
 """
@@ -58,7 +58,7 @@ def root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    """Kafka client quotas as code: validate, plan, apply, and see when somebody changed the cluster.
+    """Kafka client quotas as code: validate, plan, apply, and detect drift.
 
     \b
     Examples:

@@ -28,10 +28,10 @@ PROGRAM: Final = "kafka-client-quotas"
 
 _EXAMPLES: Final = """\
 names:
-  A comma ends a name, and the first = of a pair ends its type. Every name can be written as --describe prints it, which
-  is percent-encoded: user=CN%3Da%2CO%3Db is the user CN=a,O=b. A name that is not exactly what --describe prints is
-  taken as it is: user=CN=a and user=100% mean what they say. So only a user that is really called a%20b has to be
-  written like it is printed, a%2520b. An entity type that is left out is a wildcard in --describe.
+  A comma ends a name, and the first = of a pair ends its type. Names can be written percent-encoded, as --describe
+  prints them: user=CN%3Da%2CO%3Db is the user CN=a,O=b. A name that differs from its --describe form is literal:
+  user=CN=a and user=100% stand for the users CN=a and 100%. Only a user whose name is literally a%20b must be
+  encoded, as a%2520b. In --describe, an omitted entity type is a wildcard.
 
 examples:
   kafka-client-quotas --bootstrap-server localhost:9092 --describe --names=client-id=my-client
@@ -94,26 +94,26 @@ def build_parser() -> ArgumentParser:
     def lists(option: str, metavar: str, text: str) -> None:
         parser.add_argument(option, action="append", default=[], metavar=metavar, help=text)
 
-    lists("--bootstrap-server", "HOST:PORT,...", "the brokers to connect to")
-    parser.add_argument("--command-config", metavar="FILE", help="a file of properties for the client")
+    lists("--bootstrap-server", "HOST:PORT,...", "bootstrap servers")
+    parser.add_argument("--command-config", metavar="FILE", help="client properties file")
     lists(
         "--adminclient-property",
         "KEY=VALUE,...",
-        "properties for the client; they win over those of the file (which is the better place for a password)",
+        "client properties, which override those of the file; passwords belong in the file",
     )
     operation = parser.add_mutually_exclusive_group()
     for name, text in (
-        ("describe", "print the entities that match, and their values"),
-        ("resolve", "print what limits a request of the entity, and where from"),
+        ("describe", "print the matching entities and their values"),
+        ("resolve", "print the effective quotas of the entity and their sources"),
         ("alter", "add, update and delete values of the entity"),
     ):
         operation.add_argument(f"--{name}", dest="operation", action="store_const", const=name, help=text)
     lists("--names", "TYPE=NAME,...", "names by entity type, e.g. user=some-user,client-id=some-client-id")
-    lists("--defaults", "TYPE,...", "entity types that mean the default, e.g. user,client-id")
+    lists("--defaults", "TYPE,...", "entity types whose default is meant, e.g. user,client-id")
     lists("--add", "KEY=VALUE,...", "with --alter: values to add or update")
     lists("--delete", "KEY,...", "with --alter: values to delete")
     parser.add_argument(
-        "--validate-only", action="store_true", help="with --alter: let the broker check, change nothing"
+        "--validate-only", action="store_true", help="with --alter: validate on the broker, change nothing"
     )
     return parser
 

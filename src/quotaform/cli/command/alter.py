@@ -40,19 +40,19 @@ def alter(
         ),
     ] = None,
     validate_only: Annotated[
-        bool, typer.Option("--validate-only", help="Let the broker check, show what would be, change nothing.")
+        bool, typer.Option("--validate-only", help="Validate on the broker and show the result; change nothing.")
     ] = False,
     target: OneCluster,
     auto_approve: Annotated[
-        bool, typer.Option("--auto-approve", help="Do not ask, also where quotaform.yaml says confirm: name.")
+        bool, typer.Option("--auto-approve", help="Do not ask for approval, even with confirm: name in quotaform.yaml.")
     ] = False,
     format_name: Annotated[str, format_option("alter")] = "text",
     output: Output,
 ) -> int:
-    """Set and remove quotas of one entity by hand, and print what it holds then.
+    """Set and remove quotas of one entity, and print the resulting values.
 
-    Everything that is asked for is done, or nothing. What files declare differently shows up as drift. Exit 6 when it
-    is not known whether the change was made, or it does not show within 30 seconds.
+    All changes are made or none. Values that differ from the files are reported as drift. Exit 6 if it is unknown
+    whether the change was made, or if it does not become visible within 30 seconds.
 
     \b
     Examples:

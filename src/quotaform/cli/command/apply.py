@@ -1,4 +1,4 @@
-"""`quotaform apply`: make clusters hold what the files say."""
+"""`quotaform apply`: apply plans to clusters."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def apply(
     target: ManyClusters,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
-    auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Do not ask.")] = False,
+    auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Apply without asking for approval.")] = False,
     expect_plan_id: Annotated[
         str | None, typer.Option("--expect-plan-id", metavar="ID", help="Exit 5 unless the plan has this id.")
     ] = None,
@@ -54,16 +54,16 @@ def apply(
         typer.Option(
             "--receipt",
             metavar="FILE",
-            help="Where the receipt goes; {cluster} in it is the cluster's name. [default: .quotaform/receipts/]",
+            help="Path of the receipt; {cluster} stands for the cluster name. [default: .quotaform/receipts/]",
         ),
     ] = None,
     format_name: Annotated[str, format_option("receipt")] = "text",
     output: Output,
 ) -> int:
-    """Make clusters hold what plans say: check, dry-run, write and read back, cluster by cluster.
+    """Apply plans to clusters, one after the other: check, dry-run, write and read back.
 
-    A saved plan is applied as it is, or refused when the cluster changed since. A directory is planned,
-    shown and applied once you say yes.
+    A saved plan is applied unchanged, or rejected if the cluster has changed since. A directory is planned, and the
+    plan is shown and applied after approval.
 
     \b
     Examples:

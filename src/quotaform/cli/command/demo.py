@@ -1,4 +1,4 @@
-"""`quotaform demo`: the whole loop on a real Apache Kafka, as one terminal session."""
+"""`quotaform demo`: the full workflow on a real Apache Kafka, as one terminal session."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _NEW_ENTRY: Final = """\
 
 
 def demo(color: ColorOption = Color.AUTO) -> int:
-    """Show the whole loop on a real Apache Kafka, started for this and stopped again.
+    """Run the full workflow on a real Apache Kafka, which is started for the demo and stopped at the end.
 
-    Import what somebody set by hand, edit, validate, plan, apply, see drift and repair it. Everything is
-    real output of the commands that are shown.
+    Import existing quotas, edit, validate, plan, apply, detect drift and repair it. All output is that of the commands
+    shown.
 
     \b
     Example:
@@ -46,18 +46,18 @@ def demo(color: ColorOption = Color.AUTO) -> int:
     from quotaform.sandbox import Sandbox
 
     console = Console(color)
-    console.echo("Starting Apache Kafka on loopback (the first time its jars are fetched) ...\n")
+    console.echo("Starting Apache Kafka on loopback (the first start downloads its jars) ...\n")
     with Sandbox() as kafka:
         # Inside of the sandbox's own folder, which goes whatever happens to this process.
         folder = kafka.data_dir / "demo"
         folder.mkdir()
-        _Session(console, folder, kafka).play()
-    console.echo("\nKafka is stopped and its data is gone. Next: README.md, or quotaform --help\n")
+        _Session(console, folder, kafka).run()
+    console.echo("\nKafka was stopped and its data removed. Next: README.md, or quotaform --help\n")
     return 0
 
 
 class _Session:
-    """Runs commands in a folder and shows them with what they print."""
+    """Runs commands in a folder and shows them with their output."""
 
     def __init__(self, console: Console, folder: Path, kafka: Sandbox) -> None:
         self._console = console
@@ -65,14 +65,14 @@ class _Session:
         self._kafka = kafka
         self._style = console.style()
 
-    def play(self) -> None:
-        """Play the session from beginning to end."""
+    def run(self) -> None:
+        """Run the session from beginning to end."""
         quotas = self._folder / "quotas.d" / "imported.yaml"
-        self._say("Somebody has set quotas by hand, with Kafka's own script.")
+        self._print_step("Existing quotas, set with Kafka's own script.")
         for entity, values in _BY_HAND:
             self._kafka_configs(entity, values)
 
-        self._say("Bring them under management: name the cluster, and write down what it holds.")
+        self._print_step("Bring them under management: configure the cluster and import its quotas.")
         self._write(
             self._folder / "quotaform.yaml",
             f"clusters:\n  demo:\n    bootstrap_servers: [{self._kafka.bootstrap_servers}]\n",
@@ -80,21 +80,21 @@ class _Session:
         self._quotaform("import")
         self._show(quotas)
 
-        self._say("Edit: more for svc-orders, and a new tenant.")
+        self._print_step("Edit: a higher limit for svc-orders, and a new user.")
         self._edit(quotas, "producer_byte_rate: 10MiB/s", "producer_byte_rate: 20MiB/s", _NEW_ENTRY)
         self._quotaform("validate")
         self._quotaform("plan", "--out", "plan.json")
         self._quotaform("apply", "plan.json")
         self._quotaform("plan", "--detailed-exitcode")
 
-        self._say("Now somebody changes the cluster behind git's back.")
+        self._print_step("A change outside of git.")
         self._kafka_configs(*_BEHIND_GIT)
         self._quotaform("drift", expected=2)
-        self._say("Apply repairs it.")
+        self._print_step("Repair it with apply.")
         self._quotaform("apply", "--auto-approve")
         self._quotaform("drift")
 
-    def _say(self, text: str) -> None:
+    def _print_step(self, text: str) -> None:
         self._console.echo("\n" + self._style.paint(f"# {text}", "bold") + "\n")
 
     def _prompt(self, command: str) -> None:

@@ -29,27 +29,27 @@ def describe(
         typer.Option(
             "--any",
             metavar="TYPE",
-            help="Any name of a type, and its default. Repeatable.",
+            help="Any name of an entity type, including its default. Repeatable.",
             autocompletion=complete_entity_type,
         ),
     ] = None,
     prefix: Annotated[
         list[str] | None,
-        typer.Option("--prefix", metavar="TYPE=TEXT", help="Names that begin with a text. Repeatable."),
+        typer.Option("--prefix", metavar="TYPE=TEXT", help="Names with this prefix. Repeatable."),
     ] = None,
     other: Annotated[
         list[str] | None,
-        typer.Option("--not", metavar="TYPE=NAME", help="All other names of a type, and its default. Repeatable."),
+        typer.Option(
+            "--not", metavar="TYPE=NAME", help="All names except this one, including the default. Repeatable."
+        ),
     ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Only entities that have no other types than the given ones.")
-    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Only entities without other entity types.")] = False,
     quota_type: Annotated[
         list[str] | None,
         typer.Option(
             "--quota-type",
             metavar="KEY",
-            help="Only these quota keys, and entities with one. Repeatable.",
+            help="Only this quota key, and entities that have it. Repeatable.",
             autocompletion=complete_quota_key,
         ),
     ] = None,
@@ -58,10 +58,10 @@ def describe(
     format_name: Annotated[str, format_option("describe")] = "text",
     output: Output,
 ) -> int:
-    """Print live quotas, exactly as the cluster has them; without a filter all of them.
+    """Print live quotas with their exact values; without a filter, all of them.
 
-    Filters are AND-ed, and an entity that lacks the type of one is left out. A type is user, client-id or ip; a name
-    is taken as it is, or in double quotes as results print it. YAML is what quotas.d holds.
+    Filters are combined with AND; entities without the entity type of a filter are omitted. TYPE is user, client-id or
+    ip; NAME is literal, or in double quotes as printed. The YAML format is that of quotas.d.
 
     \b
     Examples:

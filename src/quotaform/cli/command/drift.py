@@ -25,13 +25,13 @@ def drift(
     select: SelectOption = None,
     exclude: ExcludeOption = None,
     out: Annotated[list[str] | None, out_option("drift")] = None,
-    exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 also when there is drift.")] = False,
+    exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 even if drift is found.")] = False,
     format_name: Annotated[str, format_option("drift")] = "text",
     output: Output,
 ) -> int:
-    """Compare clusters with the files and change nothing. Exit 2 when they differ.
+    """Compare clusters with the files, read-only. Exit 2 if they differ.
 
-    Classes: modified (other values), missing (declared and not there), unexpected (there and not declared).
+    Drift is modified (other values), missing (declared but not live) or unexpected (live but not declared).
 
     \b
     Examples:

@@ -18,7 +18,7 @@ def explain(
     *,
     entity: Annotated[
         str,
-        typer.Argument(metavar="ENTITY", help="An address as plans print it, e.g. user=svc-a,client-id=<default>."),
+        typer.Argument(metavar="ENTITY", help="Entity address as in plans, e.g. user=svc-a,client-id=<default>."),
     ],
     directory: DirectoryArgument = None,
     config: ConfigOption = None,

@@ -29,7 +29,7 @@ def import_quotas(
         typer.Option(
             "--split",
             metavar="|".join(SPLITS),
-            help="One file, or one per first word of the names.",
+            help="Write one file, or one per first word of the names.",
             autocompletion=complete_from(SPLITS),
         ),
     ] = "none",
@@ -37,9 +37,9 @@ def import_quotas(
     snapshot: SnapshotOption = None,
     output: Output,
 ) -> int:
-    """Write the live quotas that no file declares yet as YAML, so that a plan made right after is empty.
+    """Write the live quotas that no file declares yet as YAML; a plan made right after it is empty.
 
-    What files cannot express (a NaN, a host name as ip, an empty name) is left alone and listed. Nothing is
+    Entities that files cannot represent (a NaN, a host name as ip, an empty name) are omitted and listed. No file is
     overwritten.
 
     \b

@@ -30,27 +30,25 @@ def plan(
     exclude: ExcludeOption = None,
     out: Annotated[list[str] | None, out_option("plan")] = None,
     detailed_exitcode: Annotated[
-        bool, typer.Option("--detailed-exitcode", help="Exit 2 when there are differences.")
+        bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are differences.")
     ] = False,
-    show_unchanged: Annotated[
-        bool, typer.Option("--show-unchanged", help="Also show the keys that stay as they are.")
-    ] = False,
+    show_unchanged: Annotated[bool, typer.Option("--show-unchanged", help="Also show unchanged keys.")] = False,
     show_unmanaged: Annotated[
-        bool, typer.Option("--show-unmanaged", help="List the live entities that no file declares.")
+        bool, typer.Option("--show-unmanaged", help="List live entities that no file declares.")
     ] = False,
     engine: Annotated[
         str,
         typer.Option(
             "--engine",
             metavar="|".join(ENGINES),
-            help="Where to plan; spark needs the extra and a JDK 17+.",
+            help="Planning engine; spark requires the spark extra and a JDK 17+.",
             autocompletion=complete_from(ENGINES),
         ),
     ] = "auto",
     format_name: Annotated[str, format_option("plan")] = "text",
     output: Output,
 ) -> int:
-    """Show what an apply would do, entity by entity, with the effective limits before and after.
+    """Show what apply would change, entity by entity, with the effective limits before and after.
 
     \b
     Examples:

@@ -34,7 +34,7 @@ def resolve(
     from_file: Annotated[
         Path | None,
         typer.Option(
-            "--from", metavar="FILE", help="Many of them: CSV with user, client_id, ip, or JSON lines; - is stdin."
+            "--from", metavar="FILE", help="File of requests: CSV with user, client_id, ip, or JSON lines; - is stdin."
         ),
     ] = None,
     key: Annotated[
@@ -44,24 +44,26 @@ def resolve(
         ),
     ] = None,
     overridden: Annotated[
-        bool, typer.Option("--overridden/--omit-overridden", help="Whether to show the entries that lost.")
+        bool, typer.Option("--overridden/--omit-overridden", help="Whether to show overridden entries.")
     ] = True,
     inherited: Annotated[
         bool,
-        typer.Option("--inherited/--omit-inherited", help="Whether to show keys whose value is not the entity's own."),
+        typer.Option(
+            "--inherited/--omit-inherited", help="Whether to show keys whose value comes from another entity."
+        ),
     ] = True,
     plan: Annotated[
-        Path | None, typer.Option("--plan", metavar="PLAN.json", help="As if this saved plan were applied.")
+        Path | None, typer.Option("--plan", metavar="PLAN.json", help="Resolve as if this saved plan were applied.")
     ] = None,
     target: OneCluster,
     snapshot: SnapshotOption = None,
     format_name: Annotated[str, format_option("resolve")] = "text",
     output: Output,
 ) -> int:
-    """Say what limits a request, key by key: the value, the entry that it comes from and those it overrides.
+    """Show which quotas limit a request: per key, the value, the entry it comes from and the overridden entries.
 
-    A user without a client-id means requests with an empty client-id, which no entry with a client-id matches.
-    JSON is one document with one line per request, CSV one row per request and key.
+    A user without a client-id stands for requests with an empty client-id, which no entry with a client-id matches.
+    The JSON format is one document with one line per request, the CSV format one row per request and key.
 
     \b
     Examples:

@@ -12,9 +12,7 @@ import typer
 if TYPE_CHECKING:
     from quotaform.sandbox.detached import DetachedSandbox
 
-app = typer.Typer(
-    help="Run a real Apache Kafka on this machine (127.0.0.1 only), to try things on.", no_args_is_help=True
-)
+app = typer.Typer(help="Run a real Apache Kafka on this machine (127.0.0.1 only), for tests.", no_args_is_help=True)
 
 
 class Format(StrEnum):
@@ -24,20 +22,20 @@ class Format(StrEnum):
     JSON = "json"
 
 
-Name = Annotated[str, typer.Option(metavar="NAME", help="Which sandbox, if there are several.")]
-Output = Annotated[Format, typer.Option("--format", help="How the result is written.")]
+Name = Annotated[str, typer.Option(metavar="NAME", help="Name of the sandbox.")]
+Output = Annotated[Format, typer.Option("--format", help="Output format.")]
 
 
 @app.command()
 def start(
-    brokers: Annotated[int, typer.Option(metavar="N", min=1, max=9, help="How many brokers, up to 9.")] = 1,
-    secured: Annotated[bool, typer.Option("--secured", help="With SASL, TLS and an authorizer.")] = False,
+    brokers: Annotated[int, typer.Option(metavar="N", min=1, max=9, help="Number of brokers, up to 9.")] = 1,
+    secured: Annotated[bool, typer.Option("--secured", help="Enable SASL, TLS and an authorizer.")] = False,
     name: Name = "default",
     output: Output = Format.TEXT,
 ) -> None:
-    """Start a sandbox that runs until it is stopped, and print its bootstrap servers.
+    """Start a sandbox in the background and print its bootstrap servers.
 
-    One that already runs is left as it is. The first start fetches Apache Kafka.
+    A sandbox that already runs is not restarted. The first start downloads Apache Kafka.
 
     \b
     Examples:
@@ -68,7 +66,7 @@ def stop(name: Name = "default") -> None:
 
 @app.command()
 def status(name: Name = "default", output: Output = Format.TEXT) -> None:
-    """Print the bootstrap servers of a running sandbox; exit 1 if it does not run.
+    """Print the bootstrap servers of a running sandbox; exit 1 if it is not running.
 
     \b
     Example:

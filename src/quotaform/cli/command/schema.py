@@ -15,13 +15,13 @@ from quotaform.errors import UsageError
 def schema(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Which one; without it, their names.", autocompletion=complete_schema),
+        typer.Argument(metavar="NAME", help="Schema name; lists all names if omitted.", autocompletion=complete_schema),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Write all of them into a folder.")
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Write all schemas to a directory.")
     ] = None,
 ) -> int:
-    """Print the JSON Schemas of all file formats; editors use them to check and complete.
+    """Print the JSON Schemas of all file formats, for validation and completion in editors.
 
     \b
     Examples:

@@ -24,11 +24,9 @@ if TYPE_CHECKING:
     from quotaform.model.scram import ScramResult
     from quotaform.model.secret import Secret
 
-app = typer.Typer(
-    help="Describe, set and delete the SCRAM credentials of a cluster's users (KIP-554).", no_args_is_help=True
-)
+app = typer.Typer(help="Manage the SCRAM credentials of users (KIP-554).", no_args_is_help=True)
 
-UserOption: TypeAlias = Annotated[list[str], typer.Option("--user", metavar="NAME", help="Whose. Repeatable.")]
+UserOption: TypeAlias = Annotated[list[str], typer.Option("--user", metavar="NAME", help="User name. Repeatable.")]
 MechanismOption: TypeAlias = Annotated[
     list[str], typer.Option("--mechanism", metavar="NAME", help="SCRAM-SHA-512 or SCRAM-SHA-256. Repeatable.")
 ]
@@ -59,7 +57,7 @@ class _UpsertCommand(TyperCommand):
         return left
 
 
-@app.command("describe", short_help="Show which users have which credentials.")
+@app.command("describe", short_help="Show users and their SCRAM credentials.")
 @with_option_groups
 def describe(
     *,
@@ -70,9 +68,9 @@ def describe(
     format_name: Annotated[str, format_option("scram")] = "text",
     output: Output,
 ) -> int:
-    """Show which users have SCRAM credentials, with mechanisms and iterations. Passwords are not kept by any cluster.
+    """Show which users have SCRAM credentials, with mechanisms and iterations; clusters do not store passwords.
 
-    Exit 1 when a user that is asked for has none.
+    Exit 1 if a user given with --user has none.
 
     \b
     Examples:
@@ -94,11 +92,11 @@ def describe(
 
 
 ApproveOption: TypeAlias = Annotated[
-    bool, typer.Option("--auto-approve", help="Do not ask for the name of a cluster with confirm: name.")
+    bool, typer.Option("--auto-approve", help="Do not ask for approval, even with confirm: name in quotaform.yaml.")
 ]
 
 
-@app.command("upsert", cls=_UpsertCommand, short_help="Set credentials, new or not.")
+@app.command("upsert", cls=_UpsertCommand, short_help="Create or update credentials.")
 @with_option_groups
 def upsert(
     *,
@@ -107,29 +105,31 @@ def upsert(
     iterations: Annotated[
         int,
         typer.Option(
-            "--iterations", metavar="N", min=1, max=100_000, help="Rounds of hashing; brokers allow 4096 to 16384."
+            "--iterations", metavar="N", min=1, max=100_000, help="Iterations of hashing; brokers allow 4096 to 16384."
         ),
     ] = 4096,
     password_file: Annotated[
         list[Path] | None,
-        typer.Option("--password-file", metavar="FILE", help="Its one line is the password; - is stdin. Repeatable."),
+        typer.Option(
+            "--password-file", metavar="FILE", help="File with the password as its only line; - is stdin. Repeatable."
+        ),
     ] = None,
     password_env: Annotated[
         list[str] | None,
-        typer.Option("--password-env", metavar="VAR", help="An environment variable with the password. Repeatable."),
+        typer.Option("--password-env", metavar="VAR", help="Environment variable with the password. Repeatable."),
     ] = None,
     target: OneCluster,
     auto_approve: ApproveOption = False,
     format_name: Annotated[str, format_option("scram-result")] = "text",
     output: Output,
 ) -> int:
-    """Set the SCRAM credentials of users: every user with every mechanism that is named, and the same iterations.
+    """Create or update the SCRAM credentials of users: each user with each mechanism, all with the same iterations.
 
-    The password is asked for on the terminal, twice, or comes from a file or an environment variable: one for all
-    users, or one per --user in the same order. It is salted and hashed here; only the result is sent. Names and
-    passwords count as their UTF-8 bytes, without SASLprep, as in Kafka's own tools.
+    Passwords are read from the terminal (asked for twice), files or environment variables: one for all users, or one
+    per --user in the same order. They are salted and hashed locally; only the result is sent. Names and passwords are
+    used as their UTF-8 bytes, without SASLprep, as in Kafka's own tools.
 
-    Exit 1 when nothing was set, 6 when some of it was not.
+    Exit 1 if nothing was set, 6 if only some credentials were.
 
     \b
     Examples:
@@ -166,10 +166,10 @@ def delete(
     format_name: Annotated[str, format_option("scram-result")] = "text",
     output: Output,
 ) -> int:
-    """Delete the SCRAM credentials of users: those of every user for every mechanism that is named.
+    """Delete the SCRAM credentials of users: those of each user for each mechanism.
 
-    The users' quotas stay. Exit 1 when nothing was deleted, 6 when some of it was not. Brokers (seen on Kafka 4.3.1)
-    that restart soon after may lose all users of that mechanism: look at quotaform scram describe then.
+    Quotas are not changed. Exit 1 if nothing was deleted, 6 if only some credentials were. Brokers that restart soon
+    afterwards may lose all users of the mechanism (seen on Kafka 4.3.1): check with quotaform scram describe.
 
     \b
     Examples:

@@ -14,17 +14,17 @@ from quotaform.exit_code import ExitCode
 
 
 def show(
-    plan_file: Annotated[Path, typer.Argument(metavar="PLAN.json", help="A file of quotaform plan --out.")],
+    plan_file: Annotated[
+        Path, typer.Argument(metavar="PLAN.json", help="A plan file written by quotaform plan --out.")
+    ],
     format_name: Annotated[str, format_option("plan")] = "text",
-    show_unchanged: Annotated[
-        bool, typer.Option("--show-unchanged", help="Also show the keys that stay as they are.")
-    ] = False,
+    show_unchanged: Annotated[bool, typer.Option("--show-unchanged", help="Also show unchanged keys.")] = False,
     show_unmanaged: Annotated[
-        bool, typer.Option("--show-unmanaged", help="List the live entities that no file declares.")
+        bool, typer.Option("--show-unmanaged", help="List live entities that no file declares.")
     ] = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
-    """Print a saved plan, after making sure that it is what was written.
+    """Print a saved plan after verifying that it was not modified.
 
     \b
     Example:

@@ -26,12 +26,12 @@ def snapshot(
             "--output",
             "-o",
             metavar="FILE",
-            help="Where to write it; {cluster} in it is the cluster's name. [default: stdout]",
+            help="Path of the file; {cluster} stands for the cluster name. [default: stdout]",
         ),
     ] = None,
     output: Output,
 ) -> int:
-    """Write everything that a cluster holds to one JSON file, which can be planned against later.
+    """Write all live quotas of a cluster to one JSON file, to plan against offline.
 
     \b
     Examples:

@@ -22,15 +22,15 @@ def validate(
     target: ManyClusters,
     check_principals: Annotated[
         bool,
-        typer.Option("--check-principals", help="Also ask the clusters which users have SCRAM credentials."),
+        typer.Option("--check-principals", help="Also check on the clusters that users have SCRAM credentials."),
     ] = False,
     format_name: Annotated[str, format_option("validation")] = "text",
     output: Output,
 ) -> int:
-    """Check the files, offline: syntax, schema and meaning. Exit 3 when anything is wrong.
+    """Check the files offline: syntax, schema and semantics. Exit 3 if there are errors.
 
-    With --check-principals each user in the files who has no SCRAM credentials on the cluster is a warning, unless
-    the cluster keeps none at all. Warnings leave the exit code as it is.
+    With --check-principals, each user in the files without SCRAM credentials on the cluster is a warning, unless the
+    cluster has no SCRAM credentials at all. Warnings do not change the exit code.
 
     \b
     Examples:

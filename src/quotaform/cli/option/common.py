@@ -26,18 +26,18 @@ def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
 
 DirectoryArgument: TypeAlias = Annotated[
     Path | None,
-    typer.Argument(metavar="DIR", help="The quotas directory, or the folder that holds quotas.d. [default: quotas.d]"),
+    typer.Argument(metavar="DIR", help="Quotas directory, or its parent directory. [default: quotas.d]"),
 ]
 ConfigOption: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="quotaform.yaml. [default: the one beside the quotas directory]"),
+    typer.Option("--config", metavar="FILE", help="Path of quotaform.yaml. [default: next to the quotas directory]"),
 ]
 ClusterOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--cluster",
         metavar="NAME",
-        help="A cluster of quotaform.yaml; with one cluster it may be left out.",
+        help="Cluster in quotaform.yaml; optional if there is only one.",
         autocompletion=complete_cluster,
     ),
 ]
@@ -46,24 +46,24 @@ ClustersOption: TypeAlias = Annotated[
     typer.Option(
         "--cluster",
         metavar="NAME|GLOB",
-        help="A cluster of quotaform.yaml, or those that a glob matches. Repeatable; may be left out with one cluster.",
+        help="Cluster in quotaform.yaml, or a glob. Repeatable; optional if there is only one.",
         autocompletion=complete_cluster,
     ),
 ]
-AllClustersOption: TypeAlias = Annotated[bool, typer.Option("--all", help="Every cluster of quotaform.yaml.")]
+AllClustersOption: TypeAlias = Annotated[bool, typer.Option("--all", help="All clusters in quotaform.yaml.")]
 BootstrapOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to ask instead of a cluster of quotaform.yaml."
+        "--bootstrap-server", metavar="HOST:PORT,...", help="Bootstrap servers, instead of a cluster in quotaform.yaml."
     ),
 ]
 CommandConfigOption: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--command-config", metavar="FILE", help="Java-style client properties, with --bootstrap-server."),
+    typer.Option("--command-config", metavar="FILE", help="Java client properties file, with --bootstrap-server."),
 ]
 SnapshotOption: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--snapshot", metavar="FILE", help="A file of quotaform snapshot to read instead of a cluster."),
+    typer.Option("--snapshot", metavar="FILE", help="Snapshot file to read instead of a live cluster."),
 ]
 SelectOption: TypeAlias = Annotated[
     list[str] | None,
@@ -73,12 +73,12 @@ SelectOption: TypeAlias = Annotated[
 ]
 ExcludeOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--exclude", metavar="GLOB", help="Leave out entities whose address matches. Repeatable."),
+    typer.Option("--exclude", metavar="GLOB", help="Skip entities whose address matches. Repeatable."),
 ]
 ColorOption: TypeAlias = Annotated[
-    Color, typer.Option("--color", help="When to colour; NO_COLOR is respected.", show_default=True)
+    Color, typer.Option("--color", help="When to use colours; NO_COLOR is respected.", show_default=True)
 ]
-QuietOption: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no warnings.")]
+QuietOption: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="Suppress progress and warnings.")]
 VerboseOption: TypeAlias = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Say on stderr what is being done; show tracebacks of internal errors.")
+    bool, typer.Option("--verbose", "-v", help="Log steps to stderr; show tracebacks of internal errors.")
 ]

@@ -13,7 +13,7 @@ NameOption: TypeAlias = Annotated[
     typer.Option(
         "--name",
         metavar="TYPE=NAME",
-        help="user, client-id or ip, and its name. Repeatable, once per type.",
+        help="Entity type (user, client-id or ip) and name. Repeatable, once per type.",
         autocompletion=complete_name,
     ),
 ]
@@ -22,7 +22,7 @@ DefaultOption: TypeAlias = Annotated[
     typer.Option(
         "--default",
         metavar="TYPE",
-        help="The default entity of a type. Repeatable.",
+        help="Default of an entity type. Repeatable.",
         autocompletion=complete_entity_type,
     ),
 ]

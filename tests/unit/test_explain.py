@@ -63,8 +63,28 @@ def test_every_cluster_has_its_section_and_may_be_chosen(tmp_path: Path) -> None
 def test_invalid_files_are_not_explained(tmp_path: Path) -> None:
     repository = write(tmp_path, quotaform=CLUSTERS, **{"quotas.d__a": ENTRY % "a", "quotas.d__lab__a": ENTRY % "007"})
     with pytest.raises(InvalidFilesError, match="1 problem found"):
-        explain_entity(repository, ALICE, (), TODAY)
+        explain_entity(repository, ALICE, ["lab"], TODAY)
     assert len(explain_entity(repository, ALICE, ["prod"], TODAY).clusters) == 1
+
+
+def test_invalid_files_of_one_cluster_do_not_hide_the_others(tmp_path: Path) -> None:
+    """One invalid file of one cluster made the whole command fail."""
+    repository = write(tmp_path, quotaform=CLUSTERS, **{"quotas.d__a": ENTRY % "a", "quotas.d__lab__a": ENTRY % "007"})
+    explained = explain_entity(repository, ALICE, (), TODAY)
+    assert [one.cluster for one in explained.clusters] == ["prod"]
+    assert [(one.cluster, type(one.error)) for one in explained.failed] == [("lab", InvalidFilesError)]
+
+
+def test_an_entity_that_may_be_in_invalid_files_is_not_called_undeclared(tmp_path: Path) -> None:
+    repository = write(tmp_path, quotaform=CLUSTERS, **{"quotas.d__a": ENTRY % "b", "quotas.d__lab__a": ENTRY % "007"})
+    with pytest.raises(InvalidFilesError, match="1 problem found"):
+        explain_entity(repository, ALICE, (), TODAY)
+
+
+def test_a_problem_of_the_common_files_is_named_once(tmp_path: Path) -> None:
+    repository = write(tmp_path, quotaform=CLUSTERS, **{"quotas.d__a": ENTRY % "007", "quotas.d__lab__a": ENTRY % "a"})
+    with pytest.raises(InvalidFilesError, match="1 problem found"):
+        explain_entity(repository, ALICE, (), TODAY)
 
 
 VALUES = st.dictionaries(st.sampled_from(KEYS), st.integers(1, 9), min_size=1)

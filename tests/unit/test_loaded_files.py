@@ -71,7 +71,7 @@ def test_validate_finds_the_problems_of_all_clusters_once(tmp_path: Path) -> Non
         path = tmp_path / "quotas.d" / f"{name}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text)
-    report = validate_files(Repository.at(tmp_path, None))
+    report = validate_files(Repository.at(tmp_path, None)).report
     assert sorted((Path(str(problem.location)).name, problem.rule) for problem in report.problems) == [
         ("a.yaml:2:19", "bad-name"),
         ("b.yaml:2:19", "bad-name"),

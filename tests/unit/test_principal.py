@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from quotaform.app.principal import check_principals, with_principals
+from quotaform.app.principal import ask_for_principals, check_principals, with_findings
 from quotaform.app.repository import Repository
 from quotaform.app.validate import validate_files
 from quotaform.cli.main import run
 from quotaform.desired.config import Cluster
 from quotaform.desired.tree import Source
+from quotaform.errors import ClusterError
 from quotaform.model.entry import Desired
 from quotaform.model.finding import Severity
+from quotaform.model.scram import ScramCredential, ScramMechanism, ScramUser
 from tests.loading import load
 
+CREDENTIAL = ScramCredential(ScramMechanism.SHA_256, 4096)
 KNOWN = {"svc-orders", "svc-etl"}
 
 
@@ -104,10 +108,57 @@ def test_files_that_are_wrong_are_told_before_anybody_is_asked(tmp_path: Path) -
     (tmp_path / "quotas.d").mkdir()
     (tmp_path / "quotas.d" / "a.yaml").write_text("quotas: [{}]\n")
     repository = Repository.at(tmp_path, None)
-    report = validate_files(repository)
-    assert (
-        with_principals(
-            report, repository, repository.config(), [Cluster(name="x", bootstrap_servers=("127.0.0.1:1",))]
-        )
-        is report
+    checked = validate_files(repository)
+    assert not checked.report.is_valid
+    assert ask_for_principals(checked, [Cluster(name="x", bootstrap_servers=("127.0.0.1:1",))]) == ()
+
+
+class Users:
+    """A cluster that keeps credentials of some users."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def describe(self) -> list[ScramUser]:
+        return [ScramUser(user=name, credentials=(CREDENTIAL,)) for name in self.names]
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_cluster_that_is_down_hides_no_other(tmp_path: Path) -> None:
+    """Clusters were asked one by one, and the first that was down was the end of it; files were parsed again."""
+    (tmp_path / "quotas.d").mkdir()
+    (tmp_path / "quotas.d" / "a.yaml").write_text(
+        "quotas:\n  - match: {user: svc}\n    values: {producer_byte_rate: 1}\n"
     )
+    down = ClusterError("down")
+
+    def connect(cluster: Cluster) -> Any:
+        if cluster.name == "down":
+            raise down
+        return Users("svc" if cluster.name == "good" else "other")
+
+    checked = validate_files(Repository.at(tmp_path, None))
+    clusters = [Cluster(name=name) for name in ("down", "good", "bad")]
+    outcomes = ask_for_principals(checked, clusters, connect=connect)
+    assert [(outcome.cluster, outcome.error) for outcome in outcomes] == [("down", down), ("good", None), ("bad", None)]
+    report = with_findings(checked.report, outcomes)
+    assert [problem.message for problem in report.problems] == ["user svc has no SCRAM credentials on bad"]
+
+
+def test_each_cluster_that_cannot_be_asked_is_named_after_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "quotaform.yaml").write_text(
+        "clusters: {a: {bootstrap_servers: ['127.0.0.1:1']}, b: {bootstrap_servers: ['127.0.0.1:1']}}\n"
+    )
+    (tmp_path / "quotas.d").mkdir()
+    (tmp_path / "quotas.d" / "a.yaml").write_text("quotas: []\n")
+    assert run(["validate", str(tmp_path), "--check-principals"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out.startswith("Valid: 1 file in ")
+    assert [line.split("nothing")[0] for line in printed.err.splitlines()] == [
+        "quotaform: a: Cannot connect to a: ",
+        "quotaform: b: Cannot connect to b: ",
+    ]

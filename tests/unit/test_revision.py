@@ -44,8 +44,8 @@ def test_configuration_and_files_come_from_one_revision(tmp_path: Path) -> None:
     config = base.config({})
     assert config.clusters["lab"].snapshot == tmp_path / "lab.json"
     assert base.load(config, date(2026, 1, 1)).desired("lab")[Entity({"user": "a"})].values == {"producer_byte_rate": 1}
-    assert validate_files(base).is_valid
-    assert not validate_files(here).is_valid
+    assert validate_files(base).report.is_valid
+    assert not validate_files(here).report.is_valid
 
 
 def test_what_is_wrong_is_named_as_the_revision_names_it() -> None:

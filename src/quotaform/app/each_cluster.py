@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from threading import Lock, Thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar
 
 from quotaform.cluster.gateway import Gateway
 from quotaform.core.outcome import ClusterOutcome
@@ -16,6 +16,15 @@ from quotaform.errors import QuotaformError
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
 
+
+class Closable(Protocol):
+    """A connection to a cluster, of whatever kind."""
+
+    def close(self) -> None:
+        """Close it; what waits for an answer ends."""
+
+
+C = TypeVar("C", bound=Closable)
 T = TypeVar("T")
 
 AT_ONCE: Final = 16
@@ -25,27 +34,29 @@ Connect = Callable[["Cluster"], Gateway]
 """Opens the gateway of a cluster."""
 
 
-class ClusterWork(Generic[T]):
-    """Works on clusters in threads of its own, each with an open gateway, and is done when its block ends.
+class ClusterWork(Generic[C, T]):
+    """Works on clusters in threads of its own, each with a connection, and is done when its block ends.
 
-    The threads are daemons, and leaving the block closes the gateways that are still open, which ends whatever waits
+    The threads are daemons, and leaving the block closes the connections that are still open, which ends whatever waits
     for a broker. So an interrupt in the block is never kept waiting.
     """
 
-    def __init__(self, clusters: Iterable[Cluster], work: Callable[[Cluster, Gateway], T], connect: Connect) -> None:
+    def __init__(
+        self, clusters: Iterable[Cluster], work: Callable[[Cluster, C], T], connect: Callable[[Cluster], C]
+    ) -> None:
         """Begin.
 
         Args:
             clusters: On which clusters.
             work: Called once per cluster.
-            connect: Opens the gateway of a cluster.
+            connect: Connects to a cluster.
         """
         self._clusters: Final[Sequence[Cluster]] = tuple(clusters)
         self._work = work
         self._connect = connect
         self._results: dict[str, Future[T]] = {cluster.name: Future() for cluster in self._clusters}
         self._todo = iter(self._clusters)
-        self._open: list[Gateway] = []
+        self._open: list[C] = []
         self._lock = Lock()
         self._is_over = False
 
@@ -81,13 +92,13 @@ class ClusterWork(Generic[T]):
         while (cluster := self._next()) is not None:
             result = self._results[cluster.name]
             try:
-                gateway = self._connect(cluster)
-                if not self._keep(gateway):
+                connection = self._connect(cluster)
+                if not self._keep(connection):
                     return
                 try:
-                    result.set_result(self._work(cluster, gateway))
+                    result.set_result(self._work(cluster, connection))
                 finally:
-                    self._let_go(gateway)
+                    self._let_go(connection)
             except BaseException as error:
                 result.set_exception(error)
 
@@ -95,16 +106,16 @@ class ClusterWork(Generic[T]):
         with self._lock:
             return None if self._is_over else next(self._todo, None)
 
-    def _keep(self, gateway: Gateway) -> bool:
-        """Note an open gateway; return whether anybody still wants it."""
+    def _keep(self, connection: C) -> bool:
+        """Note an open connection; return whether anybody still wants it."""
         with self._lock:
             if not self._is_over:
-                self._open.append(gateway)
+                self._open.append(connection)
                 return True
-        gateway.close()
+        connection.close()
         return False
 
-    def _let_go(self, gateway: Gateway) -> None:
+    def _let_go(self, connection: C) -> None:
         with self._lock:
-            self._open.remove(gateway)
-        gateway.close()
+            self._open.remove(connection)
+        connection.close()

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Final
 
+from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.provenance import Explained, Explanation, explain
 from quotaform.errors import InvalidFilesError, UndeclaredError
 from quotaform.model.entity import Entity
-from quotaform.model.finding import Finding, Severity, by_place
+from quotaform.model.finding import Finding, by_place
 from quotaform.model.text import nearest
 
 if TYPE_CHECKING:
@@ -30,29 +31,32 @@ def explain_entity(repository: Repository, entity: Entity, patterns: Sequence[st
 
     Raises:
         UsageError: A cluster is not in quotaform.yaml.
-        InvalidFilesError: The files of one of the clusters are invalid.
-        UndeclaredError: None of them declares the entity.
+        InvalidFilesError: quotaform.yaml is invalid, or the files of some clusters are and no other one declares the
+            entity.
+        UndeclaredError: The files of all clusters are valid, and none of them declares the entity.
     """
-    from quotaform.desired.config import choose_clusters
-
     config = repository.config()
-    names: list[str | None] = list(config.clusters) or [None]
-    if patterns:
-        names = [cluster.name for cluster in choose_clusters(config, patterns)]
     loaded = repository.load(config, today)
     sections: list[Explanation] = []
+    failed: list[ClusterOutcome[Explanation]] = []
     problems: dict[Finding, None] = {}
     declared: dict[str, None] = {}
-    for name in names:
-        desired, findings = loaded.check(name)
-        problems.update((finding, None) for finding in findings if finding.severity is Severity.ERROR)
+    for name in repository.cluster_names(config, patterns):
+        try:
+            desired = loaded.desired(name)
+        except InvalidFilesError as error:
+            problems.update(dict.fromkeys(error.problems))
+            failed.append(ClusterOutcome(name or "", error=error))
+            continue
         layers = loaded.layers_of(name, entity)
         sections.append(explain(name, entity, layers, desired.get(entity), config.profiles, today))
         if entity not in desired:
             declared.update((other.address, None) for other in desired)
-    if problems:
-        raise InvalidFilesError(by_place(problems))
     if not any(section.location for section in sections):
+        if problems:
+            raise InvalidFilesError(by_place(problems))
         candidates = sorted(declared)[:_MOST_COMPARISONS]
         raise UndeclaredError(entity, nearest(entity.address, candidates, is_exact=True))
-    return Explained(directory=repository.directory.as_posix(), entity=entity, clusters=tuple(sections))
+    return Explained(
+        directory=repository.directory.as_posix(), entity=entity, clusters=tuple(sections), failed=tuple(failed)
+    )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from re import compile as regex
 from typing import TYPE_CHECKING, Final
 
-from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
-from quotaform.app.repository import Repository
+from quotaform.app.each_cluster import ClusterWork
 from quotaform.app.scram import open_scram
+from quotaform.app.validate import ValidatedFiles
+from quotaform.cluster.scram import ScramGateway
 from quotaform.core.check import rule
+from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.result import Validation
 from quotaform.model.entity import USER, Entity, spell_name
 from quotaform.model.entry import Desired, Entry
@@ -19,7 +21,7 @@ from quotaform.model.location import Location
 from quotaform.model.text import inert, nearest
 
 if TYPE_CHECKING:
-    from quotaform.desired.config import Cluster, Config
+    from quotaform.desired.config import Cluster
 
 _ELSEWHERE: Final = regex(r"ANONYMOUS|[A-Za-z][A-Za-z0-9.-]*=.*").fullmatch
 """Names that come from no SCRAM login: of connections without any, and of certificates (`CN=app,O=Example`)."""
@@ -28,41 +30,39 @@ _MOST_COMPARISONS: Final = 50_000
 """Guessing compares with every user of the cluster; a few seconds of it are enough for anybody."""
 
 
-def with_principals(
-    report: Validation,
-    repository: Repository,
-    config: Config,
-    clusters: Iterable[Cluster],
-    *,
-    clock: Clock = SYSTEM_CLOCK,
-) -> Validation:
-    """Return a report together with what its clusters say of the users in the files.
+Connect = Callable[["Cluster"], ScramGateway]
+"""Connects to a cluster."""
+
+
+def ask_for_principals(
+    checked: ValidatedFiles, clusters: Sequence[Cluster], *, connect: Connect = open_scram
+) -> tuple[ClusterOutcome[tuple[Finding, ...]], ...]:
+    """Ask clusters, all at a time, whether the users in the files exist.
 
     Args:
-        report: What came of checking the files; one with problems is returned as it is.
-        repository: Where the files are.
-        config: The content of quotaform.yaml.
-        clusters: Running clusters, which are asked.
-        clock: Says which entries have expired.
+        checked: The files; of files with problems nothing is asked, and there is no outcome.
+        clusters: Running clusters.
+        connect: Connects to a cluster.
 
-    Raises:
-        UsageError: One is a snapshot.
-        ClusterError: One could not be asked.
+    Returns:
+        What was found, one outcome per cluster in the order given; a snapshot has a `UsageError`.
     """
-    if not report.is_valid:
-        return report
-    loaded = repository.load(config, today(clock))
-    findings = [
-        finding
-        for cluster in clusters
-        for finding in check_principals(cluster.name, loaded.desired(cluster.name), _known_users(cluster))
-    ]
-    return replace(report, problems=(*report.problems, *findings))
+    files = checked.files
+    if files is None or not checked.report.is_valid:
+        return ()
+
+    def work(cluster: Cluster, gateway: ScramGateway) -> tuple[Finding, ...]:
+        known = {found.user for found in gateway.describe() if found.credentials}
+        return tuple(check_principals(cluster.name, files.desired(cluster.name), known))
+
+    with ClusterWork(clusters, work, connect) as working:
+        return tuple(working.outcome(cluster) for cluster in clusters)
 
 
-def _known_users(cluster: Cluster) -> set[str]:
-    with open_scram(cluster) as gateway:
-        return {found.user for found in gateway.describe() if found.credentials}
+def with_findings(report: Validation, outcomes: Iterable[ClusterOutcome[tuple[Finding, ...]]]) -> Validation:
+    """Return a report together with what was found on each cluster that could be asked."""
+    found = [finding for outcome in outcomes if outcome.error is None for finding in outcome.require()]
+    return replace(report, problems=(*report.problems, *found))
 
 
 def check_principals(cluster: str, desired: Desired, known: Collection[str]) -> Iterator[Finding]:

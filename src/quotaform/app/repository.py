@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from os import environ
@@ -167,6 +167,25 @@ class Repository:
         if not config.clusters:
             raise NoClusterError(str(self.config_path), exists=self.config_path.exists())
         return choose_clusters(config, target.clusters, takes_all=target.takes_all)
+
+    def cluster_names(self, config: Config, patterns: Sequence[str]) -> tuple[str | None, ...]:
+        """Choose the clusters whose files are meant, offline: all of them unless some are named.
+
+        Args:
+            config: The content of quotaform.yaml.
+            patterns: Names of clusters, or globs over them.
+
+        Returns:
+            Their names, in the order of quotaform.yaml; `None` alone, for the common files, when it names no cluster.
+
+        Raises:
+            UsageError: A name or a glob fits no cluster.
+        """
+        from quotaform.desired.config import choose_clusters
+
+        if not patterns and not config.clusters:
+            return (None,)
+        return tuple(cluster.name for cluster in choose_clusters(config, patterns, takes_all=not patterns))
 
     def _redirected(self, config: Config, target: Target) -> Cluster:
         """Return the one cluster that is meant, to be read where the target says."""

@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.app.repository import Repository
 from quotaform.core.result import Validation
-from quotaform.desired.config import choose_clusters
+from quotaform.desired.config import Config
+from quotaform.desired.loader import LoadedFiles
 from quotaform.errors import InvalidFilesError
 from quotaform.model.finding import Finding
 
 
-def validate_files(repository: Repository, patterns: Sequence[str] = (), *, clock: Clock = SYSTEM_CLOCK) -> Validation:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidatedFiles:
+    """Files that were checked.
+
+    Attributes:
+        report: What came of it.
+        config: The content of quotaform.yaml; empty when it is invalid.
+        files: What the files of the quotas directory say; `None` when quotaform.yaml is invalid.
+    """
+
+    report: Validation
+    config: Config
+    files: LoadedFiles | None
+
+
+def validate_files(
+    repository: Repository, patterns: Sequence[str] = (), *, clock: Clock = SYSTEM_CLOCK
+) -> ValidatedFiles:
     """Check quotaform.yaml and the quotas of its clusters.
 
     Args:
@@ -29,18 +48,18 @@ def validate_files(repository: Repository, patterns: Sequence[str] = (), *, cloc
     try:
         config = repository.config()
     except InvalidFilesError as error:
-        return Validation(
+        report = Validation(
             directory=repository.directory.as_posix(), files=0, entities={}, problems=tuple(error.problems)
         )
-    names: list[str | None] = list(config.clusters) or [None]
-    if patterns:
-        names = [cluster.name for cluster in choose_clusters(config, patterns)]
+        return ValidatedFiles(report=report, config=Config(), files=None)
+    names = repository.cluster_names(config, patterns)
     loaded = repository.load(config, today(clock))
     for name in names:
         files.update(file.name for file in loaded.files(name))
         desired, found = loaded.check(name)
         entities[name] = len(desired)
         problems.update(dict.fromkeys(found))
-    return Validation(
+    report = Validation(
         directory=repository.directory.as_posix(), files=len(files), entities=entities, problems=tuple(problems)
     )
+    return ValidatedFiles(report=report, config=config, files=loaded)

@@ -49,6 +49,13 @@ class OutputFiles:
                     write_file(path, render(self._subject, format_name, outcome.require()))
 
 
+def report_failures(console: Console, outcomes: Iterable[ClusterOutcome[T]]) -> None:
+    """Print to stderr what failed on which cluster, beside a result that has no section for each cluster."""
+    for outcome in outcomes:
+        if outcome.error is not None:
+            console.say(f"quotaform: {outcome.cluster}: {outcome.error}\n")
+
+
 def echo_outcomes(
     console: Console,
     subject: str,

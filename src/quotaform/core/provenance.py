@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
+from quotaform.core.outcome import ClusterOutcome
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause, Entry
 from quotaform.model.location import Location
@@ -96,11 +97,19 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
-    """What the files of a directory declare for an entity, cluster by cluster."""
+    """What the files of a directory declare for an entity, cluster by cluster.
+
+    Attributes:
+        directory: The quotas directory.
+        entity: The entity.
+        clusters: One explanation per cluster whose files are valid.
+        failed: The clusters whose files are invalid.
+    """
 
     directory: str
     entity: Entity
     clusters: tuple[Explanation, ...]
+    failed: tuple[ClusterOutcome[Explanation], ...] = ()
 
 
 def explain(

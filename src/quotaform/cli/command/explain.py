@@ -6,11 +6,14 @@ from typing import Annotated
 
 import typer
 
+from quotaform.cli.exit_code import decide
 from quotaform.cli.format import format_option, render, require_format
 from quotaform.cli.option.common import ClustersOption, ConfigOption, DirectoryArgument
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
+from quotaform.cli.outcomes import report_failures
 from quotaform.errors import UsageError
+from quotaform.exit_code import ExitCode
 
 
 @with_option_groups
@@ -51,4 +54,5 @@ def explain(
     explained = explain_entity(Repository.at(directory, config), named, cluster or (), today())
     for piece in render("explain", format_name, explained, style=console.style()):
         console.echo(piece)
-    return 0
+    report_failures(console, explained.failed)
+    return decide(explained.failed, lambda _: ExitCode.DONE)

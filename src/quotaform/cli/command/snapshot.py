@@ -13,6 +13,7 @@ from quotaform.cli.exit_code import decide
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
+from quotaform.cli.outcomes import report_failures
 from quotaform.exit_code import ExitCode
 
 
@@ -50,7 +51,7 @@ def snapshot(
     for outcome in take_snapshots(clusters, progress=console.progress):
         outcomes.append(outcome)
         if outcome.error is not None and len(clusters) > 1:
-            console.say(f"quotaform: {outcome.cluster}: {outcome.error}\n")
+            report_failures(console, [outcome])
             continue
         taken = outcome.require()
         if path is None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from quotaform.cli.exit_code import judge_validation
+from quotaform.cli.exit_code import decide, judge_validation
 from quotaform.cli.format import format_option, render, require_format
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import DirectoryArgument
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
+from quotaform.cli.outcomes import report_failures
 from quotaform.errors import UsageError
+
+if TYPE_CHECKING:
+    from quotaform.app.repository import Repository
+    from quotaform.desired.config import Cluster, Config
 
 
 @with_option_groups
@@ -45,17 +50,27 @@ def validate(
     if (target.bootstrap_server or target.command_config) and not check_principals:
         raise UsageError("the files are checked offline; --bootstrap-server goes with --check-principals")
     repository = target.repository(directory)
-    report = validate_files(repository, target.cluster or ())
-    if check_principals and report.is_valid:
-        from quotaform.app.principal import with_principals
+    checked = validate_files(repository, target.patterns())
+    report = checked.report
+    if not check_principals or not report.is_valid:
+        console.echo(render("validation", format_name, report, style=console.style()))
+        return judge_validation(report)
+    from quotaform.app.principal import ask_for_principals, with_findings
 
-        config = repository.config()
-        if target.is_narrow or not config.clusters:
-            clusters = target.choose(repository, config)
-        else:
-            clusters = tuple(cluster for cluster in config.clusters.values() if cluster.snapshot is None)
-        if not clusters:
-            raise UsageError("--check-principals asks running clusters, and quotaform.yaml names only snapshots")
-        report = with_principals(report, repository, config, clusters)
+    outcomes = ask_for_principals(checked, _running_clusters(target, repository, checked.config))
+    if len(outcomes) == 1:
+        outcomes[0].require()
+    report = with_findings(report, outcomes)
     console.echo(render("validation", format_name, report, style=console.style()))
-    return judge_validation(report)
+    report_failures(console, outcomes)
+    return decide(outcomes, lambda _: judge_validation(report))
+
+
+def _running_clusters(target: ManyClusters, repository: Repository, config: Config) -> tuple[Cluster, ...]:
+    """Return the clusters to ask: those that the options choose, else all that are no snapshots."""
+    if target.is_narrow or not config.clusters:
+        return target.choose(repository, config)
+    clusters = tuple(cluster for cluster in config.clusters.values() if cluster.snapshot is None)
+    if not clusters:
+        raise UsageError("--check-principals asks running clusters, and quotaform.yaml names only snapshots")
+    return clusters

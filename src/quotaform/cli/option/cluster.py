@@ -80,6 +80,16 @@ class ManyClusters:
         """Whether an option says something else than every cluster."""
         return bool(self.cluster or self.bootstrap_server or self.command_config)
 
+    def patterns(self) -> tuple[str, ...]:
+        """Return the names and globs of `--cluster`.
+
+        Raises:
+            UsageError: There is `--all` as well.
+        """
+        if self.cluster and self.all_clusters:
+            raise UsageError("--all chooses every cluster; leave --cluster out")
+        return tuple(self.cluster or ())
+
     def choose(
         self, repository: Repository | None = None, config: Config | None = None, *, snapshot: Path | None = None
     ) -> tuple[Cluster, ...]:
@@ -95,9 +105,7 @@ class ManyClusters:
                 each other.
             InvalidFilesError: quotaform.yaml or the snapshot is invalid.
         """
-        names = tuple(self.cluster or ())
-        if names and self.all_clusters:
-            raise UsageError("--all chooses every cluster; leave --cluster out")
+        names = self.patterns()
         target = _target(names, self.bootstrap_server, self.command_config, snapshot)
         if (target.snapshot or target.bootstrap_servers) and (len(names) > 1 or self.all_clusters):
             option = "--snapshot" if target.snapshot else "--bootstrap-server"

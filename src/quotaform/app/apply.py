@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 1.0
-_LONGEST_WATCH_PAUSE = 0.25
+_SHORTEST_WATCH = 0.05
+_SHOWN_PER_SECOND = 100_000
 _SETTLE_PAUSE = 0.25
 _CONVERGE_SECONDS = 30.0
 _ENTITIES_PER_SECOND = 5_000
@@ -350,13 +351,15 @@ class _Run:
         if len(waiting) <= _MANY_ENTITIES or (newest := next(accepted, None)) is None:
             return
         entity, change = newest
+        # A broker looks through all entities to find one: the more there are, the rarer it is asked.
+        longest = min(_LONGEST_PAUSE, max(_SHORTEST_WATCH, len(waiting) / _SHOWN_PER_SECOND))
         pause = _FIRST_PAUSE
         while (left := deadline - self._clock.monotonic()) > 0:
             actual = self._describe([entity], max(1.0, left))
             if actual is None or same_values(actual.get(entity, NO_VALUES), change.after):
                 return
             self._clock.sleep(pause)
-            pause = min(_LONGEST_WATCH_PAUSE, pause * 2)
+            pause = min(longest, pause * 2)
 
     def _is_awaited(self, change: EntityChange) -> bool:
         return self._result(change) in (Result.UNCONFIRMED, Result.UNKNOWN)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import inf
 from typing import Final
 
@@ -49,13 +49,7 @@ class Effect:
 
     def direction(self, key: str) -> Direction:
         """Whether the effective limit loosens or tightens; NONE when it stays, or cannot be compared (NaN)."""
-        before, after = self.before.value, self.after.value
-        if before == after:
-            return Direction.NONE
-        before, after = _size(key, before), _size(key, after)
-        if after > before:
-            return Direction.LOOSEN
-        return Direction.TIGHTEN if after < before else Direction.NONE
+        return _direction(key, self.before.value, self.after.value)
 
     def becomes_unlimited(self, key: str) -> bool:
         """Whether something limited the request and nothing will."""
@@ -71,6 +65,14 @@ class Effect:
 
 
 NO_EFFECT: Final = Effect(NOTHING, NOTHING)
+
+
+@lru_cache(maxsize=4096)
+def _direction(key: str, before: float | None, after: float | None) -> Direction:
+    before, after = _size(key, before), _size(key, after)
+    if after > before:
+        return Direction.LOOSEN
+    return Direction.TIGHTEN if after < before else Direction.NONE
 
 
 def _size(key: str, value: float | None) -> float:
@@ -101,7 +103,7 @@ def make_effects(
         if request is None:
             yield (NO_EFFECT,) * len(keys)
             continue
-        now, then = before.entries(request), after.entries(request)
+        now, then = before.entries(request) if actual else (), after.entries(request)
         effects = []
         for key in keys:
             limit = effective(then, key)

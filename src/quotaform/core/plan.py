@@ -6,11 +6,11 @@ A plan is a sorted tuple of changes: one (entity, key) with its value before and
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -284,6 +284,10 @@ def diff(desired: Desired, actual: Quotas, pruned: Iterable[Entity] = ()) -> Ite
     """
     for entity, entry in desired.items():
         live, wanted = actual.get(entity, NO_VALUES), entry.values
+        if not live:
+            for key, value in wanted.items():
+                yield Change(entity, key, None, value)
+            continue
         if live == wanted:
             continue
         for key, value in wanted.items():
@@ -320,11 +324,14 @@ def make_plan(
         selection: The part that was asked for.
         allowances: The rules that are allowed for this plan.
     """
-    chosen = sorted(
-        (change for change in rows if selection.contains(change.entity)),
-        key=lambda change: (change.entity.address, key_order(change.key)),
-    )
-    groups = [(entity, tuple(group)) for entity, group in groupby(chosen, key=lambda change: change.entity)]
+    rows_of: dict[Entity, list[Change]] = defaultdict(list)
+    for change in rows:
+        if not selection.is_partial or selection.contains(change.entity):
+            rows_of[change.entity].append(change)
+    groups = [
+        (entity, tuple(sorted(rows_of[entity], key=lambda change: key_order(change.key))))
+        for entity in sorted(rows_of, key=lambda entity: entity.address)
+    ]
     planned = {
         entity: apply_ops(actual.get(entity, NO_VALUES), {change.key: change.after for change in group})
         for entity, group in groups

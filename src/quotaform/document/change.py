@@ -28,6 +28,7 @@ from quotaform.model.units import render_value
 _REMEMBERED: Final = 4096
 """How many different texts a writer keeps for the next lines: values come again and again."""
 _NULL: Final = "null"
+_NO_LIMIT: Final = '{"value": null, "source": null, "entity": null}'
 
 
 def change_lines(changes: Iterable[EntityChange]) -> Iterator[Spelled]:
@@ -72,6 +73,8 @@ class _Writer:
         return f'{start}"effective": {{"before": {before}, "after": {after}{differs}}}, {end}'
 
     def _effective(self, effective: Effective, entity: Entity, own: tuple[str, str]) -> str:
+        if effective is NOTHING:
+            return _NO_LIMIT
         value, source, _ = effective
         if source is None:
             return f'{{"value": {self._number(value)}, "source": null, "entity": null}}'

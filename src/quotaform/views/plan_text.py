@@ -80,12 +80,14 @@ def _entity_lines(change: EntityChange, style: Style, shows_unchanged: bool) -> 
         about.append(inert(change.reason))
     if about:
         yield f"  # ({'; '.join(about)})"
-    yield f"  {style.action(action.glyph, action)} quota {quoted(address)} {{"
+    glyph = style.action(action.glyph, action)
+    yield f"  {glyph} quota {quoted(address)} {{"
     width = max([len(row.key) for row in change.changes])
     for row, effect in zip(change.changes, change.effects, strict=True):
+        row_action = row.action
+        sign = glyph if row_action is action else style.action(row_action.glyph, row_action)
         note = effect_text(row, effect)
-        values = _values_text(row, effect)
-        line = f"      {style.action(row.action.glyph, row.action)} {spell_name(row.key):<{width}} = {values}"
+        line = f"      {sign} {spell_name(row.key):<{width}} = {_values_text(row, effect)}"
         yield f"{line}   {note}" if note else line
     yield from _unchanged_lines(change, width, shows_unchanged)
     yield "    }"

@@ -15,6 +15,9 @@ from quotaform.model.filter import EntityFilter, FilterComponent, Rule
 
 _MATCH_TYPES: Final = {Rule.EXACT: 0, Rule.DEFAULT: 1, Rule.ANY: 2}
 
+_NO_ERROR: Final = b"\0\0\0"
+"""Code 0 and no message, as a row of a flexible answer begins."""
+
 Row = tuple[list[Part], int, str | None]
 """A row of an answer: the entity's parts in any order, the error code and the broker's words."""
 
@@ -85,7 +88,7 @@ def _read_parts(reader: Reader) -> list[Part]:
 
 
 def _read_compact_entries(reader: Reader, count: int) -> dict[Entity, dict[str, float]]:
-    """Do what `_read_entries` does for flexible answers, in a third of the time: no calls but those to builtins.
+    """Do what `_read_entries` does for flexible answers, in a third of the time: hardly a call but those to builtins.
 
     A length that lies leads to an index or a slice beyond the end: the byte after it is missing then, or at the very
     end the position is not that of the end.
@@ -96,33 +99,7 @@ def _read_compact_entries(reader: Reader, count: int) -> dict[Entity, dict[str, 
     of, double = Entity.of, FLOAT64.unpack_from
     try:
         for _ in range(count):
-            parts: list[Part] = []
-            number, position = data[position], position + 1
-            if number > 0x7F:
-                number, position = read_uvarint(data, position - 1)
-            for _ in range(number - 1):
-                size, position = data[position], position + 1
-                if size > 0x7F:
-                    size, position = read_uvarint(data, position - 1)
-                if not size:
-                    raise MalformedError("a text in it is missing")
-                end = position + size - 1
-                encoded = data[position:end]
-                if (entity_type := texts.get(encoded)) is None:
-                    entity_type = texts[encoded] = encoded.decode()
-                size, position = data[end], end + 1
-                if size > 0x7F:
-                    size, position = read_uvarint(data, position - 1)
-                if size:
-                    end = position + size - 1
-                    parts.append((entity_type, data[position:end].decode()))
-                    position = end
-                else:
-                    parts.append((entity_type, None))
-                if data[position]:
-                    position = _pass_tags(reader, position)
-                else:
-                    position += 1
+            parts, position = _read_compact_parts(reader, position, texts)
             values: dict[str, float] = {}
             number, position = data[position], position + 1
             if number > 0x7F:
@@ -154,6 +131,48 @@ def _read_compact_entries(reader: Reader, count: int) -> dict[Entity, dict[str, 
         raise MalformedError("a text in it is not UTF-8") from None
     reader.position = position
     return quotas
+
+
+def _read_compact_parts(reader: Reader, position: int, texts: dict[bytes, str]) -> tuple[list[Part], int]:
+    """Return the parts of an entity and the position after them.
+
+    Args:
+        reader: Where the answer is; its own position is not used.
+        position: Where the parts begin.
+        texts: The entity types that were decoded before.
+
+    Raises:
+        IndexError, UnicodeDecodeError, MalformedError: They are not there.
+    """
+    data = reader.data
+    parts: list[Part] = []
+    number, position = data[position], position + 1
+    if number > 0x7F:
+        number, position = read_uvarint(data, position - 1)
+    for _ in range(number - 1):
+        size, position = data[position], position + 1
+        if size > 0x7F:
+            size, position = read_uvarint(data, position - 1)
+        if not size:
+            raise MalformedError("a text in it is missing")
+        end = position + size - 1
+        encoded = data[position:end]
+        if (entity_type := texts.get(encoded)) is None:
+            entity_type = texts[encoded] = encoded.decode()
+        size, position = data[end], end + 1
+        if size > 0x7F:
+            size, position = read_uvarint(data, position - 1)
+        if size:
+            end = position + size - 1
+            parts.append((entity_type, data[position:end].decode()))
+            position = end
+        else:
+            parts.append((entity_type, None))
+        if data[position]:
+            position = _pass_tags(reader, position)
+        else:
+            position += 1
+    return parts, position
 
 
 def _pass_tags(reader: Reader, position: int) -> int:
@@ -221,13 +240,45 @@ class AlterClientQuotas(Request[AlteredQuotas]):
     def read(self, reader: Reader, version: int) -> AlteredQuotas:
         """Return the rows."""
 
-        def row() -> Row:
-            error_code, error_message = reader.int16(), reader.nullable_string()
-            parts = _read_parts(reader)
-            reader.tags()
-            return parts, error_code, error_message
-
         throttle = reader.int32()
-        rows = reader.array(row)
+        count = reader.count() or 0
+        rows = _read_compact_rows(reader, count) if reader.is_flexible else _read_rows(reader, count)
         reader.tags()
         return AlteredQuotas(throttle_time_ms=throttle, rows=rows)
+
+
+def _read_rows(reader: Reader, count: int) -> list[Row]:
+    rows: list[Row] = []
+    for _ in range(count):
+        error_code, error_message = reader.int16(), reader.nullable_string()
+        rows.append((_read_parts(reader), error_code, error_message))
+        reader.tags()
+    return rows
+
+
+def _read_compact_rows(reader: Reader, count: int) -> list[Row]:
+    """Do what `_read_rows` does for flexible answers, in half the time when they are free of errors."""
+    data, position = reader.data, reader.position
+    rows: list[Row] = []
+    texts: dict[bytes, str] = {}
+    try:
+        for _ in range(count):
+            code, message = 0, None
+            if data.startswith(_NO_ERROR, position):
+                position += len(_NO_ERROR)
+            else:
+                reader.position = position
+                code, message = reader.int16(), reader.nullable_string()
+                position = reader.position
+            parts, position = _read_compact_parts(reader, position, texts)
+            rows.append((parts, code, message))
+            if data[position]:
+                position = _pass_tags(reader, position)
+            else:
+                position += 1
+    except IndexError:
+        raise MalformedError("it is cut short") from None
+    except UnicodeDecodeError:
+        raise MalformedError("a text in it is not UTF-8") from None
+    reader.position = position
+    return rows

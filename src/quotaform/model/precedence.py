@@ -113,18 +113,18 @@ _USER, _ANY_USER = (USER, Match.EXACT), (USER, Match.DEFAULT)
 _CLIENT, _ANY_CLIENT = (CLIENT_ID, Match.EXACT), (CLIENT_ID, Match.DEFAULT)
 _IP, _ANY_IP = (IP, Match.EXACT), (IP, Match.DEFAULT)
 _PAIR: Final = (USER, CLIENT_ID)
-_SENT: Final = (CLIENT_ID,)
-"""What an empty client-id does not meet: every level with a client-id (KAFKA-13341)."""
+_NON_EMPTY_CLIENT: Final = (CLIENT_ID,)
+"""`Level.non_empty` of every level with a client-id: a request with an empty one does not match it (KAFKA-13341)."""
 
 CLIENT_LEVELS: Final = (
-    _level(1, "ClientInUser", _USER, _CLIENT, non_empty=_SENT, bucket=_PAIR),
-    _level(2, "DefaultClientInUser", _USER, _ANY_CLIENT, non_empty=_SENT, bucket=_PAIR),
+    _level(1, "ClientInUser", _USER, _CLIENT, non_empty=_NON_EMPTY_CLIENT, bucket=_PAIR),
+    _level(2, "DefaultClientInUser", _USER, _ANY_CLIENT, non_empty=_NON_EMPTY_CLIENT, bucket=_PAIR),
     _level(3, "User", _USER, bucket=(USER,)),
-    _level(4, "ClientInDefaultUser", _ANY_USER, _CLIENT, non_empty=_SENT, bucket=_PAIR),
-    _level(5, "DefaultClientInDefaultUser", _ANY_USER, _ANY_CLIENT, non_empty=_SENT, bucket=_PAIR),
+    _level(4, "ClientInDefaultUser", _ANY_USER, _CLIENT, non_empty=_NON_EMPTY_CLIENT, bucket=_PAIR),
+    _level(5, "DefaultClientInDefaultUser", _ANY_USER, _ANY_CLIENT, non_empty=_NON_EMPTY_CLIENT, bucket=_PAIR),
     _level(6, "DefaultUser", _ANY_USER, bucket=(USER,)),
-    _level(7, "Client", _CLIENT, non_empty=_SENT, bucket=(CLIENT_ID,)),
-    _level(8, "DefaultClient", _ANY_CLIENT, non_empty=_SENT, bucket=(CLIENT_ID,)),
+    _level(7, "Client", _CLIENT, non_empty=_NON_EMPTY_CLIENT, bucket=(CLIENT_ID,)),
+    _level(8, "DefaultClient", _ANY_CLIENT, non_empty=_NON_EMPTY_CLIENT, bucket=(CLIENT_ID,)),
 )
 """The eight levels for a request of a user with a client-id."""
 

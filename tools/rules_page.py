@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from quotaform.core.check.rule import RULES
-from quotaform.model.rule import Rule
+from quotaform.model.rule import FindingRule
 
 _INTRODUCTION: Final = """\
 # Rules
@@ -43,11 +43,11 @@ def _rows() -> Iterator[str]:
         yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |\n"
 
 
-def _severity(row: Rule) -> str:
+def _severity(row: FindingRule) -> str:
     return f"{row.severity.value}, blocking" if row.is_blocking else row.severity.value
 
 
-def _override(row: Rule) -> str:
+def _override(row: FindingRule) -> str:
     if row.override is not None:
         return f"`{row.override}`"
     return "no" if row.is_blocking else "-"

@@ -1,4 +1,4 @@
-"""Kafka client quotas as code: validate, plan, apply, and see when somebody changed the cluster.
+"""Kafka client quotas as code: validate, plan, apply, and detect drift.
 
 The Python API is `QuotaAdmin` and the values that it takes and returns; errors are in `quotaform.errors`.
 """

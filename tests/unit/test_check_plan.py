@@ -15,11 +15,11 @@ from quotaform.core.scope import Selection
 from quotaform.model.allowance import Allowance
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity
-from quotaform.model.rule import Rule
+from quotaform.model.rule import FindingRule
 from tests.builder import HEADER, PRODUCER, declare, plan_of
 
 ALICE, BOB = Entity(user="alice"), Entity(user="bob")
-GUARD = Rule("guard", "Summary.", "Remedy.", is_blocking=True, override="--allow guard")
+GUARD = FindingRule("guard", "Summary.", "Remedy.", is_blocking=True, override="--allow guard")
 NOTHING = Facts(desired={}, actual={})
 
 

@@ -12,7 +12,7 @@ import quotaform
 from quotaform.core.check import rule
 from quotaform.core.check.rule import RULES
 from quotaform.model.finding import Severity
-from quotaform.model.rule import Rule
+from quotaform.model.rule import FindingRule
 
 PACKAGE = Path(quotaform.__file__).parent
 READERS = {"document/field.py", "spark/failure.py", "model/rule.py"}
@@ -56,20 +56,20 @@ def test_every_row_is_used() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "rule"
     }
-    rows = {name for name, row in vars(rule).items() if isinstance(row, Rule)}
+    rows = {name for name, row in vars(rule).items() if isinstance(row, FindingRule)}
 
     assert rows - used == set()
 
 
 def test_ids_are_unique_and_named_like_their_constants() -> None:
-    rows = {name: row for name, row in vars(rule).items() if isinstance(row, Rule)}
+    rows = {name: row for name, row in vars(rule).items() if isinstance(row, FindingRule)}
 
     assert {name.lower().replace("_", "-"): row for name, row in rows.items()} == dict(RULES)
     assert [row.id for row in rows.values()] == list(RULES)
 
 
 @pytest.mark.parametrize("row", RULES.values(), ids=RULES)
-def test_a_row_says_what_it_means_and_what_to_do_in_a_sentence_each(row: Rule) -> None:
+def test_a_row_says_what_it_means_and_what_to_do_in_a_sentence_each(row: FindingRule) -> None:
     for text in (row.summary, row.remedy):
         assert text[0].isupper() or text[0] == "`"
         assert text.endswith(".")
@@ -77,10 +77,10 @@ def test_a_row_says_what_it_means_and_what_to_do_in_a_sentence_each(row: Rule) -
 
 
 def test_a_finding_of_a_blocking_rule_blocks() -> None:
-    blocking = Rule("r", "S.", "R.", is_blocking=True, override="--allow r")
+    blocking = FindingRule("r", "S.", "R.", is_blocking=True, override="--allow r")
 
     finding = blocking.finding("m", severity=Severity.WARNING, address="user=a", key="k")
 
     assert (finding.rule, finding.blocking, finding.override) == ("r", True, "--allow r")
     assert (finding.severity, finding.address, finding.key) == (Severity.WARNING, "user=a", "k")
-    assert not Rule("r", "S.", "R.").finding("m").blocking
+    assert not FindingRule("r", "S.", "R.").finding("m").blocking

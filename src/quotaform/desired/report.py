@@ -5,7 +5,7 @@ from __future__ import annotations
 from quotaform.desired.yaml.document import Document, Node, UnclearError
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
-from quotaform.model.rule import Rule
+from quotaform.model.rule import FindingRule
 
 NodePath = tuple[str | int, ...]
 """The keys and indexes that lead from the root of a document to a node."""
@@ -83,7 +83,7 @@ class Part:
 
     def add(
         self,
-        rule: Rule,
+        rule: FindingRule,
         message: str,
         container: Node,
         key: str | int,
@@ -101,7 +101,7 @@ class Part:
         location = place.key if at_key else place.value
         self.report.add(self.path, rule.finding(message, address=address, key=quota_key, location=location))
 
-    def add_at(self, rule: Rule, message: str, location: Location) -> None:
+    def add_at(self, rule: FindingRule, message: str, location: Location) -> None:
         """Report something about a place.
 
         Raises:

@@ -9,7 +9,7 @@ from quotaform.core.check import rule
 from quotaform.desired.report import FileReport
 from quotaform.desired.yaml.document import Document
 from quotaform.model.finding import Finding
-from quotaform.model.rule import Rule
+from quotaform.model.rule import FindingRule
 from quotaform.model.text import did_you_mean, quote
 from quotaform.schema.validator import explainer, gate
 
@@ -57,7 +57,9 @@ def explain_shape(name: str, report: FileReport, refusals: Mapping[str, str] | N
     return list(found.values())
 
 
-def _finding(report: FileReport, rule: Rule, path: tuple[Any, ...], message: str, *, at_key: bool = False) -> Finding:
+def _finding(
+    report: FileReport, rule: FindingRule, path: tuple[Any, ...], message: str, *, at_key: bool = False
+) -> Finding:
     place = report.document.locate(path)
     return rule.finding(message, location=place.key if at_key else place.value)
 
@@ -88,7 +90,7 @@ def _explain(error: Any, report: FileReport, refusals: Mapping[str, str]) -> Ite
     yield path, _finding(report, broken, path, text)
 
 
-def _scalar_text(error: Any, path: tuple[Any, ...], report: FileReport) -> tuple[Rule, str]:
+def _scalar_text(error: Any, path: tuple[Any, ...], report: FileReport) -> tuple[FindingRule, str]:
     name, schema = _name(path), error.schema
     examples = schema.get("examples") if isinstance(schema, dict) else None
     example = f"; write for example {examples[0]}" if examples and not isinstance(examples[0], dict | list) else ""

@@ -15,7 +15,7 @@ from quotaform.core.check import rule
 from quotaform.model.entity import spell_name
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
-from quotaform.model.rule import Rule
+from quotaform.model.rule import FindingRule
 from quotaform.model.text import did_you_mean, quote
 
 _YAML: Final = frozenset({".yaml", ".yml"})
@@ -146,7 +146,7 @@ class Layout:
     def _shown(self, path: str) -> str:
         return shown_path(PurePosixPath(self.tree.name) / path)
 
-    def _problem(self, broken: Rule, message: str, path: str) -> Finding:
+    def _problem(self, broken: FindingRule, message: str, path: str) -> Finding:
         return broken.finding(message, location=Location(self._shown(path)))
 
 

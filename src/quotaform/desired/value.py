@@ -12,7 +12,7 @@ from quotaform.desired.report import Part
 from quotaform.desired.yaml.scalar import Oddity
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
-from quotaform.model.rule import Rule
+from quotaform.model.rule import FindingRule
 from quotaform.model.text import did_you_mean, quote
 from quotaform.model.units import UNLIMITED, parse_value
 from quotaform.model.variable import PREFIX
@@ -90,7 +90,7 @@ def _value_text(raw: Any, text: str | None, oddity: Oddity | None) -> str:
     return str(raw)
 
 
-def find_key_problem(key: str, entity: Entity | None) -> tuple[Rule, str] | None:
+def find_key_problem(key: str, entity: Entity | None) -> tuple[FindingRule, str] | None:
     """Return why a key is none that an entity can have; `None` when it can."""
     quota_key = QUOTA_KEYS.get(key)
     if quota_key is None:

@@ -19,7 +19,7 @@ from quotaform.model.document_kind import SNAPSHOT
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
-from quotaform.model.rule import Rule
+from quotaform.model.rule import FindingRule
 from quotaform.model.snapshot import Snapshot
 
 T = TypeVar("T", str, list[Any], dict[str, Any])
@@ -181,7 +181,7 @@ class _Reader:
         for name in getattr(content, "repeated", ()):
             self._problem(rule.SNAPSHOT, f"{spell_name(name)} is here twice", index)
 
-    def _problem(self, rule: Rule, message: str, index: int | None = None) -> None:
+    def _problem(self, rule: FindingRule, message: str, index: int | None = None) -> None:
         line = 0 if index is None else self._line_of(index)
         self.problems.append(rule.finding(message, location=Location(self._file, line)))
 

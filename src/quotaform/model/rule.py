@@ -1,4 +1,4 @@
-"""What a finding is an instance of."""
+"""The rule of a finding."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from quotaform.model.location import Location
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class FindingRule:
     """A rule: one thing that can be found in files, in a plan or on a cluster.
 
     The rows are in `quotaform.core.check.rule`, and every finding is made from one of them.
@@ -48,7 +48,7 @@ class Rule:
             key: The quota key it is about.
             location: The place in the files.
 
-        >>> str(Rule("no-values", "An entry has no values.", "Write some.").finding("user=a has no values"))
+        >>> str(FindingRule("no-values", "An entry has no values.", "Write some.").finding("user=a has no values"))
         'error: user=a has no values [no-values]'
         """
         return Finding(

@@ -32,7 +32,7 @@ from quotaform.model.ip import address_of
 from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
-from quotaform.model.rule import Rule
+from quotaform.model.rule import FindingRule
 from quotaform.model.text import inert
 from quotaform.model.units import is_unlimited, is_writable, plain
 
@@ -83,11 +83,11 @@ class ResolutionChecks:
         counted = [self._counted_finding(rule.RULES[name], count) for name, count in self._counts.items()]
         return [*counted, *self._found.values()]
 
-    def _count(self, counted: Rule, entity: Entity) -> None:
+    def _count(self, counted: FindingRule, entity: Entity) -> None:
         self._counts[counted.id] += 1
         self._firsts.setdefault(counted.id, entity)
 
-    def _counted_finding(self, counted: Rule, count: int) -> Finding:
+    def _counted_finding(self, counted: FindingRule, count: int) -> Finding:
         first = self._firsts[counted.id]
         more = f" (and {count - 1:,} more)" if count > 1 else ""
         severity = counted.severity
@@ -127,7 +127,7 @@ class ResolutionChecks:
             broken, address = rule.ODD_VALUE if value == value else rule.NAN_VALUE, source.address
             self._found[broken.id + key, address] = broken.finding(text, address=address, key=key)
 
-    def _add_ip(self, found: Rule, text: str, address: str, severity: Severity | None = None) -> None:
+    def _add_ip(self, found: FindingRule, text: str, address: str, severity: Severity | None = None) -> None:
         self._found[found.id, address] = found.finding(text, severity=severity, address=address)
 
 

@@ -10,220 +10,222 @@ from collections.abc import Mapping
 from typing import Final
 
 from quotaform.model.finding import Severity
-from quotaform.model.rule import Rule
+from quotaform.model.rule import FindingRule
 
 _WARNING: Final = Severity.WARNING
 _NOTE: Final = Severity.NOTE
 
 # Reading files.
-MISSING_CONFIG: Final = Rule(
+MISSING_CONFIG: Final = FindingRule(
     "missing-config",
     "The given quotaform.yaml does not exist.",
     "Create it, or give another path with `--config`.",
 )
-UNREADABLE: Final = Rule(
+UNREADABLE: Final = FindingRule(
     "unreadable",
     "A file or directory cannot be read.",
     "Check that it exists and is readable.",
 )
-NOT_UTF8: Final = Rule("not-utf8", "A file is not UTF-8 text.", "Save the file as UTF-8.")
-EMPTY_DIRECTORY: Final = Rule(
+NOT_UTF8: Final = FindingRule("not-utf8", "A file is not UTF-8 text.", "Save the file as UTF-8.")
+EMPTY_DIRECTORY: Final = FindingRule(
     "empty-directory",
     "The quotas directory does not exist or contains no YAML file.",
     "Add a file; `quotas: []` declares no quotas.",
 )
-UNKNOWN_CLUSTER: Final = Rule(
+UNKNOWN_CLUSTER: Final = FindingRule(
     "unknown-cluster",
     "A subdirectory of the quotas directory is not named after a cluster, so it is not read.",
     "Rename it to a cluster of quotaform.yaml, or add the cluster there.",
 )
-NESTED_DIRECTORY: Final = Rule(
+NESTED_DIRECTORY: Final = FindingRule(
     "nested-directory",
     "The directory of a cluster contains a subdirectory, which is not read.",
     "Move its files to the directory of the cluster.",
 )
-UNREAD_FILE: Final = Rule(
+UNREAD_FILE: Final = FindingRule(
     "unread-file",
     "A file in the quotas directory is not read because of its name.",
     "Rename it to `.yaml` or `.yml`, or move it elsewhere.",
 )
 
 # YAML.
-YAML_SYNTAX: Final = Rule("yaml-syntax", "A file is not valid YAML.", "Correct the reported location.")
-YAML_TAG: Final = Rule("yaml-tag", "A value has a YAML tag, which is not supported.", "Remove the tag.")
-MULTI_DOCUMENT: Final = Rule(
+YAML_SYNTAX: Final = FindingRule("yaml-syntax", "A file is not valid YAML.", "Correct the reported location.")
+YAML_TAG: Final = FindingRule("yaml-tag", "A value has a YAML tag, which is not supported.", "Remove the tag.")
+MULTI_DOCUMENT: Final = FindingRule(
     "multi-document", "A file contains more than one YAML document.", "Remove the `---`, or split the file."
 )
-DUPLICATE_KEY: Final = Rule("duplicate-key", "A mapping has the same key twice.", "Remove one of the two.")
-BAD_MERGE: Final = Rule(
+DUPLICATE_KEY: Final = FindingRule("duplicate-key", "A mapping has the same key twice.", "Remove one of the two.")
+BAD_MERGE: Final = FindingRule(
     "bad-merge",
     "The value of a merge key `<<` is not a mapping.",
     "Write `<<: *name` or `<<: [*first, *second]`.",
 )
-UNKNOWN_ALIAS: Final = Rule(
+UNKNOWN_ALIAS: Final = FindingRule(
     "unknown-alias", "An alias `*name` has no anchor `&name` before it.", "Write the anchor first, or correct the name."
 )
-RECURSIVE_ALIAS: Final = Rule(
+RECURSIVE_ALIAS: Final = FindingRule(
     "recursive-alias", "An alias is part of the value of its own anchor.", "Replace the alias with the value."
 )
-ALIAS_BOMB: Final = Rule("alias-bomb", "The aliases of a file expand to too many values.", "Use fewer aliases.")
-TOO_DEEP: Final = Rule("too-deep", "A file is nested too deeply.", "Reduce the nesting.")
+ALIAS_BOMB: Final = FindingRule("alias-bomb", "The aliases of a file expand to too many values.", "Use fewer aliases.")
+TOO_DEEP: Final = FindingRule("too-deep", "A file is nested too deeply.", "Reduce the nesting.")
 
 # The shape that a JSON Schema asks for.
-UNKNOWN_FIELD: Final = Rule("unknown-field", "A field is unknown.", "Correct or remove it.")
-MISSING_FIELD: Final = Rule("missing-field", "A required field is missing.", "Add the field.")
-EMPTY_FIELD: Final = Rule("empty-field", "A field must not be empty.", "Add a value, or remove the field.")
-WRONG_TYPE: Final = Rule(
+UNKNOWN_FIELD: Final = FindingRule("unknown-field", "A field is unknown.", "Correct or remove it.")
+MISSING_FIELD: Final = FindingRule("missing-field", "A required field is missing.", "Add the field.")
+EMPTY_FIELD: Final = FindingRule("empty-field", "A field must not be empty.", "Add a value, or remove the field.")
+WRONG_TYPE: Final = FindingRule(
     "wrong-type", "The value of a field has the wrong type.", "Use the expected type; quote strings."
 )
-BAD_CHOICE: Final = Rule("bad-choice", "The value is not one of the allowed values.", "Use an allowed value.")
-BAD_TEXT: Final = Rule("bad-text", "A string does not match the pattern of its field.", "Use the expected form.")
-BAD_FIELD: Final = Rule("bad-field", "The value of a field is not valid.", "Correct the value.")
-BAD_SHAPE: Final = Rule(
+BAD_CHOICE: Final = FindingRule("bad-choice", "The value is not one of the allowed values.", "Use an allowed value.")
+BAD_TEXT: Final = FindingRule("bad-text", "A string does not match the pattern of its field.", "Use the expected form.")
+BAD_FIELD: Final = FindingRule("bad-field", "The value of a field is not valid.", "Correct the value.")
+BAD_SHAPE: Final = FindingRule(
     "bad-shape",
     "Part of a file does not match its JSON Schema; for a live entity (a warning): a combination of entity types that "
     "no broker resolves.",
     "Compare it with the output of `quotaform schema`; a live entity is left unchanged.",
 )
-UNSUPPORTED: Final = Rule(
+UNSUPPORTED: Final = FindingRule(
     "unsupported",
     "A setting of quotaform.yaml is not supported by this version.",
     "Remove it, or use a version that supports it.",
 )
 
 # quotaform.yaml.
-BAD_CLUSTER: Final = Rule(
+BAD_CLUSTER: Final = FindingRule(
     "bad-cluster",
     "The settings of a cluster conflict.",
     "Set either bootstrap_servers (and command_config) or snapshot.",
 )
-BAD_SERVER: Final = Rule("bad-server", "A bootstrap server is not HOST:PORT.", "Write it as `broker-1:9092`.")
-BAD_VARIABLE: Final = Rule(
+BAD_SERVER: Final = FindingRule("bad-server", "A bootstrap server is not HOST:PORT.", "Write it as `broker-1:9092`.")
+BAD_VARIABLE: Final = FindingRule(
     "bad-variable",
     "A string contains a `${...}` other than `${env:NAME}`.",
     "Use `${env:NAME}`; only environment variables are expanded.",
 )
-UNSET_VARIABLE: Final = Rule("unset-variable", "A referenced environment variable is not set.", "Set the variable.")
+UNSET_VARIABLE: Final = FindingRule(
+    "unset-variable", "A referenced environment variable is not set.", "Set the variable."
+)
 
 # The entries of quotas.d.
-BAD_MATCH: Final = Rule(
+BAD_MATCH: Final = FindingRule(
     "bad-match",
     "The match of an entry is not a combination of entity types that Kafka supports.",
     "Use user, client-id, both, or only ip.",
 )
-BAD_NAME: Final = Rule(
+BAD_NAME: Final = FindingRule(
     "bad-name",
     "A name is not valid; for a live entity (a warning): it cannot be sent to a broker.",
     "Correct or quote the name; a live entity is left unchanged.",
 )
-ODD_NAME: Final = Rule(
+ODD_NAME: Final = FindingRule(
     "odd-name",
     "A name is valid but probably a mistake.",
     "Check the name; Kafka uses it literally.",
     _WARNING,
 )
-BAD_KEY: Final = Rule(
+BAD_KEY: Final = FindingRule(
     "bad-key",
     "A key is not a string, or a quota key is not valid for the entity types of its entry.",
     "Use one of the listed keys; quote strings.",
 )
-UNKNOWN_KEY: Final = Rule(
+UNKNOWN_KEY: Final = FindingRule(
     "unknown-key",
     "A quota key is unknown; for a live entity this is a note.",
     "Correct the name in the file; the key of a live entity is left unchanged.",
 )
-BAD_VALUE: Final = Rule(
+BAD_VALUE: Final = FindingRule(
     "bad-value", "A value is not valid for its quota key.", "Use the unit of the key, or `unlimited`."
 )
-NO_VALUES: Final = Rule(
+NO_VALUES: Final = FindingRule(
     "no-values", "An entry declares no values.", "Add values, a profile or `state: absent`, or remove the entry."
 )
-UNKNOWN_PROFILE: Final = Rule(
+UNKNOWN_PROFILE: Final = FindingRule(
     "unknown-profile",
     "The profile of an entry is not defined in quotaform.yaml.",
     "Correct the name, or define the profile.",
 )
-BAD_STATE: Final = Rule(
+BAD_STATE: Final = FindingRule(
     "bad-state",
     "An entry with `state: absent` has a field that does not apply to it.",
     "Remove the field or the state.",
 )
-BAD_UNSET: Final = Rule(
+BAD_UNSET: Final = FindingRule(
     "bad-unset",
     "`unset` lists a key that it cannot remove.",
     "Use it in a cluster's layer, for keys that the common entry declares and the layer does not set.",
 )
-BAD_DATE: Final = Rule("bad-date", "The date is not valid.", "Write it as `2026-12-31`.")
-EXPIRED: Final = Rule(
+BAD_DATE: Final = FindingRule("bad-date", "The date is not valid.", "Write it as `2026-12-31`.")
+EXPIRED: Final = FindingRule(
     "expired",
     "An entry has expired and is treated as absent.",
     "Remove the entry after the entity has been deleted.",
     _NOTE,
 )
-DUPLICATE_ENTITY: Final = Rule(
+DUPLICATE_ENTITY: Final = FindingRule(
     "duplicate-entity",
     "An entity is declared twice in one layer, or appears twice in a snapshot.",
     "Remove one of the two.",
 )
-TOO_MANY_ENTITIES: Final = Rule(
+TOO_MANY_ENTITIES: Final = FindingRule(
     "too-many-entities", "The lists in the matches of a file expand to too many entities.", "Shorten the lists."
 )
-OUT_OF_SCOPE: Final = Rule(
+OUT_OF_SCOPE: Final = FindingRule(
     "out-of-scope",
     "An entry is outside of the scope set in quotaform.yaml.",
     "Remove the entry, or extend the scope.",
 )
 
 # Other files.
-SNAPSHOT: Final = Rule(
+SNAPSHOT: Final = FindingRule(
     "snapshot", "A snapshot file cannot be read or is not valid.", "Create it again with `quotaform snapshot`."
 )
-CLIENT_PROPERTIES: Final = Rule(
+CLIENT_PROPERTIES: Final = FindingRule(
     "client-properties",
     "A Java client properties file is not valid.",
     "Correct the reported line.",
 )
-REQUESTS: Final = Rule(
+REQUESTS: Final = FindingRule(
     "requests",
     "A file of requests cannot be read or is not valid.",
     "Use CSV or JSON lines with the columns user, client_id and ip.",
 )
 
 # What a cluster holds.
-UNKNOWN_TYPE: Final = Rule(
+UNKNOWN_TYPE: Final = FindingRule(
     "unknown-type", "A live entity has an unknown entity type.", "None needed; the entity is left unchanged.", _WARNING
 )
-EMPTY_NAME: Final = Rule(
+EMPTY_NAME: Final = FindingRule(
     "empty-name",
     "A live entity has an empty name, which brokers can neither change nor remove (KAFKA-16411).",
     "None available; the entity is left unchanged.",
     _WARNING,
 )
-IP_NAME: Final = Rule(
+IP_NAME: Final = FindingRule(
     "ip-name",
     "An ip is not an IP address in its canonical form.",
     "Use the canonical address; remove a live entry with Kafka's own tools.",
     _WARNING,
 )
-IP_ALIAS: Final = Rule(
+IP_ALIAS: Final = FindingRule(
     "ip-alias",
     "Several entities, or an entity and the request, have different spellings of one address, which has one limit.",
     "Keep only the canonical spelling.",
     _WARNING,
 )
-MISFIT_KEY: Final = Rule(
+MISFIT_KEY: Final = FindingRule(
     "misfit-key",
     "A live entity has a key that is not valid for its entity types.",
     "Declare the entity to remove the key; until then it is left unchanged.",
     _WARNING,
 )
-NAN_VALUE: Final = Rule(
+NAN_VALUE: Final = FindingRule(
     "nan-value",
     "A live value is NaN, which limits nothing for some requests and blocks others.",
     "Declare the entity with a value, or remove the key.",
     _WARNING,
 )
-INEXACT_VALUE: Final = Rule(
+INEXACT_VALUE: Final = FindingRule(
     "inexact-value",
     "A live value cannot be represented in files: infinite, not above 0, a fraction, or too large.",
     "Declare the entity with a value; until then it is left unchanged.",
@@ -231,13 +233,13 @@ INEXACT_VALUE: Final = Rule(
 )
 
 # Plans.
-CLUSTER_ID: Final = Rule(
+CLUSTER_ID: Final = FindingRule(
     "cluster-id",
     "The cluster id differs from the one pinned in quotaform.yaml.",
     "Check bootstrap_servers, or correct cluster_id in quotaform.yaml.",
     is_blocking=True,
 )
-NO_MATCH: Final = Rule(
+NO_MATCH: Final = FindingRule(
     "no-match",
     "A `--select` pattern matches no entity.",
     "Correct the pattern; patterns begin with an entity type, as in `user=svc-*`.",
@@ -245,13 +247,13 @@ NO_MATCH: Final = Rule(
 )
 
 # Users and their credentials.
-UNKNOWN_PRINCIPAL: Final = Rule(
+UNKNOWN_PRINCIPAL: Final = FindingRule(
     "unknown-principal",
     "A declared user has no SCRAM credentials on the cluster.",
     "Correct the name, or create the credentials.",
     _WARNING,
 )
-NO_SCRAM: Final = Rule(
+NO_SCRAM: Final = FindingRule(
     "no-scram",
     "The cluster has no SCRAM credentials, so declared users were not checked.",
     "None needed if clients authenticate by other means.",
@@ -259,57 +261,59 @@ NO_SCRAM: Final = Rule(
 )
 
 # Resolved requests.
-EMPTY_CLIENT_ID: Final = Rule(
+EMPTY_CLIENT_ID: Final = FindingRule(
     "empty-client-id",
     "A request has no client-id, so no entry with a client-id matches (KAFKA-13341); a warning if such entries exist.",
     "Give the client-id that the client sends.",
     _NOTE,
 )
-ANY_USER: Final = Rule(
+ANY_USER: Final = FindingRule(
     "any-user", "A client-id is resolved without a user.", "Give the user to include entries with a user.", _NOTE
 )
-DEFAULT_WORD: Final = Rule(
+DEFAULT_WORD: Final = FindingRule(
     "default-word",
     "A requested name is `<default>`; requests never have that name.",
     "Give a name; defaults apply to any name without its own entry.",
     _WARNING,
 )
-ODD_VALUE: Final = Rule(
+ODD_VALUE: Final = FindingRule(
     "odd-value",
     "An effective value does not limit requests as its number suggests.",
     "Set a value that can be represented in files.",
     _WARNING,
 )
-UNKNOWN_SHAPE: Final = Rule(
+UNKNOWN_SHAPE: Final = FindingRule(
     "unknown-shape",
     "Live entries have a combination of entity types that only the brokers know.",
     "See the documentation of the brokers; these entries are not resolved.",
     _NOTE,
 )
-QUOTA_CALLBACK: Final = Rule(
+QUOTA_CALLBACK: Final = FindingRule(
     "quota-callback",
     "A broker has a `client.quota.callback.class` (KIP-257), which may override the resolved quotas.",
     "See the callback's documentation.",
     _WARNING,
 )
-QUOTA_CALLBACK_UNCHECKED: Final = Rule(
+QUOTA_CALLBACK_UNCHECKED: Final = FindingRule(
     "quota-callback-unchecked",
     "The `client.quota.callback.class` of a broker could not be read.",
     "Grant the principal DescribeConfigs on the cluster.",
     _NOTE,
 )
-PLAN_BLOCKED: Final = Rule(
+PLAN_BLOCKED: Final = FindingRule(
     "plan-blocked",
     "The plan given with `--plan` is blocked and cannot be applied.",
     "Resolve its blocking findings and make a new plan.",
     _WARNING,
 )
-PLAN_STALE: Final = Rule(
+PLAN_STALE: Final = FindingRule(
     "plan-stale",
     "The cluster has changed since the plan given with `--plan` was made, so it cannot be applied.",
     "Make a new plan.",
     _WARNING,
 )
 
-RULES: Final[Mapping[str, Rule]] = {row.id: row for row in tuple(globals().values()) if isinstance(row, Rule)}
+RULES: Final[Mapping[str, FindingRule]] = {
+    row.id: row for row in tuple(globals().values()) if isinstance(row, FindingRule)
+}
 """All rows by id, in the order of this module."""

@@ -15,7 +15,7 @@ from quotaform.model.finding import Finding, Severity
 from quotaform.model.ip import ip_problem
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
 from quotaform.model.quotas import Values
-from quotaform.model.rule import Rule
+from quotaform.model.rule import FindingRule
 from quotaform.model.text import quote
 from quotaform.model.units import UNLIMITED, is_writable, plain
 
@@ -62,8 +62,8 @@ def writable_values(entity: Entity, values: Values) -> Values | None:
     return known
 
 
-def _name_problems(entity: Entity) -> list[tuple[Rule, str]]:
-    problems: list[tuple[Rule, str]] = []
+def _name_problems(entity: Entity) -> list[tuple[FindingRule, str]]:
+    problems: list[tuple[FindingRule, str]] = []
     for entity_type, name in entity.parts:
         if entity_type not in _KNOWN:
             text = f"the entity type {quote(entity_type)} is not known to this version; it is never touched"
@@ -87,7 +87,7 @@ def _name_problems(entity: Entity) -> list[tuple[Rule, str]]:
     return problems
 
 
-def _value_problem(types: tuple[str, ...], name: str, value: float) -> tuple[Rule, str] | None:
+def _value_problem(types: tuple[str, ...], name: str, value: float) -> tuple[FindingRule, str] | None:
     """Return the rule and the text for a value that files cannot write."""
     key = QUOTA_KEYS.get(name)
     if key is None:
@@ -113,6 +113,6 @@ def _reason(key: QuotaKey, value: float) -> str:
     return f"which is not a whole number of {key.measures}"
 
 
-def _finding(entity: Entity, broken: Rule, text: str, key: str | None = None) -> Finding:
+def _finding(entity: Entity, broken: FindingRule, text: str, key: str | None = None) -> Finding:
     severity = Severity.NOTE if broken is rule.UNKNOWN_KEY else Severity.WARNING
     return broken.finding(text, severity=severity, address=entity.address, key=key)

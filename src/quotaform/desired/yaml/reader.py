@@ -15,7 +15,7 @@ from quotaform.core.check import rule
 from quotaform.desired.yaml.document import Document, Place, UnclearError
 from quotaform.desired.yaml.scalar import NUMERIC_STARTS, WORDS, Oddity, read_number
 from quotaform.model.location import Location, Position, pack_position
-from quotaform.model.rule import Rule
+from quotaform.model.rule import FindingRule
 from quotaform.model.text import quote
 
 MAX_DEPTH: Final = 100
@@ -278,13 +278,13 @@ class _Reader:
                     if (id(source), key) in document.places:
                         document.places[id(target), key] = document.places[id(source), key]
 
-    def say(self, rule: Rule, message: str, event: Any) -> None:
+    def say(self, rule: FindingRule, message: str, event: Any) -> None:
         self.say_at(rule, message, event.start_mark)
 
-    def say_at(self, rule: Rule, message: str, mark: Any) -> None:
+    def say_at(self, rule: FindingRule, message: str, mark: Any) -> None:
         self.say_where(rule, message, self.location(mark))
 
-    def say_where(self, rule: Rule, message: str, location: Location) -> None:
+    def say_where(self, rule: FindingRule, message: str, location: Location) -> None:
         if not self.document.is_detailed:
             raise UnclearError
         self.document.problems.append(rule.finding(message, location=location))

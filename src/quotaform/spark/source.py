@@ -57,10 +57,10 @@ class KafkaQuotas(DataSource):
         Raises:
             ValueError: The options do not name clusters.
         """
-        return QuotaReader(load_clusters(self.options.get("clusters", "")), self.options.get("directory"))
+        return QuotaSourceReader(load_clusters(self.options.get("clusters", "")), self.options.get("directory"))
 
 
-class QuotaReader(DataSourceReader):
+class QuotaSourceReader(DataSourceReader):
     """Reads clusters, each by itself."""
 
     def __init__(self, clusters: Sequence[Cluster], directory: str | None) -> None:

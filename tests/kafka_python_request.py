@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from quotaform.cluster.wire.codec import Reader, Writer
-from quotaform.cluster.wire.message import Request
+from quotaform.cluster.wire.message import BrokerRequest
 
 
-class KafkaPythonRequest(Request[Any]):
+class KafkaPythonRequest(BrokerRequest[Any]):
     """A request of kafka-python, whose answer is the one that kafka-python makes of it."""
 
     def __init__(self, request: Any, answer: Any) -> None:

@@ -21,7 +21,7 @@ from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.cluster.wire.failure import UnansweredError
-from quotaform.cluster.wire.message import Request
+from quotaform.cluster.wire.message import BrokerRequest
 from quotaform.errors import AuthenticationError, ClusterError, ConnectError
 from quotaform.model.alteration import Alteration, Outcome
 from quotaform.model.entity import Entity, Part
@@ -422,7 +422,7 @@ class TestSendingNowAndReadingLater:
 class TestInterrupts:
     @pytest.mark.parametrize("request_", [DESCRIBE_ALL, AlterClientQuotas(CHANGE)])
     def test_an_interrupt_is_prompt_and_nothing_is_sent_afterwards(
-        self, broker: FakeBroker, request_: Request[Any]
+        self, broker: FakeBroker, request_: BrokerRequest[Any]
     ) -> None:
         api_key = request_.API_KEY
         broker.spoil = at(api_key, HANG)

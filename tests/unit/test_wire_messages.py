@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.codec import MalformedError, Reader, Writer
 from quotaform.cluster.wire.describe_configs import DescribeBrokerConfig
-from quotaform.cluster.wire.message import ApiVersions, Metadata, Request, SaslAuthenticate, SaslHandshake
+from quotaform.cluster.wire.message import ApiVersions, BrokerRequest, Metadata, SaslAuthenticate, SaslHandshake
 from quotaform.cluster.wire.scram_credentials import AlterUserScramCredentials, DescribeUserScramCredentials
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity, Part
@@ -33,7 +33,7 @@ QUOTAS: list[tuple[list[Part], list[tuple[str, float]]]] = [
 UPSERTION = ScramUpsertion(
     user="é", mechanism=ScramMechanism.SHA_512, iterations=4096, salt=b"s" * 32, salted_password=b"p" * 64
 )
-Case = tuple[Request[Any], dict[str, Any], Callable[[Any], Any], Any]
+Case = tuple[BrokerRequest[Any], dict[str, Any], Callable[[Any], Any], Any]
 
 
 def oracle(api_key: int, which: int) -> Any:
@@ -47,7 +47,7 @@ def oracle(api_key: int, which: int) -> Any:
     return {**messages(), **more}[api_key][which]
 
 
-def answer(request: Request[Any], version: int, fields: dict[str, Any]) -> bytes:
+def answer(request: BrokerRequest[Any], version: int, fields: dict[str, Any]) -> bytes:
     """Return the bytes of an answer as a broker sends them, without their length."""
     return frame(oracle(request.API_KEY, 1), version, 0, **fields)[4:]
 
@@ -116,7 +116,7 @@ EVERY_VERSION = [
 ]
 
 
-def fitting(request: Request[Any], version: int, fields: dict[str, Any]) -> dict[str, Any]:
+def fitting(request: BrokerRequest[Any], version: int, fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that a version has."""
     if isinstance(request, SaslAuthenticate) and version == 0:
         return {name: value for name, value in fields.items() if name != "session_lifetime_ms"}
@@ -138,7 +138,7 @@ def test_another_codec_reads_the_request_and_its_answer_is_read(case: Case, vers
 
 
 def test_the_fields_of_requests_are_where_they_belong() -> None:
-    def read(request: Request[Any]) -> Any:
+    def read(request: BrokerRequest[Any]) -> Any:
         version = request.VERSIONS[-1]
         return oracle(request.API_KEY, 0).decode(request.encode(version)[4:], version=version, header=True)
 

@@ -10,7 +10,7 @@ from typing import Final, Protocol, Self, TypeVar
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.cluster.wire.failure import UnansweredError
-from quotaform.cluster.wire.message import Answer, AnswerT, Request
+from quotaform.cluster.wire.message import BrokerRequest, BrokerResponse, ResponseT
 from quotaform.errors import ClusterError, UsageError
 from quotaform.model.server import Server, parse_servers
 
@@ -20,7 +20,7 @@ ALTER_TIMEOUT: Final = 65.0
 """Seconds to wait for an alter: a broker forwards it to the controller for up to 60 s before it gives up."""
 
 
-PendingT = TypeVar("PendingT", bound=Answer, covariant=True)
+PendingT = TypeVar("PendingT", bound=BrokerResponse, covariant=True)
 
 
 class Pending(Protocol[PendingT]):
@@ -44,7 +44,7 @@ class Connection(Protocol):
     brokers: Mapping[int, Server]
     """The brokers that the cluster named, by node id."""
 
-    def send(self, request: Request[AnswerT], *, timeout: float) -> AnswerT:
+    def send(self, request: BrokerRequest[ResponseT], *, timeout: float) -> ResponseT:
         """Send a request to any broker and return its answer.
 
         Raises:
@@ -52,7 +52,7 @@ class Connection(Protocol):
             ClusterError: It never went out.
         """
 
-    def begin(self, request: Request[AnswerT], *, timeout: float) -> Pending[AnswerT]:
+    def begin(self, request: BrokerRequest[ResponseT], *, timeout: float) -> Pending[ResponseT]:
         """Send a request to any broker and return at once, so that one can do something else while it is answered.
 
         Any other request waits for that answer first.
@@ -62,7 +62,7 @@ class Connection(Protocol):
             ClusterError: It never went out.
         """
 
-    def send_to(self, node_id: int, request: Request[AnswerT], *, timeout: float) -> AnswerT:
+    def send_to(self, node_id: int, request: BrokerRequest[ResponseT], *, timeout: float) -> ResponseT:
         """Send a request to one of `brokers`, connecting to it for that if need be, and return its answer.
 
         Raises:
@@ -131,14 +131,14 @@ class BrokerGateway:
 
     def _read(
         self,
-        request: Request[AnswerT],
+        request: BrokerRequest[ResponseT],
         *,
         problem: str,
         request_timeout: float,
         api_timeout: float,
         tries: int,
         hint: str = "",
-    ) -> AnswerT:
+    ) -> ResponseT:
         """Send a read until it is answered; a lost connection is no failure, since reading again is harmless.
 
         Args:
@@ -164,7 +164,7 @@ class BrokerGateway:
             sleep(0.1 * 2**attempt)
             attempt += 1
 
-    def _alter(self, request: Request[AnswerT]) -> AnswerT:
+    def _alter(self, request: BrokerRequest[ResponseT]) -> ResponseT:
         """Send an alter, once: an answer that does not come leaves its outcome unknown."""
         return self.connection.send(request, timeout=max(ALTER_TIMEOUT, self._request_timeout))
 

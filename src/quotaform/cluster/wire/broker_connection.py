@@ -14,12 +14,12 @@ from quotaform.cluster.wire.failure import CodeError, NotKafkaError, Stage, TooO
 from quotaform.cluster.wire.kafka_python import make_sasl_mechanism
 from quotaform.cluster.wire.message import (
     UNSUPPORTED_VERSION,
-    AnswerT,
     ApiVersions,
+    BrokerRequest,
     BrokerVersions,
     ClusterMetadata,
     Metadata,
-    Request,
+    ResponseT,
     SaslAuthenticate,
     SaslHandshake,
 )
@@ -139,7 +139,7 @@ class BrokerConnection:
         """Whether the connection lives, as far as is known here, with nothing left to read on it."""
         return self._stream.is_idle
 
-    def choose_version(self, request: Request[AnswerT]) -> int:
+    def choose_version(self, request: BrokerRequest[ResponseT]) -> int:
         """Return the best version of a request that both sides speak.
 
         Raises:
@@ -151,7 +151,7 @@ class BrokerConnection:
             raise TooOldError
         return known[-1]
 
-    def exchange(self, request: Request[AnswerT], deadline: float, version: int | None = None) -> AnswerT:
+    def exchange(self, request: BrokerRequest[ResponseT], deadline: float, version: int | None = None) -> ResponseT:
         """Send a request and return its answer, in a version that was chosen for it unless one is given.
 
         Raises:
@@ -172,7 +172,7 @@ class BrokerConnection:
             return self.receive(request, version, deadline)
         return self.receive(request, version, deadline)
 
-    def encode(self, request: Request[AnswerT], version: int) -> bytes:
+    def encode(self, request: BrokerRequest[ResponseT], version: int) -> bytes:
         """Return the bytes of the next request.
 
         Raises:
@@ -189,7 +189,7 @@ class BrokerConnection:
         """
         self._stream.send(frame, deadline)
 
-    def receive(self, request: Request[AnswerT], version: int, deadline: float) -> AnswerT:
+    def receive(self, request: BrokerRequest[ResponseT], version: int, deadline: float) -> ResponseT:
         """Return the answer to the request that was sent last; see `exchange`."""
         head = self._stream.receive(INT32.size, deadline)
         (size,) = INT32.unpack(head)

@@ -8,7 +8,7 @@ from struct import error as StructError  # noqa: N812 (it is a class)
 from typing import Final
 
 from quotaform.cluster.wire.codec import FLOAT64, INT8, MalformedError, Reader, Writer, read_uvarint
-from quotaform.cluster.wire.message import Answer, Request
+from quotaform.cluster.wire.message import BrokerRequest, BrokerResponse
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity, Part
 from quotaform.model.filter import EntityFilter, FilterComponent, Rule
@@ -23,7 +23,7 @@ Row = tuple[list[Part], int, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedQuotas(Answer):
+class DescribedQuotas(BrokerResponse):
     """The quotas of a cluster.
 
     Attributes:
@@ -38,7 +38,7 @@ class DescribedQuotas(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeClientQuotas(Request[DescribedQuotas]):
+class DescribeClientQuotas(BrokerRequest[DescribedQuotas]):
     """Ask for the quotas of the entities that a filter selects, which must be one that brokers evaluate."""
 
     API_KEY = 48
@@ -182,14 +182,14 @@ def _pass_tags(reader: Reader, position: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlteredQuotas(Answer):
+class AlteredQuotas(BrokerResponse):
     """The outcome of an alter, row by row, in any order."""
 
     rows: Sequence[Row]
 
 
 @dataclass(frozen=True, slots=True)
-class AlterClientQuotas(Request[AlteredQuotas]):
+class AlterClientQuotas(BrokerRequest[AlteredQuotas]):
     """Alter quotas, which must be what `split_alterations` lets pass.
 
     Attributes:

@@ -26,7 +26,7 @@ from quotaform.cluster.wire.failure import (
     unanswered,
 )
 from quotaform.cluster.wire.kafka_python import make_sasl_mechanism, name_broker_version
-from quotaform.cluster.wire.message import AnswerT, Request
+from quotaform.cluster.wire.message import BrokerRequest, ResponseT
 from quotaform.cluster.wire.stream import SLICE
 from quotaform.errors import ClusterError, UnsupportedError
 from quotaform.model.server import Server
@@ -37,19 +37,21 @@ _SHARE: Final = 2.0
 """Seconds that one of many servers gets at least before the next is tried."""
 
 
-class PendingAnswer(Generic[AnswerT]):
+class PendingResponse(Generic[ResponseT]):
     """The answer to a request that was sent, while the broker works on it."""
 
-    def __init__(self, cluster: ClusterConnection, request: Request[AnswerT], version: int, timeout: float) -> None:
+    def __init__(
+        self, cluster: ClusterConnection, request: BrokerRequest[ResponseT], version: int, timeout: float
+    ) -> None:
         self.request = request
         self.version = version
         self.timeout = timeout
-        self.answer: AnswerT | None = None
+        self.answer: ResponseT | None = None
         self.error: ClusterError | None = None
         self.deadline = monotonic() + timeout
         self._cluster = cluster
 
-    def result(self, *, deadline: float | None = None) -> AnswerT:
+    def result(self, *, deadline: float | None = None) -> ResponseT:
         """Wait for the answer, if it was not read yet, and return it.
 
         Args:
@@ -124,19 +126,19 @@ class ClusterConnection:
             has_certificate=config.has_certificate,
         )
         self._quiet_until = 0.0
-        self._pending: PendingAnswer[Any] | None = None
+        self._pending: PendingResponse[Any] | None = None
         self._closing = Event()
         self._lock = Lock()
         with self._in_use():
             if failures := self._open(monotonic() + timeout):
                 raise connect_error(self._intent, failures)
 
-    def send(self, request: Request[AnswerT], *, timeout: float) -> AnswerT:
+    def send(self, request: BrokerRequest[ResponseT], *, timeout: float) -> ResponseT:
         """Send a request to any broker and return its answer; see `quotaform.cluster.broker_gateway.Connection`."""
         pending = self.begin(request, timeout=timeout)
         return pending.result(deadline=pending.deadline)
 
-    def begin(self, request: Request[AnswerT], *, timeout: float) -> PendingAnswer[AnswerT]:
+    def begin(self, request: BrokerRequest[ResponseT], *, timeout: float) -> PendingResponse[ResponseT]:
         """Send a request and do not wait for its answer; see `quotaform.cluster.broker_gateway.Connection`."""
         with self._in_use():
             self._settle()
@@ -147,7 +149,7 @@ class ClusterConnection:
                 raise self._too_old(broker) from None
             # What cannot be encoded raises here, before anything goes out.
             frame = broker.encode(request, version)
-            pending = PendingAnswer(self, request, version, timeout)
+            pending = PendingResponse(self, request, version, timeout)
             try:
                 broker.send(frame, pending.deadline)
             except Exception as error:
@@ -156,7 +158,7 @@ class ClusterConnection:
             self._pending = pending
             return pending
 
-    def send_to(self, node_id: int, request: Request[AnswerT], *, timeout: float) -> AnswerT:
+    def send_to(self, node_id: int, request: BrokerRequest[ResponseT], *, timeout: float) -> ResponseT:
         """Send a request to one broker; see `quotaform.cluster.broker_gateway.Connection.send_to`."""
         server = self.brokers[node_id]
         if len(self.brokers) == 1 or (self.broker is not None and self.broker.server == server):
@@ -201,7 +203,7 @@ class ClusterConnection:
                 if self._closing.is_set():
                     self._drop()
 
-    def _finish(self, pending: PendingAnswer[Any], deadline: float) -> None:
+    def _finish(self, pending: PendingResponse[Any], deadline: float) -> None:
         """Read an answer that is pending."""
         with self._in_use():
             if self._pending is pending and self.broker is not None:
@@ -214,7 +216,7 @@ class ClusterConnection:
         if self._pending is not None and self.broker is not None:
             self._read(self._pending, self.broker, monotonic() + self._pending.timeout)
 
-    def _read(self, pending: PendingAnswer[AnswerT], broker: BrokerConnection, deadline: float) -> None:
+    def _read(self, pending: PendingResponse[ResponseT], broker: BrokerConnection, deadline: float) -> None:
         try:
             pending.answer = broker.receive(pending.request, pending.version, deadline)
         except Exception as error:

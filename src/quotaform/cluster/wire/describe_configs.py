@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from quotaform.cluster.wire.codec import INT8, MalformedError, Reader, Writer
-from quotaform.cluster.wire.message import Answer, Request
+from quotaform.cluster.wire.message import BrokerRequest, BrokerResponse
 
 _BROKER: Final = 4
 """ConfigResource.Type.BROKER."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedConfig(Answer):
+class DescribedConfig(BrokerResponse):
     """One configuration value; `None` when the broker has none."""
 
     error_code: int
@@ -22,7 +22,7 @@ class DescribedConfig(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeBrokerConfig(Request[DescribedConfig]):
+class DescribeBrokerConfig(BrokerRequest[DescribedConfig]):
     """Ask a broker for one of its configuration values, which only that broker answers."""
 
     API_KEY = 32

@@ -14,7 +14,7 @@ UNSUPPORTED_VERSION: Final = 35
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class BrokerResponse:
     """What all answers have.
 
     Attributes:
@@ -24,10 +24,10 @@ class Answer:
     throttle_time_ms: int = 0
 
 
-AnswerT = TypeVar("AnswerT", bound=Answer)
+ResponseT = TypeVar("ResponseT", bound=BrokerResponse)
 
 
-class Request(ABC, Generic[AnswerT]):
+class BrokerRequest(ABC, Generic[ResponseT]):
     """One request.
 
     Attributes:
@@ -51,7 +51,7 @@ class Request(ABC, Generic[AnswerT]):
         """
 
     @abstractmethod
-    def read(self, reader: Reader, version: int) -> AnswerT:
+    def read(self, reader: Reader, version: int) -> ResponseT:
         """Return the answer in a version.
 
         Raises:
@@ -71,7 +71,7 @@ class Request(ABC, Generic[AnswerT]):
         self.write(body, version)
         return INT32.pack(len(header.data) + len(body.data)) + header.data + body.data
 
-    def decode(self, answer: bytes, version: int) -> AnswerT:
+    def decode(self, answer: bytes, version: int) -> ResponseT:
         """Return what an answer says, whose correlation id was read before.
 
         Args:
@@ -90,7 +90,7 @@ class Request(ABC, Generic[AnswerT]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerVersions(Answer):
+class BrokerVersions(BrokerResponse):
     """What a broker speaks.
 
     Attributes:
@@ -103,7 +103,7 @@ class BrokerVersions(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class ApiVersions(Request[BrokerVersions]):
+class ApiVersions(BrokerRequest[BrokerVersions]):
     """Ask which requests a broker knows (KIP-35, KIP-511).
 
     The header of its answer is never flexible, and a broker that does not know the version answers in version 0: a
@@ -141,7 +141,7 @@ class ApiVersions(Request[BrokerVersions]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterMetadata(Answer):
+class ClusterMetadata(BrokerResponse):
     """Which cluster this is.
 
     Attributes:
@@ -154,7 +154,7 @@ class ClusterMetadata(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class Metadata(Request[ClusterMetadata]):
+class Metadata(BrokerRequest[ClusterMetadata]):
     """Ask for the id of the cluster and its brokers, and for no topics."""
 
     API_KEY = 3
@@ -192,14 +192,14 @@ class Metadata(Request[ClusterMetadata]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HandshakeAnswer(Answer):
+class HandshakeResponse(BrokerResponse):
     """Whether a mechanism may be used; `error_code` is 0 if so."""
 
     error_code: int
 
 
 @dataclass(frozen=True, slots=True)
-class SaslHandshake(Request[HandshakeAnswer]):
+class SaslHandshake(BrokerRequest[HandshakeResponse]):
     """Choose a SASL mechanism (KIP-43); from version 1 on the tokens go in SaslAuthenticate."""
 
     API_KEY = 17
@@ -212,15 +212,15 @@ class SaslHandshake(Request[HandshakeAnswer]):
         """Append the fields."""
         writer.string(self.mechanism)
 
-    def read(self, reader: Reader, version: int) -> HandshakeAnswer:
+    def read(self, reader: Reader, version: int) -> HandshakeResponse:
         """Return whether the mechanism is offered."""
         error_code = reader.int16()
         reader.array(reader.string)
-        return HandshakeAnswer(error_code=error_code)
+        return HandshakeResponse(error_code=error_code)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuthenticateAnswer(Answer):
+class AuthenticateResponse(BrokerResponse):
     """What a server answers to a token.
 
     Attributes:
@@ -235,7 +235,7 @@ class AuthenticateAnswer(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class SaslAuthenticate(Request[AuthenticateAnswer]):
+class SaslAuthenticate(BrokerRequest[AuthenticateResponse]):
     """Send one token of a SASL mechanism (KIP-152)."""
 
     API_KEY = 36
@@ -249,11 +249,11 @@ class SaslAuthenticate(Request[AuthenticateAnswer]):
         writer.bytes(self.token)
         writer.tags()
 
-    def read(self, reader: Reader, version: int) -> AuthenticateAnswer:
+    def read(self, reader: Reader, version: int) -> AuthenticateResponse:
         """Return the server's token."""
         error_code = reader.int16()
         reader.nullable_string()
         token = reader.nullable_bytes() or b""
         lifetime = reader.int64() if version >= 1 else 0
         reader.tags()
-        return AuthenticateAnswer(error_code=error_code, token=token, session_lifetime_ms=lifetime)
+        return AuthenticateResponse(error_code=error_code, token=token, session_lifetime_ms=lifetime)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from quotaform.cluster.wire.codec import INT8, INT32, Reader, Writer
-from quotaform.cluster.wire.message import Answer, Request
+from quotaform.cluster.wire.message import BrokerRequest, BrokerResponse
 from quotaform.model.scram import ScramAlteration, ScramDeletion, ScramUpsertion
 
 
@@ -21,7 +21,7 @@ class DescribedUser:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedCredentials(Answer):
+class DescribedCredentials(BrokerResponse):
     """What a cluster keeps of its users."""
 
     error_code: int
@@ -30,7 +30,7 @@ class DescribedCredentials(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeUserScramCredentials(Request[DescribedCredentials]):
+class DescribeUserScramCredentials(BrokerRequest[DescribedCredentials]):
     """Ask for the credentials of some users, or of all users if there are none."""
 
     API_KEY = 50
@@ -74,14 +74,14 @@ class DescribeUserScramCredentials(Request[DescribedCredentials]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlteredCredentials(Answer):
+class AlteredCredentials(BrokerResponse):
     """The outcome by user: the error code and the broker's words."""
 
     outcomes: dict[str, tuple[int, str | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class AlterUserScramCredentials(Request[AlteredCredentials]):
+class AlterUserScramCredentials(BrokerRequest[AlteredCredentials]):
     """Set and delete credentials, of each user one at most."""
 
     API_KEY = 51

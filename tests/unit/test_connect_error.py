@@ -307,7 +307,7 @@ def test_the_failure_that_came_furthest_is_told() -> None:
     error = connect_error(
         intent,
         [
-            Failure(server="a:1", stage=Stage.REACH, cause=ConnectionRefusedError(), seconds=3),
+            Failure(server="a:1", stage=Stage.CONNECT, cause=ConnectionRefusedError(), seconds=3),
             Failure(server="b:2", stage=Stage.SASL, cause=TimeoutError(), seconds=3),
         ],
     )

@@ -111,9 +111,9 @@ def _read_back(admin: QuotaAdmin, entity: Entity, ops: Ops, result: AlterResult,
 
 def _not_visible(entity: Entity, ops: Ops, result: AlterResult, seen: Values | None, trouble: str) -> str:
     if _is_unknown(result):
-        said = f"it is not known whether {entity.address} was changed ({inert(result.rows[0].message)})"
+        status = f"it is not known whether {entity.address} was changed ({inert(result.rows[0].message)})"
     else:
-        said = f"the broker accepted the change of {entity.address}"
+        status = f"the broker accepted the change of {entity.address}"
     if seen is None:
         found = f"it could not be read back: {trouble}"
     else:
@@ -121,4 +121,4 @@ def _not_visible(entity: Entity, ops: Ops, result: AlterResult, seen: Values | N
         value = seen.get(different)
         shown = "no value" if value is None else render_value(QUOTA_KEYS.get(different), value)
         found = f"after {_DEADLINE:.0f} s the cluster still shows {shown} for {quote(different)}"
-    return f"{said}, and {found}; the change may show later, or somebody else changed it too: describe it again"
+    return f"{status}, and {found}; the change may show later, or somebody else changed it too: describe it again"

@@ -151,10 +151,10 @@ def apply_plan(
         run.apply(sorted(pending, key=lambda change: change.action is Action.DELETE))
     except KeyboardInterrupt as interrupt:
         interrupted_by = getattr(interrupt, "signal_name", "SIGINT")
-        run.look_once(pending)
+        run.read_back_once(pending)
     except Exception as error:
         internal_error = f"{type(error).__name__}: {error}"
-        run.look_once(pending)
+        run.read_back_once(pending)
     return Receipt(
         plan=plan,
         results=tuple(run.result_of(change) for change in plan.changes),
@@ -260,10 +260,10 @@ class _Run:
             if not todo:
                 return
 
-    def look_once(self, changes: Iterable[EntityChange]) -> None:
-        """Find out what holds, by one read; a second interrupt or mistake of ours ends that too, and raises nothing.
+    def read_back_once(self, changes: Iterable[EntityChange]) -> None:
+        """Read the entities once more after an interrupt or an internal error; raises nothing, and a second interrupt ends it.
 
-        Everything is looked at: an interrupt may have come between an answer and our taking note of it.
+        All of them are read: an interrupt may come after a response was received and before it was recorded.
         """
         waiting = {change.entity: change for change in changes if not self._result(change).holds}
         with suppress(KeyboardInterrupt, Exception):
@@ -305,9 +305,9 @@ class _Run:
 
     def _note(self, changes: list[EntityChange], message: str) -> None:
         for change in changes:
-            result, said = self._results[change.entity]
+            result, reason = self._results[change.entity]
             if result is Result.NOT_ATTEMPTED:
-                self._results[change.entity] = (result, said or message)
+                self._results[change.entity] = (result, reason or message)
 
     def _converge(self, changes: list[EntityChange]) -> Quotas | None:
         """Read until everything that was sent shows, or time is up.
@@ -369,8 +369,8 @@ class _Run:
             return self._gateway.describe_entities(entities, timeout=timeout)
         except ClusterError as error:
             for entity in entities:
-                result, said = self._results.get(entity, _NOT_ATTEMPTED)
-                self._results[entity] = (result, said or f"it could not be read back: {error}")
+                result, reason = self._results.get(entity, _NOT_ATTEMPTED)
+                self._results[entity] = (result, reason or f"it could not be read back: {error}")
             return None
 
     def _confirm(self, waiting: dict[Entity, EntityChange], actual: Quotas) -> None:

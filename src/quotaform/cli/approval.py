@@ -25,6 +25,6 @@ def require_confirmed(console: Console, chosen: Cluster, *, auto_approve: bool) 
             f"cluster {chosen.name} wants its name to be typed (confirm: name) and there is no terminal to ask on, so "
             "nothing was done; give --auto-approve"
         )
-    console.say(f"Type the name of the cluster, {chosen.name}, to change it: ")
+    console.write_stderr(f"Type the name of the cluster, {chosen.name}, to change it: ")
     if sys.stdin.readline().strip() != chosen.name:
         raise NotApprovedError("not approved; nothing was written")

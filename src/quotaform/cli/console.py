@@ -42,7 +42,7 @@ class Console:
     color: Color = Color.AUTO
     is_quiet: bool = False
     is_verbose: bool = False
-    _said: str = ""
+    _last_step: str = ""
     _started: float = field(default_factory=time.monotonic)
     _shown_at: float = 0.0
     _shows: bool = False
@@ -78,21 +78,21 @@ class Console:
         except OSError as error:
             raise QuotaformError(f"the output cannot be written: {error.strerror or error}") from error
 
-    def say(self, text: str) -> None:
-        """Print for people on stderr, as it is; a reader that went away stops nothing."""
+    def write_stderr(self, text: str) -> None:
+        """Print a text on stderr, unless nobody reads it any more."""
         self.clear()
         _write_stderr(text)
 
     def warn(self, text: str) -> None:
-        """Print a line for people on stderr, unless quiet."""
+        """Print a line on stderr, unless quiet."""
         self.clear()
         if not self.is_quiet:
             _write_stderr(f"{text}\n")
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Show how far the work is, on a terminal and only once it has taken a second."""
-        if self.is_verbose and what != self._said:
-            self._said = what
+        if self.is_verbose and what != self._last_step:
+            self._last_step = what
             self.clear()
             _write_stderr(f"{what} ...\n")
         now = time.monotonic()
@@ -112,7 +112,7 @@ class Console:
 
 
 def _write_stderr(text: str) -> None:
-    """Write to stderr if somebody listens: remarks must never stop the work."""
+    """Write to stderr; a closed or broken stderr must not stop the command."""
     with suppress(OSError, ValueError):
         sys.stderr.write(text)
         sys.stderr.flush()

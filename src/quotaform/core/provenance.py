@@ -138,8 +138,8 @@ def explain(
             steps.setdefault(key, []).append(step)
         ending = _ending(entry, today)
         if ending is not None:
-            for said in steps.values():
-                said.append(ending)
+            for given in steps.values():
+                given.append(ending)
     return Explanation(
         cluster=cluster,
         entity=entity,

@@ -106,5 +106,5 @@ def _openssl(directory: Path, *arguments: str) -> None:
             "A secured sandbox needs the openssl command for its certificates; install OpenSSL and try again."
         ) from error
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise SandboxError(f"openssl {arguments[0]} failed while making the sandbox's certificates: {said}.")
+        message = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise SandboxError(f"openssl {arguments[0]} failed while making the sandbox's certificates: {message}.")

@@ -23,7 +23,7 @@ from quotaform.sandbox.supervisor_client import SupervisorClient
 _PATIENCE = 120.0
 """Seconds that a start may take; it takes 1 to 3, but a busy machine may be slower by far."""
 
-_TELLING = re.compile(r"\b(ERROR|FATAL)\b|Exception|Error")
+_ERROR_LINE = re.compile(r"\b(ERROR|FATAL)\b|Exception|Error")
 
 
 class PortTakenError(Exception):
@@ -137,8 +137,8 @@ class Quorum:
         self._wait_for_exits(names)
         for node, name in zip(self.nodes.values(), names, strict=True):
             if self._supervisor.exit_code(name):
-                said = (node.directory / "format.log").read_text(encoding="utf-8", errors="replace")
-                raise SandboxError(f"Kafka's storage could not be formatted: {_telling_line(said)}")
+                log = (node.directory / "format.log").read_text(encoding="utf-8", errors="replace")
+                raise SandboxError(f"Kafka's storage could not be formatted: {_error_line(log)}")
 
     def _spawn(self, node: Node, record: Path | None) -> None:
         self._spawned += 1
@@ -159,7 +159,7 @@ class Quorum:
             if time.monotonic() > deadline:
                 raise SandboxError(
                     f"Broker {node.number} did not answer within {_PATIENCE:.0f} seconds; "
-                    f"the last telling line of its log: {_telling_line(node.log_tail(200))}"
+                    f"the last error in its log: {_error_line(node.log_tail(200))}"
                 )
             time.sleep(0.03)
 
@@ -174,10 +174,10 @@ class Quorum:
         code = self._supervisor.exit_code(self._names[node.number])
         if code is None:
             return
-        said = node.log_tail(200)
-        if "Address already in use" in said:
+        log = node.log_tail(200)
+        if "Address already in use" in log:
             raise PortTakenError
-        raise SandboxError(f"Broker {node.number} ended while starting (exit code {code}): {_telling_line(said)}")
+        raise SandboxError(f"Broker {node.number} ended while starting (exit code {code}): {_error_line(log)}")
 
     def _wait_for_exits(self, names: Iterable[str]) -> None:
         deadline = time.monotonic() + _PATIENCE
@@ -203,8 +203,8 @@ def _make_nodes(directory: Path, brokers: int, listeners: Sequence[str]) -> dict
     return nodes
 
 
-def _telling_line(text: str) -> str:
-    """Return the last line that tells of an error, else the last line."""
+def _error_line(text: str) -> str:
+    """Return the last line that reports an error, else the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
-    telling = [line for line in lines if _TELLING.search(line)]
-    return (telling or lines or ["it said nothing."])[-1]
+    errors = [line for line in lines if _ERROR_LINE.search(line)]
+    return (errors or lines or ["it logged nothing."])[-1]

@@ -69,10 +69,10 @@ def loaded_files(sources: DataFrame, profiles: Profiles) -> DataFrame:
 
     def load(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         for batch in batches:
-            said = [
+            contents = [
                 dumps(load_file(Source(row["name"], row["text"], row["layer"]), known)) for row in batch.to_pylist()
             ]
-            yield pyarrow.record_batch([batch.column("position"), said], schema=arrow_schema(FILES))
+            yield pyarrow.record_batch([batch.column("position"), contents], schema=arrow_schema(FILES))
 
     return sources.mapInArrow(load, FILES).select(*FILES.names)
 

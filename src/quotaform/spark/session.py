@@ -106,16 +106,16 @@ def _start() -> SparkSession:
     config = SparkConf().setAll(list(_CONFIG.items()))
     # What the JVM and the Python workers say (start-up lines that cannot be turned off among it) would end up
     # among the results of a command; it is kept for the case that Spark does not start.
-    with TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+    with TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         try:
             with _environment(environment):
                 gateway = SparkContext._gateway or launch_gateway(  # type: ignore[no-untyped-call]
-                    config, {"stdout": said, "stderr": said}
+                    config, {"stdout": output, "stderr": output}
                 )
                 return SparkSession(SparkContext(conf=config, gateway=gateway))
         except PySparkException as error:
             raise EngineError(
-                f"Spark did not start: {_last_words(said) or error}; check the JDK and the memory."
+                f"Spark did not start: {_last_line(output) or error}; check the JDK and the memory."
             ) from error
 
 
@@ -155,10 +155,10 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _last_words(said: IO[str]) -> str:
+def _last_line(output: IO[str]) -> str:
     """Return the last line that a JVM wrote, stack traces left out."""
-    said.seek(0)
-    lines = [line.strip() for line in said]
+    output.seek(0)
+    lines = [line.strip() for line in output]
     return next((line for line in reversed(lines) if line and not line.startswith(("at ", "..."))), "")
 
 

@@ -86,7 +86,7 @@ def alter(
             raise UsageError(f"--delete: {error}") from None
         except KeyboardInterrupt:
             if not validate_only:
-                console.say(f"It is not known whether {entity.address} was changed: describe it.\n")
+                console.write_stderr(f"It is not known whether {entity.address} was changed: describe it.\n")
             raise
     if done.is_late:
         console.warn("The broker's answer was lost, but the change shows.")

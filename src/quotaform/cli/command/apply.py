@@ -176,7 +176,7 @@ class _Apply:
         if self.format_name == "text":
             self.console.echo(render("plan", "text", plan, style=self.console.style()))
         elif sys.stdin.isatty():
-            self.console.say("".join(render("plan", "text", plan)))
+            self.console.write_stderr("".join(render("plan", "text", plan)))
 
     def _ask(self, cluster: Cluster) -> None:
         """Ask a person for approval.
@@ -189,7 +189,7 @@ class _Apply:
             f"\nApply this plan to cluster {cluster.name}? Nothing is rolled back afterwards.\n"
             f"Only {wanted!r} will be accepted to approve.\n\nEnter a value: "
         )
-        (self.console.echo if self.format_name == "text" else self.console.say)(question)
+        (self.console.echo if self.format_name == "text" else self.console.write_stderr)(question)
         if sys.stdin.readline().strip() != wanted:
             raise NotApprovedError("not approved; nothing was written")
 
@@ -266,6 +266,6 @@ class _Apply:
             write_file(path, render("receipt", "json", done))
         except QuotaformError as error:
             text = "".join(render("receipt", "json", done))
-            self.console.say(f"quotaform: {error}; this is the receipt:\n{text}")
+            self.console.write_stderr(f"quotaform: {error}; this is the receipt:\n{text}")
         else:
             self.console.warn(f"Receipt: {path}")

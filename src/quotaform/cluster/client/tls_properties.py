@@ -79,10 +79,10 @@ def _is_pem(reader: ClientProperties, store: str, used: str) -> bool:
     type_key, password = f"ssl.{store}.type", f"ssl.{store}.password"
     kind = reader.get(type_key)
     if kind != "PEM":
-        told = f"{type_key}={kind} is not supported" if kind else f"{used} without {type_key} means a JKS store"
+        problem = f"{type_key}={kind} is not supported" if kind else f"{used} without {type_key} means a JKS store"
         reader.report(
             type_key if kind else used,
-            f"{told}; convert it once ({_CONVERT[store]}; keytool -importkeystore makes PKCS12 of JKS) and set"
+            f"{problem}; convert it once ({_CONVERT[store]}; keytool -importkeystore makes PKCS12 of JKS) and set"
             f" {type_key}=PEM",
         )
         return False

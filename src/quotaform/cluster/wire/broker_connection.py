@@ -61,7 +61,7 @@ class BrokerConnection:
             closing: Once it is set, every call ends.
         """
         self.server = server
-        self.stage = Stage.REACH
+        self.stage = Stage.CONNECT
         self.versions: dict[int, tuple[int, int]] = {}
         self._config = config
         self._ssl_context = ssl_context
@@ -81,12 +81,12 @@ class BrokerConnection:
         if self._ssl_context is not None:
             self.stage = Stage.TLS
             self._stream.start_tls(self._ssl_context, self.server.host, deadline)
-        self.stage = Stage.SPEAK
+        self.stage = Stage.API_VERSIONS
         self.versions = dict(self._ask_versions(deadline).versions)
         if self._config.sasl_mechanism:
             self.stage = Stage.SASL
             self.authenticate(deadline)
-        self.stage = Stage.ASK
+        self.stage = Stage.METADATA
         return self.exchange(Metadata(), deadline)
 
     def _ask_versions(self, deadline: float) -> BrokerVersions:

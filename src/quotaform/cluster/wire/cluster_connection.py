@@ -300,7 +300,7 @@ class ClusterConnection:
         stage: Stage | None = None
         try:
             metadata = broker.open(monotonic() + seconds)
-            stage = Stage.KNOW
+            stage = Stage.CLUSTER_ID
             if self.cluster_id is not None and metadata.cluster_id != self.cluster_id:
                 raise OtherClusterError(metadata.cluster_id, self.cluster_id)
         except ClusterError:
@@ -316,7 +316,7 @@ class ClusterConnection:
 
     def _failure(self, broker: BrokerConnection, stage: Stage, error: Exception, seconds: float) -> Failure:
         if isinstance(error, TooOldError):
-            stage = Stage.ASK
+            stage = Stage.METADATA
         return Failure(server=str(broker.server), stage=stage, cause=error, seconds=round(seconds, 1))
 
     def _too_old(self, broker: BrokerConnection) -> UnsupportedError:

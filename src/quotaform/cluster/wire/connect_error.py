@@ -73,9 +73,9 @@ def connect_error(intent: Intent, failures: Sequence[Failure]) -> ClusterError:
     others = [failure for failure in failures if failure.server != closest.server]
     also = ""
     if others:
-        told = ", ".join(f"{other.server} ({shorten(other.cause)})" for other in others[:3])
+        listed = ", ".join(f"{other.server} ({shorten(other.cause)})" for other in others[:3])
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-        also = f" Tried as well: {told}{more}."
+        also = f" Tried as well: {listed}{more}."
     return kind(
         f"Cannot connect to {intent.name}: {problem}",
         remedy=f"{remedy}.",
@@ -90,17 +90,17 @@ _Sentence = tuple[type[ClusterError], str, str]
 
 def _explain(intent: Intent, failure: Failure) -> _Sentence:
     explain: Callable[[Intent, Failure, BaseException], _Sentence] = {
-        Stage.REACH: _explain_reach,
+        Stage.CONNECT: _explain_connect,
         Stage.TLS: _explain_tls,
-        Stage.SPEAK: _explain_speak,
+        Stage.API_VERSIONS: _explain_api_versions,
         Stage.SASL: _explain_sasl,
-        Stage.ASK: _explain_ask,
-        Stage.KNOW: _explain_know,
+        Stage.METADATA: _explain_metadata,
+        Stage.CLUSTER_ID: _explain_cluster_id,
     }[failure.stage]
     return explain(intent, failure, failure.cause)
 
 
-def _explain_reach(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
+def _explain_connect(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
     server = failure.server
     host = server.rpartition(":")[0]
     if isinstance(cause, gaierror):
@@ -130,8 +130,8 @@ def _explain_tls(intent: Intent, failure: Failure, cause: BaseException) -> _Sen
     server = failure.server
     if isinstance(cause, SSLCertVerificationError):
         return _explain_certificate(server, cause)
-    if isinstance(cause, SSLError) and (told := _explain_alert(intent, server, cause)):
-        return told
+    if isinstance(cause, SSLError) and (alert := _explain_alert(intent, server, cause)):
+        return alert
     if isinstance(cause, TimeoutError):
         return (
             ConnectError,
@@ -188,10 +188,10 @@ def _explain_alert(intent: Intent, server: str, cause: SSLError) -> _Sentence | 
     )
 
 
-def _explain_speak(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
+def _explain_api_versions(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
     server = failure.server
-    if isinstance(cause, SSLError) and (told := _explain_alert(intent, server, cause)):
-        return told
+    if isinstance(cause, SSLError) and (alert := _explain_alert(intent, server, cause)):
+        return alert
     first_bytes = cause.first_bytes if isinstance(cause, NotKafkaError) else None
     if first_bytes is not None and first_bytes[:1] == _TLS_ALERT:
         tls = "SASL_SSL" if intent.is_sasl else "SSL"
@@ -253,7 +253,7 @@ def _explain_sasl(intent: Intent, failure: Failure, cause: BaseException) -> _Se
     return AuthenticationError, f"{server} closed the connection while {who} was authenticating", check
 
 
-def _explain_ask(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
+def _explain_metadata(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
     server = failure.server
     if isinstance(cause, TooOldError):
         return (
@@ -279,7 +279,7 @@ def _explain_ask(intent: Intent, failure: Failure, cause: BaseException) -> _Sen
     return ConnectError, f"{server} closed the connection ({shorten(cause)})", "check that the broker is well"
 
 
-def _explain_know(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
+def _explain_cluster_id(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
     return (
         ConnectError,
         f"{failure.server} {cause}",

@@ -101,20 +101,20 @@ def shorten(error: BaseException) -> str:
 
 
 class Stage(IntEnum):
-    """How far an attempt came; the further, the more its failure says."""
+    """The step of an attempt at which it failed; failures of later steps are the more informative."""
 
-    REACH = 0
+    CONNECT = 0
     """Looking up the name and opening a TCP connection."""
     TLS = 1
     """The TLS handshake."""
-    SPEAK = 2
+    API_VERSIONS = 2
     """The first Kafka request, ApiVersions."""
     SASL = 3
-    """Proving who we are."""
-    ASK = 4
-    """The first request that a listener answers only to those it knows, Metadata."""
-    KNOW = 5
-    """Being of the cluster that was connected to before."""
+    """SASL authentication."""
+    METADATA = 4
+    """The first request that needs authentication, Metadata."""
+    CLUSTER_ID = 5
+    """The check that the server is of the cluster connected to before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ class Failure:
     @property
     def is_certain(self) -> bool:
         """Whether trying again, once all servers were tried, makes no sense."""
-        return self.is_final or self.stage is Stage.KNOW
+        return self.is_final or self.stage is Stage.CLUSTER_ID
 
 
 class UnansweredError(ClusterError):

@@ -261,7 +261,9 @@ class _Run:
                 return
 
     def read_back_once(self, changes: Iterable[EntityChange]) -> None:
-        """Read the entities once more after an interrupt or an internal error; raises nothing, and a second interrupt ends it.
+        """Read the entities once more after an interrupt or an internal error.
+
+        Raises nothing; a second interrupt ends the read.
 
         All of them are read: an interrupt may come after a response was received and before it was recorded.
         """

@@ -12,7 +12,7 @@ import pytest
 
 from quotaform.core.plan import Base, Origin
 from quotaform.document.envelope import document_digest, is_sealed
-from quotaform.document.plan import dump_plan, load_plan
+from quotaform.document.plan import PLAN_LISTS, dump_plan, load_plan
 from quotaform.errors import PlanFileError, StaleError
 from quotaform.model.allowance import Allowance
 from quotaform.model.entity import Entity
@@ -37,7 +37,7 @@ TEXT = dump_plan(PLAN)
 def signed(document: dict[str, Any]) -> str:
     """The document as a file whose digest is right."""
     content = {name: value for name, value in document.items() if name != "digest"}
-    return dumps({**content, "digest": document_digest(content)})
+    return dumps({**content, "digest": document_digest(content, PLAN_LISTS)})
 
 
 def edited(edit: Edit) -> dict[str, Any]:

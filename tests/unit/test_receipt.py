@@ -9,7 +9,7 @@ import pytest
 from quotaform.core.plan import Action
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.document.envelope import document_digest
-from quotaform.document.receipt import dump_receipt
+from quotaform.document.receipt import RECEIPT_LISTS, dump_receipt
 from quotaform.model.entity import Entity
 from quotaform.views.receipt_text import render_receipt
 from tests.builder import PRODUCER, plan_of
@@ -79,9 +79,9 @@ def test_the_document_counts_every_result_and_names_the_plan() -> None:
 def test_the_digest_covers_everything_else() -> None:
     document = loads(dump_receipt(receipt_of(Result.APPLIED)))
     written = document.pop("digest")
-    assert document_digest(document) == written
+    assert document_digest(document, RECEIPT_LISTS) == written
     document["applied_by"] = "mallory"
-    assert document_digest(document) != written
+    assert document_digest(document, RECEIPT_LISTS) != written
 
 
 def test_the_last_line_of_a_complete_apply() -> None:

@@ -253,12 +253,13 @@ def test_a_plan_file_that_is_not_what_was_written_is_refused(
 
 def test_a_plan_of_a_later_minor_version_is_read(ready: Repository, tmp_path: Path) -> None:
     from quotaform.document.envelope import document_digest
+    from quotaform.document.plan import PLAN_LISTS
 
     document = json.loads(ready.read("plan.json"))
     document.pop("digest")
     document["format_version"] = "1.7"
     document["new_in_1_7"] = {"x": 1}
-    ready.write("plan.json", json.dumps({**document, "digest": document_digest(document)}))
+    ready.write("plan.json", json.dumps({**document, "digest": document_digest(document, PLAN_LISTS)}))
     assert ready("apply", "plan.json").code == 0
 
 

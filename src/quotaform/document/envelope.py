@@ -2,7 +2,7 @@
 
 | layout | one line per | for |
 | --- | --- | --- |
-| `document_lines` | field, and item of its long lists | files that are compared line by line, or that are long |
+| `document_lines` | field, and item of the lists given | files that are compared line by line, or that are long |
 | `sealed_lines` | the same | files whose last field is the digest of everything before it |
 | `indented` | field at any depth | results of commands |
 """
@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from quotaform.model.document_kind import DocumentKind
 
-_LONG: Final = frozenset({"changes", "unmanaged", "findings", "results", "quotas"})
 _SEAL: Final = b',\n  "digest": "'
 _END: Final = "\n}\n"
 
@@ -80,18 +79,18 @@ def _spell(value: object) -> str:
 
 
 def document_lines(
-    fields: Iterable[tuple[str, Any]], long: Collection[str] = _LONG, spell: Callable[[Any], str] = _spell
+    fields: Iterable[tuple[str, Any]], lists: Collection[str], spell: Callable[[Any], str] = _spell
 ) -> Iterator[str]:
-    """Yield a document as JSON in pieces: one per field, and one per item of its long lists.
+    """Yield a document as JSON in pieces: one per field, and one per item of its lists.
 
     Args:
-        fields: Name and value; the value of a long one may be any iterable, and is consumed as it is written.
-        long: The names of the lists that have a line per item.
+        fields: Name and value; the value of one of the lists may be any iterable, and is consumed as it is written.
+        lists: The names of the fields that have a line per item.
         spell: Returns a value as JSON on one line.
     """
     separator = "{\n"
     for name, value in fields:
-        if name in long:
+        if name in lists:
             yield f'{separator}  "{name}": ['
             gap = "\n    "
             for item in value:
@@ -104,10 +103,10 @@ def document_lines(
     yield _END
 
 
-def sealed_lines(fields: Iterable[tuple[str, Any]]) -> Iterator[str]:
-    """Yield a document as JSON in pieces; its last field is the digest of everything before it."""
+def sealed_lines(fields: Iterable[tuple[str, Any]], lists: Collection[str]) -> Iterator[str]:
+    """Yield the lines of `document_lines`; the last field is the digest of everything before it."""
     hashed = sha256()
-    for piece in document_lines(fields):
+    for piece in document_lines(fields, lists):
         hashed.update(piece.encode("ascii"))
         if piece != _END:
             yield piece
@@ -124,14 +123,14 @@ def is_sealed(content: bytes) -> bool:
     return content[end:] == _SEAL + f'sha256:{hashed.hexdigest()}"{_END}'.encode()
 
 
-def document_digest(document: Mapping[str, Any]) -> str:
+def document_digest(document: Mapping[str, Any], lists: Collection[str]) -> str:
     """Return the digest that `sealed_lines` gives a document; white space in a file does not change it.
 
     Raises:
         RecursionError: It is nested too deeply.
     """
     hashed = sha256()
-    lists = {name for name in _LONG if isinstance(document.get(name), list)}
-    for piece in document_lines(document.items(), lists):
+    present = {name for name in lists if isinstance(document.get(name), list)}
+    for piece in document_lines(document.items(), present):
         hashed.update(piece.encode("ascii"))
     return f"sha256:{hashed.hexdigest()}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from json import JSONDecodeError, loads
-from typing import Any
+from typing import Any, Final
 
 from quotaform.core.plan import Base, Plan, PlanHeader, PlanSource, Unmanaged
 from quotaform.document.change import ChangeReader, change_lines
@@ -36,6 +36,9 @@ from quotaform.model.allowance import Allowance
 from quotaform.model.document_kind import PLAN
 from quotaform.model.entity import Entity
 
+PLAN_LISTS: Final = frozenset({"changes", "unmanaged", "findings"})
+"""The fields of a plan file with a line per item."""
+
 
 def dump_plan(plan: Plan) -> str:
     """Return the plan file: a header, then one line per entity, so that it can be compared line by line."""
@@ -44,7 +47,7 @@ def dump_plan(plan: Plan) -> str:
 
 def plan_lines(plan: Plan) -> Iterator[str]:
     """Yield the plan file in pieces: what is written never has to be in memory whole."""
-    return sealed_lines(_fields(plan).items())
+    return sealed_lines(_fields(plan).items(), PLAN_LISTS)
 
 
 def _fields(plan: Plan) -> dict[str, Any]:
@@ -141,7 +144,7 @@ def _plan_document(document: object, file: str) -> dict[str, Any]:
 def _digest(document: Mapping[str, Any]) -> str:
     """Return the digest of what was read; empty for what is never written (a bare NaN, 1e400, deep nesting)."""
     try:
-        return document_digest(document)
+        return document_digest(document, PLAN_LISTS)
     except (ValueError, RecursionError):
         return ""
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from quotaform.core.receipt import Receipt, Result
 from quotaform.document.envelope import envelope, sealed_lines
 from quotaform.document.field import dump_cluster, dump_entity
 from quotaform.model.document_kind import RECEIPT
+
+RECEIPT_LISTS: Final = frozenset({"results"})
+"""The fields of a receipt with a line per item."""
 
 
 def dump_receipt(receipt: Receipt) -> str:
@@ -45,4 +48,4 @@ def receipt_lines(receipt: Receipt) -> Iterator[str]:
             for item in receipt.results
         ),
     }
-    return sealed_lines(envelope(RECEIPT, fields).items())
+    return sealed_lines(envelope(RECEIPT, fields).items(), RECEIPT_LISTS)

@@ -35,7 +35,7 @@ def dump_snapshot(snapshot: Snapshot) -> str:
         "captured_at": snapshot.captured_at,
         "quotas": ({"entity": entity.names, "values": dump_values(values)} for _, entity, values in rows),
     }
-    return "".join(document_lines(envelope(SNAPSHOT, fields).items(), spell=_spell))
+    return "".join(document_lines(envelope(SNAPSHOT, fields).items(), {"quotas"}, _spell))
 
 
 def _spell(content: object) -> str:

@@ -48,7 +48,7 @@ def read_document(name: str, text: str, *, detailed: bool = False, tracked: froz
     except _StopError:
         pass
     except Exception as error:
-        reader.say_syntax(error, text)
+        reader.report_syntax(error, text)
     return document
 
 
@@ -108,18 +108,18 @@ class _Reader:
                 value = event.value
                 if is_mapping and key is None:
                     if event.tag is not None and event.tag not in _STR_TAGS:
-                        self.say_tag(event)
+                        self.report_tag(event)
                     key, key_mark = value, event.start_mark
                     if value == _MERGE and event.implicit[0]:
                         merges = self.open_merge(merges, event)
                     elif value in target:
-                        self.say_duplicate(target, value, event)
+                        self.report_duplicate(target, value, event)
                     if event.anchor is not None:
                         self.anchors[event.anchor] = _Anchor(value, None, 1, 0, key_mark.line)
                     continue
                 if event.tag is not None:
                     if event.tag not in _STR_TAGS:
-                        self.say_tag(event)
+                        self.report_tag(event)
                 elif event.implicit[0]:
                     if value in WORDS:
                         value = WORDS[value]
@@ -132,13 +132,13 @@ class _Reader:
                 mark = event.start_mark
             elif kind is mapping_start or kind is sequence_start:
                 if is_mapping and key is None:
-                    self.say_key(event)
+                    self.report_key(event)
                 if event.tag is not None and not event.tag.startswith(
                     ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
                 ):
-                    self.say_tag(event)
+                    self.report_tag(event)
                 if len(stack) >= MAX_DEPTH:
-                    self.say_depth(event)
+                    self.report_depth(event)
                 # The mappings of a list belong to its key: `<<` may name several.
                 holder = key if is_mapping or not stack else stack[-1][1]
                 stack.append((target, key, key_mark, merges, positions, anchor, opened, nodes, height))
@@ -177,15 +177,15 @@ class _Reader:
                 height = max(height, found.height)
                 if is_mapping and key is None:
                     if type(value) is not str:
-                        self.say_key(event)
+                        self.report_key(event)
                     key, key_mark = value, mark
                     if value in target:
-                        self.say_duplicate(target, value, event)
+                        self.report_duplicate(target, value, event)
                     continue
             elif kind is document_start:
                 documents += 1
                 if documents > 1:
-                    self.say_documents(event)
+                    self.report_documents(event)
                 continue
             else:
                 continue
@@ -227,7 +227,7 @@ class _Reader:
         """Return what an alias points to, unless it expands to too much."""
         name = event.anchor
         if name in self.open_anchors:
-            self.say(
+            self.report(
                 rule.RECURSIVE_ALIAS,
                 f"the alias *{name} is inside of what it points to (line {self.open_anchors[name] + 1})",
                 event,
@@ -235,24 +235,26 @@ class _Reader:
             raise _StopError
         anchor = self.anchors.get(name)
         if anchor is None:
-            self.say(rule.UNKNOWN_ALIAS, f"the alias *{name} points to nothing; there is no &{name} before it", event)
+            self.report(
+                rule.UNKNOWN_ALIAS, f"the alias *{name} points to nothing; there is no &{name} before it", event
+            )
             raise _StopError
         self.aliased += anchor.size
         limit = MAX_ALIASED + ALIASED_PER_NODE * self.written
         if self.aliased > limit:
-            self.say(
+            self.report(
                 rule.ALIAS_BOMB,
                 f"the aliases of this file expand to more than {limit} values; write out what is meant",
                 event,
             )
             raise _StopError
         if depth + anchor.height > MAX_DEPTH:
-            self.say_depth(event)
+            self.report_depth(event)
         return anchor
 
     def open_merge(self, merges: list[Any] | None, event: Any) -> list[Any]:
         if merges is not None:
-            self.say(rule.DUPLICATE_KEY, "the key << is written twice here; write one <<: [*first, *second]", event)
+            self.report(rule.DUPLICATE_KEY, "the key << is written twice here; write one <<: [*first, *second]", event)
         return merges or []
 
     def merge(self, target: dict[str, Any], merges: list[Any], positions: list[Position] | None) -> None:
@@ -262,7 +264,9 @@ class _Reader:
             document.kept.append(value)
             for source in value if isinstance(value, list) else [value]:
                 if not isinstance(source, dict):
-                    self.say_at(rule.BAD_MERGE, "<< takes a mapping or a list of mappings, as in <<: *name", mark)
+                    self.report_at_mark(
+                        rule.BAD_MERGE, "<< takes a mapping or a list of mappings, as in <<: *name", mark
+                    )
                     continue
                 where = document.keys.get(id(source)) or [_position(mark)] * len(source)
                 for (key, merged), position in zip(source.items(), where, strict=True):
@@ -278,46 +282,46 @@ class _Reader:
                     if (id(source), key) in document.places:
                         document.places[id(target), key] = document.places[id(source), key]
 
-    def say(self, rule: FindingRule, message: str, event: Any) -> None:
-        self.say_at(rule, message, event.start_mark)
+    def report(self, rule: FindingRule, message: str, event: Any) -> None:
+        self.report_at_mark(rule, message, event.start_mark)
 
-    def say_at(self, rule: FindingRule, message: str, mark: Any) -> None:
-        self.say_where(rule, message, self.location(mark))
+    def report_at_mark(self, rule: FindingRule, message: str, mark: Any) -> None:
+        self.report_at_location(rule, message, self.location(mark))
 
-    def say_where(self, rule: FindingRule, message: str, location: Location) -> None:
+    def report_at_location(self, rule: FindingRule, message: str, location: Location) -> None:
         if not self.document.is_detailed:
             raise UnclearError
         self.document.problems.append(rule.finding(message, location=location))
 
-    def say_duplicate(self, target: dict[str, Any], key: str, event: Any) -> None:
+    def report_duplicate(self, target: dict[str, Any], key: str, event: Any) -> None:
         first = self.document.place(target, key).key
-        self.say(rule.DUPLICATE_KEY, f"the key {quote(key)} is written twice; it is also at {first}", event)
+        self.report(rule.DUPLICATE_KEY, f"the key {quote(key)} is written twice; it is also at {first}", event)
 
-    def say_tag(self, event: Any) -> None:
-        self.say(rule.YAML_TAG, f"the tag {quote(event.tag)} means nothing here; write the value without it", event)
+    def report_tag(self, event: Any) -> None:
+        self.report(rule.YAML_TAG, f"the tag {quote(event.tag)} means nothing here; write the value without it", event)
 
-    def say_key(self, event: Any) -> None:
-        self.say(
+    def report_key(self, event: Any) -> None:
+        self.report(
             rule.BAD_KEY,
             "a key must be text, not a mapping or a list; is {{ … }} a template that was not rendered?",
             event,
         )
         raise _StopError
 
-    def say_depth(self, event: Any) -> None:
-        self.say(rule.TOO_DEEP, f"this is nested more than {MAX_DEPTH} levels deep", event)
+    def report_depth(self, event: Any) -> None:
+        self.report(rule.TOO_DEEP, f"this is nested more than {MAX_DEPTH} levels deep", event)
         raise _StopError
 
-    def say_documents(self, event: Any) -> None:
-        self.say(
+    def report_documents(self, event: Any) -> None:
+        self.report(
             rule.MULTI_DOCUMENT,
             "a second YAML document begins here; a file holds one, so remove the --- or make two files",
             event,
         )
         raise _StopError
 
-    def say_syntax(self, error: Exception, text: str) -> None:
-        """Say what the YAML parser found; re-raise anything else."""
+    def report_syntax(self, error: Exception, text: str) -> None:
+        """Report an error of the YAML parser; re-raise anything else."""
         from yaml import MarkedYAMLError
         from yaml.reader import ReaderError
 
@@ -326,14 +330,14 @@ class _Reader:
             location = Location(self.document.name, len(before), len(before[-1]) + 1)
             code = f"{error.character:04X}"
             what = f'the character U+{code} must not stand in a file; write it as "\\u{code}", in double quotes'
-            self.say_where(rule.YAML_SYNTAX, what, location)
+            self.report_at_location(rule.YAML_SYNTAX, what, location)
         elif isinstance(error, MarkedYAMLError):
             where = self.location(error.problem_mark) if error.problem_mark else Location(self.document.name)
             begun = f" {error.context}" if error.context else ""
             if begun and error.context_mark:
                 begun += f" that begins on line {error.context_mark.line + 1}"
             hint = _HINTS.get(error.problem or "", "")
-            self.say_where(rule.YAML_SYNTAX, f"not valid YAML: {error.problem}{begun}{hint}", where)
+            self.report_at_location(rule.YAML_SYNTAX, f"not valid YAML: {error.problem}{begun}{hint}", where)
         else:
             raise error
 

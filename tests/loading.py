@@ -12,7 +12,7 @@ from quotaform.core.scope import FULL_SCOPE, Scope
 from quotaform.desired.config import Config
 from quotaform.desired.declaration import Profiles
 from quotaform.desired.loader import LoadedFiles, load_file
-from quotaform.desired.tree import Layout, Source, Tree
+from quotaform.desired.tree import Layout, SourceFile, Tree
 from quotaform.model.entry import Desired
 from quotaform.model.finding import Finding
 
@@ -20,11 +20,11 @@ from quotaform.model.finding import Finding
 class Texts(Layout):
     """Sources that are in no tree, so there is nothing wrong with where they are."""
 
-    def __init__(self, sources: Iterable[Source]) -> None:
+    def __init__(self, sources: Iterable[SourceFile]) -> None:
         super().__init__(Tree(name="quotas.d"))
         self.texts = list(sources)
 
-    def layer(self, name: str | None) -> list[Source]:
+    def layer(self, name: str | None) -> list[SourceFile]:
         return [source for source in self.texts if source.layer == name]
 
     def problems(self, cluster: str | None) -> list[Finding]:
@@ -36,11 +36,11 @@ def load_config(path: Path, environment: Mapping[str, str] = environ) -> Config:
     return Repository(directory=path.parent / "quotas.d", config_path=path, needs_config=True).config(environment)
 
 
-def files_of(sources: Iterable[Source], profiles: Profiles, today: date, scope: Scope = FULL_SCOPE) -> LoadedFiles:
+def files_of(sources: Iterable[SourceFile], profiles: Profiles, today: date, scope: Scope = FULL_SCOPE) -> LoadedFiles:
     return LoadedFiles(Texts(sources), lambda source: load_file(source, profiles), today, scope)
 
 
-def load(sources: Iterable[Source], profiles: Profiles, today: date, scope: Scope = FULL_SCOPE) -> Desired:
+def load(sources: Iterable[SourceFile], profiles: Profiles, today: date, scope: Scope = FULL_SCOPE) -> Desired:
     """What common files and those of at most one cluster say."""
     texts = list(sources)
     cluster = next((source.layer for source in texts if source.layer), None)
@@ -48,7 +48,7 @@ def load(sources: Iterable[Source], profiles: Profiles, today: date, scope: Scop
 
 
 def check(
-    sources: Iterable[Source], profiles: Profiles, today: date, scope: Scope = FULL_SCOPE
+    sources: Iterable[SourceFile], profiles: Profiles, today: date, scope: Scope = FULL_SCOPE
 ) -> tuple[Desired, list[Finding]]:
     """What can be made of common files and those of at most one cluster, and what is wrong with them."""
     texts = list(sources)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from quotaform.desired.tree import Source
+from quotaform.desired.tree import SourceFile
 from quotaform.model.finding import Severity
 from tests.loading import check
 
@@ -34,7 +34,7 @@ def read_cases() -> list[Case]:
 
 
 def say(text: str) -> list[str]:
-    _, findings = check([Source("f.yaml", text)], PROFILES, TODAY)
+    _, findings = check([SourceFile("f.yaml", text)], PROFILES, TODAY)
     return [str(finding) for finding in findings]
 
 
@@ -45,7 +45,7 @@ def test_a_mistake_is_named_with_its_place_and_a_remedy(case: Case) -> None:
 
 @pytest.mark.parametrize("case", read_cases(), ids=lambda case: case.title)
 def test_what_is_said_holds_in_one_line(case: Case) -> None:
-    _, findings = check([Source("f.yaml", case.text)], PROFILES, TODAY)
+    _, findings = check([SourceFile("f.yaml", case.text)], PROFILES, TODAY)
     assert findings
     assert all(str(finding).isprintable() for finding in findings)
     assert all(finding.location and finding.location.line for finding in findings)
@@ -53,7 +53,7 @@ def test_what_is_said_holds_in_one_line(case: Case) -> None:
 
 def test_control_characters_in_a_name_are_a_warning_because_kafka_takes_them() -> None:
     case = next(case for case in read_cases() if case.title == "control characters in a name")
-    desired, findings = check([Source("f.yaml", case.text)], PROFILES, TODAY)
+    desired, findings = check([SourceFile("f.yaml", case.text)], PROFILES, TODAY)
     assert len(desired) == 1
     assert [finding.severity for finding in findings] == [Severity.WARNING]
 

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quotaform.core.check.writable import check_writable, writable_values
-from quotaform.desired.tree import Source
+from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import render_quotas, spell_scalar
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Severity
@@ -67,7 +67,7 @@ QUOTAS = quotas()
 @given(QUOTAS)
 def test_what_is_written_reads_back_bit_for_bit(quotas: dict[Entity, dict[str, float]]) -> None:
     text, findings = render_quotas(quotas)
-    desired = load([Source("quotas.d/imported.yaml", text)], {}, TODAY)
+    desired = load([SourceFile("quotas.d/imported.yaml", text)], {}, TODAY)
     writable = {entity: said for entity, values in quotas.items() if (said := writable_values(entity, values))}
     assert {entity: entry.values for entity, entry in desired.items()} == writable
     left_out = {entity.address for entity in quotas if entity not in writable}
@@ -168,7 +168,7 @@ ITEMS = st.fixed_dictionaries(
 def test_a_file_that_the_schema_refuses_has_a_problem(items: Any) -> None:
     document = {"quotas": items}
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-    desired, findings = check([Source("f.yaml", text)], {"gold": {"producer_byte_rate": 5.0}}, TODAY)
+    desired, findings = check([SourceFile("f.yaml", text)], {"gold": {"producer_byte_rate": 5.0}}, TODAY)
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     if not gate("quotas").is_valid(yaml.safe_load(text)):
         assert errors
@@ -184,13 +184,13 @@ def test_a_file_that_the_schema_refuses_has_a_problem(items: Any) -> None:
 
 @given(st.text(max_size=60) | st.from_regex(r"[\[\]{}:,&*!|>'\"%@`#?\- \na-c<~]{1,40}"))
 def test_no_text_breaks_the_loader(text: str) -> None:
-    _, findings = check([Source("f.yaml", text)], {}, TODAY)
+    _, findings = check([SourceFile("f.yaml", text)], {}, TODAY)
     assert all(str(finding).isprintable() for finding in findings)
 
 
 @given(st.binary(max_size=60))
 def test_no_bytes_break_the_loader(data: bytes) -> None:
-    check([Source("f.yaml", data)], {}, TODAY)
+    check([SourceFile("f.yaml", data)], {}, TODAY)
 
 
 @given(QUOTAS)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from quotaform.desired.config import read_config
-from quotaform.desired.tree import Source
+from quotaform.desired.tree import SourceFile
 from tests.command_line import COMMANDS, option_names, require_understood, split_path
 from tests.loading import check, load_config
 from tests.markdown import PAGES, ROOT, Block, anchors, blocks, inline_code, links
@@ -51,7 +51,7 @@ def test_a_link_leads_to_a_file_and_a_heading_that_are_there(page: Path) -> None
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "yaml"], ids=str)
 def test_a_yaml_block_is_a_valid_file(block: Block, tmp_path: Path) -> None:
-    source = Source(str(block), block.text)
+    source = SourceFile(str(block), block.text)
     if re.search(r"^quotas:", block.text, re.MULTILINE):
         _, findings = check([source], load_config(ROOT / "quotaform.yaml").profiles, TODAY)
     else:

@@ -14,7 +14,7 @@ from yaml import safe_dump
 from quotaform.app.explain import explain_entity
 from quotaform.app.repository import Repository
 from quotaform.core.provenance import explain
-from quotaform.desired.tree import Source
+from quotaform.desired.tree import SourceFile
 from quotaform.errors import InvalidFilesError, UndeclaredError
 from quotaform.model.entity import Entity
 from tests.loading import files_of
@@ -109,7 +109,9 @@ def test_the_last_step_of_each_key_is_what_is_declared(
         items["prod"] = {**above, "unset": unset} if unset else above
     files = files_of(
         [
-            Source(f"{layer}.yaml", safe_dump({"quotas": [{"match": {"user": "a"}, **item}]}, sort_keys=False), layer)
+            SourceFile(
+                f"{layer}.yaml", safe_dump({"quotas": [{"match": {"user": "a"}, **item}]}, sort_keys=False), layer
+            )
             for layer, item in items.items()
             if item is not None
         ],

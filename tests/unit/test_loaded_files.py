@@ -11,7 +11,7 @@ from quotaform.app.repository import Repository
 from quotaform.app.validate import validate_files
 from quotaform.core.scope import FULL_SCOPE
 from quotaform.desired.loader import LoadedFile, LoadedFiles, load_file, load_files
-from quotaform.desired.tree import Layout, Source, Tree
+from quotaform.desired.tree import Layout, SourceFile, Tree
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
 
@@ -29,7 +29,7 @@ def tree(**more: bytes) -> Tree:
 def test_a_file_is_parsed_once_however_many_clusters_read_it() -> None:
     parsed: list[str] = []
 
-    def load(source: Source) -> LoadedFile:
+    def load(source: SourceFile) -> LoadedFile:
         parsed.append(source.name)
         return load_file(source, {})
 

@@ -9,7 +9,7 @@ from datetime import date
 import pytest
 
 from quotaform.desired.loader import LoadedFile, assemble, load_file
-from quotaform.desired.tree import Source
+from quotaform.desired.tree import SourceFile
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired
@@ -24,13 +24,13 @@ GOLD = {"gold": {"producer_byte_rate": 50 * MIB, "consumer_byte_rate": 100 * MIB
 
 def loaded(*texts: str, layer: str | None = None) -> Desired:
     """Load common texts, and one more as the layer of a cluster."""
-    sources = [Source(f"{number}.yaml", text) for number, text in enumerate(texts, start=1)]
+    sources = [SourceFile(f"{number}.yaml", text) for number, text in enumerate(texts, start=1)]
     if layer is not None:
-        sources.append(Source("prod/1.yaml", layer, "prod"))
+        sources.append(SourceFile("prod/1.yaml", layer, "prod"))
     return load(sources, GOLD, TODAY)
 
 
-def problems(*sources: Source) -> list[str]:
+def problems(*sources: SourceFile) -> list[str]:
     with pytest.raises(InvalidFilesError) as caught:
         load(sources, GOLD, TODAY)
     return [str(problem) for problem in caught.value.problems]
@@ -130,7 +130,7 @@ def test_an_entry_counts_as_absent_from_the_day_on_which_it_expires(expires: str
 
 def test_an_expired_entry_is_worth_a_note() -> None:
     text = "quotas:\n  - match: {user: a}\n    profile: gold\n    expires: 2026-01-01\n"
-    _, findings = check([Source("f.yaml", text)], GOLD, TODAY)
+    _, findings = check([SourceFile("f.yaml", text)], GOLD, TODAY)
     assert [str(finding) for finding in findings] == [
         "f.yaml:2:5: note: user=a has expired 2026-01-01, so it counts as state: absent; remove it when it is gone "
         "[expired]"
@@ -167,13 +167,13 @@ def test_values_in_the_layer_of_a_cluster_bring_back_what_is_absent_elsewhere() 
 
 
 def test_the_order_of_layers_does_not_depend_on_the_order_of_sources() -> None:
-    above = Source("prod/1.yaml", "quotas:\n  - match: {user: a}\n    values: {consumer_byte_rate: 3}\n", "prod")
-    desired = load([above, Source("1.yaml", COMMON)], {}, TODAY)
+    above = SourceFile("prod/1.yaml", "quotas:\n  - match: {user: a}\n    values: {consumer_byte_rate: 3}\n", "prod")
+    desired = load([above, SourceFile("1.yaml", COMMON)], {}, TODAY)
     assert desired[Entity(user="a")].values == {"producer_byte_rate": 1.0, "consumer_byte_rate": 3.0}
 
 
 def test_an_entity_twice_in_a_layer_names_both_places() -> None:
-    assert problems(Source("a.yaml", COMMON), Source("b.yaml", COMMON)) == [
+    assert problems(SourceFile("a.yaml", COMMON), SourceFile("b.yaml", COMMON)) == [
         "b.yaml:2:5: error: user=a is declared twice; it is also at a.yaml:2:5. Keep one of the two [duplicate-entity]"
     ]
 
@@ -192,13 +192,13 @@ quotas:
 def test_all_problems_of_all_files_are_found_in_one_run_sorted_by_place() -> None:
     one = "quotas:\n  - match: {user: 007}\n    values: {producer_byte_rat: 1}\n"
     two = "quotas: [\n"
-    found = problems(Source("b.yaml", one), Source("a.yaml", two), Source("c.yaml", b"\xff"))
+    found = problems(SourceFile("b.yaml", one), SourceFile("a.yaml", two), SourceFile("c.yaml", b"\xff"))
     assert [line.split(" ")[0] for line in found] == ["a.yaml:2:1:", "b.yaml:2:19:", "b.yaml:3:14:", "c.yaml:1:"]
 
 
 def test_the_error_counts_its_problems() -> None:
     with pytest.raises(InvalidFilesError, match=r"1 problem found; nothing was sent to any cluster\.$"):
-        load([Source("f.yaml", "quotas: 5")], {}, TODAY)
+        load([SourceFile("f.yaml", "quotas: 5")], {}, TODAY)
 
 
 def test_anchors_and_merge_keys_work() -> None:
@@ -232,7 +232,7 @@ quotas:
 
 def test_a_problem_in_what_was_merged_is_named_where_it_is_written() -> None:
     text = "quotas:\n  - match: {user: a}\n    values:\n      <<: {producer_byte_rate: 007}\n"
-    assert problems(Source("f.yaml", text)) == [
+    assert problems(SourceFile("f.yaml", text)) == [
         "f.yaml:4:32: error: user=a producer_byte_rate: 007 is an octal number to some readers of YAML; "
         "write it in plain digits [bad-value]"
     ]
@@ -240,7 +240,7 @@ def test_a_problem_in_what_was_merged_is_named_where_it_is_written() -> None:
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "quotas: []\n", b"\xef\xbb\xbfquotas: []\n"])
 def test_a_file_may_say_nothing(text: str | bytes) -> None:
-    assert load([Source("f.yaml", text)], {}, TODAY) == {}
+    assert load([SourceFile("f.yaml", text)], {}, TODAY) == {}
 
 
 @pytest.mark.parametrize(
@@ -260,12 +260,12 @@ def test_a_file_may_say_nothing(text: str | bytes) -> None:
     ],
 )
 def test_a_file_that_is_no_text_says_where(text: str | bytes, said: str) -> None:
-    assert problems(Source("f.yaml", text)) == [said]
+    assert problems(SourceFile("f.yaml", text)) == [said]
 
 
 def test_a_name_that_kafka_cannot_carry_is_refused() -> None:
     text = f"quotas:\n  - match: {{user: {'å' * 20_000}}}\n    values: {{producer_byte_rate: 1}}\n"
-    assert problems(Source("f.yaml", text)) == [
+    assert problems(SourceFile("f.yaml", text)) == [
         "f.yaml:2:19: error: this user name has 40000 bytes; Kafka's protocol carries at most 32767 [bad-name]"
     ]
     longest = f"quotas:\n  - match: {{user: {'a' * 32_767}}}\n    values: {{producer_byte_rate: 1}}\n"
@@ -275,13 +275,13 @@ def test_a_name_that_kafka_cannot_carry_is_refused() -> None:
 def test_lists_that_multiply_are_bounded() -> None:
     names = ", ".join(f"n{number}" for number in range(1001))
     text = f"quotas:\n  - match: {{user: [{names}], client-id: [{names}]}}\n    profile: gold\n"
-    assert problems(Source("f.yaml", text)) == [
+    assert problems(SourceFile("f.yaml", text)) == [
         "f.yaml:2:19: error: the lists of this file make more than 1000000 entities; write fewer [too-many-entities]"
     ]
 
 
 def test_a_file_is_loaded_anywhere_and_carried_back() -> None:
-    file = load_file(Source("f.yaml", COMMON, "prod"), {})
+    file = load_file(SourceFile("f.yaml", COMMON, "prod"), {})
     carried: LoadedFile = pickle.loads(pickle.dumps(file))  # noqa: S301
     assert carried == file
     desired, found = assemble([carried], TODAY)
@@ -290,7 +290,7 @@ def test_a_file_is_loaded_anywhere_and_carried_back() -> None:
 
 def test_what_can_be_made_of_the_rest_is_returned_with_the_problems() -> None:
     text = "quotas:\n  - match: {user: 007}\n    profile: gold\n  - match: {user: b}\n    profile: gold\n"
-    desired, findings = check([Source("f.yaml", text)], GOLD, TODAY)
+    desired, findings = check([SourceFile("f.yaml", text)], GOLD, TODAY)
     assert list(desired) == [Entity(user="b")]
     assert [finding.severity for finding in findings] == [Severity.ERROR]
 
@@ -304,7 +304,7 @@ def test_equal_values_are_kept_once() -> None:
 def test_garbage_collection_is_as_it_was_before() -> None:
     assert gc.isenabled()
     with pytest.raises(InvalidFilesError):
-        load([Source("f.yaml", "quotas: 5")], {}, TODAY)
+        load([SourceFile("f.yaml", "quotas: 5")], {}, TODAY)
     assert gc.isenabled()
     gc.disable()
     try:

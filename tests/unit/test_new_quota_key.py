@@ -11,7 +11,7 @@ import pytest
 
 from quotaform.cli.option.completion import complete_quota_key, complete_value
 from quotaform.core.resolve.index import resolve_entities
-from quotaform.desired.tree import Source
+from quotaform.desired.tree import SourceFile
 from quotaform.document.plan import dump_plan, load_plan
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
@@ -45,7 +45,7 @@ def new_key(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def declared(value: str) -> dict[Entity, dict[str, float]]:
     text = f"quotas:\n  - match: {{user: alice}}\n    values: {{{NAME}: {value}}}\n"
-    entries = load([Source("a.yaml", text)], {}, date(2026, 11, 20))
+    entries = load([SourceFile("a.yaml", text)], {}, date(2026, 11, 20))
     return {entity: dict(entry.values) for entity, entry in entries.items()}
 
 
@@ -58,7 +58,7 @@ def test_a_value_that_is_none_of_it_is_refused_in_its_words() -> None:
     with pytest.raises(InvalidFilesError, match="not a whole number of bytes per second"):
         declared("0.3B/s")
     with pytest.raises(InvalidFilesError, match="did you mean fetch_scan_rate"):
-        load([Source("a.yaml", "quotas:\n  - match: {user: a}\n    values: {fetch_scan_rat: 1}\n")], {}, date.min)
+        load([SourceFile("a.yaml", "quotas:\n  - match: {user: a}\n    values: {fetch_scan_rat: 1}\n")], {}, date.min)
 
 
 def test_it_is_planned_shown_with_its_unit_and_read_back() -> None:

@@ -13,7 +13,7 @@ from quotaform.app.repository import Repository
 from quotaform.app.validate import validate_files
 from quotaform.cli.main import run
 from quotaform.desired.config import Cluster
-from quotaform.desired.tree import Source
+from quotaform.desired.tree import SourceFile
 from quotaform.errors import ClusterError
 from quotaform.model.entry import Desired
 from quotaform.model.finding import Severity
@@ -26,7 +26,7 @@ KNOWN = {"svc-orders", "svc-etl"}
 
 def declared(*matches: str, more: str = "") -> Desired:
     entries = "".join(f"  - match: {match}\n    values: {{producer_byte_rate: 1}}\n{more}" for match in matches)
-    return load([Source("quotas.d/a.yaml", f"quotas:\n{entries}")], {}, date(2026, 11, 20))
+    return load([SourceFile("quotas.d/a.yaml", f"quotas:\n{entries}")], {}, date(2026, 11, 20))
 
 
 def messages(desired: Desired, known: set[str] = KNOWN) -> list[str]:
@@ -65,14 +65,14 @@ def test_a_user_of_several_entries_is_told_once_at_the_first() -> None:
 def test_what_no_scram_login_stands_behind_is_passed_over(match: str) -> None:
     key = "connection_creation_rate" if "ip" in match else "producer_byte_rate"
     desired = load(
-        [Source("a.yaml", f"quotas:\n  - match: {match}\n    values: {{{key}: 1}}\n")], {}, date(2026, 11, 20)
+        [SourceFile("a.yaml", f"quotas:\n  - match: {match}\n    values: {{{key}: 1}}\n")], {}, date(2026, 11, 20)
     )
     assert messages(desired) == []
 
 
 def test_tombstones_and_expired_entries_are_passed_over() -> None:
     text = "quotas:\n  - match: {user: gone}\n    state: absent\n"
-    assert messages(load([Source("a.yaml", text)], {}, date(2026, 11, 20))) == []
+    assert messages(load([SourceFile("a.yaml", text)], {}, date(2026, 11, 20))) == []
     assert messages(declared("{user: gone}", more="    expires: 2026-01-01\n")) == []
 
 

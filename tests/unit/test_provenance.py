@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quotaform.desired.loader import load_file
-from quotaform.desired.tree import Source
+from quotaform.desired.tree import SourceFile
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Entry
 from tests.loading import load
@@ -26,7 +26,7 @@ def origins(entry: Entry) -> dict[str, tuple[str, str | None, str | None]]:
 
 
 def entries(text: str, layer: str | None = None) -> dict[Entity, Entry]:
-    file = load_file(Source("a.yaml", text, layer), PROFILES)
+    file = load_file(SourceFile("a.yaml", text, layer), PROFILES)
     return {entry.entity: entry for entry in file.entries}
 
 
@@ -83,7 +83,7 @@ quotas:
 def test_layers_keep_where_each_value_comes_from() -> None:
     common = "quotas:\n  - match: {user: a}\n    profile: gold\n    values: {request_percentage: 1}\n"
     above = "quotas:\n  - match: {user: a}\n    values: {producer_byte_rate: 2}\n"
-    desired = load([Source("a.yaml", common), Source("prod/b.yaml", above, "prod")], PROFILES, TODAY)
+    desired = load([SourceFile("a.yaml", common), SourceFile("prod/b.yaml", above, "prod")], PROFILES, TODAY)
     assert origins(desired[Entity(user="a")]) == {
         "producer_byte_rate": ("prod/b.yaml:3:14", "prod", None),
         "consumer_byte_rate": ("a.yaml:3:5", None, "gold"),

@@ -14,7 +14,7 @@ from quotaform.app.repository import Repository
 from quotaform.app.validate import validate_files
 from quotaform.cluster.snapshot import SnapshotGateway
 from quotaform.desired.config import Config
-from quotaform.desired.tree import Source, Tree
+from quotaform.desired.tree import SourceFile, Tree
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
 from quotaform.model.snapshot import Snapshot
@@ -30,8 +30,8 @@ class Commit:
     config: str | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
 
-    def read_config(self, path: Path) -> Source | None:
-        return None if self.config is None else Source(f"base:{path}", self.config)
+    def read_config(self, path: Path) -> SourceFile | None:
+        return None if self.config is None else SourceFile(f"base:{path}", self.config)
 
     def read_tree(self, directory: Path) -> Tree:
         return Tree(name=f"base:{directory}", files=self.files)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from quotaform.app.tree import read_work_tree
-from quotaform.desired.tree import Layout, Source, Tree
+from quotaform.desired.tree import Layout, SourceFile, Tree
 
 
 def make(directory: Path, *names: str) -> Path:
@@ -19,7 +19,7 @@ def make(directory: Path, *names: str) -> Path:
     return directory
 
 
-def sources(directory: Path, cluster: str | None = None, clusters: Collection[str] = ()) -> list[Source]:
+def sources(directory: Path, cluster: str | None = None, clusters: Collection[str] = ()) -> list[SourceFile]:
     layout = Layout(read_work_tree(directory), clusters)
     assert layout.problems(cluster) == []
     return layout.sources(cluster)
@@ -38,7 +38,7 @@ def test_the_common_files_and_those_of_the_cluster_are_read_in_order(tmp_path: P
         ("b.yaml", None),
         ("c.yaml", "prod"),
     ]
-    assert read[0] == Source((tmp_path / "a.yml").as_posix(), b"# a.yml\n", None)
+    assert read[0] == SourceFile((tmp_path / "a.yml").as_posix(), b"# a.yml\n", None)
 
 
 def test_without_a_cluster_the_common_files_are_read(tmp_path: Path) -> None:
@@ -113,7 +113,10 @@ def test_the_name_of_a_file_cannot_forge_a_line(tmp_path: Path) -> None:
 def test_a_tree_needs_no_disk() -> None:
     tree = Tree(name="quotas.d", files={"a.yaml": b"a", "prod/b.yaml": b"b"}, folders=["prod", "prdo"])
     layout = Layout(tree, ["prod"])
-    assert layout.sources("prod") == [Source("quotas.d/a.yaml", b"a"), Source("quotas.d/prod/b.yaml", b"b", "prod")]
+    assert layout.sources("prod") == [
+        SourceFile("quotas.d/a.yaml", b"a"),
+        SourceFile("quotas.d/prod/b.yaml", b"b", "prod"),
+    ]
     assert [str(problem.location) for problem in layout.problems("prod")] == ["quotas.d/prdo"]
 
 

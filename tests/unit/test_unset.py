@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from quotaform.desired.tree import Source
+from quotaform.desired.tree import SourceFile
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause
 from quotaform.model.finding import Severity
@@ -18,8 +18,11 @@ ALICE = Entity(user="a")
 COMMON = "quotas:\n  - match: {user: a}\n    values: {producer_byte_rate: 1, consumer_byte_rate: 2}\n"
 
 
-def sources(layer: str, common: str = COMMON) -> list[Source]:
-    return [Source("a.yaml", common), Source("prod/a.yaml", f"quotas:\n  - match: {{user: a}}\n{layer}", "prod")]
+def sources(layer: str, common: str = COMMON) -> list[SourceFile]:
+    return [
+        SourceFile("a.yaml", common),
+        SourceFile("prod/a.yaml", f"quotas:\n  - match: {{user: a}}\n{layer}", "prod"),
+    ]
 
 
 def test_the_key_is_taken_away_and_the_others_stay() -> None:
@@ -120,7 +123,7 @@ def test_there_must_be_a_common_entry() -> None:
 
 
 def test_a_common_file_cannot_use_it() -> None:
-    _, findings = check([Source("a.yaml", COMMON + "    unset: [request_percentage]\n")], GOLD, TODAY)
+    _, findings = check([SourceFile("a.yaml", COMMON + "    unset: [request_percentage]\n")], GOLD, TODAY)
     assert [str(finding) for finding in findings] == [
         "a.yaml:4:5: error: user=a is in a common file, and unset takes a key of the common entry away; write it in "
         "the folder of a cluster, or remove the key from values [bad-unset]"

@@ -1,6 +1,6 @@
 """The files of a repository: read from the work tree, or from wherever else a `Revision` finds them.
 
-Whatever is planned, checked or explained starts with two values: the `Source` of quotaform.yaml and the `Tree` of the
+Whatever is planned, checked or explained starts with two values: the `SourceFile` of quotaform.yaml and the `Tree` of the
 quotas directory. A reader of a git ref is another `Revision`; nothing else has to know where files come from. It has to
 
 * take paths as the user gives them, relative to the current folder, and keep them as the names in messages;
@@ -19,13 +19,13 @@ from quotaform.errors import FileReadError
 from quotaform.files import read_bytes
 
 if TYPE_CHECKING:
-    from quotaform.desired.tree import Source, Tree
+    from quotaform.desired.tree import SourceFile, Tree
 
 
 class Revision(Protocol):
     """A state of the files of a repository."""
 
-    def read_config(self, path: Path) -> Source | None:
+    def read_config(self, path: Path) -> SourceFile | None:
         """Read quotaform.yaml; `None` when there is none.
 
         Raises:
@@ -39,16 +39,16 @@ class Revision(Protocol):
 class WorkTree:
     """The files as they are on disk."""
 
-    def read_config(self, path: Path) -> Source | None:
+    def read_config(self, path: Path) -> SourceFile | None:
         """Read quotaform.yaml; `None` when there is none.
 
         Raises:
             FileReadError: It is there and cannot be read.
         """
-        from quotaform.desired.tree import Source, shown_path
+        from quotaform.desired.tree import SourceFile, shown_path
 
         try:
-            return Source(shown_path(path), read_bytes(path))
+            return SourceFile(shown_path(path), read_bytes(path))
         except FileReadError as error:
             if error.is_missing:
                 return None

@@ -13,7 +13,7 @@ from quotaform.core.check import rule
 from quotaform.core.scope import FULL_SCOPE, Pattern, Scope
 from quotaform.desired.report import FileReport
 from quotaform.desired.shape import explain_shape, has_shape
-from quotaform.desired.tree import Source, decode
+from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.value import read_values
 from quotaform.desired.variable import expand_variables
 from quotaform.desired.yaml.reader import read_document
@@ -73,7 +73,7 @@ class Config:
     prune: str = PRUNE_REPORT
 
 
-def read_config(source: Source, directory: Path, environment: Mapping[str, str]) -> tuple[Config, list[Finding]]:
+def read_config(source: SourceFile, directory: Path, environment: Mapping[str, str]) -> tuple[Config, list[Finding]]:
     """Return what a configuration says and what is wrong with it.
 
     Args:

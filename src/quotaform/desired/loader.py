@@ -17,7 +17,7 @@ from quotaform.core.scope import FULL_SCOPE, Scope
 from quotaform.desired.declaration import TRACKED, EntryReader, Profiles
 from quotaform.desired.report import FileReport
 from quotaform.desired.shape import explain_shape, has_shape
-from quotaform.desired.tree import Layout, Source, decode
+from quotaform.desired.tree import Layout, SourceFile, decode
 from quotaform.desired.yaml.document import UnclearError
 from quotaform.desired.yaml.reader import read_document
 from quotaform.errors import InvalidFilesError
@@ -53,7 +53,7 @@ class LoadedFiles:
 
     __slots__ = ("_by_layer", "_layout", "_load", "_lock", "_scope", "_today")
 
-    def __init__(self, layout: Layout, load: Callable[[Source], LoadedFile], today: date, scope: Scope) -> None:
+    def __init__(self, layout: Layout, load: Callable[[SourceFile], LoadedFile], today: date, scope: Scope) -> None:
         self._layout = layout
         self._load = load
         self._today = today
@@ -132,12 +132,12 @@ def _out_of_scope(entry: Entry) -> Finding:
     )
 
 
-def load_file(source: Source, profiles: Profiles) -> LoadedFile:
+def load_file(source: SourceFile, profiles: Profiles) -> LoadedFile:
     """Read one file; never raises for what is in it."""
     return _load_file(source, EntryReader(profiles))
 
 
-def _load_file(source: Source, reader: EntryReader) -> LoadedFile:
+def _load_file(source: SourceFile, reader: EntryReader) -> LoadedFile:
     text = decode(source)
     if isinstance(text, Finding):
         return LoadedFile(source.name, source.layer, [], [text])

@@ -57,7 +57,7 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceFile:
     """The text of one file.
 
     Attributes:
@@ -85,18 +85,18 @@ class Layout:
         self.tree = tree
         self.clusters = frozenset(clusters)
         self._folders = sorted(path for path in tree.folders if "/" not in path)
-        self._sources: dict[str | None, list[Source]] = {}
+        self._sources: dict[str | None, list[SourceFile]] = {}
         for path in sorted(tree.files, key=_parts):
             if path.count("/") <= 1:
                 layer = _layer(path)
-                source = Source(self._shown(path), tree.files[path], layer)
+                source = SourceFile(self._shown(path), tree.files[path], layer)
                 self._sources.setdefault(layer, []).append(source)
 
-    def layer(self, name: str | None) -> list[Source]:
+    def layer(self, name: str | None) -> list[SourceFile]:
         """Return the files of one layer: a cluster's own, or the common ones for `None`."""
         return self._sources.get(name, [])
 
-    def sources(self, cluster: str | None) -> list[Source]:
+    def sources(self, cluster: str | None) -> list[SourceFile]:
         """Return the files that count for a cluster: the common ones, then its own."""
         return self.layer(None) + (self.layer(cluster) if cluster is not None else [])
 
@@ -164,7 +164,7 @@ def is_hidden(path: str) -> bool:
     return any(part.startswith(".") for part in path.split("/"))
 
 
-def decode(source: Source) -> str | Finding:
+def decode(source: SourceFile) -> str | Finding:
     """Return the text of a source, or why it is none."""
     try:
         if isinstance(source.text, bytes):

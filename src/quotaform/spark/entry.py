@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow
 
 from quotaform.desired.loader import LoadedFile, LoadedFiles, load_file
-from quotaform.desired.tree import Source
+from quotaform.desired.tree import SourceFile
 from quotaform.spark.schemas import ENTRIES, FILES, SOURCES, arrow_schema, make_table
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def read_desired(spark: SparkSession, layout: Layout, cluster: str, config: Conf
     return LoadedFiles(layout, lambda source: by_name[source.name], today, config.scope).desired(cluster)
 
 
-def source_files(spark: SparkSession, sources: Sequence[Source]) -> DataFrame:
+def source_files(spark: SparkSession, sources: Sequence[SourceFile]) -> DataFrame:
     """Return `schemas.SOURCES` of files that were read."""
     return make_table(
         spark,
@@ -70,7 +70,7 @@ def loaded_files(sources: DataFrame, profiles: Profiles) -> DataFrame:
     def load(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         for batch in batches:
             contents = [
-                dumps(load_file(Source(row["name"], row["text"], row["layer"]), known)) for row in batch.to_pylist()
+                dumps(load_file(SourceFile(row["name"], row["text"], row["layer"]), known)) for row in batch.to_pylist()
             ]
             yield pyarrow.record_batch([batch.column("position"), contents], schema=arrow_schema(FILES))
 

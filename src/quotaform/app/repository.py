@@ -9,7 +9,7 @@ from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quotaform.app.tree import WORK_TREE, Revision
+from quotaform.app.revision import WORK_TREE, Revision
 from quotaform.core.check import rule
 from quotaform.core.check.guard import check_pinned_id
 from quotaform.errors import (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from quotaform.errors import SandboxError
-from quotaform.java import JavaCommand, Place, find_java_commands, major_version
+from quotaform.java_command import JavaCommand, Place, find_java_commands, major_version
 
 MINIMUM: Final = 17
 """Apache Kafka 4 brokers need Java 17 (KIP-1013)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from quotaform.errors import EngineError
-from quotaform.java import JavaCommand, Place, find_java_commands, major_version
+from quotaform.java_command import JavaCommand, Place, find_java_commands, major_version
 
 MINIMUM: Final = 17
 """Spark 4 needs Java 17 or newer."""

@@ -1,7 +1,6 @@
 """The files of a repository: read from the work tree, or from wherever else a `Revision` finds them.
 
-Whatever is planned, checked or explained starts with two values: the `SourceFile` of quotaform.yaml and the `Tree` of the
-quotas directory. A reader of a git ref is another `Revision`; nothing else has to know where files come from. It has to
+Every use case starts with two values: the `SourceFile` of quotaform.yaml and the `Tree` of the quotas directory. A reader of a git ref is another `Revision`; nothing else has to know where files come from. It has to
 
 * take paths as the user gives them, relative to the current folder, and keep them as the names in messages;
 * leave out hidden files and folders, and list folders also when no file in them counts;

@@ -1,6 +1,7 @@
-"""The files of a repository: read from the work tree, or from wherever else a `Revision` finds them.
+"""The files of a repository: read from the work tree, or from another `Revision` of them.
 
-Every use case starts with two values: the `SourceFile` of quotaform.yaml and the `Tree` of the quotas directory. A reader of a git ref is another `Revision`; nothing else has to know where files come from. It has to
+Every use case starts with two values: the `SourceFile` of quotaform.yaml and the `Tree` of the quotas directory. A
+reader of a git ref is another `Revision`; no other module needs to know where files come from. It must
 
 * take paths as the user gives them, relative to the current folder, and keep them as the names in messages;
 * leave out hidden files and folders, and list folders also when no file in them counts;

@@ -106,6 +106,12 @@ def test_every_error_ends_with_a_code_of_the_contract(error: type[QuotaformError
     assert error.exit_code not in (ExitCode.DONE, ExitCode.DIFFERENCES)
 
 
+def test_the_codes_in_the_tree_are_those_of_the_errors() -> None:
+    shown = re.findall(r"^ *\* (\w+) .*\(exit (\d+)\)$", errors.__doc__ or "", re.MULTILINE)
+    assert len(shown) >= 10
+    assert {name: getattr(errors, name).exit_code for name, _ in shown} == {name: int(code) for name, code in shown}
+
+
 def test_the_tree_that_the_module_shows_has_every_error() -> None:
     shown = re.findall(r"^ *\* (\w+)", errors.__doc__ or "", re.MULTILINE)
     assert sorted(shown) == sorted(error.__name__ for error in error_classes() if error.__module__ == errors.__name__)

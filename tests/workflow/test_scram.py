@@ -35,6 +35,11 @@ class Credentials:
             for found in self._gateway.describe()
         }
 
+    def read_until(self, expected: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+        """Return what `read` returns once it is what is expected, or after a while: what was set shows late."""
+        self._wait(lambda: self.read() == expected)
+        return self.read()
+
     def set(self, *users: str) -> None:
         """Give users a credential."""
         mechanism = ScramMechanism.SHA_512
@@ -96,7 +101,8 @@ def test_credentials_are_set_shown_and_deleted(repository: Repository, credentia
         "4 credentials set.",
     ]
     each = {"SCRAM-SHA-256": 8192, SHA_512: 8192}
-    assert credentials.read() == {"a": each, "b b": each}
+    both_users = {"a": each, "b b": each}
+    assert credentials.read_until(both_users) == both_users
 
     shown = repository("scram", "describe")
     assert shown.code == 0
@@ -106,7 +112,8 @@ def test_credentials_are_set_shown_and_deleted(repository: Repository, credentia
     assert gone.code == 0
     assert gone.last == "2 credentials deleted."
     assert "may lose all users of that mechanism" in gone.err
-    assert credentials.read() == {"a": {SHA_512: 8192}, "b b": {SHA_512: 8192}}
+    left = {"a": {SHA_512: 8192}, "b b": {SHA_512: 8192}}
+    assert credentials.read_until(left) == left
 
 
 def test_machines_get_json_without_secrets(repository: Repository, credentials: Credentials) -> None:

@@ -117,6 +117,13 @@ class Repository:
             raise InvalidFilesError(problems)
         return config
 
+    def has_config(self) -> bool:
+        """Whether there is a quotaform.yaml."""
+        try:
+            return self.revision.read_config(self.config_path) is not None
+        except FileReadError:
+            return True
+
     def layout(self, config: Config) -> Layout:
         """Read the files of the quotas directory; what is wrong with them is found when they are checked."""
         from quotaform.desired.tree import Layout
@@ -165,7 +172,7 @@ class Repository:
         if target.snapshot or target.bootstrap_servers:
             return (self._redirected(config, target),)
         if not config.clusters:
-            raise NoClusterError(str(self.config_path), exists=self.config_path.exists())
+            raise NoClusterError(str(self.config_path), exists=self.has_config())
         return choose_clusters(config, target.clusters, takes_all=target.takes_all)
 
     def cluster_names(self, config: Config, patterns: Sequence[str]) -> tuple[str | None, ...]:

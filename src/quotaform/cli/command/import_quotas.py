@@ -67,7 +67,7 @@ def import_quotas(
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, text)
     console.echo(render_import(done, console.style()))
-    if done.files and not repository.config_path.exists():
+    if done.files and not repository.has_config():
         servers = ", ".join(chosen.bootstrap_servers)
         console.warn(
             f"Next: name the cluster in {repository.config_path}, for example with\n"

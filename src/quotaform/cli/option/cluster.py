@@ -137,7 +137,7 @@ class ManyClusters:
         if known is not None and known.snapshot is None:
             return known
         why = "is a snapshot" if known else f"is not in {repository.config_path}"
-        if not repository.config_path.exists():
+        if not repository.has_config():
             why = f"is not known, as there is no {repository.config_path} (--config names another)"
         raise UsageError(f"the plan is for cluster {name}, which {why}; say where it is: --bootstrap-server HOST:PORT")
 

@@ -30,6 +30,7 @@
         * UnsupportedError       the broker is too old or lacks the feature (code 35)
         * UnknownOutcomeError    it cannot be known whether the change was made
         * UnsettledError         the cluster kept changing while it was read
+        * NotReadError           the run was interrupted before the cluster was read
     * SandboxError               the local Kafka could not be had (exit 1)
     * EngineError                the Spark engine could not be had (exit 1)
 
@@ -401,6 +402,12 @@ class UnsettledError(ClusterError):
             remedy="wait until whoever changes them is done and run this again",
             cluster=cluster,
         )
+
+
+class NotReadError(ClusterError):
+    """The run was interrupted before a cluster was read."""
+
+    exit_code = ExitCode.INTERRUPTED
 
 
 class SandboxError(QuotaformError):

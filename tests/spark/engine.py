@@ -28,7 +28,8 @@ def request_for(directory: Path, selection: Selection = ALL, **target: Any) -> P
 
 def planned(request: PlanRequest, **options: Any) -> Plan:
     """Return the plan that Spark makes of the one cluster of a request."""
-    return plan_on_spark(request, **options)[0].require()
+    (outcome,) = plan_on_spark(request, **options)
+    return outcome.require()
 
 
 def by_local(request: PlanRequest) -> Outcome:
@@ -51,6 +52,7 @@ def refusal(request: PlanRequest) -> tuple[str, int, str]:
 
 def _outcome(planner: Planner, request: PlanRequest) -> Outcome:
     try:
-        return dump_plan(planner(request)[0].require())
+        (outcome,) = planner(request)
+        return dump_plan(outcome.require())
     except QuotaformError as error:
         return type(error).__name__, error.exit_code, str(error)

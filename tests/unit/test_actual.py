@@ -117,7 +117,7 @@ def test_a_read_that_fails_is_no_answer() -> None:
 def test_reading_again_is_reported() -> None:
     told: list[str] = []
     read_actual(ScriptedGateway(entities(MANY)), clock=Clock(), progress=lambda what, done, total: told.append(what))
-    assert told == ["Reading quotas", "Reading again: many entities differ, a change may be in progress"]
+    assert told == ["Reading quotas of lab", "Reading again: many entities differ, a change may be in progress"]
 
 
 def test_two_reads_with_a_value_that_is_no_number_say_the_same() -> None:

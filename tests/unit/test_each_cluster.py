@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quotaform.app.each_cluster import AT_ONCE, ClusterWork
+from quotaform.app.each_cluster import AT_ONCE, ClusterWork, Steps
 from quotaform.cluster.gateway import Gateway
 from quotaform.desired.config import Cluster
 from quotaform.errors import ClusterError
@@ -95,3 +95,53 @@ def test_an_interrupt_waits_for_no_cluster_and_closes_what_is_open() -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert Waiting.closed.is_set()
+
+
+def test_what_was_finished_before_an_interrupt_is_yielded_although_an_earlier_cluster_still_hangs() -> None:
+    """Sections of clusters that were read long ago were lost with the one that hung."""
+    over = Event()
+
+    def work(cluster: Cluster, gateway: Gateway) -> str:
+        if cluster.name in ("c1", "c3"):
+            assert over.wait(10)
+        return cluster.name
+
+    def interrupt(what: str, done: int, total: int) -> None:
+        if what == "Waiting for c1, c3":
+            assert (done, total) == (4, 6)
+            raise KeyboardInterrupt
+
+    found = []
+
+    def collect() -> None:
+        with ClusterWork(clusters(6), work, connect) as working:
+            for outcome in working.outcomes({"c4": ClusterError("invalid")}, Steps(interrupt)):
+                found.append(outcome.value or str(outcome.error))  # noqa: PERF401
+
+    with pytest.raises(KeyboardInterrupt):
+        collect()
+    over.set()
+    assert found == ["c0", "c2", "invalid", "c5"]
+
+
+def test_progress_names_the_clusters_and_is_repeated_while_one_is_waited_for() -> None:
+    """On a terminal nothing was shown for the ten seconds in which a cluster was connected to."""
+    told: list[str] = []
+    begun, over = Event(), Event()
+
+    def listen(what: str, done: int, total: int) -> None:
+        told.append(what)
+        if told.count(what) == 3:
+            over.set()
+
+    def work(cluster: Cluster, gateway: Gateway) -> None:
+        begun.set()
+        assert over.wait(10)
+
+    with ClusterWork(clusters(1), work, connect) as working:
+        list(working.outcomes({}, Steps(listen)))
+    assert told == ["Reading quotas of c0"] * 3
+    told.clear()
+    with ClusterWork(clusters(5), lambda cluster, gateway: None, connect) as working:
+        list(working.outcomes({}, Steps(listen)))
+    assert told[0] == "Reading quotas of c0, c1, c2 and 2 more"

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from socket import create_server
+from time import monotonic
 
 import pytest
 from jsonschema import Draft7Validator
 
+from quotaform.cli.console import Console
 from quotaform.cli.main import run
+from quotaform.cli.process import TerminatedError
 from quotaform.document.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
@@ -156,3 +161,78 @@ def test_each_of_several_saved_plans_is_attempted(folder: Path, capsys: pytest.C
         "2 clusters: 0 complete, 2 failed: eu, us.",
         "Apply incomplete! Resources: 0 added, 0 changed, 0 destroyed.",
     ]
+
+
+@pytest.fixture
+def hanging(folder: Path) -> Iterator[None]:
+    """Lab accepts a connection and never answers."""
+    with create_server(("127.0.0.1", 0)) as silent:
+        address = "{}:{}".format(*silent.getsockname())
+        config = folder / "quotaform.yaml"
+        config.write_text(config.read_text().replace(DOWN, address))
+        yield
+
+
+@pytest.mark.parametrize(
+    ("command", "interrupt", "code", "message", "total"),
+    [
+        ("plan", KeyboardInterrupt(), 130, "interrupted", "3 clusters: 1 with changes, 1 not read: lab."),
+        ("drift", TerminatedError("SIGTERM"), 143, "terminated", "3 clusters: 1 with drift, 1 not read: lab."),
+    ],
+)
+@pytest.mark.usefixtures("hanging")
+def test_what_was_read_before_an_interrupt_is_printed_and_written(
+    command: str,
+    interrupt: KeyboardInterrupt,
+    code: int,
+    message: str,
+    total: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """While one cluster hung, Ctrl-C printed only `quotaform: interrupted`: no section and no file of the others."""
+    interrupted: list[float] = []
+
+    def stop(self: Console, what: str, done: int, total: int) -> None:
+        if what == "Waiting for lab":
+            interrupted.append(monotonic())
+            raise interrupt
+
+    monkeypatch.setattr(Console, "progress", stop)
+    assert run([command, "--all", "--out", "made/{cluster}.json"]) == code
+    assert monotonic() - interrupted[0] < 2
+    printed = capsys.readouterr()
+    assert printed.err == f"quotaform: {message}\n"
+    lines = printed.out.splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("Cluster ")] == ["eu", "us"]
+    assert total in lines
+    assert sorted(path.name for path in (folder / "made").iterdir()) == ["eu.json", "us.json"]
+
+
+@pytest.mark.usefixtures("hanging")
+def test_json_says_which_cluster_an_interrupt_left_unread(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(self: Console, what: str, done: int, total: int) -> None:
+        if what == "Waiting for lab":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Console, "progress", stop)
+    assert run(["plan", "--all", "--format", "json"]) == 130
+    document = json.loads(capsys.readouterr().out)
+    Draft7Validator(load_schema("outcomes")).validate(document)
+    errors = [outcome["error"] for outcome in document["outcomes"]]
+    assert errors == [None, {"exit_code": 130, "message": "not read: the run was interrupted"}, None]
+
+
+@pytest.mark.usefixtures("hanging")
+def test_an_interrupt_while_the_only_cluster_is_read_leaves_nothing_to_print(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(self: Console, what: str, done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Console, "progress", stop)
+    assert run(["plan", "--cluster", "lab"]) == 130
+    assert capsys.readouterr() == ("", "quotaform: interrupted\n")

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from quotaform.app.clock import SYSTEM_CLOCK, Clock
 from quotaform.cluster.gateway import Progress, QuotaReader, no_progress
 from quotaform.errors import UnsettledError
-from quotaform.model.entity import Entity
+from quotaform.model.entity import Entity, spell_name
 from quotaform.model.quotas import Quotas, same_values
 
 Made = TypeVar("Made")
@@ -56,7 +56,7 @@ def read_settled(
         ClusterError: The cluster could not be read.
         UnsettledError: It kept changing for a minute.
     """
-    progress("Reading quotas", 0, 0)
+    progress(f"Reading quotas of {spell_name(reader.name)}", 0, 0)
     read_at = clock.monotonic()
     deadline = read_at + _MAX_WAIT
     actual = reader.describe()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from threading import Lock, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar
 
-from quotaform.cluster.gateway import Gateway
+from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import QuotaformError
+from quotaform.model.entity import spell_name
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
@@ -30,8 +31,31 @@ T = TypeVar("T")
 AT_ONCE: Final = 16
 """How many clusters are worked on at a time."""
 
+_PROGRESS_INTERVAL: Final = 0.25
+"""Seconds after which progress is reported again while a cluster is waited for."""
+
+_MOST_NAMES: Final = 3
+"""How many clusters a line of progress names."""
+
 Connect = Callable[["Cluster"], Gateway]
 """Opens the gateway of a cluster."""
+
+
+class Steps:
+    """Progress of the work on one cluster, to be reported again: a step that takes long must not look like a halt."""
+
+    def __init__(self, progress: Progress = no_progress) -> None:
+        self._progress = progress
+        self._last = ("", 0, 0)
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Report a step."""
+        self._last = (what, done, total)
+        self._progress(what, done, total)
+
+    def repeat(self) -> None:
+        """Report the last step again."""
+        self._progress(*self._last)
 
 
 class ClusterWork(Generic[C, T]):
@@ -88,6 +112,44 @@ class ClusterWork(Generic[C, T]):
         except QuotaformError as error:
             return ClusterOutcome(cluster.name, error=error)
 
+    def outcomes(self, known: Mapping[str, QuotaformError], steps: Steps) -> Iterator[ClusterOutcome[T]]:
+        """Yield one outcome per cluster, in order.
+
+        Args:
+            known: The clusters that have failed whatever becomes of the work, with the reasons.
+            steps: Told which clusters are waited for.
+
+        Raises:
+            KeyboardInterrupt: An outcome was waited for. Those of all clusters that are finished are yielded before.
+            Exception: As `outcome` raises.
+        """
+        steps(f"Reading quotas of {_names(self._clusters)}", 0, len(self._clusters) if len(self._clusters) > 1 else 0)
+        for place, cluster in enumerate(self._clusters):
+            try:
+                if cluster.name not in known:
+                    self._await(cluster, steps)
+            except KeyboardInterrupt:
+                for later in self._clusters[place:]:
+                    if later.name in known or self._results[later.name].done():
+                        yield self._outcome(later, known)
+                raise
+            yield self._outcome(cluster, known)
+
+    def _outcome(self, cluster: Cluster, known: Mapping[str, QuotaformError]) -> ClusterOutcome[T]:
+        if cluster.name in known:
+            return ClusterOutcome(cluster.name, error=known[cluster.name])
+        return self.outcome(cluster)
+
+    def _await(self, cluster: Cluster, steps: Steps) -> None:
+        """Wait until the work on a cluster is done, and report meanwhile which clusters are waited for."""
+        total = len(self._clusters)
+        while not wait([self._results[cluster.name]], _PROGRESS_INTERVAL).done:
+            waiting = [each for each in self._clusters if not self._results[each.name].done()]
+            if total == 1:
+                steps.repeat()
+            elif waiting:
+                steps(f"Waiting for {_names(waiting)}", total - len(waiting), total)
+
     def _run(self) -> None:
         while (cluster := self._next()) is not None:
             result = self._results[cluster.name]
@@ -119,3 +181,9 @@ class ClusterWork(Generic[C, T]):
         with self._lock:
             self._open.remove(connection)
         connection.close()
+
+
+def _names(clusters: Sequence[Cluster]) -> str:
+    names = ", ".join(spell_name(cluster.name) for cluster in clusters[:_MOST_NAMES])
+    more = len(clusters) - _MOST_NAMES
+    return f"{names} and {more} more" if more > 0 else names

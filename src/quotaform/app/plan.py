@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from quotaform.app.actual import bulk_of, read_settled
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, plan_timestamp, today
-from quotaform.app.each_cluster import ClusterWork, Connect
+from quotaform.app.each_cluster import ClusterWork, Connect, Steps
 from quotaform.app.git import read_source
 from quotaform.app.repository import Repository, open_gateway
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
@@ -48,7 +48,7 @@ class Planner(Protocol):
 
     def __call__(
         self, request: PlanRequest, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress
-    ) -> tuple[ClusterOutcome[Plan], ...]: ...
+    ) -> Iterator[ClusterOutcome[Plan]]: ...
 
 
 def plan(
@@ -57,10 +57,11 @@ def plan(
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
     connect: Connect = open_gateway,
-) -> tuple[ClusterOutcome[Plan], ...]:
+) -> Iterator[ClusterOutcome[Plan]]:
     """Plan clusters in this process, all at a time: the files are read while the brokers answer.
 
-    Files that are invalid for a cluster are its outcome, whether or not it could be read.
+    Files that are invalid for a cluster are its outcome, whether or not it could be read. An interrupt (Ctrl-C) is
+    raised again after the outcomes of all clusters that are finished were yielded.
 
     Args:
         request: What to plan.
@@ -68,7 +69,7 @@ def plan(
         progress: Told what is being done.
         connect: Opens the gateway of a cluster.
 
-    Returns:
+    Yields:
         One outcome per cluster, in the order of the request.
 
     Raises:
@@ -76,7 +77,8 @@ def plan(
     """
     declared: dict[str, Future[Desired]] = {cluster.name: Future() for cluster in request.clusters}
     context: Future[PlanSource] = Future()
-    is_one = len(request.clusters) == 1
+    steps = Steps(progress)
+    step = steps if len(request.clusters) == 1 else no_progress
 
     def work(cluster: Cluster, gateway: Gateway) -> Plan:
         return plan_cluster(
@@ -86,7 +88,7 @@ def plan(
             desired=declared[cluster.name].result,
             source=context.result,
             clock=clock,
-            progress=progress if is_one else no_progress,
+            progress=step,
         )
 
     with ClusterWork(request.clusters, work, connect) as working:
@@ -99,15 +101,7 @@ def plan(
                 invalid[cluster.name] = error
                 declared[cluster.name].set_exception(error)
         context.set_result(read_source(request.repository.directory, request.repository.config_path))
-        outcomes: list[ClusterOutcome[Plan]] = []
-        for number, cluster in enumerate(request.clusters):
-            if not is_one:
-                progress("Planning clusters", number, len(request.clusters))
-            if cluster.name in invalid:
-                outcomes.append(ClusterOutcome(cluster.name, error=invalid[cluster.name]))
-            else:
-                outcomes.append(working.outcome(cluster))
-    return tuple(outcomes)
+        yield from working.outcomes(invalid, steps)
 
 
 def plan_cluster(

@@ -20,7 +20,7 @@ from quotaform.core.resolve.index import QuotaIndex
 from quotaform.core.resolve.resolution import FULL_DETAIL, Detail, Resolution, ResolveHeader, make_resolution
 from quotaform.errors import UsageError
 from quotaform.model.alteration import apply_ops
-from quotaform.model.entity import IP, Entity
+from quotaform.model.entity import IP, Entity, spell_name
 from quotaform.model.finding import Finding, by_weight
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
@@ -71,7 +71,7 @@ class ResolveRun:
         cluster_id = gateway.cluster_id()
         if request.plan is not None:
             require_cluster(request.plan, cluster_id)
-        progress("Reading quotas", 0, 0)
+        progress(f"Reading quotas of {spell_name(gateway.name)}", 0, 0)
         actual = gateway.describe()
         _require_keys(request, actual)
         self.header = ResolveHeader(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from quotaform.app.actual import read_actual
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
-from quotaform.app.each_cluster import ClusterWork, Connect
+from quotaform.app.each_cluster import ClusterWork, Connect, Steps
 from quotaform.app.repository import open_gateway
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.outcome import ClusterOutcome
@@ -24,17 +24,18 @@ def take_snapshots(
     progress: Progress = no_progress,
     connect: Connect = open_gateway,
 ) -> Iterator[ClusterOutcome[Snapshot]]:
-    """Read everything that clusters hold, all at a time; yield one outcome per cluster, in order."""
-    is_one = len(clusters) == 1
+    """Read everything that clusters hold, all at a time; yield one outcome per cluster, in order.
+
+    An interrupt (Ctrl-C) is raised again after the outcomes of all clusters that are finished were yielded.
+    """
+    steps = Steps(progress)
+    step = steps if len(clusters) == 1 else no_progress
 
     def work(_: Cluster, gateway: Gateway) -> Snapshot:
-        return take_snapshot(gateway, clock=clock, progress=progress if is_one else no_progress)
+        return take_snapshot(gateway, clock=clock, progress=step)
 
     with ClusterWork(clusters, work, connect) as working:
-        for number, cluster in enumerate(clusters):
-            if not is_one:
-                progress("Reading clusters", number, len(clusters))
-            yield working.outcome(cluster)
+        yield from working.outcomes({}, steps)
 
 
 def take_snapshot(gateway: Gateway, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress) -> Snapshot:

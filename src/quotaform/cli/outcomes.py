@@ -2,17 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from quotaform.cli.cluster_path import PLACEHOLDER, cluster_paths
 from quotaform.cli.console import Console, require_writable, write_file
 from quotaform.cli.format import read_output, render
 from quotaform.core.outcome import ClusterOutcome
+from quotaform.errors import NotReadError
 from quotaform.views.style import Style
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered(Generic[T]):
+    """The outcomes of a run, whole or as far as it came.
+
+    Attributes:
+        outcomes: One per cluster; that of a cluster which an interrupt left unread is a `NotReadError`.
+        interrupt: What ended the run early.
+    """
+
+    outcomes: tuple[ClusterOutcome[T], ...]
+    interrupt: KeyboardInterrupt | None = None
+
+    def raise_interrupt(self) -> None:
+        """Go on with the interrupt, if there was one, once what was finished is printed and written."""
+        if self.interrupt is not None:
+            raise self.interrupt
+
+
+def gather(outcomes: Iterator[ClusterOutcome[T]], clusters: Sequence[str]) -> Gathered[T]:
+    """Collect the outcomes of clusters until an interrupt comes.
+
+    Args:
+        outcomes: The outcomes as they come.
+        clusters: The names of all clusters, in order.
+
+    Raises:
+        KeyboardInterrupt: It came before any cluster was finished.
+    """
+    found: dict[str, ClusterOutcome[T]] = {}
+    interrupt = None
+    try:
+        for outcome in outcomes:
+            found[outcome.cluster] = outcome
+    except KeyboardInterrupt as came:
+        if not found:
+            raise
+        interrupt = came
+    unread = NotReadError("not read: the run was interrupted")
+    return Gathered(tuple(found.get(name) or ClusterOutcome(name, error=unread) for name in clusters), interrupt)
 
 
 class OutputFiles:
@@ -69,7 +112,7 @@ def echo_outcomes(
     | clusters | as JSON | otherwise |
     | --- | --- | --- |
     | one | its document | its result |
-    | several | one document of kind `quotaform.outcomes` | a section for each, and the total |
+    | several | one document of kind `quotaform.outcomes` | a section for each that was read, and the total |
 
     Args:
         console: Where.
@@ -92,6 +135,8 @@ def echo_outcomes(
 
     style = console.style()
     for outcome in outcomes:
+        if isinstance(outcome.error, NotReadError):
+            continue
         if outcome.error is None:
             console.echo(render(subject, format_name, outcome.require(), **options))
         else:

@@ -6,6 +6,7 @@ rows (effects, order, findings) is made of them in the one place, `quotaform.app
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 def plan(
     request: PlanRequest, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress
-) -> tuple[ClusterOutcome[Plan], ...]:
+) -> Iterator[ClusterOutcome[Plan]]:
     """Plan clusters on Spark, in one session; see `quotaform.app.plan.plan`.
 
     Raises:
@@ -37,7 +38,6 @@ def plan(
 
     layout = request.repository.layout(request.config)
     source = read_source(request.repository.directory, request.repository.config_path)
-    outcomes: list[ClusterOutcome[Plan]] = []
     progress("Starting Spark", 0, 0)
     with spark_session() as spark:
         for cluster in request.clusters:
@@ -46,10 +46,9 @@ def plan(
             except EngineError:
                 raise
             except QuotaformError as error:
-                outcomes.append(ClusterOutcome(cluster.name, error=error))
+                yield ClusterOutcome(cluster.name, error=error)
             else:
-                outcomes.append(ClusterOutcome(cluster.name, made))
-    return tuple(outcomes)
+                yield ClusterOutcome(cluster.name, made)
 
 
 def _plan_cluster(

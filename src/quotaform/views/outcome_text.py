@@ -9,7 +9,7 @@ from quotaform.core.drift import Drift
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Action, Plan
 from quotaform.core.receipt import Receipt
-from quotaform.errors import QuotaformError
+from quotaform.errors import NotReadError, QuotaformError
 from quotaform.model.entity import spell_name
 from quotaform.views.plan_text import NO_CHANGES, plan_line
 from quotaform.views.receipt_text import resources_line
@@ -66,10 +66,17 @@ def _values(outcomes: Iterable[ClusterOutcome[T]]) -> Iterator[T]:
 
 
 def _clusters_line(outcomes: Sequence[ClusterOutcome[T]], what: str, others: int = 0, word: str = "blocked") -> str:
-    failed = [spell_name(outcome.cluster) for outcome in outcomes if outcome.error is not None]
+    unread = [spell_name(outcome.cluster) for outcome in outcomes if isinstance(outcome.error, NotReadError)]
+    failed = [
+        spell_name(outcome.cluster)
+        for outcome in outcomes
+        if outcome.error is not None and not isinstance(outcome.error, NotReadError)
+    ]
     parts = [what]
     if others:
         parts.append(f"{others} {word}")
     if failed:
         parts.append(f"{len(failed)} failed: {', '.join(failed)}")
+    if unread:
+        parts.append(f"{len(unread)} not read: {', '.join(unread)}")
     return f"{counted(len(outcomes), 'cluster')}: {', '.join(parts)}."

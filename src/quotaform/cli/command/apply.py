@@ -144,7 +144,7 @@ class _Apply:
             raise NotApprovedError(
                 "there is no terminal to ask on, so nothing was done; give --auto-approve, or apply a saved plan"
             )
-        outcomes = planner("local")(request, progress=self.console.progress)
+        outcomes = tuple(planner("local")(request, progress=self.console.progress))
         if len(outcomes) == 1:
             self._show(outcomes[0].require())
         elif self.format_name == "text":

@@ -12,7 +12,7 @@ from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
-from quotaform.cli.outcomes import OutputFiles, echo_outcomes
+from quotaform.cli.outcomes import OutputFiles, echo_outcomes, gather
 from quotaform.cli.plan_request import make_request, planner
 
 
@@ -45,8 +45,11 @@ def drift(
     console = output.console()
     require_format("drift", format_name)
     request = make_request(target, directory, select, exclude, snapshot)
-    files = OutputFiles("drift", out or (), [cluster.name for cluster in request.clusters])
-    outcomes = [outcome.map(make_drift) for outcome in planner("local")(request, progress=console.progress)]
+    names = [cluster.name for cluster in request.clusters]
+    files = OutputFiles("drift", out or (), names)
+    gathered = gather(planner("local")(request, progress=console.progress), names)
+    outcomes = [outcome.map(make_drift) for outcome in gathered.outcomes]
     files.write(outcomes)
     echo_outcomes(console, "drift", format_name, outcomes, render_drift_total, style=console.style())
+    gathered.raise_interrupt()
     return decide(outcomes, lambda found: judge_drift(found, is_reported_only=exit_zero))

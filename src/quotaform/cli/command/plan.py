@@ -14,7 +14,7 @@ from quotaform.cli.option.common import DirectoryArgument, ExcludeOption, Select
 from quotaform.cli.option.completion import complete_from
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
-from quotaform.cli.outcomes import OutputFiles, echo_outcomes
+from quotaform.cli.outcomes import OutputFiles, echo_outcomes, gather
 from quotaform.cli.plan_request import make_request, planner
 
 ENGINES: Final = ("auto", "local", "spark")
@@ -63,9 +63,12 @@ def plan(
     require_format("plan", format_name)
     require_choice("engine", engine, ENGINES)
     request = make_request(target, directory, select, exclude, snapshot)
-    files = OutputFiles("plan", out or (), [cluster.name for cluster in request.clusters])
-    outcomes = planner(engine)(request, progress=console.progress)
+    names = [cluster.name for cluster in request.clusters]
+    files = OutputFiles("plan", out or (), names)
+    gathered = gather(planner(engine)(request, progress=console.progress), names)
+    outcomes = gathered.outcomes
     files.write(outcomes)
     options = {"style": console.style(), "shows_unchanged": show_unchanged, "shows_unmanaged": show_unmanaged}
     echo_outcomes(console, "plan", format_name, outcomes, render_plan_total, **options)
+    gathered.raise_interrupt()
     return decide(outcomes, lambda made: judge_plan(made, is_detailed=detailed_exitcode))

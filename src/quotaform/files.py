@@ -83,6 +83,17 @@ def write_text_atomically(path: str | Path, text: str | Iterable[str]) -> None:
     _sync_folder(target.parent)
 
 
+def remove_regular_file(path: str | Path) -> None:
+    """Remove what `write_text_atomically` would replace: a regular file, or the one that a symbolic link leads to.
+
+    Raises:
+        OSError: It cannot be removed.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_file():
+        target.unlink()
+
+
 def _sync_folder(folder: Path) -> None:
     """Make the new name last through a power cut; not every file system can."""
     with suppress(OSError):

@@ -48,7 +48,9 @@ def test_a_choice_that_is_not_clear_names_the_option() -> None:
         "--bootstrap-server says where to connect, and quotaform.yaml names several clusters (lab, prod); "
         "say with --cluster whose files are meant"
     )
-    assert message(OneCluster(bootstrap_server="b:1")) == several
+    # What asks one cluster only, without files, needs no name of it.
+    asked = OneCluster(bootstrap_server="b:1").choose()
+    assert (asked.name, asked.bootstrap_servers, asked.cluster_id) == ("b:1", ("b:1",), None)
     assert message(ManyClusters(bootstrap_server="b:1")) == several
 
 

@@ -126,5 +126,5 @@ def test_a_common_file_cannot_use_it() -> None:
     _, findings = check([SourceFile("a.yaml", COMMON + "    unset: [request_percentage]\n")], GOLD, TODAY)
     assert [str(finding) for finding in findings] == [
         "a.yaml:4:5: error: user=a is in a common file, and unset takes a key of the common entry away; write it in "
-        "the folder of a cluster, or remove the key from values [bad-unset]"
+        "the folder of a cluster, or remove unset [bad-unset]"
     ]

@@ -66,6 +66,79 @@ def test_a_stale_plan_does_not_keep_the_others_from_being_applied(fleet: Reposit
     assert "Cluster  us\nError: the cluster changed after the plan was made" in result.out
 
 
+def test_a_saved_plan_is_applied_to_its_own_cluster_only(fleet: Repository, cluster: Cluster) -> None:
+    """`--cluster` beside a saved plan was ignored: a plan for us was applied although the command said eu."""
+    assert fleet("plan", "--cluster", "us", "--out", "us.json").code == 0
+    refused = fleet("apply", "us.json", "--cluster", "eu")
+    assert refused.code == 64
+    assert "us.json is a plan for cluster us, not eu; leave --cluster out" in refused.err
+    for_all = fleet("apply", "us.json", "--all")
+    assert for_all.code == 64
+    assert "us.json is a plan for cluster us; --all chooses clusters to plan, leave it out" in for_all.err
+    assert cluster.read() == {}
+    assert fleet("apply", "us.json", "--cluster", "us").code == 0
+
+
+def test_no_earlier_plan_is_left_of_a_cluster_that_failed(fleet: Repository) -> None:
+    """The plan of an earlier run stayed, and the next apply of plans/*.json sent it."""
+    fleet.write("plans/down.json", "an earlier plan")
+    assert fleet("plan", "--all", "--out", "plans/{cluster}.json").code == 1
+    assert sorted(path.name for path in (fleet.path / "plans").iterdir()) == ["eu.json", "us.json"]
+
+
+def test_a_snapshot_among_the_clusters_is_planned_and_left_out_of_an_apply(
+    fleet: Repository, cluster: Cluster, sandbox: Sandbox
+) -> None:
+    """Nothing was applied to any cluster when one of the plans was for a snapshot."""
+    assert fleet("snapshot", "--cluster", "eu", "--output", "eu.snapshot").code == 0
+    address = sandbox.bootstrap_servers
+    fleet.config(f"clusters: {{eu: {{bootstrap_servers: ['{address}']}}, past: {{snapshot: eu.snapshot}}}}\n")
+    assert fleet("plan", "--all", "--out", "plans/{cluster}.json").code == 0
+    result = fleet("apply", "plans/eu.json", "plans/past.json")
+    assert (result.code, result.last) == (0, "Apply complete! Resources: 1 added, 0 changed, 0 destroyed.")
+    assert "Not applied: plans/past.json is a plan for cluster past, a snapshot\n" in result.err
+    again = fleet("apply", "--all", "--auto-approve")
+    assert again.code == 0
+    assert "Not applied: past, as a snapshot can only be planned\n" in again.err
+    assert cluster.values(user="alice") == {PRODUCER: 2.0**20}
+    assert fleet("apply", "--cluster", "past", "--auto-approve").code == 64
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (
+            ["plan.jsn"],
+            3,
+            "plan.jsn cannot be read: No such file or directory; quotaform plan --out plan.json saves a plan",
+        ),
+        (["quotas.d/all.yaml"], 64, "quotas.d/all.yaml holds quotas; apply takes saved plans, or the whole quotas"),
+        (["plan.json", "quotas.d"], 64, "give one quotas directory, or saved plans"),
+    ],
+)
+def test_what_is_neither_a_plan_nor_a_directory_is_named(
+    fleet: Repository, arguments: list[str], code: int, words: str
+) -> None:
+    result = fleet("apply", *arguments)
+    assert (result.code, words in result.err) == (code, True)
+
+
+def test_an_address_needs_no_name_where_no_files_are_read(
+    fleet: Repository, cluster: Cluster, sandbox: Sandbox
+) -> None:
+    """`describe --bootstrap-server` was refused where quotaform.yaml names several clusters."""
+    cluster.set({PRODUCER: 5.0}, user="bob")
+    result = fleet("describe", "--bootstrap-server", sandbox.bootstrap_servers)
+    assert (result.code, "user=bob" in result.out) == (0, True)
+
+
+def test_a_request_is_resolved_as_planned_on_the_cluster_of_the_plan(fleet: Repository) -> None:
+    """`resolve --plan` asked for `--cluster`, although the plan names its cluster."""
+    assert fleet("plan", "--cluster", "us", "--out", "us.json").code == 0
+    result = fleet("resolve", "--name", "user=alice", "--plan", "us.json")
+    assert (result.code, "Cluster  us" in result.out, "1 MiB/s" in result.out) == (0, True, True)
+
+
 def test_one_document_tells_of_all_clusters(fleet: Repository, cluster: Cluster) -> None:
     result = fleet("apply", "--all", "--auto-approve", "--format", "json")
     assert result.code == 1

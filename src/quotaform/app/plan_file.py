@@ -20,6 +20,9 @@ def load_plan_file(path: Path) -> Plan:
     try:
         content = read_bytes(path)
     except FileReadError as error:
+        if error.is_missing:
+            problem = f"cannot be read: {error.reason}; quotaform plan --out plan.json saves a plan"
+            raise PlanFileError(error.path, problem) from error
         raise PlanFileError(error.path, f"cannot be read: {error.reason}") from error
     return load_plan(content, str(path))
 

@@ -45,6 +45,7 @@ class Target:
         bootstrap_servers: Brokers to ask instead of those in quotaform.yaml.
         command_config: A Java-style client properties file, with `bootstrap_servers`.
         snapshot: A snapshot file to plan against instead of a cluster.
+        needs_name: Whether brokers to ask stand for a cluster of quotaform.yaml, so that its files are the ones meant.
     """
 
     clusters: tuple[str, ...] = ()
@@ -52,6 +53,7 @@ class Target:
     bootstrap_servers: str | None = None
     command_config: Path | None = None
     snapshot: Path | None = None
+    needs_name: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +206,7 @@ class Repository:
         if target.snapshot:
             return self._snapshot_cluster(config, name, target.snapshot)
         servers = tuple(server.strip() for server in (target.bootstrap_servers or "").split(",") if server.strip())
-        if not config.clusters and name is None:
+        if name is None and (not config.clusters or (len(config.clusters) > 1 and not target.needs_name)):
             return Cluster(name=",".join(servers), bootstrap_servers=servers, command_config=target.command_config)
         named = choose_cluster(config, name)
         command_config = target.command_config or named.command_config

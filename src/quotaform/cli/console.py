@@ -145,6 +145,20 @@ def write_file(path: Path, text: str | Iterable[str]) -> None:
         raise QuotaformError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
+def remove_file(path: Path) -> None:
+    """Remove a file that was written earlier, if there is one.
+
+    Raises:
+        QuotaformError: It cannot be removed.
+    """
+    from quotaform.files import remove_regular_file
+
+    try:
+        remove_regular_file(path)
+    except OSError as error:
+        raise QuotaformError(f"{path}, of an earlier run, cannot be removed: {error.strerror or error}") from error
+
+
 def require_writable(path: Path) -> None:
     """Make sure that a file can be written later, before anything else is done.
 

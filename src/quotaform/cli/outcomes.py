@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from quotaform.cli.cluster_path import PLACEHOLDER, cluster_paths
-from quotaform.cli.console import Console, require_writable, write_file
+from quotaform.cli.console import Console, remove_file, require_writable, write_file
 from quotaform.cli.format import read_output, render
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import NotReadError
@@ -84,12 +84,14 @@ class OutputFiles:
             self._files.append((format_name, paths))
 
     def write(self, outcomes: Iterable[ClusterOutcome[T]]) -> None:
-        """Write what was made; for a cluster that failed nothing is written."""
+        """Write what was made; the file of a cluster that failed is removed, lest an earlier result be taken for it."""
         for outcome in outcomes:
-            if outcome.error is None:
-                for format_name, paths in self._files:
-                    path: Path = paths[outcome.cluster]
+            for format_name, paths in self._files:
+                path: Path = paths[outcome.cluster]
+                if outcome.error is None:
                     write_file(path, render(self._subject, format_name, outcome.require()))
+                else:
+                    remove_file(path)
 
 
 def report_failures(console: Console, outcomes: Iterable[ClusterOutcome[T]]) -> None:

@@ -178,7 +178,7 @@ def _read_unset(
     if file.layer is None:
         text = (
             f"{of_entity(entity)}is in a common file, and unset takes a key of the common entry away; "
-            "write it in the folder of a cluster, or remove the key from values"
+            "write it in the folder of a cluster, or remove unset"
         )
         part.at("unset").add(rule.BAD_UNSET, text, item, "unset", at_key=True)
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -75,7 +75,7 @@ def apply(
     require_format("receipt", format_name)
     run = _Apply(output.console(), format_name, expect_plan_id, receipt)
     given = sources or []
-    if any(_is_plan_file(path) for path in given):
+    if given and not any(path.is_dir() for path in given):
         if select or exclude:
             raise UsageError("--select and --exclude choose what to plan; a saved plan is applied whole")
         return run.apply_saved(given, target, auto_approve=auto_approve)
@@ -84,8 +84,10 @@ def apply(
     return run.apply_directory(given[0] if given else None, target, select, exclude, auto_approve=auto_approve)
 
 
-def _is_plan_file(path: Path) -> bool:
-    return path.is_file() or (path.suffix == ".json" and not path.is_dir())
+def _is_snapshot(plan: Plan, repository: Repository) -> bool:
+    """Whether quotaform.yaml says that the cluster of a saved plan is a snapshot."""
+    cluster = repository.config().clusters.get(plan.header.cluster_name)
+    return cluster is not None and cluster.snapshot is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +107,18 @@ class _Apply:
         repository = target.repository()
         plans: dict[str, ClusterPlan] = {}
         for path in files:
+            if path.suffix in {".yaml", ".yml"}:
+                raise UsageError(f"{path} holds quotas; apply takes saved plans, or the whole quotas directory")
             saved = load_plan_file(path)
-            cluster = target.choose_for_plan(repository, saved.header.cluster_name)
+            if len(files) > 1 and _is_snapshot(saved, repository):
+                self.console.warn(f"Not applied: {path} is a plan for cluster {saved.header.cluster_name}, a snapshot")
+                continue
+            cluster = target.choose_for_plan(repository, path, saved.header.cluster_name)
             if cluster.name in plans:
                 raise UsageError(f"{path}: another of the plans is for cluster {cluster.name}, too; give one of them")
             plans[cluster.name] = ClusterPlan(cluster, saved)
+        if not plans:
+            raise UsageError("each of these plans is for a snapshot, which cannot be applied to")
         if len(plans) > 1 and target.is_narrow:
             raise UsageError("each saved plan names its cluster; leave out the options that choose one")
         self._require_expected(list(plans.values()))
@@ -134,9 +143,13 @@ class _Apply:
         from quotaform.views.outcome_text import render_plan_total
 
         request = make_request(target, directory, select, exclude)
-        for cluster in request.clusters:
-            if cluster.snapshot is not None:
-                raise UsageError(f"cluster {cluster.name} is a snapshot file, which can be planned and not applied")
+        snapshots = [cluster.name for cluster in request.clusters if cluster.snapshot is not None]
+        if snapshots:
+            if not target.all_clusters or len(snapshots) == len(request.clusters):
+                raise UsageError(f"cluster {snapshots[0]} is a snapshot file, which can be planned and not applied")
+            self.console.warn(f"Not applied: {', '.join(snapshots)}, as a snapshot can only be planned")
+            live = tuple(cluster for cluster in request.clusters if cluster.snapshot is None)
+            request = replace(request, clusters=live)
         if not auto_approve and not sys.stdin.isatty():
             files = request.repository.load(request.config, today())
             for cluster in request.clusters:
@@ -204,7 +217,7 @@ class _Apply:
             repository: Where receipts are kept.
         """
         from quotaform.app.apply import apply_plans, require_applyable
-        from quotaform.views.outcome_text import render_receipt_total
+        from quotaform.views.outcome_text import cluster_line, render_receipt_total
 
         is_one = len(plans) + len(failed) == 1
         if is_one:
@@ -213,10 +226,15 @@ class _Apply:
 
         def keep(cluster: Cluster, done: Receipt) -> None:
             with held_signals():
+                is_text = self.format_name == "text"
+                if is_text and not is_one:
+                    self.console.echo(f"{cluster_line(cluster.name, self.console.style())}\n")
                 if done.results:
                     self._keep(paths[cluster.name], done)
-                if self.format_name == "text":
-                    self._report(done, None if is_one else cluster.name)
+                if is_text:
+                    self.console.echo(render("receipt", "text", done, style=self.console.style()))
+                if is_text and not is_one:
+                    self.console.echo("\n")
 
         outcomes = [*apply_plans(plans, keep, progress=self.console.progress), *failed]
         if self.format_name == "json":
@@ -240,16 +258,6 @@ class _Apply:
             if plan.changes and plan.is_applyable:
                 require_writable(paths[cluster.name])
         return paths
-
-    def _report(self, done: Receipt, cluster: str | None) -> None:
-        from quotaform.views.outcome_text import cluster_line
-
-        style = self.console.style()
-        if cluster is not None:
-            self.console.echo(f"{cluster_line(cluster, style)}\n")
-        self.console.echo(render("receipt", "text", done, style=style))
-        if cluster is not None:
-            self.console.echo("\n")
 
     def _sum_up(self, outcomes: Sequence[ClusterOutcome[Receipt]]) -> None:
         from quotaform.views.outcome_text import render_failure, render_receipt_total

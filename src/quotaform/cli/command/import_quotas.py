@@ -57,7 +57,7 @@ def import_quotas(
         raise UsageError(f"--output is a folder, and {directory} is a file")
     repository = target.repository(directory)
     config = repository.config()
-    chosen = target.choose(repository, config, snapshot=snapshot)
+    chosen = target.choose(repository, config, snapshot=snapshot, needs_name=True)
     with open_gateway(chosen) as gateway:
         done = import_cluster(
             repository, config, chosen.name, gateway, is_split=split == "prefix", progress=console.progress

@@ -81,7 +81,8 @@ def resolve(
     require_format("resolve", format_name)
     keys = tuple(sorted(set(key or ()), key=key_order))
     request = _request(name or (), from_file, plan, Detail(keys=keys, inherited=inherited, overridden=overridden))
-    with open_gateway(target.choose(snapshot=snapshot)) as gateway:
+    planned = request.plan.header.cluster_name if request.plan is not None else None
+    with open_gateway(target.choose(snapshot=snapshot, planned=planned)) as gateway:
         run = ResolveRun(request, gateway, console.progress)
     console.echo(render("resolve", format_name, run, header=run.header, findings=run.findings, style=console.style()))
     if format_name == "csv":

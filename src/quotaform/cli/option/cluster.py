@@ -39,7 +39,13 @@ class OneCluster:
         return Repository.at(directory, self.config)
 
     def choose(
-        self, repository: Repository | None = None, config: Config | None = None, *, snapshot: Path | None = None
+        self,
+        repository: Repository | None = None,
+        config: Config | None = None,
+        *,
+        snapshot: Path | None = None,
+        planned: str | None = None,
+        needs_name: bool = False,
     ) -> Cluster:
         """Return the cluster that is meant.
 
@@ -47,6 +53,8 @@ class OneCluster:
             repository: Where quotaform.yaml is, if not where the options alone say.
             config: Its content, if it was read already.
             snapshot: The value of `--snapshot`, if the command has it.
+            planned: The cluster of a saved plan, which is meant when no option says anything else.
+            needs_name: Whether an address alone is not enough, because files of a cluster are read or written.
 
         Raises:
             UsageError: It is not in quotaform.yaml, none is named and there are several, or options exclude each other.
@@ -55,8 +63,11 @@ class OneCluster:
         names = (self.cluster,) if self.cluster else ()
         target = _target(names, self.bootstrap_server, self.command_config, snapshot)
         repository = repository or self.repository()
+        config = repository.config() if config is None else config
+        if planned is not None and planned in config.clusters and not (names or snapshot or self.bootstrap_server):
+            target = replace(target, clusters=(planned,))
         with _options_named(repository, target, "choose one with --cluster"):
-            return repository.cluster(repository.config() if config is None else config, target)
+            return repository.cluster(config, replace(target, needs_name=needs_name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,31 +126,37 @@ class ManyClusters:
             target = replace(target, takes_all=self.all_clusters)
             return repository.clusters(repository.config() if config is None else config, target)
 
-    def choose_for_plan(self, repository: Repository, name: str) -> Cluster:
+    def choose_for_plan(self, repository: Repository, file: Path, name: str) -> Cluster:
         """Return the cluster that a saved plan is for; the options may say where it is.
 
         Args:
             repository: Where quotaform.yaml is.
+            file: The plan file.
             name: What the plan calls the cluster.
 
         Raises:
-            UsageError: quotaform.yaml does not have it, or options exclude each other.
+            UsageError: quotaform.yaml does not have it, or options name another one or exclude each other.
             InvalidFilesError: quotaform.yaml is invalid.
         """
+        if self.all_clusters:
+            raise UsageError(f"{file} is a plan for cluster {name}; --all chooses clusters to plan, leave it out")
         config = repository.config()
         known = config.clusters.get(name)
         if self.is_narrow:
             named = self.cluster or ([name] if known else None)
             chosen = replace(self, cluster=named).choose(repository, config)
-            if len(chosen) > 1:
-                raise UsageError(f"the plan is for cluster {name}; choose one cluster with --cluster")
+            others = [cluster.name for cluster in chosen if cluster.name != name]
+            if self.cluster and others:
+                raise UsageError(f"{file} is a plan for cluster {name}, not {', '.join(others)}; leave --cluster out")
             return chosen[0]
         if known is not None and known.snapshot is None:
             return known
         why = "is a snapshot" if known else f"is not in {repository.config_path}"
         if not repository.has_config():
             why = f"is not known, as there is no {repository.config_path} (--config names another)"
-        raise UsageError(f"the plan is for cluster {name}, which {why}; say where it is: --bootstrap-server HOST:PORT")
+        raise UsageError(
+            f"{file} is a plan for cluster {name}, which {why}; say where it is: --bootstrap-server HOST:PORT"
+        )
 
 
 def _target(names: tuple[str, ...], servers: str | None, command_config: Path | None, snapshot: Path | None) -> Target:

@@ -11,11 +11,11 @@ def config() -> tuple[Node, dict[str, Node]]:
     """Return the schema and its definitions."""
     patterns = ref("pattern")
     schema = closed(
-        "quotaform.yaml: clusters, profiles and scope. ${env:NAME} in a value is replaced by that environment "
-        "variable.",
+        "quotaform.yaml: clusters, profiles and scope. ${env:NAME} in a value is replaced by the environment "
+        "variable NAME.",
         {
             "clusters": mapping(
-                "The clusters by name; a name is also the folder of its own entries in quotas.d.", ref("cluster")
+                "The clusters by name, which is also the directory of their own entries in quotas.d.", ref("cluster")
             ),
             "profiles": mapping(
                 "Named values, used by `profile: NAME` in quotas.d.",
@@ -23,15 +23,15 @@ def config() -> tuple[Node, dict[str, Node]]:
                 {"gold": {"producer_byte_rate": "50MiB/s"}},
             ),
             "scope": closed(
-                "The entities that these files speak for; everything if left out.",
+                "The entities managed here (default: all).",
                 {
-                    "include": items("Only these; everything if left out.", patterns, minItems=1),
-                    "exclude": items("Not these.", patterns, minItems=1),
+                    "include": items("Manage only these entities (default: all).", patterns, minItems=1),
+                    "exclude": items("Do not manage these entities.", patterns, minItems=1),
                 },
                 minProperties=1,
             ),
             "prune": choice(
-                "What happens to entities in scope that no file declares: report lists them and leaves them alone.",
+                "What happens to entities in scope that no file declares: report lists them and does not change them.",
                 ("report",),
             )
             | {"default": "report"},
@@ -43,18 +43,18 @@ def config() -> tuple[Node, dict[str, Node]]:
 def _cluster() -> Node:
     server = {"type": "string", "minLength": 1, "examples": ["broker-1:9092"]}
     return closed(
-        "One cluster: bootstrap_servers for a running one, or snapshot for a file.",
+        "A cluster: either bootstrap_servers, or snapshot for a file.",
         {
-            "bootstrap_servers": items("Brokers to ask first, as HOST:PORT.", server, minItems=1),
+            "bootstrap_servers": items("Bootstrap servers, as HOST:PORT.", server, minItems=1),
             "command_config": text(
-                "A file of Java client properties (security.protocol, sasl.*, ssl.*), relative to this file.",
+                "Java client properties file (security.protocol, sasl.*, ssl.*), relative to this file.",
                 "client-prod.properties",
                 minLength=1,
             ),
-            "cluster_id": text("The cluster's own id, checked before anything is written.", minLength=1),
-            "confirm": choice("name: the cluster's name must be typed to apply by hand.", ("name",)),
+            "cluster_id": text("The expected cluster id; any other cluster is rejected.", minLength=1),
+            "confirm": choice("name: interactive applies require typing the cluster name.", ("name",)),
             "snapshot": text(
-                "A file written by quotaform snapshot, relative to this file: plans without a cluster.",
+                "Snapshot file to plan against offline, relative to this file.",
                 "snapshots/lab.json",
                 minLength=1,
             ),
@@ -65,7 +65,7 @@ def _cluster() -> Node:
 
 def _pattern() -> Node:
     return closed(
-        "Selects entities by type: every listed type must be there and match. Names are globs; <default> is the "
+        "Selects entities by type: every listed type must be present and match. Names are globs; <default> is the "
         "default entity, which no glob matches.",
         {row.name: _glob(row) for row in KNOWN_TYPES.values()},
         minProperties=1,

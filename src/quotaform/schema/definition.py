@@ -14,7 +14,7 @@ from quotaform.schema.node import Node, boolean, choice, count, items, mapping, 
 
 TIMESTAMP: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"
 DIGEST: Final = "^sha256:[0-9a-f]{64}$"
-IN_SYNC: Final = "Declared entities that are as they should be."
+IN_SYNC: Final = "Declared entities without differences."
 
 
 def timestamp(description: str) -> Node:
@@ -38,7 +38,7 @@ def document(kind: DocumentKind, description: str, fields: Mapping[str, Node], o
 
 def address(*examples: str) -> Node:
     """Return the schema of an entity on one line."""
-    return text("The entity on one line, unique and inert.", *examples, minLength=1)
+    return text("The address of the entity: unique, and safe to print.", *examples, minLength=1)
 
 
 def quota_key() -> Node:
@@ -49,7 +49,7 @@ def quota_key() -> Node:
 def source_fields() -> dict[str, Node]:
     """Return the schemas of where files came from."""
     return {
-        "directory": text("The directory, as it was given.", "quotas.d"),
+        "directory": text("The directory, as given.", "quotas.d"),
         "commit": maybe_text("The git commit, or null outside of git."),
         "dirty": {
             "description": "Whether the files differed from that commit; null outside of git.",
@@ -65,7 +65,7 @@ def globs(description: str) -> Node:
 
 def _action() -> Node:
     return choice(
-        "create: there was none; update: there was another; delete: there will be none.",
+        "create: no value before; update: another value before; delete: no value after.",
         (action.value for action in Action),
     )
 
@@ -73,7 +73,7 @@ def _action() -> Node:
 def _entity() -> Node:
     return mapping(
         f"Entity type ({', '.join(ENTITY_TYPES)} or one that only the broker knows) to name; null is the default of "
-        "that type.",
+        "the type.",
         {"type": ["string", "null"]},
         {"user": "svc-orders"},
         {"user": None, "client-id": "etl"},
@@ -83,7 +83,7 @@ def _entity() -> Node:
 
 def _value() -> Node:
     return {
-        "description": "The exact decimal of an IEEE-754 double; what is no number is a word.",
+        "description": "The exact decimal of an IEEE-754 double; NaN and infinities are strings.",
         "anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}],
         "examples": [10485760, 12.5, 9223372036854775808, "NaN"],
     }
@@ -91,15 +91,15 @@ def _value() -> Node:
 
 def _finding() -> Node:
     return record(
-        "A problem or a remark about a file, an entity or a plan.",
+        "A finding about a file, an entity or a plan.",
         {
-            "rule": text("A short, stable name; docs/rules.md explains each.", *RULES, minLength=1),
-            "severity": choice("How much it weighs; only an error stops the work.", (each.value for each in Severity)),
-            "blocking": boolean("Whether a plan that holds this may not be applied."),
-            "address": maybe_text("The entity it is about, if any."),
-            "key": maybe_text("The quota key it is about, if any."),
-            "message": text("What is wrong and what to do."),
-            "override": maybe_text("The flag that lifts the block, if there is one."),
+            "rule": text("The id of its rule; docs/rules.md lists them.", *RULES, minLength=1),
+            "severity": choice("The severity; only errors stop the command.", (each.value for each in Severity)),
+            "blocking": boolean("Whether it prevents a plan from being applied."),
+            "address": maybe_text("The address of the entity, or null."),
+            "key": maybe_text("The quota key, or null."),
+            "message": text("The problem and its remedy."),
+            "override": maybe_text("The option that allows it, or null."),
             "location": ref("maybe_location"),
         },
     )
@@ -109,17 +109,17 @@ def _cluster() -> Node:
     return record(
         "The cluster.",
         {
-            "name": text("As in quotaform.yaml, or its bootstrap servers."),
-            "id": text("The id that the cluster gave itself."),
+            "name": text("The name in quotaform.yaml, or the bootstrap servers."),
+            "id": text("The cluster id."),
         },
     )
 
 
 def _location() -> Node:
     return record(
-        "A place in the files.",
+        "A location in the files.",
         {
-            "file": text("The path, as it was given.", "quotas.d/teams.yaml"),
+            "file": text("The path, as given.", "quotas.d/teams.yaml"),
             "line": count("The line, from 1 on; 0 means the file as a whole."),
             "column": count("The column, from 1 on; 0 means the line as a whole."),
         },
@@ -131,18 +131,16 @@ SHARED: Final[dict[str, Callable[[], Node]]] = {
     "action": _action,
     "entity": _entity,
     "value": _value,
-    "maybe_value": lambda: maybe(ref("value"), "A value, or null where there is none."),
+    "maybe_value": lambda: maybe(ref("value"), "A value, or null if there is none."),
     "values": lambda: mapping(
         "Quota key to value.",
         ref("value"),
         {"producer_byte_rate": 10485760, "request_percentage": 150},
         minProperties=1,
     ),
-    "maybe_values": lambda: maybe(
-        ref("values"), "All values of an entity, or null when it has none and therefore does not exist."
-    ),
+    "maybe_values": lambda: maybe(ref("values"), "All values of an entity, or null if it does not exist."),
     "location": _location,
-    "maybe_location": lambda: maybe(ref("location"), "A place in the files, or null when it is about none."),
+    "maybe_location": lambda: maybe(ref("location"), "A location in the files, or null."),
     "finding": _finding,
 }
 """The shared definitions; a schema holds those that it refers to."""

@@ -9,7 +9,7 @@ from quotaform.schema.node import Node, boolean, choice, count, items, maybe_tex
 
 _CLASSES = {
     DriftClass.MODIFIED: "Declared entities with other values.",
-    DriftClass.MISSING: "Declared entities that are not there.",
+    DriftClass.MISSING: "Declared entities that do not exist.",
     DriftClass.UNEXPECTED: "Entities that no file declares, or that must not exist.",
 }
 
@@ -18,23 +18,23 @@ def drift() -> tuple[Node, dict[str, Node]]:
     """Return the schema of drift and its definitions."""
     schema = document(
         DRIFT,
-        "How a cluster differs from what the files say, as quotaform drift writes it.",
+        "The differences between a cluster and the files, as quotaform drift writes them.",
         {
             "cluster": ref("cluster"),
             "read_at": timestamp("When the cluster was read"),
             "options": record(
-                "What was asked for.",
+                "The options of the command.",
                 {"select": globs("Globs over addresses."), "exclude": globs("Globs over addresses.")},
             ),
-            "complete": boolean("Whether everything was compared; false when parts were selected."),
-            "status": choice("Whether anything differs.", ("in-sync", "drift", "unknown")),
-            "fingerprint": digest("A digest of the drift: equal as long as the same entities differ in the same way."),
+            "complete": boolean("Whether all entities were compared; false with a selection."),
+            "status": choice("Whether there are differences.", ("in-sync", "drift", "unknown")),
+            "fingerprint": digest("A digest of the drift; it changes only if the differences change."),
             "summary": record(
-                "How many entities each class has.",
+                "The number of entities per class.",
                 {**{each.value: count(_CLASSES[each]) for each in DriftClass}, "in_sync": count(IN_SYNC)},
             ),
-            "entities": items("What differs, by address.", ref("drifted")),
-            "findings": items("What was found about the live cluster.", ref("finding")),
+            "entities": items("The entities that differ, by address.", ref("drifted")),
+            "findings": items("Findings about the live cluster.", ref("finding")),
         },
     )
     drifted = record(
@@ -43,21 +43,21 @@ def drift() -> tuple[Node, dict[str, Node]]:
             "address": address(),
             "entity": ref("entity"),
             "class": choice(
-                "modified: it holds other values; missing: it is not there; unexpected: it should not be there.",
+                "modified: other values; missing: declared but not live; unexpected: live but not declared.",
                 (each.value for each in DriftClass),
             ),
-            "declared": boolean("Whether the files speak of it."),
+            "declared": boolean("Whether the files declare it."),
             "keys": items("The quota keys that differ.", ref("drifted_key"), minItems=1),
-            "location": ref("maybe_location", "Where the entry is."),
-            "owner": maybe_text("Whose entry it is, in the words of the files."),
+            "location": ref("maybe_location", "The location of its entry."),
+            "owner": maybe_text("The owner, from the files."),
         },
     )
     drifted_key = record(
         "One quota key that differs.",
         {
             "key": quota_key(),
-            "desired": ref("maybe_value", "What the files say, or null."),
-            "actual": ref("maybe_value", "What the cluster holds, or null."),
+            "desired": ref("maybe_value", "The declared value, or null."),
+            "actual": ref("maybe_value", "The live value, or null."),
         },
     )
     return schema, {"drifted": drifted, "drifted_key": drifted_key}

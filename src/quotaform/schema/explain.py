@@ -15,7 +15,7 @@ def explain() -> tuple[Node, dict[str, Node]]:
         EXPLAIN,
         "Where the declared values of an entity come from, as quotaform explain writes it.",
         {
-            "directory": text("The quotas directory, as it was given."),
+            "directory": text("The quotas directory, as given."),
             "address": address("user=svc-orders"),
             "entity": ref("entity"),
             "clusters": items("One section per cluster.", ref("section"), minItems=1),
@@ -28,14 +28,14 @@ def _section() -> Node:
     return record(
         "What is declared for one cluster.",
         {
-            "cluster": maybe_text("The cluster's name, or null when quotaform.yaml names none."),
+            "cluster": maybe_text("The cluster name, or null if quotaform.yaml has no clusters."),
             "cause": choice(
-                "What makes the entity what it is to be; undeclared when no file of the cluster mentions it.",
+                "The kind of declaration; undeclared if no file of the cluster declares the entity.",
                 (cause.value for cause in Cause),
             ),
-            "absent": maybe_text("Why the entity must not exist, in the words of the files; null when it must."),
-            "location": ref("maybe_location", "The entry that has the last word."),
-            "keys": items("Every key that any layer speaks of.", ref("key")),
+            "absent": maybe_text("Why the entity must not exist; null if it must exist."),
+            "location": ref("maybe_location", "The entry with the highest precedence."),
+            "keys": items("All keys that any layer sets or removes.", ref("key")),
             "texts": items("Owners and reasons, those of the common layer first.", ref("text")),
         },
     )
@@ -43,13 +43,13 @@ def _section() -> Node:
 
 def _key() -> Node:
     return record(
-        "A quota key with everything that speaks of it.",
+        "A quota key with all layers that set or remove it.",
         {
             "key": quota_key(),
             "value": ref("maybe_value", "The declared value; null when the key is not set."),
-            "display": maybe_text("The value as plans print it."),
+            "display": maybe_text("The value as printed in plans."),
             "steps": items(
-                "What the layers say, in order: the last one decides, and is where the value comes from.",
+                "What the layers set, in order; the last one wins.",
                 ref("step"),
                 minItems=1,
             ),
@@ -59,14 +59,14 @@ def _key() -> Node:
 
 def _step() -> Node:
     return record(
-        "What one part of a layer says about a key.",
+        "A value or removal in one layer.",
         {
-            "value": ref("maybe_value", "The value that it gives; null when it takes the key away."),
-            "display": maybe_text("The value as plans print it."),
-            "giver": choice("The part that gives the value or takes the key away.", (giver.value for giver in Giver)),
+            "value": ref("maybe_value", "The value; null if the key is removed."),
+            "display": maybe_text("The value as printed in plans."),
+            "giver": choice("The part of the entry that sets or removes the key.", (giver.value for giver in Giver)),
             "layer": _layer(),
-            "profile": maybe_text("The profile that gives it, if it is one."),
-            "location": ref("maybe_location", "Where it is written."),
+            "profile": maybe_text("The profile with the value, or null."),
+            "location": ref("maybe_location", "The location in the files."),
         },
     )
 
@@ -75,11 +75,11 @@ def _text() -> Node:
     return record(
         "An owner or a reason.",
         {
-            "field": choice("Which of them.", ("owner", "reason")),
-            "text": text("What it says."),
+            "field": choice("Owner or reason.", ("owner", "reason")),
+            "text": text("The text."),
             "layer": _layer(),
             "location": ref("maybe_location", "The entry that it belongs to."),
-            "replaced": boolean("Whether a later layer says something else."),
+            "replaced": boolean("Whether a later layer replaces it."),
         },
     )
 

@@ -14,49 +14,47 @@ def plan() -> tuple[Node, dict[str, Node]]:
     """Return the schema of plan files and its definitions."""
     schema = document(
         PLAN,
-        "A plan file, as quotaform plan writes it and quotaform apply reads it. Two digests guard it: a plan that was "
-        "edited is refused.",
+        "A plan file, as quotaform plan writes it and quotaform apply reads it. Two digests protect it: an edited "
+        "plan is rejected.",
         {
-            "plan_id": digest("A digest of what the plan would do, to which cluster, and what is allowed."),
+            "plan_id": digest("A digest of the changes, the cluster and the allowances."),
             "created_at": timestamp("When the cluster was read"),
             "cluster": ref("cluster"),
-            "source": record("Where the files came from.", {**source_fields(), "base": _base()}),
+            "source": record("The origin of the files.", {**source_fields(), "base": _base()}),
             "options": record(
-                "What was asked for.",
+                "The options of the command.",
                 {
                     "prune": text("What happens to entities in scope that no file declares.", "report"),
-                    "select": globs("The globs over addresses of what was selected; everything when empty."),
-                    "exclude": globs("The globs over addresses of what was left out."),
+                    "select": globs("Globs over addresses to include; all entities if empty."),
+                    "exclude": globs("Globs over addresses to exclude."),
                 },
             ),
             "allowances": items(
-                "The rules that are allowed for this plan, as RULE or RULE=N; left out when there are none.",
+                "The rules allowed for this plan, as RULE or RULE=N; omitted if there are none.",
                 {"type": "string"},
             ),
-            "complete": boolean("Whether the plan covers everything; false when parts were left out."),
-            "applyable": boolean("Whether nothing blocks it."),
+            "complete": boolean("Whether the plan covers all entities; false with a selection."),
+            "applyable": boolean("Whether it has no blocking findings."),
             "summary": record(
-                "How many entities each thing happens to.",
+                "The number of entities per kind of change.",
                 {
                     "create": count("Entities that will be created."),
                     "update": count("Entities that will be changed."),
-                    "delete": count("Entities that will be gone."),
+                    "delete": count("Entities that will be deleted."),
                     "no_op": count(IN_SYNC),
-                    "loosen": count("Changed entities whose effective limits rise."),
-                    "tighten": count("Changed entities whose effective limits fall."),
-                    "mixed": count("Changed entities with limits that rise and others that fall."),
+                    "loosen": count("Changed entities whose effective limits increase."),
+                    "tighten": count("Changed entities whose effective limits decrease."),
+                    "mixed": count("Changed entities with increased and decreased limits."),
                     "to_unlimited": count("Changed entities with a limit that becomes unlimited."),
                     "blocked": count("Findings that block the plan."),
-                    "in_scope": count("How many of the cluster's entities are in scope."),
+                    "in_scope": count("Live entities in scope."),
                 },
             ),
             "changes": items(
                 "One item per entity that differs: deletes, updates, creates, each by address.", ref("change")
             ),
             "unmanaged": items("The live entities that no file declares, by address.", ref("unmanaged")),
-            "findings": items(
-                "What was found about the live cluster or the plan, what blocks it first.", ref("finding")
-            ),
+            "findings": items("Findings about the live cluster and the plan, blocking ones first.", ref("finding")),
             "digest": digest("A digest of everything else in this file."),
         },
         optional=("allowances",),
@@ -71,7 +69,7 @@ def plan() -> tuple[Node, dict[str, Node]]:
                 "address": address(),
                 "entity": ref("entity"),
                 "values": ref("values"),
-                "in_scope": boolean("Whether the files speak for it."),
+                "in_scope": boolean("Whether it is in scope."),
             },
         ),
     }
@@ -81,10 +79,10 @@ def plan() -> tuple[Node, dict[str, Node]]:
 def _base() -> Node:
     return {
         **record(
-            "What the files were compared with, or null when they were compared with nothing.",
+            "The revision that the files were compared with, or null.",
             {
-                "ref": text("The git ref, as it was given.", "origin/main"),
-                "commit": text("The commit that it stood for."),
+                "ref": text("The git ref, as given.", "origin/main"),
+                "commit": text("The commit of the ref."),
             },
         ),
         "type": ["object", "null"],
@@ -93,31 +91,29 @@ def _base() -> Node:
 
 def _change() -> Node:
     return record(
-        "The changes of one entity, which the broker makes all or not at all.",
+        "The changes of one entity, which the broker applies atomically.",
         {
             "address": address("user=svc-orders", "user=<default>,client-id=etl"),
             "entity": ref("entity"),
             "action": ref("action"),
-            "reason": maybe_text("Why, in the words of the files; for a deletion `state: absent` or `expired DATE`."),
+            "reason": maybe_text("The reason, from the files; for a deletion `state: absent` or `expired DATE`."),
             "origin": choice(
-                "What the change is due to: the files, the cluster or both moved away from the base; null without a "
-                "base.",
+                "The origin of the change: the files, the cluster or both differ from the base; null without a base.",
                 (*(origin.value for origin in Origin), None),
             ),
             "cause": choice(
-                "What in the files it follows from: an entry, `state: absent`, an entry that has expired, or nothing "
-                "that is declared now.",
+                "The cause in the files: an entry, `state: absent`, an expired entry, or no current declaration.",
                 (cause.value for cause in Cause),
             ),
             "direction": choice(
-                "What happens to the effective limits, taken together; unlimited is the largest.",
+                "How the effective limits change, taken together; unlimited is the largest.",
                 (direction.value for direction in Direction),
             ),
-            "before": ref("maybe_values", "All values that the cluster holds, or null when the entity is not there."),
-            "after": ref("maybe_values", "All values that it will hold, or null when the entity will be gone."),
+            "before": ref("maybe_values", "All live values, or null if the entity does not exist."),
+            "after": ref("maybe_values", "All values after the change, or null if the entity will be deleted."),
             "keys": items("One item per quota key that changes.", ref("key"), minItems=1),
-            "location": ref("maybe_location", "Where the entry is."),
-            "owner": maybe_text("Whose entry it is, in the words of the files."),
+            "location": ref("maybe_location", "The location of its entry."),
+            "owner": maybe_text("The owner, from the files."),
         },
     )
 
@@ -128,16 +124,16 @@ def _key() -> Node:
         {
             "key": quota_key(),
             "action": ref("action"),
-            "before": ref("maybe_value", "The value that the cluster holds, or null."),
-            "after": ref("maybe_value", "The value that it will hold, or null."),
+            "before": ref("maybe_value", "The live value, or null."),
+            "after": ref("maybe_value", "The value after the change, or null."),
             "effective": record(
-                "What limits those the entity is for, whichever entity that comes from.",
+                "The effective limits of the clients that the entity matches.",
                 {
-                    "before": ref("effective", "What limits them now."),
-                    "after": ref("effective", "What will."),
+                    "before": ref("effective", "The limit before the change."),
+                    "after": ref("effective", "The limit after the change."),
                     "differs": mapping(
                         "Entity type to the number of names under this entity that will resolve to another value; "
-                        "left out when there are none.",
+                        "omitted if there are none.",
                         {"type": "integer", "minimum": 1},
                         {"client-id": 3},
                         minProperties=1,
@@ -146,7 +142,7 @@ def _key() -> Node:
                 optional=("differs",),
             ),
             "display": record(
-                "The values as people read them.",
+                "The values as printed.",
                 {
                     "before": maybe_text("The value before, or null.", "10 MiB/s"),
                     "after": maybe_text("The value after, or null.", "unlimited"),
@@ -160,8 +156,8 @@ def _effective() -> Node:
     return record(
         "An effective limit.",
         {
-            "value": ref("maybe_value", "The limit, or null when nothing limits."),
-            "source": maybe_text("The address of the entity whose value it is, or null when nothing limits."),
-            "entity": maybe(ref("entity"), "The same entity by type and name, or null when nothing limits."),
+            "value": ref("maybe_value", "The limit, or null if there is none."),
+            "source": maybe_text("The address of the entity that it comes from, or null."),
+            "entity": maybe(ref("entity"), "The entity that it comes from, by type and name, or null."),
         },
     )

@@ -43,8 +43,8 @@ def _names(row: EntityType) -> Node:
 
 def _match() -> Node:
     return closed(
-        "To whom the entry applies: a user, a client-id, both, or an ip. <default> is the default entity, a list "
-        "makes one entity per name.",
+        "The entity of the entry: a user, a client-id, both, or an ip. <default> is the default entity; a list "
+        "stands for one entity per name.",
         {row.name: _names(row) for row in KNOWN_TYPES.values()},
         minProperties=1,
         dependencies={row.name: {"maxProperties": 1} for row in KNOWN_TYPES.values() if not row.combines_with},
@@ -55,7 +55,7 @@ def _match() -> Node:
 def quotas() -> tuple[Node, dict[str, Node]]:
     """Return the schema and its definitions."""
     schema = closed(
-        "A file of quotas.d: to whom which quotas apply. An entity that is declared is declared whole.",
+        "A file of quotas.d. A declaration covers all quota keys of its entity.",
         {"quotas": items("The entries; each entity at most once per layer.", ref("entry"))},
         required=["quotas"],
     )
@@ -64,8 +64,8 @@ def quotas() -> tuple[Node, dict[str, Node]]:
 
 def _literal() -> Node:
     return closed(
-        "A literal name, for a name that would otherwise mean something else.",
-        {"name": text("The name, as it is.", minLength=1)},
+        "A literal name, for names with a special meaning.",
+        {"name": text("The name, taken literally.", minLength=1)},
         required=["name"],
         examples=[{"name": DEFAULT_WORD}],
     )
@@ -74,7 +74,7 @@ def _literal() -> Node:
 def _entry() -> Node:
     first = next(iter(QUOTA_KEYS))
     return closed(
-        "The quotas of one entity, or of several with the same ones.",
+        "The quotas of one or several entities.",
         {
             "match": ref("match"),
             "values": ref("values"),
@@ -82,15 +82,15 @@ def _entry() -> Node:
                 "The name of a profile in quotaform.yaml; values beside it override it key by key.", "gold", minLength=1
             ),
             "unset": items(
-                "Keys of the common entry that the cluster's entry takes away; only in the folder of a cluster.",
+                "Keys of the common entry to remove for this cluster; only in the directory of a cluster.",
                 {"type": "string", "minLength": 1, "examples": [first]},
                 minItems=1,
                 examples=[[first]],
             ),
-            "owner": text("Who to ask about it; shown in plans.", "team-orders", minLength=1),
-            "reason": text("Why it is so; shown in plans.", "checkout traffic", minLength=1),
+            "owner": text("The owner; shown in plans.", "team-orders", minLength=1),
+            "reason": text("The reason; shown in plans.", "checkout traffic", minLength=1),
             "expires": text(
-                "From this day (UTC) on the entry counts as absent.",
+                "Treated as absent from this date (UTC).",
                 "2026-12-31",
                 pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
             ),

@@ -14,29 +14,29 @@ def resolve() -> tuple[Node, dict[str, Node]]:
     """Return the schema of resolved limits and its definitions."""
     schema = document(
         RESOLVE,
-        "What limits requests and why, as quotaform resolve writes it.",
+        "The effective quotas of requests, as quotaform resolve writes them.",
         {
             "cluster": ref("cluster"),
             "read_at": timestamp("When the cluster was read"),
-            "plan_id": maybe_text("The plan that is taken as applied, or null.", pattern=DIGEST),
+            "plan_id": maybe_text("The plan that is assumed to be applied, or null.", pattern=DIGEST),
             "options": record(
-                "What is shown.",
+                "The options of the command.",
                 {
-                    "keys": items("The quota keys that were asked for; empty for all.", {"type": "string"}),
-                    "inherited": boolean("Whether keys are shown whose value is not the entity's own."),
-                    "overridden": boolean("Whether the entries that lost are shown."),
+                    "keys": items("The selected quota keys; empty for all.", {"type": "string"}),
+                    "inherited": boolean("Whether keys whose value comes from another entity are included."),
+                    "overridden": boolean("Whether overridden entries are included."),
                 },
             ),
-            "requests": items("What limits each request, in the order in which they were asked.", ref("request")),
-            "findings": items("Where the answer needs a second look.", ref("finding")),
+            "requests": items("The effective quotas per request, in the order of the requests.", ref("request")),
+            "findings": items("Findings about the resolved quotas.", ref("finding")),
         },
     )
     request = record(
-        "One concrete entity, and what limits its requests.",
+        "A concrete entity and its effective quotas.",
         {
             "address": address(),
             "entity": mapping(
-                "Who makes the request: a user, a client-id or both, or an ip. Without a client-id it is empty.",
+                "The source of the request: a user, a client-id or both, or an ip. An omitted client-id is empty.",
                 {"type": "string"},
                 {"user": "svc-orders", "client-id": "etl"},
                 minProperties=1,
@@ -44,11 +44,11 @@ def resolve() -> tuple[Node, dict[str, Node]]:
             "keys": items("The quota keys that can limit it.", ref("resolved_key")),
         },
     )
-    limit = "The limit; null where nothing limits the request."
+    limit = "The limit; null if there is none."
     definitions = {
         "request": request,
         "resolved_key": _resolved_key(),
-        "entry": record("An entry that holds the key.", _entry("The limit that it sets.")),
+        "entry": record("An entry with the key.", _entry("The limit that it sets.")),
         "limit": record("A limit and where it comes from.", _limit(limit)),
     }
     return schema, definitions
@@ -58,15 +58,15 @@ def _entry(value: str) -> dict[str, Node]:
     levels = (*CLIENT_LEVELS, *IP_LEVELS)
     return {
         "value": ref("maybe_value", value),
-        "source": maybe_text("The one-line spelling of the entry that it comes from.", "user=<default>"),
+        "source": maybe_text("The address of the entry that it comes from.", "user=<default>"),
         "entity": maybe(
             ref("entity"), "The entry that it comes from: entity type to name, null being the default of a type."
         ),
         "source_name": choice(
-            "The name that KIP-248 gave to this kind of entry.", (*(level.source for level in levels), None)
+            "The name of this kind of entry in KIP-248.", (*(level.source for level in levels), None)
         ),
         "level": {
-            "description": "Its level of precedence; 1 is asked first.",
+            "description": "Its level of precedence; 1 is the highest.",
             "type": ["integer", "null"],
             "minimum": 1,
             "maximum": max(level.number for level in levels),
@@ -77,33 +77,31 @@ def _entry(value: str) -> dict[str, Node]:
 def _limit(value: str) -> dict[str, Node]:
     return {
         **_entry(value),
-        "unlimited": boolean("Whether the request is not limited: nothing applies, or a value that is no limit."),
+        "unlimited": boolean("Whether the request is unlimited: no entry applies, or its value is no limit."),
     }
 
 
 def _resolved_key() -> Node:
     scopes = dict.fromkeys(key.per for key in QUOTA_KEYS.values())
     return record(
-        "What limits a request for one quota key; with the plan applied, if one is given.",
+        "The effective quota of a request for one key; with the plan applied, if one is given.",
         {
             "key": quota_key(),
-            **_limit("The limit; null where nothing limits the request."),
+            **_limit("The limit; null if there is none."),
             "per": choice(
-                "Where the limit holds: each broker enforces the whole limit, or the cluster does once; null for a "
-                "key that this version does not know.",
+                "Where the limit applies: each broker enforces the whole limit, or the cluster enforces it once; null "
+                "for an unknown key.",
                 (*scopes, None),
             ),
             "bucket": {
-                "description": "The entity types whose names tell one rate from another: requests that agree in them "
-                "share it. Null where no entry applies.",
+                "description": "The entity types that identify the rate: requests with equal names for them share it. "
+                "Null if no entry applies.",
                 "type": ["array", "null"],
                 "items": {"enum": list(ENTITY_TYPES)},
                 "minItems": 1,
             },
-            "shared_by": maybe_text("The same in words."),
-            "overridden": items("The entries that hold the key and lost, in order of precedence.", ref("entry")),
-            "before": maybe(
-                ref("limit"), "What limits the request as long as the plan is not applied; null without a plan."
-            ),
+            "shared_by": maybe_text("The bucket in words."),
+            "overridden": items("The overridden entries with the key, in order of precedence.", ref("entry")),
+            "before": maybe(ref("limit"), "The limit before the plan is applied; null without a plan."),
         },
     )

@@ -26,11 +26,11 @@ def snapshot() -> tuple[Node, dict[str, Node]]:
 def describe() -> tuple[Node, dict[str, Node]]:
     """Return the schema of described quotas and its definitions."""
     component = record(
-        "What is asked of one entity type.",
+        "The filter of one entity type.",
         {
-            "type": text("The entity type, which the entity must have."),
-            "rule": choice("How its name must match.", (rule.value for rule in Rule)),
-            "match": maybe_text("The text of exact, prefix and not; null for the others."),
+            "type": text("The entity type."),
+            "rule": choice("How the name is matched.", (rule.value for rule in Rule)),
+            "match": maybe_text("The name or prefix; null for default and any."),
         },
     )
     schema = document(
@@ -40,12 +40,12 @@ def describe() -> tuple[Node, dict[str, Node]]:
             "cluster": ref("cluster"),
             "read_at": text("When it was read, as ISO 8601 in UTC."),
             "filter": record(
-                "What was asked for.",
+                "The filter of the command.",
                 {
-                    "strict": boolean("Whether entities with other types than those of the components are left out."),
-                    "components": items("What is asked of an entity; all of it.", component),
+                    "strict": boolean("Whether entities with further entity types are excluded."),
+                    "components": items("The filters per entity type, combined with AND.", component),
                     "quota_types": {
-                        "description": "The quota keys that were asked for; null for all.",
+                        "description": "The selected quota keys; null for all.",
                         "type": ["array", "null"],
                         "items": {"type": "string"},
                     },
@@ -61,7 +61,7 @@ def describe() -> tuple[Node, dict[str, Node]]:
 def alter() -> tuple[Node, dict[str, Node]]:
     """Return the schema of what was altered and its definitions."""
     change = record(
-        "One quota key that is not what it was.",
+        "A changed quota key.",
         {
             "key": quota_key(),
             "before": ref("maybe_value", "The value before; null for none."),
@@ -70,17 +70,17 @@ def alter() -> tuple[Node, dict[str, Node]]:
     )
     schema = document(
         ALTER,
-        "What quotaform alter --format json did to one entity.",
+        "The result of quotaform alter --format json.",
         {
             "cluster": ref("cluster"),
             "read_at": text("When it was read, as ISO 8601 in UTC."),
-            "validate_only": boolean("Whether nothing was changed and the values are what would be."),
+            "validate_only": boolean("Whether the change was only validated; the values are then the expected ones."),
             "address": address(),
             "entity": ref("entity"),
             "values": mapping(
-                "Quota key to value: what the entity holds, freshly read; empty when it is gone.", ref("value")
+                "Quota key to value, read back from the cluster; empty if the entity was deleted.", ref("value")
             ),
-            "changes": items("The keys that are not what they were.", change),
+            "changes": items("The changed keys.", change),
         },
     )
     return schema, {}
@@ -91,18 +91,18 @@ def validation() -> tuple[Node, dict[str, Node]]:
     entities = record(
         "The entities of one cluster.",
         {
-            "cluster": maybe_text("The cluster's name, or null when quotaform.yaml names none."),
-            "count": count("How many entities it has."),
+            "cluster": maybe_text("The cluster name, or null if quotaform.yaml has no clusters."),
+            "count": count("The number of entities."),
         },
     )
     schema = document(
         VALIDATION,
-        "What came of checking the files, as quotaform validate writes it.",
+        "The result of validating the files, as quotaform validate writes it.",
         {
-            "valid": boolean("Whether nothing is wrong; warnings are not."),
-            "directory": text("The quotas directory, as it was given."),
-            "files": count("How many files were read."),
-            "entities": items("How many entities the files declare, per cluster.", entities),
+            "valid": boolean("Whether there are no errors."),
+            "directory": text("The quotas directory, as given."),
+            "files": count("The number of files."),
+            "entities": items("The number of declared entities per cluster.", entities),
             "problems": items("All problems and warnings of all files.", ref("finding")),
         },
     )
@@ -115,14 +115,14 @@ def scram() -> tuple[Node, dict[str, Node]]:
         "One credential.",
         {
             "mechanism": text("The SCRAM mechanism.", "SCRAM-SHA-512"),
-            "iterations": {"description": "Rounds of hashing.", "type": "integer"},
+            "iterations": {"description": "Iterations of hashing.", "type": "integer"},
         },
     )
     error = record(
         "Why the user could not be described.",
         {
             "code": {"description": "Kafka's error code.", "type": "integer"},
-            "message": text("The broker's words."),
+            "message": text("The message of the broker."),
         },
     )
     user = record(
@@ -130,7 +130,7 @@ def scram() -> tuple[Node, dict[str, Node]]:
         {
             "user": text("The user's name."),
             "credentials": items("The user's credentials.", credential),
-            "error": maybe(error, "Why the user could not be described; null when nothing went wrong."),
+            "error": maybe(error, "Why the user could not be described; null on success."),
         },
     )
     schema = document(
@@ -144,23 +144,23 @@ def scram() -> tuple[Node, dict[str, Node]]:
 def scram_result() -> tuple[Node, dict[str, Node]]:
     """Return the schema of changed SCRAM credentials and its definitions."""
     row = record(
-        "What became of one credential.",
+        "The result for one credential.",
         {
             "user": text("The user's name."),
             "mechanism": text("The SCRAM mechanism.", "SCRAM-SHA-512"),
             "iterations": {
-                "description": "Rounds of hashing; null for a deletion.",
+                "description": "Iterations of hashing; null for a deletion.",
                 "type": ["integer", "null"],
             },
-            "outcome": choice("What became of it.", (outcome.value for outcome in Outcome)),
-            "code": {"description": "Kafka's error code; 0 when nothing went wrong.", "type": ["integer", "null"]},
-            "message": maybe_text("The broker's words."),
+            "outcome": choice("The result.", (outcome.value for outcome in Outcome)),
+            "code": {"description": "Kafka's error code; 0 on success.", "type": ["integer", "null"]},
+            "message": maybe_text("The message of the broker."),
         },
     )
     schema = document(
         SCRAM_RESULT,
-        "What became of changing SCRAM credentials; nothing of any password is in it.",
-        {"cluster": ref("maybe_cluster"), "results": items("One item per credential, as they were asked for.", row)},
+        "The result of changing SCRAM credentials; contains no passwords.",
+        {"cluster": ref("maybe_cluster"), "results": items("One item per credential, in the requested order.", row)},
     )
     return schema, {"maybe_cluster": _maybe_cluster()}
 
@@ -170,22 +170,22 @@ def outcomes() -> tuple[Node, dict[str, Node]]:
     error = record(
         "Why there is no result.",
         {
-            "exit_code": {"description": "The exit code that this error alone would end with.", "type": "integer"},
-            "message": text("What went wrong and what to do."),
+            "exit_code": {"description": "The exit code of this error alone.", "type": "integer"},
+            "message": text("The error and its remedy."),
         },
     )
     result = mapping("The document of the cluster: a plan, a drift or a receipt.", {})
     outcome = record(
-        "What became of one cluster.",
+        "The result for one cluster.",
         {
             "cluster": text("The name of the cluster.", "prod-eu"),
-            "error": maybe(error, "Why there is no result; null when there is one."),
+            "error": maybe(error, "Why there is no result; null if there is one."),
             "result": maybe(result, "The document of the cluster; null after an error."),
         },
     )
     schema = document(
         OUTCOMES,
-        "What became of several clusters, as plan, drift and apply print it with --format json.",
+        "The results for several clusters, as plan, drift and apply print them with --format json.",
         {"outcomes": items("One item per cluster.", outcome)},
     )
     return schema, {}
@@ -195,7 +195,7 @@ def _maybe_cluster() -> Node:
     return record(
         "The cluster.",
         {
-            "name": text("As in quotaform.yaml, or its bootstrap servers."),
-            "id": maybe_text("The id that the cluster gave itself; null when it is not known."),
+            "name": text("The name in quotaform.yaml, or the bootstrap servers."),
+            "id": maybe_text("The cluster id; null if unknown."),
         },
     )

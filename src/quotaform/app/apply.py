@@ -15,7 +15,6 @@ from quotaform.app.actual import is_same
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.app.each_cluster import Connect
 from quotaform.app.repository import open_gateway, require_pinned
-from quotaform.cluster.error_code import CLUSTER_AUTHORIZATION_FAILED
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.freshness import check_fresh, require_cluster, require_fresh
 from quotaform.core.outcome import ClusterOutcome
@@ -27,7 +26,7 @@ from quotaform.errors import (
     QuotaformError,
     RefusedError,
 )
-from quotaform.model.alteration import AlterRow, Outcome
+from quotaform.model.alteration import CLUSTER_AUTHORIZATION_FAILED, AlterRow, Outcome
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_values
 

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Final
 
-from quotaform.cluster.error_code import CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_CODES, grant
-from quotaform.model.alteration import Alteration, AlterRow, Outcome
+from quotaform.cluster.error_code import grant
+from quotaform.model.alteration import CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_CODES, Alteration, AlterRow, Outcome
 from quotaform.model.entity import MAX_NAME_BYTES as MAX_NAME_BYTES
 from quotaform.model.entity import Entity, Part, spell_name
 

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from quotaform.errors import AuthorizationError, ClusterError, UnknownOutcomeError
-from quotaform.model.alteration import ERRORS_BY_CODE
+from quotaform.model.alteration import CLUSTER_AUTHORIZATION_FAILED, ERRORS_BY_CODE
 from quotaform.model.text import inert
-
-UNKNOWN_CODES: Final = frozenset({-1, 7})
-"""UNKNOWN_SERVER_ERROR and REQUEST_TIMED_OUT: the controller may have done it, or may do it still."""
-CLUSTER_AUTHORIZATION_FAILED: Final = 31
 
 
 def grant(right: str) -> str:

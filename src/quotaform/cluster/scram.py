@@ -24,7 +24,7 @@ from typing import Final
 
 from quotaform.cluster.alter_chunk import MAX_BYTES, MAX_NAME_BYTES
 from quotaform.cluster.broker_gateway import BrokerGateway
-from quotaform.cluster.error_code import CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_CODES, grant, require_success
+from quotaform.cluster.error_code import grant, require_success
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.cluster.wire.scram_credentials import (
     AlterUserScramCredentials,
@@ -32,7 +32,7 @@ from quotaform.cluster.wire.scram_credentials import (
     DescribeUserScramCredentials,
 )
 from quotaform.errors import ClusterError, UnsupportedError
-from quotaform.model.alteration import Outcome
+from quotaform.model.alteration import CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_CODES, Outcome
 from quotaform.model.entity import spell_name
 from quotaform.model.scram import (
     DEFAULT_ITERATIONS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from quotaform.errors import (
     AuthorizationError,
@@ -58,15 +58,20 @@ class Outcome(StrEnum):
     """It was never sent."""
 
 
+CLUSTER_AUTHORIZATION_FAILED: Final = 31
+
 ERRORS_BY_CODE: Mapping[int, type[ClusterError]] = {
     -1: UnknownOutcomeError,
     7: UnknownOutcomeError,
-    31: AuthorizationError,
+    CLUSTER_AUTHORIZATION_FAILED: AuthorizationError,
     35: UnsupportedError,
     42: InvalidRequestError,
     44: PolicyError,
 }
 """The error class for each broker error code that users meet (KIP-546, org.apache.kafka.common.protocol.Errors)."""
+
+UNKNOWN_CODES: Final = frozenset(code for code, kind in ERRORS_BY_CODE.items() if kind is UnknownOutcomeError)
+"""UNKNOWN_SERVER_ERROR and REQUEST_TIMED_OUT: the controller may have done it, or may do it still."""
 
 
 class ResultRow(Protocol):

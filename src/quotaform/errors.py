@@ -42,12 +42,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from quotaform.exit_code import ExitCode
 
 if TYPE_CHECKING:
-    from quotaform.model.alteration import AlterRow
     from quotaform.model.entity import Entity
     from quotaform.model.finding import Finding
 
@@ -207,17 +207,17 @@ class PlanBlockedError(BlockedError):
 
 
 class RefusedError(BlockedError):
-    """The broker's validate-only answer refused entities; nothing was written. Their rows are in `rows`."""
+    """The broker's validate-only answer refused entities; nothing was written. Why is in `reasons`, per entity."""
 
     shown = 20
 
-    def __init__(self, rows: Sequence[AlterRow], total: int) -> None:
-        self.rows = tuple(rows)
-        lines = [f"  {row.entity.address}: {row.reason}" for row in self.rows[: self.shown]]
-        if len(self.rows) > self.shown:
-            lines.append(f"  ... and {len(self.rows) - self.shown} more")
+    def __init__(self, reasons: Mapping[Entity, str], total: int) -> None:
+        self.reasons = dict(reasons)
+        lines = [f"  {entity.address}: {reason}" for entity, reason in islice(reasons.items(), self.shown)]
+        if len(reasons) > self.shown:
+            lines.append(f"  ... and {len(reasons) - self.shown} more")
         super().__init__(
-            f"the broker would refuse {len(self.rows)} of {total} entities, so nothing was written:\n"
+            f"the broker would refuse {len(reasons)} of {total} entities, so nothing was written:\n"
             + "\n".join(lines)
         )
 

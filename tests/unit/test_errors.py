@@ -52,7 +52,7 @@ EXAMPLES: list[QuotaformError] = [
     PlanFileError("plan.json", "cannot be read: gone"),
     ClusterIdError(FINDING, expected="a", found="b"),
     PlanBlockedError([FINDING]),
-    RefusedError([AlterRow(ALICE, Outcome.REFUSED, 42, "no")], 3),
+    RefusedError({ALICE: "no"}, 3),
     PlanFileChangedError("plan.json", "digest"),
     PlanIdError(expected="a", found="b"),
     PlanClusterError(expected="a", found="b"),

@@ -220,7 +220,7 @@ def _require_accepted(changes: tuple[EntityChange, ...], gateway: Gateway, progr
         codes = {row.code for row in refused}
         if codes == {CLUSTER_AUTHORIZATION_FAILED}:
             result.raise_for_errors()
-        raise RefusedError(refused, len(changes))
+        raise RefusedError({row.entity: row.reason for row in refused}, len(changes))
     unanswered = [row for row in result if row.outcome is not Outcome.OK]
     if unanswered:
         raise ClusterError(

@@ -217,8 +217,7 @@ class RefusedError(BlockedError):
         if len(reasons) > self.shown:
             lines.append(f"  ... and {len(reasons) - self.shown} more")
         super().__init__(
-            f"the broker would refuse {len(reasons)} of {total} entities, so nothing was written:\n"
-            + "\n".join(lines)
+            f"the broker would refuse {len(reasons)} of {total} entities, so nothing was written:\n" + "\n".join(lines)
         )
 
 

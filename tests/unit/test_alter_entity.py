@@ -51,7 +51,7 @@ def test_a_change_that_does_not_show_is_told_after_30_seconds(clock: Clock) -> N
         alter_entity(QuotaAdmin(gateway), ALICE, OPS, clock=clock)
     assert str(caught.value) == (
         "the broker accepted the change of user=alice, and after 30 s the cluster still shows 1 B/s for "
-        '"producer_byte_rate"; the change may show later, or somebody else changed it too: describe it again'
+        '"producer_byte_rate"; it may become visible later, or there was a concurrent change: describe it again'
     )
     assert caught.value.exit_code == 6
     assert 30 <= sum(clock.pauses) < 31

@@ -45,8 +45,8 @@ def test_a_choice_that_is_not_clear_names_the_option() -> None:
     assert message(OneCluster()) == f"{SEVERAL}; choose one with --cluster"
     assert message(ManyClusters()) == f"{SEVERAL}; choose with --cluster, or take --all"
     several = (
-        "--bootstrap-server says where to connect, and quotaform.yaml names several clusters (lab, prod); "
-        "say with --cluster whose files are meant"
+        "--bootstrap-server gives an address only, and quotaform.yaml names several clusters (lab, prod); "
+        "choose one with --cluster"
     )
     # What asks one cluster only, without files, needs no name of it.
     asked = OneCluster(bootstrap_server="b:1").choose()

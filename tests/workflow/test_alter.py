@@ -100,7 +100,7 @@ def test_json_says_what_changed(repository: Repository, cluster: Cluster) -> Non
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ([], "whose quotas?"),
+        ([], "no entity is given"),
         (["--name", "user=a"], "nothing to do"),
         (["--name", "user=a", "--add", PRODUCE], "is not KEY=VALUE"),
         (["--name", "user=a", "--add", f"{PRODUCE}=1,"], '--add "" is not KEY=VALUE'),

@@ -196,7 +196,7 @@ def test_a_cluster_can_be_named_on_the_command_line(changing: Repository, sandbo
     assert planned.last == "Plan: 1 to add, 1 to change, 2 to destroy."
     nowhere = changing("apply", "plan.json")
     assert nowhere.code == 64
-    assert "say where it is: --bootstrap-server HOST:PORT" in nowhere.err
+    assert "give its address: --bootstrap-server HOST:PORT" in nowhere.err
     assert changing("apply", "plan.json", "--bootstrap-server", sandbox_servers).code == 0
 
 

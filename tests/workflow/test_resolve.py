@@ -116,8 +116,8 @@ def test_an_address_meets_its_entry_and_alone(repository: Repository, filled: Cl
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "say who makes the request: --name user=U"),
-        (("--name", "user=a", "--from", "x.csv"), "say who makes the request"),
+        ((), "no request is given; use --name user=U"),
+        (("--name", "user=a", "--from", "x.csv"), "--name and --from cannot be combined"),
         (("--name", "user"), "is not TYPE=NAME"),
         (("--name", "user=a", "--name", "user=b"), "is given twice"),
         (("--name", "user="), "not a concrete entity"),

@@ -121,4 +121,4 @@ def _not_visible(entity: Entity, ops: Ops, result: AlterResult, seen: Values | N
         value = seen.get(different)
         shown = "no value" if value is None else render_value(QUOTA_KEYS.get(different), value)
         found = f"after {_DEADLINE:.0f} s the cluster still shows {shown} for {quote(different)}"
-    return f"{status}, and {found}; the change may show later, or somebody else changed it too: describe it again"
+    return f"{status}, and {found}; it may become visible later, or there was a concurrent change: describe it again"

@@ -57,7 +57,7 @@ def run(arguments: list[str]) -> int:
 def _run(arguments: list[str]) -> int:
     if any(argument == "" or _EMPTY_OPTION(argument) for argument in arguments):
         return _fail(
-            "an argument is empty, as an unset variable makes it; leave it out, or say what is meant", ExitCode.USAGE
+            "an argument is empty, as an unset variable makes it; leave it out, or give a value", ExitCode.USAGE
         )
     try:
         return _invoke(arguments)

@@ -90,7 +90,7 @@ class KafkaGateway(BrokerGateway):
             answer.error_message,
             subject=f"the client quotas of {self.name}",
             right="DESCRIBE_CONFIGS",
-            problem=f"Cannot read the quotas of {self.name}; the broker says",
+            problem=f"Cannot read the quotas of {self.name}; the broker responded with",
         )
         return answer.quotas if entity_filter.is_answered_by_brokers else select(answer.quotas, entity_filter)
 
@@ -127,7 +127,7 @@ class KafkaGateway(BrokerGateway):
             answer.error_message,
             subject=f"the configuration of broker {node_id}",
             right="DESCRIBE_CONFIGS",
-            problem=f"Broker {node_id} does not tell its configuration; it says",
+            problem=f"Broker {node_id} does not return its configuration; it responded with",
         )
         return answer.value
 

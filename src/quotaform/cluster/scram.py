@@ -104,7 +104,7 @@ class ScramGateway(BrokerGateway):
             answer.error_message,
             subject=f"the SCRAM credentials of {self.name}",
             right="DESCRIBE",
-            problem=f"Cannot read the SCRAM credentials of {self.name}; the broker says",
+            problem=f"Cannot read the SCRAM credentials of {self.name}; the broker responded with",
         )
         return sorted(map(_read_user, answer.users), key=lambda found: found.user)
 
@@ -203,7 +203,7 @@ def require_name(user: str) -> int:
 
 def _read_user(result: DescribedUser) -> ScramUser:
     credentials = (ScramCredential(ScramMechanism.spell(number), rounds) for number, rounds in result.credentials)
-    words = result.error_message or f"The broker says error code {result.error_code}."
+    words = result.error_message or f"The broker returned error code {result.error_code}."
     return ScramUser(result.user, tuple(sorted(credentials)), result.error_code, words if result.error_code else "")
 
 
@@ -217,7 +217,7 @@ def _read_row(alteration: ScramAlteration, answer: tuple[int, str | None] | None
         # The broker's own words are a dump of its request object.
         return ScramRow(alteration, Outcome.REFUSED, code, ALTER_ACL)
     outcome = Outcome.UNKNOWN if code in UNKNOWN_CODES else Outcome.REFUSED
-    return ScramRow(alteration, outcome, code, message or f"The broker says error code {code}.")
+    return ScramRow(alteration, outcome, code, message or f"The broker returned error code {code}.")
 
 
 def _rows_of(part: Iterable[ScramAlteration], outcome: Outcome, reason: str) -> list[ScramRow]:

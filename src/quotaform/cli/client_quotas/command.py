@@ -127,10 +127,10 @@ def _check(options: Namespace) -> None:
         if given:
             raise UsageError(f"{' and '.join(given)} can only be used with --alter")
         if options.operation == "resolve" and not (options.names or options.defaults):
-            raise UsageError("--resolve needs to know whose quotas: give --names or --defaults")
+            raise UsageError("--resolve requires an entity: give --names or --defaults")
         return
     if not (options.names or options.defaults):
-        raise UsageError("--alter needs to know whose quotas: give --names or --defaults")
+        raise UsageError("--alter requires an entity: give --names or --defaults")
     if not (options.add or options.delete):
         raise UsageError("--alter needs something to do: give --add or --delete")
 

@@ -71,7 +71,7 @@ def alter(
     require_format("alter", format_name)
     entity = read_entity(name, default)
     if not entity.parts:
-        raise UsageError("whose quotas? Give --name TYPE=NAME or --default TYPE, or both")
+        raise UsageError("no entity is given; use --name TYPE=NAME, --default TYPE, or both")
     ops = read_ops(entity, add or (), delete or ())
     chosen = target.choose()
     if chosen.snapshot is not None:

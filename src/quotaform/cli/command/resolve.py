@@ -98,9 +98,9 @@ def _request(names: Sequence[str], file: Path | None, plan: Path | None, detail:
     from quotaform.model.entity import IP
 
     if names and file is not None:
-        raise UsageError("--name and --from both say who makes the request; give one of them")
+        raise UsageError("--name and --from cannot be combined; give one of them")
     if not names and file is None:
-        raise UsageError("say who makes the request: --name user=U --name client-id=C, --name ip=A, or --from FILE")
+        raise UsageError("no request is given; use --name user=U --name client-id=C, --name ip=A, or --from FILE")
     entities: Iterable[Entity]
     if file is None:
         entity = read_names(names)

@@ -37,7 +37,7 @@ _NO_ARGV = (
 )
 _RESTART_BUG = (
     "Note: Kafka brokers (seen on 4.3.1) that restart soon after a SCRAM user was deleted may lose all users of that "
-    "mechanism. Look at quotaform scram describe after a restart."
+    "mechanism. Check with quotaform scram describe after a restart."
 )
 
 

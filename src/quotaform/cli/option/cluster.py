@@ -155,7 +155,7 @@ class ManyClusters:
         if not repository.has_config():
             why = f"is not known, as there is no {repository.config_path} (--config names another)"
         raise UsageError(
-            f"{file} is a plan for cluster {name}, which {why}; say where it is: --bootstrap-server HOST:PORT"
+            f"{file} is a plan for cluster {name}, which {why}; give its address: --bootstrap-server HOST:PORT"
         )
 
 
@@ -177,8 +177,8 @@ def _options_named(repository: Repository, target: Target, remedy: str) -> Itera
     except ClusterChoiceError as error:
         if target.bootstrap_servers:
             raise UsageError(
-                f"--bootstrap-server says where to connect, and {repository.config_path} names several clusters "
-                f"({', '.join(error.clusters)}); say with --cluster whose files are meant"
+                f"--bootstrap-server gives an address only, and {repository.config_path} names several clusters "
+                f"({', '.join(error.clusters)}); choose one with --cluster"
             ) from None
         raise UsageError(f"{error}; {remedy}") from None
     except NoClusterError as error:

@@ -73,7 +73,7 @@ def request_of(entity: Entity) -> Request:
     names = dict(parts)
     if None in names.values() or "" in (names.get(USER), names.get(IP)):
         raise ValueError(
-            f"{entity.address} is not a concrete entity: it holds a default or an empty name; say who makes it"
+            f"{entity.address} is not a concrete entity: it has a default or an empty name; give the names of a request"
         )
     if names.keys() == {IP}:
         return (str(names[IP]),)

@@ -301,7 +301,7 @@ def test_quiet_leaves_the_result_and_takes_the_rest(changing: Repository) -> Non
 
 def test_verbose_says_on_stderr_what_is_done(changing: Repository) -> None:
     seen = changing("plan", "-v")
-    assert "Reading quotas ..." in seen.err
+    assert "Reading quotas of lab ..." in seen.err
     assert "Reading quotas" not in seen.out
 
 

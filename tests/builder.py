@@ -13,11 +13,14 @@ from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause, Desired, Entry, LayerFile
 from quotaform.model.finding import by_weight
 from quotaform.model.location import pack_position
+from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas, Values
 
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
 REQUEST, MUTATION = "request_percentage", "controller_mutation_rate"
 CONNECTION = "connection_creation_rate"
+CLIENT_KEYS = tuple(name for name, key in QUOTA_KEYS.items() if key.fits(Entity(user="a")))
+ALL_KEYS_TEXT, CLIENT_KEYS_TEXT = ", ".join(QUOTA_KEYS), ", ".join(CLIENT_KEYS)
 
 HEADER = PlanHeader(
     cluster_name="lab",

@@ -9,6 +9,7 @@ import pytest
 from quotaform.core.scope import Pattern, Scope
 from quotaform.desired.config import Cluster, Config, choose_cluster, choose_clusters
 from quotaform.errors import InvalidFilesError, UsageError
+from tests.builder import ALL_KEYS_TEXT
 from tests.loading import load_config
 
 MIB = 1048576.0
@@ -208,8 +209,7 @@ def test_what_a_variable_holds_is_never_shown(tmp_path: Path, text: str, said: s
             "profiles: {gold: {producer_byte_rates: 1, consumer_byte_rate: 10MiBps}}",
             [
                 '1:19: error: unknown quota key "producer_byte_rates"; did you mean producer_byte_rate? The keys are '
-                "producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate, "
-                "connection_creation_rate [unknown-key]",
+                f"{ALL_KEYS_TEXT} [unknown-key]",
                 '1:63: error: consumer_byte_rate: "10MiBps" has no unit of consumer_byte_rate; '
                 "did you mean 10MiB/s? [bad-value]",
             ],

@@ -19,7 +19,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.precedence import CLIENT_LEVELS, IP_LEVELS
 from quotaform.model.quotas import Quotas
-from tests.builder import CONNECTION, CONSUMER, HEADER, MUTATION, PRODUCER, REQUEST, plan_of
+from tests.builder import CLIENT_KEYS, CONNECTION, CONSUMER, HEADER, MUTATION, PRODUCER, REQUEST, plan_of
 from tests.scripted_gateway import NO_CONFIG, ScriptedGateway
 
 ALICE = Entity(user="alice")
@@ -82,7 +82,7 @@ class TestKeys:
     def test_keys_come_in_kafka_s_order_and_unknown_ones_last(self) -> None:
         quotas = {ALICE: {"zz_rate": 1.0, MUTATION: 2.0, "aa_rate": 3.0}}
         rows = make_resolution(ALICE, QuotaIndex(quotas)).keys
-        assert [row.key for row in rows] == [PRODUCER, CONSUMER, REQUEST, MUTATION, "aa_rate", "zz_rate"]
+        assert [row.key for row in rows] == [*CLIENT_KEYS, "aa_rate", "zz_rate"]
 
     def test_a_key_that_only_the_plan_removes_is_still_there(self) -> None:
         quotas = {ALICE: {"future_rate": 1.0}}

@@ -10,6 +10,7 @@ from quotaform.desired.tree import SourceFile
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause
 from quotaform.model.finding import Severity
+from tests.builder import ALL_KEYS_TEXT, CLIENT_KEYS_TEXT
 from tests.loading import check, load
 
 TODAY = date(2026, 12, 31)
@@ -62,15 +63,14 @@ def test_an_expired_common_entry_stays_expired() -> None:
             "    unset: [producr_byte_rate]\n",
             [
                 'prod/a.yaml:3:13: error: user=a: unknown quota key "producr_byte_rate"; did you mean '
-                "producer_byte_rate? The keys are producer_byte_rate, consumer_byte_rate, request_percentage, "
-                "controller_mutation_rate, connection_creation_rate [unknown-key]"
+                f"producer_byte_rate? The keys are {ALL_KEYS_TEXT} [unknown-key]"
             ],
         ),
         (
             "    unset: [connection_creation_rate]\n",
             [
                 "prod/a.yaml:3:13: error: connection_creation_rate does not fit user=a; an entity of user takes "
-                "producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate [bad-key]"
+                f"{CLIENT_KEYS_TEXT} [bad-key]"
             ],
         ),
         (

@@ -9,6 +9,7 @@ import pytest
 from quotaform.core.check.writable import check_writable, writable_values
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Severity
+from tests.builder import CLIENT_KEYS_TEXT
 
 RATE = {"producer_byte_rate": 1024.0}
 NAN, INFINITE = float("nan"), float("inf")
@@ -95,8 +96,8 @@ NAN, INFINITE = float("nan"), float("inf")
             Entity(user="a"),
             {"connection_creation_rate": 5.0},
             [
-                "misfit-key: connection_creation_rate does not fit this entity, which takes producer_byte_rate, "
-                "consumer_byte_rate, request_percentage, controller_mutation_rate; it is left alone"
+                "misfit-key: connection_creation_rate does not fit this entity, which takes "
+                f"{CLIENT_KEYS_TEXT}; it is left alone"
             ],
         ),
         (

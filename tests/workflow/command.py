@@ -258,6 +258,14 @@ class Cluster:
         """Return everything that it holds."""
         return self.gateway.describe()
 
+    def read_until(self, expected: Quotas) -> Quotas:
+        """Read until the cluster has these quotas, or ten seconds have passed: accepted changes show with a delay."""
+        for _ in range(200):
+            if self.read() == expected:
+                break
+            time.sleep(0.05)
+        return self.read()
+
     def values(self, **names: str | None) -> Mapping[str, float]:
         """Return the values of one entity, empty when it is not there."""
         return self.read().get(Entity(**names), {})

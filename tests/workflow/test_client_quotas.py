@@ -214,7 +214,8 @@ class TestAlter:
             "--delete=controller_mutation_rate,x",
         )  # fmt: skip
         assert done == Result(0, "", "")
-        assert cluster.values(user="a", client_id="b") == {PRODUCE: 1000.0, CONSUME: 2500.0, "request_percentage": 0.5}
+        expected = {Entity(user="a", client_id="b"): {PRODUCE: 1000.0, CONSUME: 2500.0, "request_percentage": 0.5}}
+        assert cluster.read_until(expected) == expected
 
     @pytest.mark.parametrize(
         "value", ["NaN", "nan", "Infinity", "-inf", "1e999", "10MiB/s", "1_000", "0x10", "", " 1", "１"]
@@ -231,9 +232,11 @@ class TestAlter:
         assert "Unhandled client quota entity type: O" in done.err
         assert 'is "O" part of a name? A name with a comma is written whole' in done.err
         assert script("--alter", "--names=user=CN=a%2CO=b", f"--add={PRODUCE}=1").code == 0
-        assert cluster.read() == {Entity(user="CN=a%2CO=b"): {PRODUCE: 1.0}}, "half sanitized is not sanitized"
+        expected = {Entity(user="CN=a%2CO=b"): {PRODUCE: 1.0}}
+        assert cluster.read_until(expected) == expected, "half sanitized is not sanitized"
         assert script("--alter", "--names=user=CN%3Da%2CO%3Db", f"--add={PRODUCE}=1").code == 0
-        assert Entity(user="CN=a,O=b") in cluster.read()
+        expected |= {Entity(user="CN=a,O=b"): {PRODUCE: 1.0}}
+        assert cluster.read_until(expected) == expected
 
 
 class TestManners:

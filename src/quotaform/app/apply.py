@@ -41,7 +41,7 @@ _SETTLE_PAUSE = 0.25
 _CONVERGE_SECONDS = 30.0
 _ENTITIES_PER_SECOND = 5_000
 _SETTLE_SECONDS = 3.0
-_LAST_LOOK_SECONDS = 5.0
+_LAST_READ_SECONDS = 5.0
 _ATTEMPTS = 3
 
 _MANY_ENTITIES: Final = 1_000
@@ -268,7 +268,7 @@ class _Run:
         """
         waiting = {change.entity: change for change in changes if not self._result(change).holds}
         with suppress(KeyboardInterrupt, Exception):
-            actual = self._describe(waiting, _LAST_LOOK_SECONDS) if waiting else None
+            actual = self._describe(waiting, _LAST_READ_SECONDS) if waiting else None
             if actual is not None:
                 self._confirm(waiting, actual)
 

@@ -17,8 +17,8 @@ from quotaform.errors import QuotaformError, UsageError
 if TYPE_CHECKING:
     from quotaform.views.style import Style
 
-_PATIENCE: Final = 1.0
-_INTERVAL: Final = 0.1
+_PROGRESS_DELAY: Final = 1.0
+_PROGRESS_INTERVAL: Final = 0.1
 
 
 class Color(StrEnum):
@@ -96,7 +96,7 @@ class Console:
             self.clear()
             _write_stderr(f"{what} ...\n")
         now = time.monotonic()
-        if self.is_quiet or now - self._started < _PATIENCE or now - self._shown_at < _INTERVAL:
+        if self.is_quiet or now - self._started < _PROGRESS_DELAY or now - self._shown_at < _PROGRESS_INTERVAL:
             return
         if not sys.stderr.isatty():
             return

@@ -19,7 +19,7 @@ from quotaform.errors import SandboxError, UsageError
 from quotaform.sandbox.cache import cache_directory, lock_descriptor, make_directory
 from quotaform.sandbox.sandbox import Sandbox
 
-_PATIENCE = 180.0
+_TIMEOUT_SECONDS = 180.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -53,7 +53,7 @@ def start(name: str, *, brokers: int = 1, secured: bool = False) -> tuple[Detach
     """
     path = _state_path(name)
     make_directory(path.parent)
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
     while time.monotonic() < deadline:
         with path.open("a+b") as state:
             if lock_descriptor(state.fileno()):
@@ -63,7 +63,9 @@ def start(name: str, *, brokers: int = 1, secured: bool = False) -> tuple[Detach
             return found, False
         # Somebody else is starting it at this moment.
         time.sleep(0.1)
-    raise SandboxError(f"Another process has been starting the sandbox {name} for {_PATIENCE:.0f} seconds; end it.")
+    raise SandboxError(
+        f"Another process has been starting the sandbox {name} for {_TIMEOUT_SECONDS:.0f} seconds; end it."
+    )
 
 
 def find(name: str) -> DetachedSandbox | None:
@@ -93,14 +95,16 @@ def stop(name: str) -> bool:
     if found is None:
         return False
     os.kill(found.pid, signal.SIGTERM)
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
     while time.monotonic() < deadline:
         with _state_path(name).open("a+b") as state:
             if lock_descriptor(state.fileno()):
                 state.truncate(0)
                 return True
         time.sleep(0.05)
-    raise SandboxError(f"The sandbox {name} did not end within {_PATIENCE:.0f} seconds; end process {found.pid}.")
+    raise SandboxError(
+        f"The sandbox {name} did not end within {_TIMEOUT_SECONDS:.0f} seconds; end process {found.pid}."
+    )
 
 
 def _start(state: BinaryIO, name: str, brokers: int, secured: bool) -> DetachedSandbox:

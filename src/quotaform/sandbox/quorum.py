@@ -20,7 +20,7 @@ from quotaform.sandbox.runtime import LOGGING, Runtime
 from quotaform.sandbox.server_properties import render_properties
 from quotaform.sandbox.supervisor_client import SupervisorClient
 
-_PATIENCE = 120.0
+_TIMEOUT_SECONDS = 120.0
 """Seconds that a start may take; it takes 1 to 3, but a busy machine may be slower by far."""
 
 _ERROR_LINE = re.compile(r"\b(ERROR|FATAL)\b|Exception|Error")
@@ -147,7 +147,7 @@ class Quorum:
         self.pids[node.number] = self._supervisor.spawn(name, argv, node.log)
 
     def _wait_until_ready(self, nodes: Iterable[Node], *, see: int) -> None:
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
         waiting = list(nodes)
         while waiting:
             node = waiting[0]
@@ -158,7 +158,7 @@ class Quorum:
                 self._require_alive(other)
             if time.monotonic() > deadline:
                 raise SandboxError(
-                    f"Broker {node.number} did not answer within {_PATIENCE:.0f} seconds; "
+                    f"Broker {node.number} did not answer within {_TIMEOUT_SECONDS:.0f} seconds; "
                     f"the last error in its log: {_error_line(node.log_tail(200))}"
                 )
             time.sleep(0.03)
@@ -180,11 +180,13 @@ class Quorum:
         raise SandboxError(f"Broker {node.number} ended while starting (exit code {code}): {_error_line(log)}")
 
     def _wait_for_exits(self, names: Iterable[str]) -> None:
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
         for name in names:
             while self._supervisor.exit_code(name) is None:
                 if time.monotonic() > deadline:
-                    raise SandboxError(f"The sandbox's process ({name}) did not end within {_PATIENCE:.0f} seconds.")
+                    raise SandboxError(
+                        f"The sandbox's process ({name}) did not end within {_TIMEOUT_SECONDS:.0f} seconds."
+                    )
                 time.sleep(0.02)
 
     def _name(self, number: int) -> str:

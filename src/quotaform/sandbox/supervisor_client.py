@@ -17,7 +17,7 @@ from quotaform.errors import SandboxError
 from quotaform.sandbox import supervisor
 from quotaform.sandbox.runtime import java_environment
 
-_PATIENCE = 2 * supervisor.LONG_GRACE
+_TIMEOUT_SECONDS = 2 * supervisor.LONG_GRACE
 """Seconds to wait for the supervisor's end."""
 
 
@@ -83,7 +83,7 @@ class SupervisorClient:
             return
         self._close()
         try:
-            self._process.wait(_PATIENCE)
+            self._process.wait(_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)

@@ -24,6 +24,7 @@ from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcom
 from quotaform.model.entity import Entity
 from quotaform.model.filter import EVERYTHING, EntityFilter, select
 from quotaform.model.quotas import Quotas
+from quotaform.model.snapshot import SnapshotFile
 from tests.builder import altered
 
 
@@ -72,6 +73,7 @@ class ScriptedGateway:
         self.name = "lab"
         self.quotas: Quotas = quotas
         self.is_live = is_live
+        self.snapshot: SnapshotFile | None = None if is_live else SnapshotFile("lab.json", "2026-11-19T00:00:00Z")
         self.log: list[str] = []
         self.sent: list[list[str]] = []
         self.validated: list[list[str]] = []

@@ -20,6 +20,7 @@ from quotaform.model.alteration import Alteration, AlterResult
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.model.filter import EVERYTHING, EntityFilter
 from quotaform.model.quotas import Quotas
+from quotaform.model.snapshot import SnapshotFile
 
 if TYPE_CHECKING:
     from quotaform.cluster.gateway import Gateway
@@ -73,6 +74,11 @@ class QuotaAdmin:
     def cluster_id(self) -> str:
         """Return the id that the cluster gave itself."""
         return self._gateway.cluster_id()
+
+    @property
+    def snapshot(self) -> SnapshotFile | None:
+        """The snapshot that answers in the place of a running cluster."""
+        return self._gateway.snapshot
 
     def describe(self, entity_filter: EntityFilter = EVERYTHING) -> Quotas:
         """Return the quotas of the entities that a filter selects, exactly as the cluster has them.

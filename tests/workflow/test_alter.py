@@ -26,6 +26,7 @@ def test_values_are_set_in_units_and_the_fresh_state_is_printed(repository: Repo
     )  # fmt: skip
     assert (done.code, done.err) == (0, "")
     assert done.out == (
+        "Cluster  lab\n\n"
         "user=svc,client-id=<default>\n"
         "  producer_byte_rate        10 MiB/s   (was 5 MiB/s)\n"
         "  request_percentage        150%   (was not set)\n"
@@ -44,7 +45,7 @@ def test_what_is_like_this_already_is_told(repository: Repository, cluster: Clus
     done = repository("alter", "--name", "user=svc", "--add", f"{PRODUCE}=1KiB/s", "--delete", CONSUME)
     assert (done.code, done.last) == (0, "No changes: user=svc was like this before.")
     gone = repository("alter", "--name", "user=nobody", "--delete", f"{PRODUCE},{CONSUME}")
-    assert (gone.code, gone.out.splitlines()[0]) == (0, "user=nobody has no quotas.")
+    assert (gone.code, gone.out.splitlines()[2]) == (0, "user=nobody has no quotas.")
     assert cluster.read() == {Entity(user="svc"): {PRODUCE: 1024.0}}
 
 
@@ -52,6 +53,7 @@ def test_the_last_value_takes_the_entity_with_it(repository: Repository, cluster
     cluster.set({PRODUCE: 1024.0}, user="svc")
     done = repository("alter", "--name", "user=svc", "--delete", PRODUCE)
     assert done.out.splitlines() == [
+        "Cluster  lab", "",
         "user=svc has no quotas.", "  producer_byte_rate is removed   (was 1 KiB/s)", "", "Altered user=svc.",
     ]  # fmt: skip
     assert cluster.read() == {}
@@ -63,6 +65,8 @@ def test_a_validation_shows_what_would_be_and_changes_nothing(repository: Reposi
         "alter", "--name", "user=svc", "--add", f"{PRODUCE}=2KiB/s", "--delete", CONSUME, "--validate-only"
     )
     assert done.out.splitlines() == [
+        "Cluster  lab",
+        "",
         "user=svc",
         "  producer_byte_rate        2 KiB/s   (was 1 KiB/s)",
         "  consumer_byte_rate would be removed   (was 1 B/s)",

@@ -21,6 +21,7 @@ from quotaform.core.scope import ALL, Selection
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entry import Desired
 from quotaform.model.quotas import Quotas
+from quotaform.model.snapshot import SnapshotFile
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
@@ -41,6 +42,21 @@ class PlanRequest:
     config: Config
     clusters: tuple[Cluster, ...]
     selection: Selection = ALL
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of a cluster.
+
+    Attributes:
+        cluster_id: The id that the cluster gave itself.
+        quotas: Everything that it holds.
+        snapshot: The snapshot that was read in its place.
+    """
+
+    cluster_id: str
+    quotas: Quotas
+    snapshot: SnapshotFile | None = None
 
 
 class Planner(Protocol):
@@ -133,7 +149,13 @@ def plan_cluster(
     def make(actual: Quotas) -> Plan:
         declared = desired()
         return make_cluster_plan(
-            request, cluster, cluster_id, diff(declared, actual), declared, actual, source=source(), clock=clock
+            request,
+            cluster,
+            Reading(cluster_id, actual, gateway.snapshot),
+            diff(declared, actual),
+            declared,
+            source=source(),
+            clock=clock,
         )
 
     return read_settled(gateway, make, bulk_of_plan, clock=clock, progress=progress)
@@ -142,18 +164,18 @@ def plan_cluster(
 def make_cluster_plan(
     request: PlanRequest,
     cluster: Cluster,
-    cluster_id: str,
+    reading: Reading,
     rows: Iterable[Change],
     desired: Desired,
-    actual: Quotas,
     *,
     source: PlanSource,
     clock: Clock,
 ) -> Plan:
     """Make the plan of one cluster of the rows by which it differs, whichever engine found them."""
+    actual = reading.quotas
     header = PlanHeader(
         cluster_name=cluster.name,
-        cluster_id=cluster_id,
+        cluster_id=reading.cluster_id,
         created_at=plan_timestamp(clock),
         source=source,
         options={
@@ -161,6 +183,7 @@ def make_cluster_plan(
             "select": list(request.selection.select),
             "exclude": list(request.selection.exclude),
         },
+        snapshot=reading.snapshot,
     )
     made = make_plan(rows, desired, actual, header, scope=request.config.scope, selection=request.selection)
     facts = Facts(desired=desired, actual=actual, pinned_id=cluster.cluster_id, selection=request.selection)

@@ -246,7 +246,7 @@ def open_gateway(cluster: Cluster) -> Gateway:
     if cluster.snapshot is not None:
         from quotaform.cluster.snapshot import SnapshotGateway
 
-        return SnapshotGateway(read_snapshot(cluster.snapshot), name=cluster.name)
+        return SnapshotGateway(read_snapshot(cluster.snapshot), name=cluster.name, path=str(cluster.snapshot))
     from quotaform.cluster.kafka import KafkaGateway
 
     return KafkaGateway.connect(cluster.bootstrap_servers, client_config(cluster), name=cluster.name)

@@ -80,6 +80,7 @@ class ResolveRun:
             read_at=timestamp(clock),
             plan_id=request.plan.plan_id if request.plan else None,
             detail=request.detail,
+            snapshot=gateway.snapshot,
         )
         self._entities = request.entities
         self._actual = QuotaIndex(actual)

@@ -39,7 +39,7 @@ def take_snapshots(
 
 
 def take_snapshot(gateway: Gateway, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress) -> Snapshot:
-    """Read everything that a cluster holds.
+    """Read everything that a cluster holds; what a snapshot holds is as old as it was.
 
     Raises:
         ClusterError: The cluster could not be read.
@@ -47,6 +47,6 @@ def take_snapshot(gateway: Gateway, *, clock: Clock = SYSTEM_CLOCK, progress: Pr
     return Snapshot(
         cluster_name=gateway.name,
         cluster_id=gateway.cluster_id(),
-        captured_at=timestamp(clock),
+        captured_at=timestamp(clock) if gateway.snapshot is None else gateway.snapshot.captured_at,
         quotas=read_actual(gateway, clock=clock, progress=progress),
     )

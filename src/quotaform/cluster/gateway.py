@@ -12,6 +12,7 @@ from quotaform.model.alteration import Alteration, AlterResult, AlterRow
 from quotaform.model.entity import Entity
 from quotaform.model.filter import EVERYTHING, EntityFilter
 from quotaform.model.quotas import Quotas
+from quotaform.model.snapshot import SnapshotFile
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many are done and how many there are (0 when that is not known)."""
@@ -43,6 +44,10 @@ class QuotaReader(Protocol):
     @property
     def is_live(self) -> bool:
         """Whether this is a running cluster, whose answers may change from one read to the next."""
+
+    @property
+    def snapshot(self) -> SnapshotFile | None:
+        """The snapshot that answers in the place of a running cluster."""
 
     def cluster_id(self) -> str:
         """Return the id that the cluster gave itself."""

@@ -18,6 +18,7 @@ from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcom
 from quotaform.model.entity import Entity
 from quotaform.model.filter import EVERYTHING, EntityFilter, select
 from quotaform.model.quotas import Quotas, Values
+from quotaform.model.snapshot import SnapshotFile
 
 BROKER_TIMEOUT: Final = 5.0
 """Seconds for what is asked of one certain broker; that is never what a command is about."""
@@ -35,6 +36,11 @@ class KafkaGateway(BrokerGateway):
     def is_live(self) -> bool:
         """A running cluster: True."""
         return True
+
+    @property
+    def snapshot(self) -> SnapshotFile | None:
+        """None: it is a running cluster."""
+        return None
 
     def cluster_id(self) -> str:
         """Return the id that the cluster gave itself.

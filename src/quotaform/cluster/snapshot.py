@@ -12,26 +12,33 @@ from quotaform.model.alteration import Alteration, AlterResult, AlterRow
 from quotaform.model.entity import Entity
 from quotaform.model.filter import EVERYTHING, EntityFilter, select
 from quotaform.model.quotas import Quotas
-from quotaform.model.snapshot import Snapshot
+from quotaform.model.snapshot import Snapshot, SnapshotFile
 
 
 class SnapshotGateway:
     """A snapshot as a `quotaform.cluster.gateway.Gateway`: it can be read, and nothing else."""
 
-    def __init__(self, snapshot: Snapshot, *, name: str | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, *, name: str | None = None, path: str = "") -> None:
         """Make a gateway.
 
         Args:
             snapshot: What it answers.
             name: What messages call the cluster; the name in the snapshot if not given.
+            path: Where it was read.
         """
         self.name = name or snapshot.cluster_name
         self._snapshot = snapshot
+        self._path = path
 
     @property
     def is_live(self) -> bool:
         """A file: False."""
         return False
+
+    @property
+    def snapshot(self) -> SnapshotFile | None:
+        """Which snapshot this is."""
+        return SnapshotFile(self._path, self._snapshot.captured_at)
 
     def cluster_id(self) -> str:
         """Return the id of the cluster that the snapshot was taken from."""

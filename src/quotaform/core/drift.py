@@ -24,6 +24,7 @@ from quotaform.model.entry import Cause
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
 from quotaform.model.quota_key import key_order
+from quotaform.model.snapshot import SnapshotFile
 
 
 class DriftClass(StrEnum):
@@ -62,11 +63,12 @@ class Drift:
     Attributes:
         cluster_name: As in the plan.
         cluster_id: As in the plan.
-        read_at: When the cluster was read, ISO 8601 UTC.
+        read_at: When the cluster or its snapshot was read, ISO 8601 UTC.
         entities: What differs.
         in_sync: How many declared entities are as they should be.
         findings: What is worth saying about the live cluster.
         options: What was asked for: `select`, `exclude`.
+        snapshot: The snapshot that was read in the place of the cluster.
     """
 
     cluster_name: str
@@ -76,6 +78,7 @@ class Drift:
     in_sync: int
     findings: tuple[Finding, ...]
     options: Mapping[str, Any]
+    snapshot: SnapshotFile | None = None
 
     @property
     def is_known(self) -> bool:
@@ -159,4 +162,5 @@ def make_drift(plan: Plan) -> Drift:
         in_sync=plan.unchanged,
         findings=plan.findings,
         options={name: plan.header.options.get(name, []) for name in ("select", "exclude")},
+        snapshot=plan.header.snapshot,
     )

@@ -25,6 +25,7 @@ from quotaform.model.finding import Finding
 from quotaform.model.location import Location
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Quotas, Values, same_value
+from quotaform.model.snapshot import SnapshotFile
 
 
 class Action(StrEnum):
@@ -189,9 +190,10 @@ class PlanHeader:
     Attributes:
         cluster_name: As in quotaform.yaml, or the bootstrap servers.
         cluster_id: The id that the cluster gave itself.
-        created_at: When the cluster was read, ISO 8601 UTC.
+        created_at: When the cluster or its snapshot was read, ISO 8601 UTC.
         source: Where the files came from.
         options: What was asked for: `prune`, `select`, `exclude`.
+        snapshot: The snapshot that was read in the place of the cluster.
     """
 
     cluster_name: str
@@ -199,6 +201,7 @@ class PlanHeader:
     created_at: str
     source: PlanSource
     options: Mapping[str, Any] = field(default_factory=dict)
+    snapshot: SnapshotFile | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

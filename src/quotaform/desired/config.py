@@ -55,6 +55,11 @@ class Cluster:
     confirm: str | None = None
     snapshot: Path | None = None
 
+    @property
+    def has_name(self) -> bool:
+        """Whether it has a name of its own; one that only an address was given for is called by that."""
+        return self.name != ",".join(self.bootstrap_servers)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:

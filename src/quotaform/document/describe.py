@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from quotaform.document.envelope import envelope, indented
-from quotaform.document.field import dump_cluster, dump_entity, dump_values
+from quotaform.document.field import dump_cluster, dump_entity, dump_snapshot_file, dump_values
 from quotaform.model.document_kind import DESCRIBE
 from quotaform.model.filter import EntityFilter
 from quotaform.model.quotas import Quotas
+from quotaform.model.snapshot import SnapshotFile
 
 
 def dump_described(
@@ -15,6 +16,7 @@ def dump_described(
     cluster_name: str,
     cluster_id: str,
     read_at: str,
+    snapshot: SnapshotFile | None = None,
     entity_filter: EntityFilter,
     quota_types: tuple[str, ...] = (),
 ) -> str:
@@ -25,6 +27,7 @@ def dump_described(
         cluster_name: What the cluster is called.
         cluster_id: The id that it gave itself.
         read_at: When it was read, as ISO 8601 in UTC.
+        snapshot: The snapshot that was read in its place.
         entity_filter: Which entities were asked for.
         quota_types: Which quota keys were asked for; all if empty.
     """
@@ -35,6 +38,8 @@ def dump_described(
     fields = {
         "cluster": dump_cluster(cluster_name, cluster_id),
         "read_at": read_at,
+        "snapshot": None,
+        **dump_snapshot_file(snapshot),
         "filter": {
             "strict": entity_filter.is_strict,
             "components": components,

@@ -7,7 +7,7 @@ from typing import Any
 from quotaform.core.canonical import json_number
 from quotaform.core.drift import Drift, DriftedEntity
 from quotaform.document.envelope import envelope, indented
-from quotaform.document.field import dump_cluster, dump_entity, dump_finding, dump_location
+from quotaform.document.field import dump_cluster, dump_entity, dump_finding, dump_location, dump_snapshot_file
 from quotaform.model.document_kind import DRIFT
 
 
@@ -16,6 +16,7 @@ def dump_drift(drift: Drift) -> str:
     fields = {
         "cluster": dump_cluster(drift.cluster_name, drift.cluster_id),
         "read_at": drift.read_at,
+        **dump_snapshot_file(drift.snapshot),
         "options": dict(drift.options),
         "complete": drift.is_complete,
         "status": drift.status,

@@ -11,11 +11,23 @@ from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Values
+from quotaform.model.snapshot import SnapshotFile
 
 
 def dump_cluster(name: str, cluster_id: str | None) -> dict[str, Any]:
     """Return a cluster as JSON holds it."""
     return {"name": name, "id": cluster_id}
+
+
+def dump_snapshot_file(snapshot: SnapshotFile | None) -> dict[str, Any]:
+    """Return the field `snapshot` of a document; no field for a running cluster."""
+    return {} if snapshot is None else {"snapshot": {"path": snapshot.path, "captured_at": snapshot.captured_at}}
+
+
+def load_snapshot_file(document: Mapping[str, Any]) -> SnapshotFile | None:
+    """Return the field `snapshot` of a document as `dump_snapshot_file` had it."""
+    item = document.get("snapshot")
+    return None if item is None else SnapshotFile(item["path"], item["captured_at"])
 
 
 def dump_entity(entity: Entity) -> dict[str, Any]:

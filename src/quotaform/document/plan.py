@@ -26,8 +26,10 @@ from quotaform.document.field import (
     dump_cluster,
     dump_entity,
     dump_finding,
+    dump_snapshot_file,
     dump_values,
     load_finding,
+    load_snapshot_file,
     load_values,
 )
 from quotaform.document.line_layout import LayoutError, read_lines
@@ -56,6 +58,7 @@ def _fields(plan: Plan) -> dict[str, Any]:
         "plan_id": plan.plan_id,
         "created_at": header.created_at,
         "cluster": dump_cluster(header.cluster_name, header.cluster_id),
+        **dump_snapshot_file(header.snapshot),
         "source": {
             "directory": header.source.directory,
             "commit": header.source.commit,
@@ -163,6 +166,7 @@ def _plan(document: Mapping[str, Any]) -> Plan:
                 base=_base(source["base"]),
             ),
             options=dict(document["options"]),
+            snapshot=load_snapshot_file(document),
         ),
         changes=tuple(map(ChangeReader().change, document["changes"])),
         unchanged=int(document["summary"]["no_op"]),

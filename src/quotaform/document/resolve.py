@@ -10,7 +10,7 @@ from quotaform.core.resolve.bucket import shared_by
 from quotaform.core.resolve.entry import Effective, Resolved
 from quotaform.core.resolve.resolution import KeyResolution, Resolution, ResolveHeader
 from quotaform.document.envelope import document_lines, envelope
-from quotaform.document.field import dump_cluster, dump_entity, dump_finding
+from quotaform.document.field import dump_cluster, dump_entity, dump_finding, dump_snapshot_file
 from quotaform.model.document_kind import RESOLVE
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
@@ -42,6 +42,7 @@ def _dump_header(header: ResolveHeader) -> dict[str, Any]:
     return {
         "cluster": dump_cluster(header.cluster_name, header.cluster_id),
         "read_at": header.read_at,
+        **dump_snapshot_file(header.snapshot),
         "plan_id": header.plan_id,
         "options": {"keys": list(detail.keys), "inherited": detail.inherited, "overridden": detail.overridden},
     }

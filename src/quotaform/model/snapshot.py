@@ -22,3 +22,16 @@ class Snapshot:
     cluster_id: str
     captured_at: str
     quotas: Quotas
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFile:
+    """A snapshot in the place of a cluster.
+
+    Attributes:
+        path: The file, as it was given; empty for a snapshot in memory.
+        captured_at: When the cluster was read, as the snapshot says.
+    """
+
+    path: str
+    captured_at: str

@@ -115,6 +115,16 @@ def _cluster() -> Node:
     )
 
 
+def _snapshot_file() -> Node:
+    return record(
+        "The snapshot that was read instead of a running cluster.",
+        {
+            "path": text("The file, as it was given.", "snapshots/lab.json"),
+            "captured_at": text("When the cluster was read, as the snapshot says: ISO 8601 in UTC."),
+        },
+    )
+
+
 def _location() -> Node:
     return record(
         "A location in the files.",
@@ -128,6 +138,7 @@ def _location() -> Node:
 
 SHARED: Final[dict[str, Callable[[], Node]]] = {
     "cluster": _cluster,
+    "snapshot_file": _snapshot_file,
     "action": _action,
     "entity": _entity,
     "value": _value,

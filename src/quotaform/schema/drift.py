@@ -21,7 +21,10 @@ def drift() -> tuple[Node, dict[str, Node]]:
         "The differences between a cluster and the files, as quotaform drift writes them.",
         {
             "cluster": ref("cluster"),
-            "read_at": timestamp("When the cluster was read"),
+            "read_at": timestamp("When the cluster or its snapshot was read"),
+            "snapshot": ref(
+                "snapshot_file", "The snapshot that was read instead of a running cluster; omitted if there is none."
+            ),
             "options": record(
                 "The options of the command.",
                 {"select": globs("Globs over addresses."), "exclude": globs("Globs over addresses.")},
@@ -36,6 +39,7 @@ def drift() -> tuple[Node, dict[str, Node]]:
             "entities": items("The entities that differ, by address.", ref("drifted")),
             "findings": items("Findings about the live cluster.", ref("finding")),
         },
+        optional=("snapshot",),
     )
     drifted = record(
         "One entity that differs.",

@@ -18,8 +18,11 @@ def plan() -> tuple[Node, dict[str, Node]]:
         "plan is rejected.",
         {
             "plan_id": digest("A digest of the changes, the cluster and the allowances."),
-            "created_at": timestamp("When the cluster was read"),
+            "created_at": timestamp("When the cluster or its snapshot was read"),
             "cluster": ref("cluster"),
+            "snapshot": ref(
+                "snapshot_file", "The snapshot that was read instead of a running cluster; omitted if there is none."
+            ),
             "source": record("The origin of the files.", {**source_fields(), "base": _base()}),
             "options": record(
                 "The options of the command.",
@@ -57,7 +60,7 @@ def plan() -> tuple[Node, dict[str, Node]]:
             "findings": items("Findings about the live cluster and the plan, blocking ones first.", ref("finding")),
             "digest": digest("A digest of everything else in this file."),
         },
-        optional=("allowances",),
+        optional=("allowances", "snapshot"),
     )
     definitions = {
         "change": _change(),

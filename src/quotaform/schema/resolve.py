@@ -17,7 +17,10 @@ def resolve() -> tuple[Node, dict[str, Node]]:
         "The effective quotas of requests, as quotaform resolve writes them.",
         {
             "cluster": ref("cluster"),
-            "read_at": timestamp("When the cluster was read"),
+            "read_at": timestamp("When the cluster or its snapshot was read"),
+            "snapshot": ref(
+                "snapshot_file", "The snapshot that was read instead of a running cluster; omitted if there is none."
+            ),
             "plan_id": maybe_text("The plan that is assumed to be applied, or null.", pattern=DIGEST),
             "options": record(
                 "The options of the command.",
@@ -30,6 +33,7 @@ def resolve() -> tuple[Node, dict[str, Node]]:
             "requests": items("The effective quotas per request, in the order of the requests.", ref("request")),
             "findings": items("Findings about the resolved quotas.", ref("finding")),
         },
+        optional=("snapshot",),
     )
     request = record(
         "A concrete entity and its effective quotas.",

@@ -38,7 +38,11 @@ def describe() -> tuple[Node, dict[str, Node]]:
         "Live client quotas of a Kafka cluster, as quotaform describe --format json prints them.",
         {
             "cluster": ref("cluster"),
-            "read_at": text("When it was read, as ISO 8601 in UTC."),
+            "read_at": text("When it or its snapshot was read, as ISO 8601 in UTC."),
+            "snapshot": maybe(
+                ref("snapshot_file"),
+                "The snapshot that was read instead of a running cluster; null if there is none.",
+            ),
             "filter": record(
                 "The filter of the command.",
                 {

@@ -61,7 +61,7 @@ def _plan_cluster(
     progress: Progress,
 ) -> Plan:
     from quotaform.app.actual import read_settled
-    from quotaform.app.plan import bulk_of_plan, make_cluster_plan
+    from quotaform.app.plan import Reading, bulk_of_plan, make_cluster_plan
     from quotaform.spark.change import changes, collect_changes
     from quotaform.spark.entry import entries, read_desired
     from quotaform.spark.reading import SparkReading
@@ -74,7 +74,13 @@ def _plan_cluster(
         progress("Comparing", 0, 0)
         rows = collect_changes(changes(entries(spark, desired, cluster.name), reading.quotas))
         return make_cluster_plan(
-            request, cluster, reading.cluster_id(), rows, desired, actual, source=source, clock=clock
+            request,
+            cluster,
+            Reading(reading.cluster_id(), actual, reading.snapshot),
+            rows,
+            desired,
+            source=source,
+            clock=clock,
         )
 
     return read_settled(reading, make, bulk_of_plan, clock=clock, progress=progress)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from quotaform.model.entity import Entity
 from quotaform.model.filter import EVERYTHING, select
+from quotaform.model.snapshot import SnapshotFile
 from quotaform.spark.failure import require_read
 from quotaform.spark.source import read_clusters
 
@@ -26,12 +27,15 @@ class SparkReading:
     Attributes:
         name: What messages call the cluster.
         is_live: Whether its answers may change from one read to the next.
+        snapshot: The snapshot that is read in its place; known after the first read.
         quotas: `schemas.QUOTAS` of the last read; before the first one what would be read.
     """
 
     def __init__(self, spark: SparkSession, cluster: Cluster) -> None:
         self.name = cluster.name
         self.is_live = cluster.snapshot is None
+        self.snapshot: SnapshotFile | None = None
+        self._path = cluster.snapshot
         self._cluster_id = ""
         self._source = read_clusters(spark, [cluster])
         self.quotas: DataFrame = self._source
@@ -52,6 +56,8 @@ class SparkReading:
         for failure in table.column("failure").to_pylist():
             require_read(failure)
         self._cluster_id = table.column("cluster_id")[0].as_py()
+        if self._path is not None:
+            self.snapshot = SnapshotFile(str(self._path), table.column("captured_at")[0].as_py() or "")
         columns = (table.column(name).to_pylist() for name in ("entity_key", "entity", "key", "value"))
         quotas: dict[str, tuple[Entity, dict[str, float]]] = {}
         for address, names, key, value in zip(*columns, strict=True):

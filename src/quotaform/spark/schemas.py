@@ -51,6 +51,7 @@ QUOTAS: Final = StructType(
         StructField("key", StringType()),
         StructField("value", DoubleType()),
         StructField("failure", FAILURE),
+        StructField("captured_at", StringType()),
     ]
 )
 """What clusters hold, as the data source `kafka_quotas` reads it.
@@ -60,6 +61,8 @@ QUOTAS: Final = StructType(
 | with quotas | one per entity and key |
 | without any | one without an entity |
 | that could not be read | one without an id and an entity, with `failure` |
+
+`captured_at` is when the cluster was read, as its snapshot says; null of a running cluster.
 """
 
 SOURCES: Final = StructType(

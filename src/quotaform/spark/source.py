@@ -76,21 +76,21 @@ class QuotaSourceReader(DataSourceReader):
         cluster: Cluster = partition.value
         try:
             with _inside(self.directory), open_gateway(cluster) as gateway:
-                cluster_id, quotas = gateway.cluster_id(), gateway.describe()
+                cluster_id, quotas, snapshot = gateway.cluster_id(), gateway.describe(), gateway.snapshot
         except QuotaformError as error:
-            yield (cluster.name, None, None, None, None, None, failure_row(error))
+            yield (cluster.name, None, None, None, None, None, failure_row(error), None)
         else:
-            yield from quota_rows(cluster.name, cluster_id, quotas)
+            yield from quota_rows(cluster.name, cluster_id, quotas, snapshot.captured_at if snapshot else None)
 
 
-def quota_rows(cluster: str, cluster_id: str, quotas: Quotas) -> Iterator[Row]:
+def quota_rows(cluster: str, cluster_id: str, quotas: Quotas, captured_at: str | None = None) -> Iterator[Row]:
     """Yield what a cluster holds as rows of `schemas.QUOTAS`, in the order of the quotas."""
     if not quotas:
-        yield (cluster, cluster_id, None, None, None, None, None)
+        yield (cluster, cluster_id, None, None, None, None, None, captured_at)
     for entity, values in quotas.items():
         address, names = entity.address, entity.names
         for key, value in values.items():
-            yield (cluster, cluster_id, address, names, key, value, None)
+            yield (cluster, cluster_id, address, names, key, value, None, captured_at)
 
 
 def read_clusters(spark: SparkSession, clusters: Iterable[Cluster]) -> DataFrame:

@@ -10,12 +10,20 @@ from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import same_value
 from quotaform.model.units import render_value
 from quotaform.views.describe_text import value_lines
+from quotaform.views.reading_text import cluster_line
 from quotaform.views.style import PLAIN, Style
 
 
-def render_altered(done: Altered, style: Style = PLAIN) -> str:
-    """Return the entity as it is now, or would be, with what each changed key was before."""
-    return "".join(f"{line}\n" for line in _lines(done, style))
+def render_altered(done: Altered, style: Style = PLAIN, *, heading: str | None = None) -> str:
+    """Return the entity as it is now, or would be, with what each changed key was before.
+
+    Args:
+        done: What was altered.
+        style: Colours.
+        heading: The name of the cluster, for a line above; without one there is none.
+    """
+    head = f"{cluster_line(heading, style)}\n\n" if heading else ""
+    return head + "".join(f"{line}\n" for line in _lines(done, style))
 
 
 def _lines(done: Altered, style: Style) -> Iterator[str]:

@@ -7,19 +7,33 @@ from collections.abc import Iterator, Mapping
 from quotaform.model.entity import spell_name
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Quotas
+from quotaform.model.snapshot import SnapshotFile
 from quotaform.model.units import render_value
+from quotaform.views.reading_text import cluster_line, reading_text
 from quotaform.views.style import PLAIN, Style, counted
 
 
-def render_quotas_text(quotas: Quotas, style: Style = PLAIN, *, is_filtered: bool = False) -> str:
+def render_quotas_text(
+    quotas: Quotas,
+    style: Style = PLAIN,
+    *,
+    is_filtered: bool = False,
+    heading: str | None = None,
+    read_at: str = "",
+    snapshot: SnapshotFile | None = None,
+) -> str:
     """Return quotas, sorted by address.
 
     Args:
         quotas: What was selected.
         style: Colours.
         is_filtered: Whether there may be more than these.
+        heading: The name of the cluster, for a line above; without one there is none.
+        read_at: When it was read.
+        snapshot: The snapshot that was read in its place.
     """
-    return "".join(f"{line}\n" for line in _lines(quotas, style, is_filtered))
+    head = f"{cluster_line(heading, style)}   {reading_text(read_at, snapshot)}\n\n" if heading else ""
+    return head + "".join(f"{line}\n" for line in _lines(quotas, style, is_filtered))
 
 
 def _lines(quotas: Quotas, style: Style, is_filtered: bool) -> Iterator[str]:

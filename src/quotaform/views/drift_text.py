@@ -10,6 +10,7 @@ from quotaform.model.entity import spell_name
 from quotaform.model.text import inert
 from quotaform.views.effect_text import value_text
 from quotaform.views.finding_text import render_findings
+from quotaform.views.reading_text import reading_text
 from quotaform.views.style import PLAIN, Style, counted
 
 _COLOURS = {DriftClass.MODIFIED: "yellow", DriftClass.MISSING: "red", DriftClass.UNEXPECTED: "red"}
@@ -22,7 +23,7 @@ def render_drift(drift: Drift, style: Style = PLAIN) -> str:
 
 def _lines(drift: Drift, style: Style) -> Iterator[str]:
     cluster = style.paint(spell_name(drift.cluster_name), "bold")
-    yield f"Cluster  {cluster} (id {spell_name(drift.cluster_id)})   Live state read {drift.read_at}"
+    yield f"Cluster  {cluster} (id {spell_name(drift.cluster_id)})   {reading_text(drift.read_at, drift.snapshot)}"
     yield ""
     for drifted in drift.entities:
         yield from _entity_lines(drifted, style)

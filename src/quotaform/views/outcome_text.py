@@ -12,6 +12,7 @@ from quotaform.core.receipt import Receipt
 from quotaform.errors import NotReadError, QuotaformError
 from quotaform.model.entity import spell_name
 from quotaform.views.plan_text import NO_CHANGES, plan_line
+from quotaform.views.reading_text import cluster_line
 from quotaform.views.receipt_text import resources_line
 from quotaform.views.style import PLAIN, Style, counted
 
@@ -21,11 +22,6 @@ T = TypeVar("T")
 def render_failure(cluster: str, error: QuotaformError, style: Style = PLAIN) -> str:
     """Return the section of a cluster for which nothing could be made."""
     return f"{cluster_line(cluster, style)}\n{style.paint('Error:', 'red')} {error}\n"
-
-
-def cluster_line(cluster: str, style: Style = PLAIN) -> str:
-    """Return the line that begins the section of a cluster."""
-    return f"Cluster  {style.paint(spell_name(cluster), 'bold')}"
 
 
 def render_plan_total(outcomes: Sequence[ClusterOutcome[Plan]], style: Style = PLAIN) -> str:

@@ -13,6 +13,7 @@ from quotaform.model.quota_key import key_order
 from quotaform.model.text import inert
 from quotaform.views.effect_text import effect_text, fallback_text, value_text
 from quotaform.views.finding_text import render_findings
+from quotaform.views.reading_text import reading_text
 from quotaform.views.style import PLAIN, Style, counted
 
 NO_CHANGES: Final = "No changes. Your infrastructure matches the configuration."
@@ -64,7 +65,7 @@ def _header_lines(plan: Plan, style: Style) -> Iterator[str]:
         if options.get(name)
     )
     yield (
-        f"Live state read {header.created_at}, {counted(plan.in_scope, 'entity', 'entities')} in scope, "
+        f"{reading_text(header.created_at, header.snapshot)}, {counted(plan.in_scope, 'entity', 'entities')} in scope, "
         f"prune={options.get('prune', 'report')}{partial}. Byte rates are per broker."
     )
 

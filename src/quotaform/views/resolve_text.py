@@ -14,6 +14,7 @@ from quotaform.model.quotas import same_value
 from quotaform.model.units import UNLIMITED, is_unlimited
 from quotaform.views.effect_text import size_and_direction, value_text
 from quotaform.views.finding_text import render_findings
+from quotaform.views.reading_text import reading_text
 from quotaform.views.style import PLAIN, Style
 
 
@@ -40,9 +41,14 @@ def render_resolve(
 
 def _header(header: ResolveHeader, style: Style) -> str:
     cluster = style.paint(spell_name(header.cluster_name), "bold")
-    plan = f"\nAs if plan {header.plan_id} were applied: live -> planned." if header.plan_id else ""
+    plan = (
+        f"\nAs if plan {header.plan_id} were applied: {'live' if header.snapshot is None else 'captured'} -> planned."
+        if header.plan_id
+        else ""
+    )
+    reading = reading_text(header.read_at, header.snapshot)
     return (
-        f"Cluster  {cluster} (id {spell_name(header.cluster_id)})   Live state read {header.read_at}{plan}\n"
+        f"Cluster  {cluster} (id {spell_name(header.cluster_id)})   {reading}{plan}\n"
         "Of the entries that match, the first that holds the key wins.\n"
     )
 

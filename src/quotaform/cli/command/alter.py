@@ -90,6 +90,15 @@ def alter(
             raise
     if done.is_late:
         console.warn("The broker's answer was lost, but the change shows.")
-    options = {"cluster_name": chosen.name, "cluster_id": cluster_id, "read_at": timestamp(), "style": console.style()}
-    console.echo(render("alter", format_name, done, **options))
+    text = render(
+        "alter",
+        format_name,
+        done,
+        cluster_name=chosen.name,
+        cluster_id=cluster_id,
+        read_at=timestamp(),
+        heading=chosen.name if chosen.has_name else None,
+        style=console.style(),
+    )
+    console.echo(text)
     return 0

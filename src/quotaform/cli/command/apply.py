@@ -217,7 +217,8 @@ class _Apply:
             repository: Where receipts are kept.
         """
         from quotaform.app.apply import apply_plans, require_applyable
-        from quotaform.views.outcome_text import cluster_line, render_receipt_total
+        from quotaform.views.outcome_text import render_receipt_total
+        from quotaform.views.reading_text import cluster_line
 
         is_one = len(plans) + len(failed) == 1
         if is_one:

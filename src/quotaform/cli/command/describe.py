@@ -73,6 +73,7 @@ def describe(
     from quotaform.app.clock import timestamp
     from quotaform.app.repository import open_gateway
     from quotaform.cli.option.entity_reader import read_filter
+    from quotaform.model.entity import spell_name
     from quotaform.model.filter import select_keys
 
     console = output.console()
@@ -83,7 +84,7 @@ def describe(
     keys = tuple(dict.fromkeys(quota_type or ()))
     chosen = target.choose(snapshot=snapshot)
     with QuotaAdmin(open_gateway(chosen)) as admin:
-        console.progress("Reading quotas", 0, 0)
+        console.progress(f"Reading quotas of {spell_name(chosen.name)}", 0, 0)
         found = admin.describe(entity_filter)
         cluster_id = admin.cluster_id() if format_name == "json" else ""
     if keys:
@@ -100,6 +101,8 @@ def describe(
         cluster_name=chosen.name,
         cluster_id=cluster_id,
         read_at=timestamp(),
+        snapshot=admin.snapshot,
+        heading=chosen.name if chosen.has_name else None,
         entity_filter=entity_filter,
         quota_types=keys,
     )

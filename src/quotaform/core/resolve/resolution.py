@@ -12,6 +12,7 @@ from quotaform.core.resolve.request import request_of
 from quotaform.model.entity import Entity
 from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import KEY_ORDER, key_order
+from quotaform.model.snapshot import SnapshotFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +66,10 @@ class ResolveHeader:
     Attributes:
         cluster_name: What messages call the cluster.
         cluster_id: The id that the cluster gave itself.
-        read_at: When it was read, as ISO 8601 in UTC.
+        read_at: When it or its snapshot was read, as ISO 8601 in UTC.
         plan_id: The plan that is taken as applied, if there is one.
         detail: How much is shown.
+        snapshot: The snapshot that was read in the place of the cluster.
     """
 
     cluster_name: str
@@ -75,6 +77,7 @@ class ResolveHeader:
     read_at: str
     plan_id: str | None = None
     detail: Detail = FULL_DETAIL
+    snapshot: SnapshotFile | None = None
 
 
 def make_resolution(

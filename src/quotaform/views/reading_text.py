@@ -1,0 +1,31 @@
+"""Which cluster was read and when: the parts of a header that several views share."""
+
+from __future__ import annotations
+
+from quotaform.model.entity import spell_name
+from quotaform.model.snapshot import SnapshotFile
+from quotaform.model.text import inert
+from quotaform.views.style import PLAIN, Style
+
+
+def cluster_line(cluster: str, style: Style = PLAIN) -> str:
+    """Return the line that begins what is about a cluster."""
+    return f"Cluster  {style.paint(spell_name(cluster), 'bold')}"
+
+
+def reading_text(read_at: str, snapshot: SnapshotFile | None) -> str:
+    """Return how old the values are.
+
+    >>> reading_text("2026-11-21T19:36:59Z", None)
+    'Live state read 2026-11-21T19:36:59Z'
+    >>> reading_text("2026-11-21T19:36:59Z", SnapshotFile("snapshots/a.json", "2026-11-20T09:12:44Z"))
+    'Snapshot snapshots/a.json, captured 2026-11-20T09:12:44Z'
+
+    Args:
+        read_at: When the cluster or the snapshot was read.
+        snapshot: The snapshot, if it was one.
+    """
+    if snapshot is None:
+        return f"Live state read {read_at}"
+    path = f"{inert(snapshot.path)}, " if snapshot.path else ""
+    return f"Snapshot {path}captured {inert(snapshot.captured_at) or 'at an unknown time'}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from json.encoder import encode_basestring as quoted
 from typing import Final
 
 from quotaform.core.effects import Effect
 from quotaform.core.plan import Action, Change, EntityChange, Plan, Unmanaged
-from quotaform.model.entity import spell_name
+from quotaform.core.resolve.entry import NOTHING, Effective
+from quotaform.model.entity import Entity, spell_name
 from quotaform.model.quota_key import key_order
 from quotaform.model.text import inert
 from quotaform.views.effect_text import effect_text, fallback_text, value_text
@@ -22,6 +24,7 @@ _HEADLINES: Final = {
     Action.UPDATE: "will be updated in-place",
     Action.DELETE: "will be destroyed",
 }
+_SOME: Final = Entity(user="some")
 
 
 def render_plan(
@@ -87,11 +90,23 @@ def _entity_lines(change: EntityChange, style: Style, shows_unchanged: bool) -> 
     for row, effect in zip(change.changes, change.effects, strict=True):
         row_action = row.action
         sign = glyph if row_action is action else style.action(row_action.glyph, row_action)
-        note = effect_text(row, effect)
-        line = f"      {sign} {spell_name(row.key):<{width}} = {_values_text(row, effect)}"
-        yield f"{line}   {note}" if note else line
+        is_plain = row.before is None and effect.before is NOTHING and effect.after.source is entity
+        text = _first_limit(row.key, row.after, width) if is_plain and not effect.differs else _row(row, effect, width)
+        yield f"      {sign} {text}"
     yield from _unchanged_lines(change, width, shows_unchanged)
     yield "    }"
+
+
+def _row(row: Change, effect: Effect, width: int) -> str:
+    note = effect_text(row, effect)
+    line = f"{spell_name(row.key):<{width}} = {_values_text(row, effect)}"
+    return f"{line}   {note}" if note else line
+
+
+@lru_cache(maxsize=4096)
+def _first_limit(key: str, value: float | None, width: int) -> str:
+    """Return the row of a value that is set where nothing was: most rows are such, and many are equal."""
+    return _row(Change(_SOME, key, None, value), Effect(NOTHING, Effective(value, _SOME)), width)
 
 
 def _values_text(row: Change, effect: Effect) -> str:

@@ -108,9 +108,37 @@ def test_several_clusters_do_not_share_a_file(arguments: list[str], capsys: pyte
 
 def test_drift_has_a_section_for_each_cluster(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["drift", "--cluster", "eu", "--cluster", "us"]) == 2
-    assert capsys.readouterr().out.splitlines()[-1] == "2 clusters: 1 with drift."
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "2 clusters: 1 with drift.",
+        "Drift: 1 modified, 0 missing, 0 unexpected; 1 in sync.",
+    ]
     assert run(["drift", "--all", "--exit-zero"]) == 1
-    assert capsys.readouterr().out.splitlines()[-1] == "3 clusters: 1 with drift, 1 failed: lab."
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "3 clusters: 1 with drift, 1 failed: lab.",
+        "Drift: 1 modified, 0 missing, 0 unexpected; 1 in sync.",
+    ]
+
+
+def test_no_drift_is_said_of_all_only_when_all_were_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    snapshot(Path(), "eu", {ALICE: {PRODUCER: 2.0**21}})
+    assert run(["drift", "--cluster", "us", "--cluster", "lab"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "2 clusters: 0 with drift, 1 failed: lab."
+    assert run(["drift", "--cluster", "?[us]"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "No drift. 2 declared entities are as they should be."
+
+
+@pytest.mark.parametrize("command", ["plan", "drift"])
+@pytest.mark.parametrize("options", [["--cluster", "eu"], ["--cluster", "eu", "--cluster", "us"]])
+@pytest.mark.parametrize("selection", [["--select", "user=alise"], ["--exclude", "*"]])
+def test_a_selection_that_leaves_nothing_is_no_all_clear(
+    command: str, options: list[str], selection: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A misspelt --select ended in: No changes. Your infrastructure matches the configuration."""
+    assert run([command, *options, *selection]) == 0
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[-1] == "Nothing was compared: --select and --exclude leave no entity."
+    assert "No changes" not in printed
+    assert "No drift" not in printed
 
 
 def test_nothing_is_chosen_for_the_user(capsys: pytest.CaptureFixture[str]) -> None:

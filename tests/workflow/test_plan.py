@@ -112,7 +112,7 @@ def test_a_directory_is_applied_in_part_when_selected(changing: Repository, clus
 def test_a_selection_of_nothing_plans_nothing(changing: Repository) -> None:
     seen = changing("plan", "--select", "user=nobody", "--detailed-exitcode")
     assert seen.code == 0
-    assert "No changes." in seen.last
+    assert seen.last == "Nothing was compared: --select and --exclude leave no entity."
 
 
 def test_a_saved_plan_takes_no_selection(changing: Repository) -> None:

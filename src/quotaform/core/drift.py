@@ -91,6 +91,11 @@ class Drift:
         return not (self.options.get("select") or self.options.get("exclude"))
 
     @property
+    def has_entities(self) -> bool:
+        """Whether anything was compared; not so when the selection leaves nothing."""
+        return self.is_complete or bool(self.entities or self.in_sync)
+
+    @property
     def status(self) -> str:
         """`unknown`, `drift` or `in-sync`."""
         if not self.is_known:

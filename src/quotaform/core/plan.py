@@ -238,6 +238,11 @@ class Plan:
         """Whether nothing blocks it."""
         return not any(finding.blocking for finding in self.findings)
 
+    @property
+    def has_entities(self) -> bool:
+        """Whether anything was compared; not so when the selection leaves nothing."""
+        return self.is_complete or bool(self.changes or self.unchanged or self.unmanaged)
+
     @cached_property
     def plan_id(self) -> str:
         """A digest of what the plan would do, to which cluster, and what is allowed: no times, prose or paths."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from quotaform.core.drift import Drift, DriftClass, DriftedEntity
 from quotaform.core.plan import Change
@@ -10,6 +10,7 @@ from quotaform.model.entity import spell_name
 from quotaform.model.text import inert
 from quotaform.views.effect_text import value_text
 from quotaform.views.finding_text import render_findings
+from quotaform.views.plan_text import NOTHING_SELECTED
 from quotaform.views.reading_text import reading_text
 from quotaform.views.style import PLAIN, Style, counted
 
@@ -32,20 +33,29 @@ def _lines(drift: Drift, style: Style) -> Iterator[str]:
     if drift.findings:
         yield from render_findings(drift.findings, style, heading="Not compared:")
         yield ""
-    partial = "" if drift.is_complete else " of what was selected"
     if not drift.is_known:
         yield style.paint("Unknown: this is not the cluster that the files are for (see above).", "red")
         return
-    if not drift.entities:
-        sync = counted(drift.in_sync, "declared entity is as it should be", "declared entities are as they should be")
-        yield style.paint(f"No drift{partial}. {sync}.", "bold")
+    if not drift.has_entities:
+        yield style.paint(NOTHING_SELECTED, "bold")
         return
-    summary = drift.summary
-    yield style.paint(
-        f"Drift{partial}: {summary['modified']} modified, {summary['missing']} missing, "
-        f"{summary['unexpected']} unexpected; {drift.in_sync} in sync.",
-        "bold",
-    )
+    partial = "" if drift.is_complete else " of what was selected"
+    yield style.paint(summary_line(drift.summary, drift.in_sync, partial), "bold")
+
+
+def summary_line(counts: Mapping[str, int], in_sync: int, partial: str = "") -> str:
+    """Return the last line of drift.
+
+    Args:
+        counts: How many entities each class has.
+        in_sync: How many declared entities are as they should be.
+        partial: What follows `Drift` when not everything was compared.
+    """
+    if not any(counts.values()):
+        sync = counted(in_sync, "declared entity is as it should be", "declared entities are as they should be")
+        return f"No drift{partial}. {sync}."
+    classes = ", ".join(f"{counts[each.value]} {each.value}" for each in DriftClass)
+    return f"Drift{partial}: {classes}; {in_sync} in sync."
 
 
 def _entity_lines(drifted: DriftedEntity, style: Style) -> Iterator[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from quotaform.core.drift import Drift
+from quotaform.core.drift import Drift, DriftClass
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Action, Plan
 from quotaform.core.receipt import Receipt
 from quotaform.errors import NotReadError, QuotaformError
 from quotaform.model.entity import spell_name
-from quotaform.views.plan_text import NO_CHANGES, plan_line
+from quotaform.views.drift_text import summary_line
+from quotaform.views.plan_text import NO_CHANGES, NOTHING_SELECTED, plan_line
 from quotaform.views.reading_text import cluster_line
 from quotaform.views.receipt_text import resources_line
 from quotaform.views.style import PLAIN, Style, counted
@@ -33,16 +34,25 @@ def render_plan_total(outcomes: Sequence[ClusterOutcome[Plan]], style: Style = P
     if any(counts.values()):
         lines.append(style.paint(plan_line(counts), "bold"))
     elif len(plans) == len(outcomes) and not blocked:
-        lines.append(style.paint(NO_CHANGES, "bold"))
+        has_entities = any(plan.has_entities for plan in plans)
+        lines.append(style.paint(NO_CHANGES if has_entities else NOTHING_SELECTED, "bold"))
     return "\n".join(lines) + "\n"
 
 
 def render_drift_total(outcomes: Sequence[ClusterOutcome[Drift]], style: Style = PLAIN) -> str:
-    """Return how many clusters have drift, and which could not be compared."""
+    """Return how many clusters have drift, which could not be compared, and how many entities differ on all of them."""
     drifts = list(_values(outcomes))
     drifted = sum(drift.status == "drift" for drift in drifts)
     unknown = sum(not drift.is_known for drift in drifts)
-    return _clusters_line(outcomes, f"{drifted} with drift", unknown, "unknown") + "\n"
+    lines = [_clusters_line(outcomes, f"{drifted} with drift", unknown, "unknown")]
+    known = [drift for drift in drifts if drift.is_known]
+    counts = {each.value: sum(drift.summary[each.value] for drift in known) for each in DriftClass}
+    if any(counts.values()) or len(known) == len(outcomes):
+        partial = "" if all(drift.is_complete for drift in known) else " of what was selected"
+        line = summary_line(counts, sum(drift.in_sync for drift in known), partial)
+        has_entities = any(drift.has_entities for drift in known)
+        lines.append(style.paint(line if has_entities else NOTHING_SELECTED, "bold"))
+    return "\n".join(lines) + "\n"
 
 
 def render_receipt_total(outcomes: Sequence[ClusterOutcome[Receipt]], style: Style = PLAIN) -> str:

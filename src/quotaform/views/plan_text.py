@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from json.encoder import encode_basestring as quoted
 from typing import Final
 
-from quotaform.core.effects import Effect
+from quotaform.core.effects import Direction, Effect
 from quotaform.core.plan import Action, Change, EntityChange, Plan, Unmanaged
 from quotaform.core.resolve.entry import NOTHING, Effective
 from quotaform.model.entity import Entity, spell_name
@@ -19,6 +20,7 @@ from quotaform.views.reading_text import reading_text
 from quotaform.views.style import PLAIN, Style, counted
 
 NO_CHANGES: Final = "No changes. Your infrastructure matches the configuration."
+NOTHING_SELECTED: Final = "Nothing was compared: --select and --exclude leave no entity."
 _HEADLINES: Final = {
     Action.CREATE: "will be created",
     Action.UPDATE: "will be updated in-place",
@@ -48,10 +50,16 @@ def _end_lines(plan: Plan, style: Style) -> Iterator[str]:
         yield from render_findings(plan.findings, style)
         yield ""
     if not plan.changes:
-        yield style.paint(NO_CHANGES if plan.is_applyable else "Nothing was compared to an end: see above.", "bold")
+        yield style.paint(_no_changes(plan), "bold")
         return
     yield _effect_line(plan)
     yield style.paint(summary_line(plan), "bold")
+
+
+def _no_changes(plan: Plan) -> str:
+    if not plan.is_applyable:
+        return "Nothing was compared to an end: see above."
+    return NO_CHANGES if plan.has_entities else NOTHING_SELECTED
 
 
 def _header_lines(plan: Plan, style: Style) -> Iterator[str]:
@@ -147,13 +155,20 @@ def _unmanaged_lines(unmanaged: tuple[Unmanaged, ...], shows_unmanaged: bool) ->
 
 def _effect_line(plan: Plan) -> str:
     summary = plan.summary
-    unlimited = f" ({summary['to_unlimited']} to unlimited)" if summary["to_unlimited"] else ""
+    unlimited: Counter[Direction] = Counter()
+    if summary["to_unlimited"]:
+        unlimited.update(change.direction for change in plan.changes if change.becomes_unlimited)
+    loosened, mixed = (
+        f" ({unlimited[direction]} to unlimited)" if unlimited[direction] else ""
+        for direction in (Direction.LOOSEN, Direction.MIXED)
+    )
     blocked = f" {summary['blocked']} blocked." if summary["blocked"] else ""
     without = len(plan.changes) - summary["loosen"] - summary["tighten"] - summary["mixed"]
     none = f", {without} without effect" if without else ""
     return (
-        f"Effect: {summary['loosen']} loosened{unlimited}, {summary['tighten']} tightened, "
-        f"{summary['mixed']} mixed{none}. {summary['no_op']} unchanged.{blocked} Plan id {plan.plan_id}"
+        f"Effect: {summary['loosen']} loosened{loosened}, {summary['tighten']} tightened, "
+        f"{summary['mixed']} mixed{mixed}{none}. {summary['no_op']} already as declared.{blocked} "
+        f"Plan id {plan.plan_id}"
     )
 
 

@@ -1,0 +1,50 @@
+"""The last lines of a plan say what is true of all its entities."""
+
+from __future__ import annotations
+
+from quotaform.core.scope import Selection
+from quotaform.model.entity import Entity
+from quotaform.views.plan_text import render_plan
+from tests.builder import CONSUMER, PRODUCER, plan_of
+
+ALICE, BOB, CAROL = Entity(user="alice"), Entity(user="bob"), Entity(user="carol")
+
+
+def effect_line(text: str) -> str:
+    """The line of the effects up to the plan id."""
+    (line,) = [line for line in text.splitlines() if line.startswith("Effect: ")]
+    return line.partition(" Plan id ")[0]
+
+
+def test_to_unlimited_is_counted_with_the_direction_that_it_stands_behind() -> None:
+    """`0 loosened (1 to unlimited), 1 mixed`: the one that becomes unlimited was the mixed one."""
+    wanted = {ALICE: {PRODUCER: 1.0}, BOB: {CONSUMER: 1.0}, CAROL: {PRODUCER: 2.0**63}}
+    live = {ALICE: {PRODUCER: 2.0}, BOB: {PRODUCER: 2.0}}
+    assert effect_line("".join(render_plan(plan_of(wanted, live)))) == (
+        "Effect: 0 loosened, 1 tightened, 1 mixed (1 to unlimited), 1 without effect. 0 already as declared."
+    )
+    live = {**live, CAROL: {PRODUCER: 1.0}}
+    assert effect_line("".join(render_plan(plan_of(wanted, live)))) == (
+        "Effect: 1 loosened (1 to unlimited), 1 tightened, 1 mixed (1 to unlimited). 0 already as declared."
+    )
+
+
+def test_an_entity_that_is_absent_as_declared_is_not_called_unchanged() -> None:
+    """On an empty cluster: `0 entities in scope` and `1 unchanged`."""
+    text = "".join(render_plan(plan_of({ALICE: {PRODUCER: 1.0}, BOB: {}}, {})))
+    assert effect_line(text).endswith(". 1 already as declared.")
+    assert "unchanged" not in text
+
+
+def test_a_plan_of_nothing_is_no_all_clear() -> None:
+    nobody, alice = Selection(("user=nobody",)), Selection(("user=alice",))
+    live = {ALICE: {PRODUCER: 1.0}}
+    for wanted, selection, last in (
+        ({}, nobody, "Nothing was compared: --select and --exclude leave no entity."),
+        (live, nobody, "Nothing was compared: --select and --exclude leave no entity."),
+        (live, alice, "No changes. Your infrastructure matches the configuration."),
+        ({}, alice, "No changes. Your infrastructure matches the configuration."),
+    ):
+        plan = plan_of(wanted, live, selection=selection)
+        assert "".join(render_plan(plan)).splitlines()[-1] == last
+    assert plan_of({}, {}).has_entities

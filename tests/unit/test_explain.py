@@ -17,6 +17,7 @@ from quotaform.core.provenance import explain
 from quotaform.desired.tree import SourceFile
 from quotaform.errors import InvalidFilesError, UndeclaredError
 from quotaform.model.entity import Entity
+from quotaform.views.explain_text import render_explained
 from tests.loading import files_of
 
 TODAY = date(2026, 12, 31)
@@ -132,3 +133,31 @@ def test_the_last_step_of_each_key_is_what_is_declared(
         )
     owners = [text.text for text in explained.texts if text.field == "owner" and not text.is_replaced]
     assert owners == ([merged.owner] if merged and merged.owner else [])
+
+
+def test_a_tombstone_of_the_common_layer_is_listed_where_a_cluster_declares_values(tmp_path: Path) -> None:
+    """Nothing told that the common files want the entity to be absent, as no key had been named before."""
+    absent = "quotas:\n  - match: {user: a}\n    state: absent\n"
+    repository = write(tmp_path, quotaform=CLUSTERS, **{"quotas.d__a": absent, "quotas.d__lab__a": ENTRY % "a"})
+    lab, prod = explain_entity(repository, ALICE, (), TODAY).clusters
+    (key,) = lab.keys
+    assert [(step.giver, step.layer, step.value) for step in key.steps] == [
+        ("tombstone", None, None),
+        ("values", "lab", 1.0),
+    ]
+    assert (prod.absent, prod.keys) == ("state: absent", ())
+
+
+def test_a_coming_expiry_is_shown_and_a_past_one_is_a_step(tmp_path: Path) -> None:
+    """The day on which an entry would end was nowhere to be seen before it came."""
+    coming = ENTRY % "a" + "    expires: 2027-01-31\n"
+    repository = write(tmp_path, **{"quotas.d__a": coming})
+    (section,) = explain_entity(repository, ALICE, (), TODAY).clusters
+    (text,) = section.texts
+    assert (text.field, text.text, str(text.location), text.is_replaced) == (
+        "expires", "2027-01-31", f"{(tmp_path / 'quotas.d/a.yaml').as_posix()}:2:5", False,
+    )  # fmt: skip
+    rendered = render_explained(explain_entity(repository, ALICE, (), TODAY))
+    assert "    expires 2027-01-31   (common, " in rendered
+    (section,) = explain_entity(repository, ALICE, (), date(2027, 1, 31)).clusters
+    assert (section.absent, section.texts) == ("expired 2027-01-31", ())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
@@ -103,6 +104,7 @@ class EntityChange:
         origin: What it is due to; `None` without a base to compare with.
         owner: Whose entry it is, in the words of the files.
         location: Where the entry is.
+        expires: The day (UTC) from which on the entry will count as absent.
     """
 
     entity: Entity
@@ -115,6 +117,7 @@ class EntityChange:
     origin: Origin | None = None
     owner: str | None = None
     location: Location | None = None
+    expires: date | None = None
 
     @property
     def action(self) -> Action:
@@ -392,4 +395,5 @@ def _entity_change(
         cause=entry.cause if entry else Cause.UNDECLARED,
         owner=entry.owner if entry else None,
         location=entry.location if entry else None,
+        expires=entry.expires if entry and entry.cause is Cause.ENTRY else None,
     )

@@ -63,7 +63,7 @@ class ExplainedKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedText:
-    """An owner or a reason, where the entry that it belongs to is, and whether a later layer replaces it."""
+    """An owner, a reason or a coming expiry, where its entry is, and whether a later layer replaces it."""
 
     field: str
     text: str
@@ -83,7 +83,7 @@ class Explanation:
         absent: Why it must not exist, in the words of the files; `None` when it must.
         location: The entry that has the last word.
         keys: Every key that any layer speaks of.
-        texts: Owners and reasons, those of the common layer first.
+        texts: Owners, reasons and the days on which layers will expire, those of the common layer first.
     """
 
     cluster: str | None
@@ -133,11 +133,13 @@ def explain(
     if merged is None:
         return Explanation(cluster=cluster, entity=entity, cause=Cause.UNDECLARED)
     steps: dict[str, list[Step]] = {}
+    endings: list[Step] = []
     for entry in layers:
         for key, step in _given(entry, profiles):
-            steps.setdefault(key, []).append(step)
+            steps.setdefault(key, list(endings)).append(step)
         ending = _ending(entry, today)
         if ending is not None:
+            endings.append(ending)
             for given in steps.values():
                 given.append(ending)
     return Explanation(
@@ -147,7 +149,7 @@ def explain(
         absent=merged.absent,
         location=merged.location,
         keys=tuple(ExplainedKey(key=key, steps=tuple(steps[key])) for key in sorted(steps, key=key_order)),
-        texts=tuple(_texts(layers)),
+        texts=(*_texts(layers), *_expiries(layers, today)),
     )
 
 
@@ -193,4 +195,19 @@ def _texts(layers: Sequence[Entry]) -> list[ExplainedText]:
         for field in ("owner", "reason")
         for index, entry in enumerate(layers)
         if (text := getattr(entry, field)) is not None
+    ]
+
+
+def _expiries(layers: Sequence[Entry], today: date) -> list[ExplainedText]:
+    """Return the days on which layers will end what they and the layers below them declare; no layer replaces them."""
+    return [
+        ExplainedText(
+            field="expires",
+            text=entry.expires.isoformat(),
+            layer=entry.file.layer if entry.file else None,
+            location=entry.location,
+            is_replaced=False,
+        )
+        for entry in layers
+        if entry.expires is not None and entry.expires > today
     ]

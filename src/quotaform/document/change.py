@@ -7,6 +7,7 @@ shares equal texts and limits instead of holding one for each line.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Final
@@ -57,7 +58,7 @@ class _Writer:
             f'"reason": {_text(change.reason)}, "cause": "{change.cause}", "origin": {_text(change.origin)}, '
             f'"direction": "{change.direction}", "before": {self._values(change.before)}, '
             f'"after": {self._values(change.after)}, "keys": [{rows}], "location": {_location(change.location)}, '
-            f'"owner": {_text(change.owner)}}}'
+            f'"owner": {_text(change.owner)}{_expiry(change.expires)}}}'
         )
 
     def _values(self, values: Values) -> str:
@@ -84,6 +85,10 @@ class _Writer:
 
 def _text(text: str | None) -> str:
     return _NULL if text is None else quoted(text)
+
+
+def _expiry(expires: date | None) -> str:
+    return "" if expires is None else f', "expires": "{expires.isoformat()}"'
 
 
 def _number(value: float | None) -> str:
@@ -161,6 +166,7 @@ class ChangeReader:
             origin=None if item["origin"] is None else Origin(item["origin"]),
             owner=self._text(item["owner"]),
             location=self._location(item["location"]),
+            expires=date.fromisoformat(item["expires"]) if "expires" in item else None,
         )
 
     def _text(self, text: str | None) -> str | None:

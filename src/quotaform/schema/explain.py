@@ -73,10 +73,10 @@ def _step() -> Node:
 
 def _text() -> Node:
     return record(
-        "An owner or a reason.",
+        "An owner, a reason or a coming expiry.",
         {
-            "field": choice("Owner or reason.", ("owner", "reason")),
-            "text": text("The text."),
+            "field": choice("Owner, reason or expiry.", ("owner", "reason", "expires")),
+            "text": text("The text; of expires the day (UTC), such as 2026-12-31."),
             "layer": _layer(),
             "location": ref("maybe_location", "The entry that it belongs to."),
             "replaced": boolean("Whether a later layer replaces it."),

@@ -117,7 +117,9 @@ def _change() -> Node:
             "keys": items("One item per quota key that changes.", ref("key"), minItems=1),
             "location": ref("maybe_location", "The location of its entry."),
             "owner": maybe_text("The owner, from the files."),
+            "expires": text("The day (UTC) on which the entry expires; omitted if it does not.", "2026-12-31"),
         },
+        optional=("expires",),
     )
 
 

@@ -90,6 +90,8 @@ def _entity_lines(change: EntityChange, style: Style, shows_unchanged: bool) -> 
         about.append(f"owner {inert(change.owner)}")
     if change.reason:
         about.append(inert(change.reason))
+    if change.expires:
+        about.append(f"expires {change.expires}")
     if about:
         yield f"  # ({'; '.join(about)})"
     glyph = style.action(action.glyph, action)

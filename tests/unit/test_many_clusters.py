@@ -231,7 +231,8 @@ def test_what_was_read_before_an_interrupt_is_printed_and_written(
     assert run([command, "--all", "--out", "made/{cluster}.json"]) == code
     assert monotonic() - interrupted[0] < 2
     printed = capsys.readouterr()
-    assert printed.err == f"quotaform: {message}\n"
+    saved = ["Saved the plans to: made/eu.json, made/us.json"] if command == "plan" else []
+    assert printed.err.splitlines() == [*saved, f"quotaform: {message}"]
     lines = printed.out.splitlines()
     assert [line.split()[1] for line in lines if line.startswith("Cluster ")] == ["eu", "us"]
     assert total in lines
@@ -264,3 +265,32 @@ def test_an_interrupt_while_the_only_cluster_is_read_leaves_nothing_to_print(
     monkeypatch.setattr(Console, "progress", stop)
     assert run(["plan", "--cluster", "lab"]) == 130
     assert capsys.readouterr() == ("", "quotaform: interrupted\n")
+
+
+def test_the_saved_plan_is_named_with_the_command_that_applies_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing told that a plan file was written, nor how to go on."""
+    (folder / "quotaform.yaml").write_text(f"clusters: {{eu: {{bootstrap_servers: ['{DOWN}']}}}}\n")
+    plan = ["plan", "--snapshot", "eu.json"]
+    assert run([*plan, "--out", "my plan.json", "--out", "text=plan.txt"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err.splitlines() == [
+        "Saved the plan to: my plan.json",
+        "To apply: quotaform apply 'my plan.json'",
+    ]
+    assert printed.out.splitlines()[-1].startswith("Plan: ")
+    for quiet in (["--out", "plan.json", "--quiet"], ["--out", "text=plan.txt"], []):
+        assert run([*plan, *quiet]) == 0
+        assert capsys.readouterr().err == ""
+    (folder / "quotaform.yaml").rename(folder / "other.yaml")
+    assert run([*plan, "--config", "other.yaml", "--out", "plan.json"]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == "To apply: quotaform apply plan.json --config other.yaml"
+
+
+def test_of_several_saved_plans_those_that_can_be_applied_are_in_the_command(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--cluster", "eu", "--cluster", "us", "--out", "{cluster}-plan.json"]
+    assert run(["plan", *arguments]) == 0
+    assert capsys.readouterr().err == "Saved the plans to: eu-plan.json, us-plan.json\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -92,6 +92,10 @@ class OutputFiles:
                     write_file(path, render(self._subject, format_name, outcome.require()))
                 else:
                     remove_file(path)
+
+    def paths(self, format_name: str) -> list[Mapping[str, Path]]:
+        """Return the files of a format, one mapping of cluster to file for each `--out`."""
+        return [paths for name, paths in self._files if name == format_name]
 
 
 def report_failures(console: Console, outcomes: Iterable[ClusterOutcome[T]]) -> None:

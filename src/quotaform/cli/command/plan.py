@@ -16,6 +16,7 @@ from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.cli.outcomes import OutputFiles, echo_outcomes, gather
 from quotaform.cli.plan_request import make_request, planner
+from quotaform.cli.saved_plan import report_saved
 
 ENGINES: Final = ("auto", "local", "spark")
 
@@ -70,5 +71,6 @@ def plan(
     files.write(outcomes)
     options = {"style": console.style(), "shows_unchanged": show_unchanged, "shows_unmanaged": show_unmanaged}
     echo_outcomes(console, "plan", format_name, outcomes, render_plan_total, **options)
+    report_saved(console, request, files.paths("json"), outcomes)
     gathered.raise_interrupt()
     return decide(outcomes, lambda made: judge_plan(made, is_detailed=detailed_exitcode))

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from quotaform.errors import QuotaformError, UsageError
 
@@ -45,7 +45,8 @@ class Console:
     _last_step: str = ""
     _started: float = field(default_factory=time.monotonic)
     _shown_at: float = 0.0
-    _shows: bool = False
+    # There is one terminal for all consoles, and whatever is printed next, by whomever, must find its line empty.
+    _shows: ClassVar[bool] = False
     _is_unread: bool = False
 
     def style(self) -> Style:
@@ -100,15 +101,17 @@ class Console:
             return
         if not sys.stderr.isatty():
             return
-        self._shown_at, self._shows = now, True
+        self._shown_at = now
+        Console._shows = True
         share = f" {done:,} of {total:,} ({100 * done // total}%)" if total else ""
         _write_stderr(f"\r\x1b[K{what}{share} ...")
 
-    def clear(self) -> None:
+    @classmethod
+    def clear(cls) -> None:
         """Wipe the progress line."""
-        if self._shows:
+        if Console._shows:
+            Console._shows = False
             _write_stderr("\r\x1b[K")
-            self._shows = False
 
 
 def _write_stderr(text: str) -> None:

@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
-from quotaform.cli.console import drop_unwritten_output
+from quotaform.cli.console import Console, drop_unwritten_output
 from quotaform.cli.process import TerminatedError, any_text_printable, rare_collections, signals_raised
 from quotaform.exit_code import ExitCode
 
@@ -125,6 +125,7 @@ def _fail_usage(error: typer.TyperException) -> int:
 
 
 def _fail(message: str, code: ExitCode) -> ExitCode:
+    Console.clear()
     with suppress(OSError, ValueError):
         sys.stderr.write(f"quotaform: {message}\n")
         sys.stderr.flush()

@@ -74,7 +74,8 @@ def read(gateway: KafkaGateway, expected: Quotas) -> Quotas:
 
 @pytest.fixture
 def round_trip(gateway: KafkaGateway) -> Iterator[list[Quotas]]:
-    """Clean up what a test names here."""
+    """Begin without quotas, and clean up what a test names here: what other tests left would be read as well."""
+    remove(gateway, gateway.describe())
     used: list[Quotas] = []
     yield used
     for quotas in used:

@@ -32,19 +32,18 @@ def repository(tmp_path: Path) -> Repository:
 
 def test_the_command_prints_and_writes_what_the_local_engine_does(repository: Repository) -> None:
     options = {"env": {"SOURCE_DATE_EPOCH": "1795000000"}}
-    local = repository("plan", "--cluster", "lab", "--detailed-exitcode", "--out", "local.json", **options)
-    spark = repository.process(
-        "plan", "--cluster", "lab", "--detailed-exitcode", "--out", "spark.json", "--engine", "spark", **options
-    )
+    arguments = ("plan", "--cluster", "lab", "--detailed-exitcode", "--out", "plan.json")
+    local = repository(*arguments, **options)
+    written = repository.read("plan.json")
+    spark = repository.process(*arguments, "--engine", "spark", **options)
     assert (spark.code, spark.out, spark.err) == (local.code, local.out, local.err)
-    assert (spark.code, spark.err) == (2, "")
-    assert repository.read("spark.json") == repository.read("local.json")
+    assert (spark.code, spark.err) == (2, "Saved the plan to: plan.json\n")
+    assert repository.read("plan.json") == written
     assert sorted(path.name for path in repository.path.iterdir()) == [
         "lab.json",
-        "local.json",
+        "plan.json",
         "quotaform.yaml",
         "quotas.d",
-        "spark.json",
     ]
 
 

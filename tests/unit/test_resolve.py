@@ -82,6 +82,7 @@ class TestKeys:
     def test_keys_come_in_kafka_s_order_and_unknown_ones_last(self) -> None:
         quotas = {ALICE: {"zz_rate": 1.0, MUTATION: 2.0, "aa_rate": 3.0}}
         rows = make_resolution(ALICE, QuotaIndex(quotas)).keys
+        assert CLIENT_KEYS[:4] == (PRODUCER, CONSUMER, REQUEST, MUTATION)
         assert [row.key for row in rows] == [*CLIENT_KEYS, "aa_rate", "zz_rate"]
 
     def test_a_key_that_only_the_plan_removes_is_still_there(self) -> None:

@@ -46,6 +46,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from quotaform.exit_code import ExitCode
+from quotaform.printable import printable
 
 if TYPE_CHECKING:
     from quotaform.model.entity import Entity
@@ -53,9 +54,17 @@ if TYPE_CHECKING:
 
 
 class QuotaformError(Exception):
-    """The base of all errors that a user can cause or meet."""
+    """The base of all errors that a user can cause or meet.
+
+    A message quotes what files, arguments and clusters hold, so each of its lines is made printable here: what is
+    quoted can neither begin a line of its own nor move the cursor of a terminal.
+    """
 
     exit_code: ClassVar[ExitCode] = ExitCode.ERROR
+
+    def __init__(self, *lines: str) -> None:
+        """Build the message of its lines."""
+        super().__init__("\n".join(map(printable, lines)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the message and the attributes: constructors take other things than a message."""
@@ -118,7 +127,7 @@ class InvalidFilesError(QuotaformError):
         count = len(self.problems)
         lines = [str(problem) for problem in self.problems]
         lines.append(f"{count} problem{'' if count == 1 else 's'} found; nothing was sent to any cluster.")
-        super().__init__("\n".join(lines))
+        super().__init__(*lines)
 
 
 class FileReadError(QuotaformError):
@@ -216,9 +225,7 @@ class RefusedError(BlockedError):
         lines = [f"  {entity.address}: {reason}" for entity, reason in islice(reasons.items(), self.shown)]
         if len(reasons) > self.shown:
             lines.append(f"  ... and {len(reasons) - self.shown} more")
-        super().__init__(
-            f"the broker would refuse {len(reasons)} of {total} entities, so nothing was written:\n" + "\n".join(lines)
-        )
+        super().__init__(f"the broker would refuse {len(reasons)} of {total} entities, so nothing was written:", *lines)
 
 
 class NotApprovedError(BlockedError):
@@ -353,7 +360,7 @@ class ClusterError(QuotaformError):
     def with_more(self, words: str) -> Self:
         """Return this error with words at the end of its message; what it carries stays."""
         error = copy(self)
-        error.args = (f"{self}{words}",)
+        error.args = (f"{self}{printable(words)}",)
         return error
 
 

@@ -6,19 +6,21 @@ import os
 import sys
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from quotaform.errors import QuotaformError, UsageError
+from quotaform.cli.stream import GuardedStream
+from quotaform.errors import QuotaformError
+from quotaform.printable import printable
 
 if TYPE_CHECKING:
     from quotaform.views.style import Style
 
 _PROGRESS_DELAY: Final = 1.0
 _PROGRESS_INTERVAL: Final = 0.1
+_WIPE: Final = "\r\x1b[K"
 
 
 class Color(StrEnum):
@@ -47,55 +49,53 @@ class Console:
     _shown_at: float = 0.0
     # There is one terminal for all consoles, and whatever is printed next, by whomever, must find its line empty.
     _shows: ClassVar[bool] = False
-    _is_unread: bool = False
 
     def style(self) -> Style:
         """Return how to colour what goes to stdout."""
         from quotaform.views.style import Style
 
+        is_coloured = self.color is Color.ALWAYS
         if self.color is Color.AUTO:
-            return Style(sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb")
-        return Style(self.color is Color.ALWAYS)
+            is_capable = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+            is_coloured = is_capable and sys.stdout.isatty()
+        if isinstance(sys.stdout, GuardedStream):
+            sys.stdout.allows_colour = is_coloured
+        return Style(is_coloured)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether results cannot be written; commands go on, and `quotaform.cli.main` reports it at the end."""
+        return isinstance(sys.stdout, GuardedStream) and sys.stdout.is_lost
+
+    @staticmethod
+    def keep_code() -> None:
+        """Let the exit code say what was done, whatever becomes of the output."""
+        if isinstance(sys.stdout, GuardedStream):
+            sys.stdout.is_result = False
 
     def echo(self, text: str | Iterable[str]) -> None:
-        """Print a result as it is, whole or in pieces.
-
-        A reader that went away (`| head`) neither stops the work nor changes its end.
-        """
+        """Print a result, whole or in pieces; see `quotaform.cli.stream` for what happens when it cannot be written."""
         for piece in (text,) if isinstance(text, str) else text:
-            self._echo(piece)
-
-    def _echo(self, text: str) -> None:
-        self.clear()
-        if self._is_unread:
-            return
-        if sys.stdout is None:
-            raise QuotaformError("the output cannot be written: it is closed")
-        try:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            self._is_unread = True
-        except OSError as error:
-            raise QuotaformError(f"the output cannot be written: {error.strerror or error}") from error
+            self.clear()
+            sys.stdout.write(piece)
 
     def write_stderr(self, text: str) -> None:
-        """Print a text on stderr, unless nobody reads it any more."""
+        """Print a text on stderr."""
         self.clear()
-        _write_stderr(text)
+        sys.stderr.write(text)
 
-    def warn(self, text: str) -> None:
-        """Print a line on stderr, unless quiet."""
+    def warn(self, *lines: str) -> None:
+        """Print lines on stderr, unless quiet."""
         self.clear()
         if not self.is_quiet:
-            _write_stderr(f"{text}\n")
+            sys.stderr.write("".join(f"{printable(line)}\n" for line in lines))
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Show how far the work is, on a terminal and only once it has taken a second."""
         if self.is_verbose and what != self._last_step:
             self._last_step = what
             self.clear()
-            _write_stderr(f"{what} ...\n")
+            sys.stderr.write(f"{printable(what)} ...\n")
         now = time.monotonic()
         if self.is_quiet or now - self._started < _PROGRESS_DELAY or now - self._shown_at < _PROGRESS_INTERVAL:
             return
@@ -104,34 +104,20 @@ class Console:
         self._shown_at = now
         Console._shows = True
         share = f" {done:,} of {total:,} ({100 * done // total}%)" if total else ""
-        _write_stderr(f"\r\x1b[K{what}{share} ...")
+        _write_control(f"{_WIPE}{printable(what)}{share} ...")
 
     @classmethod
     def clear(cls) -> None:
         """Wipe the progress line."""
         if Console._shows:
             Console._shows = False
-            _write_stderr("\r\x1b[K")
+            _write_control(_WIPE)
 
 
-def _write_stderr(text: str) -> None:
-    """Write to stderr; a closed or broken stderr must not stop the command."""
-    with suppress(OSError, ValueError):
-        sys.stderr.write(text)
-        sys.stderr.flush()
-
-
-def drop_unwritten_output() -> None:
-    """Let what could not be written go nowhere, or the interpreter would stumble over it when the process ends."""
-    if sys.stdout is None:
-        return
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        with suppress(OSError, ValueError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())
-            os.close(nowhere)
+def _write_control(text: str) -> None:
+    """Write to stderr what moves the cursor of its terminal."""
+    write = sys.stderr.write_raw if isinstance(sys.stderr, GuardedStream) else sys.stderr.write
+    write(text)
 
 
 def write_file(path: Path, text: str | Iterable[str]) -> None:
@@ -174,14 +160,3 @@ def require_writable(path: Path) -> None:
         raise QuotaformError(f"{path} cannot be written: {error.strerror or error}; nothing was done") from error
     if path.is_dir() or not os.access(path.parent, os.W_OK):
         raise QuotaformError(f"{path} cannot be written; nothing was done: name another file")
-
-
-def require_choice(what: str, name: str, allowed: tuple[str, ...]) -> str:
-    """Make sure that a word is one of those that an option takes.
-
-    Raises:
-        UsageError: It is not.
-    """
-    if name not in allowed:
-        raise UsageError(f"{what} {name!r} does not exist here; choose from {', '.join(allowed)}")
-    return name

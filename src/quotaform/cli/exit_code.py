@@ -87,6 +87,16 @@ def judge_scram_users(users: Iterable[ScramUser]) -> ExitCode:
     return ExitCode.ERROR if any(user.code for user in users) else ExitCode.DONE
 
 
+def judge_lost_output(code: int, *, is_kept: bool) -> int:
+    """Return the code of a run whose output could not be written.
+
+    Args:
+        code: The code of what was done.
+        is_kept: Whether something may have been changed, of which the code must tell.
+    """
+    return code if is_kept else _gravest({ExitCode(code), ExitCode.ERROR})
+
+
 def judge_validation(validation: Validation) -> ExitCode:
     """Return the code of checking the files."""
     return ExitCode.DONE if validation.is_valid else ExitCode.INVALID

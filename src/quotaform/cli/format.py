@@ -14,6 +14,7 @@ from typing import Any, Final
 import typer
 
 from quotaform.cli.option.completion import complete_from
+from quotaform.cli.usage import require_choice, shorten
 from quotaform.errors import UsageError
 
 FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -73,9 +74,7 @@ def require_format(subject: str, format_name: str) -> str:
     Raises:
         UsageError: It does not.
     """
-    if format_name not in FORMATS[subject]:
-        raise UsageError(f"format {format_name!r} does not exist here; choose from {', '.join(FORMATS[subject])}")
-    return format_name
+    return require_choice("format", format_name, tuple(FORMATS[subject]))
 
 
 def read_output(subject: str, text: str) -> tuple[str, Path]:
@@ -89,7 +88,7 @@ def read_output(subject: str, text: str) -> tuple[str, Path]:
         name, path = _FORMAT_OF_FILES, text
     require_format(subject, name)
     if not path:
-        raise UsageError(f"--out {text}: a path is missing; write for example --out json=plan.json")
+        raise UsageError(f"--out {shorten(text)}: a path is missing; write for example --out json=plan.json")
     return name, Path(path)
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import re
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
-from quotaform.cli.console import Console, drop_unwritten_output
-from quotaform.cli.process import TerminatedError, any_text_printable, rare_collections, signals_raised
+from quotaform.cli.process import TerminatedError, rare_collections, signals_raised
+from quotaform.cli.stream import drop_unwritten_output, guarded_streams, open_closed_streams
 from quotaform.exit_code import ExitCode
+from quotaform.printable import printable
 
 if TYPE_CHECKING:
     import typer
+
+    from quotaform.cli.stream import GuardedStream
 
 _EMPTY_OPTION = re.compile(r"--[a-z-]+=").fullmatch
 
@@ -35,6 +37,7 @@ _GLOBALS = {
 
 def main() -> NoReturn:
     """Run `quotaform` with the arguments of the process and exit."""
+    open_closed_streams()
     code = run(sys.argv[1:])
     drop_unwritten_output()
     sys.exit(int(code))
@@ -45,13 +48,23 @@ def run(arguments: list[str]) -> int:
 
     Nothing is raised but an internal error with `--verbose`.
     """
-    if arguments == ["--version"] and _COMPLETION not in os.environ:
-        from quotaform import __version__
+    with guarded_streams() as (output, _), signals_raised(), rare_collections():
+        if arguments == ["--version"] and _COMPLETION not in os.environ:
+            from quotaform import __version__
 
-        sys.stdout.write(f"quotaform {__version__}\n")
-        return ExitCode.DONE
-    with signals_raised(), any_text_printable(), rare_collections():
-        return _run(arguments)
+            output.write(f"quotaform {__version__}\n")
+            code: int = ExitCode.DONE
+        else:
+            code = _run(arguments)
+        return _fail_lost(output, code) if output.is_lost else code
+
+
+def _fail_lost(output: GuardedStream, code: int) -> int:
+    """Report that the output could not be written; that is an error where the output is all that was asked for."""
+    from quotaform.cli.exit_code import judge_lost_output
+
+    reason = getattr(output.problem, "strerror", None) or output.problem
+    return _fail(f"the output cannot be written: {reason}", judge_lost_output(code, is_kept=not output.is_result))
 
 
 def _run(arguments: list[str]) -> int:
@@ -70,7 +83,8 @@ def _run(arguments: list[str]) -> int:
             raise
         kind = type(error).__name__
         return _fail(
-            f"internal error: {kind}: {error}. Please report it with the output of the same command and --verbose.",
+            f"internal error: {kind}: {printable(str(error))}. Please report it with the output of the same command "
+            "and --verbose.",
             ExitCode.ERROR,
         )
 
@@ -79,12 +93,15 @@ def _invoke(arguments: list[str]) -> int:
     import typer
 
     from quotaform.cli.root import Interruption, build_app
-    from quotaform.errors import QuotaformError
+    from quotaform.errors import InvalidFilesError, QuotaformError
 
     words = globals_last(arguments)
     app = build_app(words[0] if words and _COMPLETION not in os.environ else None)
     try:
         result = app(words, standalone_mode=False, prog_name="quotaform")
+    except InvalidFilesError as error:
+        # Each problem begins its line with its place, for editors and problem matchers.
+        return _print(str(error), error.exit_code)
     except QuotaformError as error:
         return _fail(str(error), error.exit_code)
     except Interruption as stopped:
@@ -115,18 +132,20 @@ def globals_last(arguments: list[str]) -> list[str]:
 
 
 def _fail_usage(error: typer.TyperException) -> int:
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "quotaform"
-    message = getattr(error, "format_message", lambda: str(error))()
+    from quotaform.cli.usage import usage_text
+
+    message = str(error)
     if message.startswith("Usage:"):  # a group without a command: the help is the message
-        sys.stderr.write(f"{message}\n")
-        return ExitCode.USAGE
-    return _fail(f"{message} Try '{command} --help'.", ExitCode.USAGE)
+        return _print(message, ExitCode.USAGE)
+    return _fail(usage_text(error), ExitCode.USAGE)
 
 
-def _fail(message: str, code: ExitCode) -> ExitCode:
-    Console.clear()
-    with suppress(OSError, ValueError):
-        sys.stderr.write(f"quotaform: {message}\n")
-        sys.stderr.flush()
+def _fail(message: str, code: int) -> int:
+    return _print(f"quotaform: {message}", code)
+
+
+def _print(message: str, code: int) -> int:
+    from quotaform.cli.console import Console
+
+    Console().write_stderr(f"{message}\n")
     return code

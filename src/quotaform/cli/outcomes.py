@@ -12,6 +12,7 @@ from quotaform.cli.console import Console, remove_file, require_writable, write_
 from quotaform.cli.format import read_output, render
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import NotReadError
+from quotaform.model.text import inert
 from quotaform.views.style import Style
 
 T = TypeVar("T")
@@ -102,7 +103,7 @@ def report_failures(console: Console, outcomes: Iterable[ClusterOutcome[T]]) -> 
     """Print to stderr what failed on which cluster, beside a result that has no section for each cluster."""
     for outcome in outcomes:
         if outcome.error is not None:
-            console.write_stderr(f"quotaform: {outcome.cluster}: {outcome.error}\n")
+            console.write_stderr(f"quotaform: {inert(outcome.cluster)}: {outcome.error}\n")
 
 
 def echo_outcomes(

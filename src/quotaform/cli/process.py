@@ -1,13 +1,11 @@
-"""What a command changes of its process for as long as it runs: signals, streams and the garbage collector."""
+"""What a command changes of its process for as long as it runs: signals and the garbage collector."""
 
 from __future__ import annotations
 
 import gc
 import signal
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from io import TextIOWrapper
+from contextlib import contextmanager
 from threading import current_thread, main_thread
 from types import FrameType
 from typing import Final, NoReturn
@@ -43,21 +41,6 @@ def signals_raised() -> Iterator[None]:
         for number, handler in handlers.items():
             # None is a handler that was not installed from Python, which cannot be put back.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
-
-
-@contextmanager
-def any_text_printable() -> Iterator[None]:
-    """Escape what the terminal's encoding does not have: a broker's words and names may hold any character."""
-    streams = [stream for stream in (sys.stdout, sys.stderr) if isinstance(stream, TextIOWrapper)]
-    before = [stream.errors for stream in streams]
-    for stream in streams:
-        stream.reconfigure(errors="backslashreplace")
-    try:
-        yield
-    finally:
-        for stream, errors in zip(streams, before, strict=True):
-            with suppress(OSError, ValueError):  # nobody reads it any more, or it is closed
-                stream.reconfigure(errors=errors)
 
 
 @contextmanager

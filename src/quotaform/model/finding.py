@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from quotaform.model.location import Location
+from quotaform.printable import printable
 
 
 class Severity(StrEnum):
@@ -29,6 +30,8 @@ class Finding:
         key: The quota key it is about, if any.
         override: The flag that lifts the block, if there is one.
         location: The place in the files, if any.
+
+    A message quotes what files and clusters hold, so it is made printable here.
     """
 
     rule: str
@@ -39,6 +42,9 @@ class Finding:
     key: str | None = None
     override: str | None = None
     location: Location | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", printable(self.message))
 
     def __str__(self) -> str:
         where = f"{self.location}: " if self.location else ""

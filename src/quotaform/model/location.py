@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from quotaform.printable import printable
+
 Position: TypeAlias = int
 """A line and a column as one number, for where there are very many; see `pack_position`."""
 
@@ -40,6 +42,7 @@ class Location:
         return cls(file, position >> _COLUMN_BITS, position & (1 << _COLUMN_BITS) - 1)
 
     def __str__(self) -> str:
+        file = printable(self.file)
         if not self.line:
-            return self.file
-        return f"{self.file}:{self.line}:{self.column}" if self.column else f"{self.file}:{self.line}"
+            return file
+        return f"{file}:{self.line}:{self.column}" if self.column else f"{file}:{self.line}"

@@ -6,6 +6,8 @@ from collections.abc import Collection
 from json import dumps
 from typing import Final
 
+from quotaform.printable import break_commands, escape, printable
+
 LONGEST: Final = 80
 """How many characters of a foreign text a message shows."""
 
@@ -13,8 +15,8 @@ LONGEST: Final = 80
 def quote(text: str, longest: int = LONGEST) -> str:
     r"""Return a text in double quotes, as JSON writes it, so that it cannot forge a line of output.
 
-    Everything that is not printable (controls, line separators, bidirectional marks, lone surrogates) is
-    escaped, and what is longer than `longest` characters is cut.
+    Everything that is not printable (controls, line separators, bidirectional marks, lone surrogates) and what a CI
+    runner takes for a command is escaped, and what is longer than `longest` characters is cut.
 
     >>> print(quote("svc-orders"), quote("x\n::error"))
     "svc-orders" "x\n::error"
@@ -24,16 +26,19 @@ def quote(text: str, longest: int = LONGEST) -> str:
     if len(text) > longest:
         return f'{quote(text[:longest])[:-1]}…" ({len(text)} characters)'
     quoted = dumps(text, ensure_ascii=False)
-    return quoted if quoted.isprintable() else "".join(map(_inert, quoted))
+    if not quoted.isprintable():
+        quoted = "".join(map(escape, quoted))
+    return break_commands(quoted)
 
 
 def inert(text: str) -> str:
-    r"""Return a text as it is when it is one printable line, else quoted.
+    r"""Return a text as it is when it is one printable line without a command for a CI runner, else quoted.
 
-    >>> print(inert("team a"), inert("a\n::error"))
-    team a "a\n::error"
+    >>> print(inert("team a"), inert("a\n::error"), inert("::error"))
+    team a "a\n::error" "::error"
     """
-    return text if text.isprintable() else quote(text, len(text))
+    is_inert = printable(text) == text and not text.lstrip().startswith("::")
+    return text if is_inert else quote(text, len(text))
 
 
 def nearest(word: str, words: Collection[str], *, cutoff: float = 0.6, is_exact: bool = False) -> str | None:
@@ -70,7 +75,3 @@ def did_you_mean(word: str, words: Collection[str]) -> str:
 
 def _fold(word: str) -> str:
     return word.lower().replace("-", "_")
-
-
-def _inert(character: str) -> str:
-    return character if character.isprintable() else dumps(character)[1:-1]

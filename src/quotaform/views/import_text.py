@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from quotaform.core.result import Import
+from quotaform.model.text import inert
 from quotaform.views.finding_text import render_findings
 from quotaform.views.style import PLAIN, Style, counted
 
@@ -16,7 +17,7 @@ def render_import(done: Import, style: Style = PLAIN) -> str:
 
 def _lines(done: Import, style: Style) -> Iterator[str]:
     for path, count in done.counts.items():
-        yield f"Wrote {path} ({counted(count, 'entity', 'entities')})"
+        yield f"Wrote {inert(path)} ({counted(count, 'entity', 'entities')})"
     left = [
         f"{number} {words}"
         for number, words in (

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from quotaform.core.result import Validation
+from quotaform.model.entity import spell_name
 from quotaform.model.finding import Severity
+from quotaform.model.text import inert
 from quotaform.views.style import PLAIN, Style, counted
 
 
@@ -16,7 +18,7 @@ def render_validation(validation: Validation, style: Style = PLAIN) -> str:
 
 def _lines(validation: Validation, style: Style) -> Iterator[str]:
     for problem in validation.problems:
-        where = problem.location or validation.directory
+        where = problem.location or inert(validation.directory)
         colour = "red" if problem.severity is Severity.ERROR else "yellow"
         yield f"{where}: {style.paint(problem.severity, colour)}: {problem.message} [{problem.rule}]"
     if not validation.is_valid:
@@ -24,7 +26,7 @@ def _lines(validation: Validation, style: Style) -> Iterator[str]:
         yield style.paint(f"{counted(errors, 'problem')} found.", "bold")
         return
     each = ", ".join(
-        f"{counted(count, 'entity', 'entities')}{f' for {name}' if name else ''}"
+        f"{counted(count, 'entity', 'entities')}{f' for {spell_name(name)}' if name else ''}"
         for name, count in validation.entities.items()
     )
-    yield style.paint(f"Valid: {counted(validation.files, 'file')} in {validation.directory}, {each}.", "green")
+    yield style.paint(f"Valid: {counted(validation.files, 'file')} in {inert(validation.directory)}, {each}.", "green")

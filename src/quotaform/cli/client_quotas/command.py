@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from quotaform import __version__
 from quotaform.cli.client_quotas.lists import COMMA, read_ops, read_parts, read_properties
-from quotaform.cli.console import Console, drop_unwritten_output
+from quotaform.cli.console import Console
 from quotaform.cli.process import rare_collections
+from quotaform.cli.stream import drop_unwritten_output, guarded_streams, open_closed_streams
 from quotaform.errors import ClusterError, QuotaformError, UsageError
 from quotaform.model.entity import CLIENT_ID, ENTITY_TYPES, IP, USER, Entity
 from quotaform.model.text import quote
+from quotaform.printable import printable
 
 if TYPE_CHECKING:
     from quotaform.admin import QuotaAdmin
@@ -43,6 +45,7 @@ examples:
 
 def main() -> NoReturn:
     """Run `kafka-client-quotas` with the arguments of the process and exit."""
+    open_closed_streams()
     with rare_collections():
         code = run(sys.argv[1:])
     drop_unwritten_output()
@@ -51,6 +54,15 @@ def main() -> NoReturn:
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code, as Kafka's scripts do: 0, or 1 whatever went wrong."""
+    with guarded_streams() as (output, _):
+        code = _try(arguments)
+        if not output.is_lost:
+            return code
+        reason = getattr(output.problem, "strerror", None) or output.problem
+        return _fail(f"the output cannot be written: {reason}", max(code, 1))
+
+
+def _try(arguments: list[str]) -> int:
     try:
         options = build_parser().parse_args(arguments)
         _check(options)
@@ -60,10 +72,12 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         sent = "--alter" in arguments and "--validate-only" not in arguments
         return _fail("interrupted" + ("; the quotas may or may not have been altered" if sent else ""), 130)
-    except (QuotaformError, ValueError) as error:
+    except QuotaformError as error:
         return _fail(str(error))
+    except ValueError as error:
+        return _fail(printable(str(error)))
     except Exception as error:
-        return _fail(f"internal error: {type(error).__name__}: {error}")
+        return _fail(f"internal error: {type(error).__name__}: {printable(str(error))}")
     return 0
 
 

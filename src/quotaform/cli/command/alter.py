@@ -68,6 +68,7 @@ def alter(
     from quotaform.cli.option.op_reader import read_ops
 
     console = output.console()
+    console.keep_code()
     require_format("alter", format_name)
     entity = read_entity(name, default)
     if not entity.parts:

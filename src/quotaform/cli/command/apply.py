@@ -73,7 +73,9 @@ def apply(
       quotaform apply quotas.d --auto-approve
     """
     require_format("receipt", format_name)
-    run = _Apply(output.console(), format_name, expect_plan_id, receipt)
+    console = output.console()
+    console.keep_code()
+    run = _Apply(console, format_name, expect_plan_id, receipt)
     given = sources or []
     if given and not any(path.is_dir() for path in given):
         if select or exclude:
@@ -197,6 +199,8 @@ class _Apply:
         Raises:
             NotApprovedError: It was not given.
         """
+        if self.console.is_lost:
+            raise NotApprovedError("the plan cannot be shown, so it was not approved; nothing was written")
         wanted = cluster.name if cluster.confirm == "name" else "yes"
         question = (
             f"\nApply this plan to cluster {cluster.name}? Nothing is rolled back afterwards.\n"

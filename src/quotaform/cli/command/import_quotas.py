@@ -7,12 +7,13 @@ from typing import Annotated, Final
 
 import typer
 
-from quotaform.cli.console import require_choice, write_file
+from quotaform.cli.console import write_file
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import SnapshotOption
 from quotaform.cli.option.completion import complete_from
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
+from quotaform.cli.usage import require_choice
 from quotaform.errors import UsageError
 
 SPLITS: Final = ("none", "prefix")
@@ -52,7 +53,8 @@ def import_quotas(
     from quotaform.views.import_text import render_import
 
     console = output.console()
-    require_choice("--split", split, SPLITS)
+    console.keep_code()
+    require_choice("split", split, SPLITS)
     if directory is not None and directory.exists() and not directory.is_dir():
         raise UsageError(f"--output is a folder, and {directory} is a file")
     repository = target.repository(directory)
@@ -70,8 +72,8 @@ def import_quotas(
     if done.files and not repository.has_config():
         servers = ", ".join(chosen.bootstrap_servers)
         console.warn(
-            f"Next: name the cluster in {repository.config_path}, for example with\n"
-            f"  clusters: {{my-cluster: {{bootstrap_servers: [{servers}]}}}}\n"
-            "and let editors check the files: quotaform schema --output schemas"
+            f"Next: name the cluster in {repository.config_path}, for example with",
+            f"  clusters: {{my-cluster: {{bootstrap_servers: [{servers}]}}}}",
+            "and let editors check the files: quotaform schema --output schemas",
         )
     return 0

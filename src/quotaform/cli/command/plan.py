@@ -6,7 +6,6 @@ from typing import Annotated, Final
 
 import typer
 
-from quotaform.cli.console import require_choice
 from quotaform.cli.exit_code import decide, judge_plan
 from quotaform.cli.format import format_option, out_option, require_format
 from quotaform.cli.option.cluster import ManyClusters
@@ -17,6 +16,7 @@ from quotaform.cli.option.output import Output
 from quotaform.cli.outcomes import OutputFiles, echo_outcomes, gather
 from quotaform.cli.plan_request import make_request, planner
 from quotaform.cli.saved_plan import report_saved
+from quotaform.cli.usage import require_choice
 
 ENGINES: Final = ("auto", "local", "spark")
 

@@ -9,7 +9,7 @@ import typer
 
 from quotaform.cli.console import Console, write_file
 from quotaform.cli.option.completion import complete_schema
-from quotaform.errors import UsageError
+from quotaform.cli.usage import require_choice
 
 
 def schema(
@@ -39,8 +39,6 @@ def schema(
         console.echo(f"Wrote {len(names)} schemas to {output}.\n")
     elif name is None:
         console.echo("".join(f"{each}\n" for each in names))
-    elif name in names:
-        console.echo(schema_text(name))
     else:
-        raise UsageError(f"schema {name!r} does not exist; choose from {', '.join(names)}")
+        console.echo(schema_text(require_choice("schema", name, names)))
     return 0

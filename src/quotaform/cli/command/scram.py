@@ -141,6 +141,7 @@ def upsert(
     from quotaform.cli.option.credential_reader import read_mechanisms, require_users
 
     console = output.console()
+    console.keep_code()
     require_format("scram-result", format_name)
     mechanisms = read_mechanisms(mechanism)
     users = require_users(user)
@@ -179,6 +180,7 @@ def delete(
     from quotaform.cli.option.credential_reader import read_mechanisms, require_users
 
     console = output.console()
+    console.keep_code()
     require_format("scram-result", format_name)
     mechanisms = read_mechanisms(mechanism)
     users = require_users(user)

@@ -42,6 +42,7 @@ def snapshot(
     """
     from quotaform.app.snapshot import take_snapshots
     from quotaform.document.snapshot import dump_snapshot
+    from quotaform.model.text import inert
 
     console = output.console()
     clusters = target.choose()
@@ -60,5 +61,6 @@ def snapshot(
             file = paths[outcome.cluster]
             require_writable(file)
             write_file(file, dump_snapshot(taken))
-            console.echo(f"Wrote {len(taken.quotas)} entities of {taken.cluster_name} to {file}.\n")
+            console.keep_code()
+            console.echo(f"Wrote {len(taken.quotas)} entities of {inert(taken.cluster_name)} to {inert(str(file))}.\n")
     return decide(outcomes, lambda _: ExitCode.DONE)

@@ -1,0 +1,175 @@
+"""The standard streams while a command runs: everything that is printed passes here.
+
+* A failed write is noted, not raised: what was done to a cluster stays done when nobody can read about it.
+* What is left of control characters, and what a CI runner takes for a command, is escaped. This is the last safety net:
+  views and errors escape what they quote themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from codecs import register_error
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import TextIOWrapper
+from re import MULTILINE
+from re import compile as regex
+from typing import Any, Final, TextIO
+
+from quotaform.printable import break_commands, escape, spell
+
+_COLOUR: Final = regex("(\x1b\\[(?:0|1|2|31|32|33)m)")
+"""What `quotaform.views.style` writes."""
+_COMMAND: Final = regex(r"^( *)::", MULTILINE)
+"""A line that GitHub Actions takes for a command."""
+_ESCAPE_UNENCODABLE: Final = "quotaform.escape"
+_PIECE: Final = 800
+"""Characters that fit into the buffer of a stream, however they are encoded."""
+
+
+class GuardedStream:
+    """A stream to which only harmless text is written, and whose writes never fail.
+
+    Attributes:
+        problem: Why a write failed; from then on nothing is written.
+        allows_colour: Whether colours are written as they are.
+        is_result: Whether the exit code says that what is written here arrived. Not so where it says what was done.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        """Guard a stream."""
+        self.problem: OSError | ValueError | None = None
+        self.allows_colour = False
+        self.is_result = True
+        self._stream = stream
+        self._begins_line = True
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the stream has, but its way around this guard."""
+        if name == "buffer":
+            raise AttributeError(name)
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write a text without what could do harm."""
+        if not isinstance(text, str):  # asked by typer, which looks for a stream of bytes
+            raise TypeError("only text can be written here")
+        if text:
+            harmless = make_harmless(text, begins_line=self._begins_line, allows_colour=self.allows_colour)
+            self._begins_line = not text.rpartition("\n")[2].strip(" ")
+            self.write_raw(harmless)
+        return len(text)
+
+    def write_raw(self, text: str) -> None:
+        """Write a text as it is."""
+        if self.problem is None:
+            try:
+                _write(self._stream, text)
+            except (OSError, ValueError) as error:
+                self.problem = error
+
+    def flush(self) -> None:
+        """Do nothing: every write is flushed."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether something could not be written, though somebody may want to read it: not after `| head`."""
+        return self.problem is not None and not isinstance(self.problem, BrokenPipeError)
+
+
+def make_harmless(text: str, *, begins_line: bool = True, allows_colour: bool = False) -> str:
+    r"""Return lines without control characters and without commands of CI runners.
+
+    >>> print(make_harmless("a\n::error::b\x07"))
+    a
+    \u003a:error::b\u0007
+
+    Args:
+        text: Any number of lines, whole or in parts.
+        begins_line: Whether the text begins a line.
+        allows_colour: Whether colours stay.
+    """
+    if not text.replace("\n", "").isprintable():
+        parts = _COLOUR.split(text) if allows_colour else [text]
+        parts[::2] = ["".join(c if c == "\n" else escape(c) for c in part) for part in parts[::2]]
+        text = "".join(parts)
+    if "##" in text:
+        text = break_commands(text)
+    if "::" in text:
+        head = "" if begins_line else "-"
+        text = _COMMAND.sub(lambda found: f"{found[1]}{spell(':')}:", head + text)[len(head) :]
+    return text
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Write and flush; a pipe that is full and does not block is waited for."""
+    try:
+        blocks = os.get_blocking(stream.fileno())
+    except (OSError, ValueError, AttributeError):  # not a file of the operating system
+        blocks = True
+    if blocks:
+        stream.write(text)
+        stream.flush()
+        return
+    from select import select
+
+    for start in range(0, len(text), _PIECE):
+        stream.write(text[start : start + _PIECE])
+        while True:
+            try:
+                stream.flush()
+                break
+            except BlockingIOError:
+                select([], [stream.fileno()], [])
+
+
+@contextmanager
+def guarded_streams() -> Iterator[tuple[GuardedStream, GuardedStream]]:
+    """Guard stdout and stderr for as long as a command runs; they are left as they were found."""
+    before = sys.stdout, sys.stderr
+    wrappers = [stream for stream in before if isinstance(stream, TextIOWrapper)]
+    errors = [stream.errors for stream in wrappers]
+    register_error(_ESCAPE_UNENCODABLE, _escape_unencodable)
+    for stream in wrappers:
+        stream.reconfigure(errors=_ESCAPE_UNENCODABLE)
+    guarded = GuardedStream(sys.stdout), GuardedStream(sys.stderr)
+    sys.stdout, sys.stderr = guarded
+    try:
+        yield guarded
+    finally:
+        sys.stdout, sys.stderr = before
+        for stream, name in zip(wrappers, errors, strict=True):
+            with suppress(OSError, ValueError):  # nobody reads it any more, or it is closed
+                stream.reconfigure(errors=name)
+
+
+def _escape_unencodable(error: UnicodeError) -> tuple[str, int]:
+    """Return what stands for characters that the encoding does not have, so that JSON stays what it is."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(map(spell, error.object[error.start : error.end])), error.end
+
+
+def open_closed_streams() -> None:
+    """Put something in the place of standard streams that are closed: else the next file would be one of them.
+
+    A closed stdout becomes one that cannot be written to, so that this is said when something should be.
+    """
+    for name, flags in (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            # The lowest free number is that of the closed stream.
+            descriptor = os.open(os.devnull, flags)
+            setattr(sys, name, open(descriptor, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+
+
+def drop_unwritten_output() -> None:
+    """Let what could not be written go nowhere, or the interpreter would stumble over it when the process ends."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, stream.fileno())
+                os.close(nowhere)

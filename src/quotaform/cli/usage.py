@@ -1,0 +1,66 @@
+"""What is said of a command line that typer cannot read: one sentence in the style of all other messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from quotaform.errors import UsageError
+from quotaform.model.text import did_you_mean, inert
+
+if TYPE_CHECKING:
+    import typer
+
+_LONGEST: Final = 200
+
+
+def usage_text(error: typer.TyperException) -> str:
+    """Return what is wrong with a command line, and where its help is."""
+    context: Any = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "quotaform"
+    return f"{_problem(error, context)} Try '{command} --help'."
+
+
+def _problem(error: typer.TyperException, context: Any) -> str:
+    """Return one sentence; typer's exceptions carry what it is built from, by these names."""
+    option = getattr(error, "option_name", None)
+    if hasattr(error, "possibilities") and option is not None:
+        known = [name for each in context.command.params for name in each.opts] if context is not None else ()
+        return f"No such option: {shorten(option)}{did_you_mean(option, known) or '.'}"
+    kind = getattr(getattr(error, "param", None), "type", None)
+    least, most = getattr(kind, "min", None), getattr(kind, "max", None)
+    if least is not None and most is not None:
+        # Not shown: what was given may be a password in the wrong place.
+        return f"{error.param.opts[0]} takes a whole number from {least:,} to {most:,}."  # type: ignore[attr-defined]
+    text = shorten(str(getattr(error, "format_message", lambda: str(error))()))
+    return text if text.endswith((".", "?")) else f"{text}."
+
+
+def shorten(text: str) -> str:
+    """Return a text for a message: on one line, and cut where it is very long."""
+    return inert(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+
+
+def require_choice(what: str, name: str, allowed: Sequence[str]) -> str:
+    """Return a word if it is one of those that an option takes.
+
+    >>> require_choice("format", "yaml", ("text", "json"))
+    Traceback (most recent call last):
+    quotaform.errors.UsageError: unknown format 'yaml'; choose text or json
+
+    Raises:
+        UsageError: It is not.
+    """
+    if name in allowed:
+        return name
+    raise UsageError(f"unknown {what} {shorten(name)!r}; choose {one_of(allowed)}")
+
+
+def one_of(words: Iterable[str]) -> str:
+    """Return alternatives.
+
+    >>> one_of(["text"]), one_of(["text", "json", "csv"])
+    ('text', 'text, json or csv')
+    """
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last

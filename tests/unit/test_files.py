@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from socket import AF_UNIX, socket
 from stat import S_IMODE
 from threading import Thread
 
 import pytest
 
 from quotaform.errors import FileReadError, NotTextError, UsageError
-from quotaform.files import read_bytes, read_text, write_text_atomically
+from quotaform.files import (
+    LEADS_OUT,
+    MIB,
+    is_folder,
+    read_bytes,
+    read_text,
+    trusted_folder,
+    write_text_atomically,
+)
 
 
 def test_a_new_file_gets_the_mode_that_the_umask_leaves(tmp_path: Path) -> None:
@@ -85,28 +94,158 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-def test_a_file_is_read_whole_or_up_to_a_limit(tmp_path: Path) -> None:
+def test_a_file_is_read_whole_up_to_a_limit(tmp_path: Path) -> None:
+    """What a user named was read whole, however large: a link to /dev/zero took all memory."""
     path = tmp_path / "file"
     path.write_bytes(b"abc\xff")
-    assert read_bytes(path) == b"abc\xff"
-    assert read_bytes(str(path), 2) == b"ab"
+    assert read_bytes(path, 4) == b"abc\xff"
+    path.write_bytes(b"x" * 1025)
+    assert reason(path, 1024) == "it is larger than 1 KiB"
+    os.truncate(path, 1 << 40)
+    assert reason(path, 64 * MIB) == "it is larger than 64 MiB"
+
+
+def test_a_file_that_has_no_size_or_grows_is_bounded_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A file of /proc says that it is empty, and one that is being written is larger than it was."""
+    assert len(read_bytes("/proc/self/maps", MIB)) > 1000
+    assert reason("/proc/self/maps", 1024) == "it is larger than 1 KiB"
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 10)
+    read = os.read
+
+    def grow(descriptor: int, count: int) -> bytes:
+        with path.open("ab") as file:
+            file.write(b"y" * 700)
+        return read(descriptor, count)
+
+    monkeypatch.setattr("os.read", grow)
+    assert reason(path, 1024) == "it is larger than 1 KiB"
 
 
 def test_text_has_no_byte_order_mark_and_one_kind_of_line_end(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"\xef\xbb\xbf\xc3\xa9\r\nb\rc\n")
-    assert read_text(path) == "é\nb\nc\n"
+    assert read_text(path, MIB) == "é\nb\nc\n"
 
 
 def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with pytest.raises(FileReadError) as missing:
-        read_bytes(path)
+        read_bytes(path, MIB)
     assert (missing.value.path, missing.value.is_missing) == (str(path), True)
     assert str(missing.value) == f"{path} cannot be read: No such file or directory"
     with pytest.raises(FileReadError) as folder:
-        read_text(tmp_path)
+        read_text(tmp_path, MIB)
     assert (folder.value.reason, folder.value.is_missing) == ("Is a directory", False)
     path.write_bytes(b"\xff")
     with pytest.raises(NotTextError, match="it is not text in UTF-8"):
-        read_text(path)
+        read_text(path, MIB)
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_only_a_regular_file_is_read(tmp_path: Path, within: bool) -> None:
+    """A named pipe was waited for, and a device read for ever."""
+    folder = tmp_path if within else None
+    os.mkfifo(tmp_path / "pipe")
+    listener = socket(AF_UNIX)
+    listener.bind(str(tmp_path / "socket"))
+    assert reason(tmp_path / "pipe", within=folder) == "it is a named pipe, not a regular file"
+    assert reason(tmp_path / "socket", within=folder) == "it is a socket or a device, not a regular file"
+    listener.close()
+    assert reason("/dev/zero", within=None if folder is None else Path("/")) == "it is a device, not a regular file"
+    (tmp_path / "loop").symlink_to("loop")
+    assert reason(tmp_path / "loop", within=folder) == "Too many levels of symbolic links"
+    (tmp_path / "gone").symlink_to("nowhere")
+    assert reason(tmp_path / "gone", within=folder) == "it is a link to a file that does not exist"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("x" * 300, "File name too long"),
+        ("a\0b", "its name holds a NUL character"),
+        ("\ud800", "its name holds a character that no file name can hold"),
+        ("file/inner", "Not a directory"),
+    ],
+)
+@pytest.mark.parametrize("within", [True, False])
+def test_a_name_that_no_file_can_have_is_a_reason_and_no_crash(
+    tmp_path: Path, name: str, why: str, within: bool
+) -> None:
+    """Names that are too long for the file system, or hold a NUL, ended as internal errors."""
+    (tmp_path / "file").touch()
+    assert reason(tmp_path / name, within=tmp_path if within else None) == why
+    assert not is_folder(tmp_path / name)
+
+
+def test_a_file_without_the_right_to_read_it_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch(mode=0o000)
+    if os.access(path, os.R_OK):
+        pytest.skip("this user may read everything")
+    assert reason(path) == "Permission denied"
+
+
+def test_a_link_of_a_repository_is_followed_only_within_it(tmp_path: Path) -> None:
+    """A pull request could have any file of the machine read by a link to it."""
+    repository, secret = tmp_path / "repository", tmp_path / "secret"
+    (repository / "real").mkdir(parents=True)
+    secret.write_bytes(b"secret")
+    (repository / "real" / "file").write_bytes(b"x")
+    (repository / "inside").symlink_to("real/file")
+    (repository / "folder").symlink_to("real")
+    (repository / "outside").symlink_to(secret)
+    (repository / "up").symlink_to("..")
+    for good in ("inside", "folder/file", "real/file"):
+        assert read_bytes(repository / good, MIB, within=repository) == b"x"
+    for bad in ("outside", "up/secret", "../secret"):
+        assert reason(repository / bad, within=repository) == LEADS_OUT
+    assert read_bytes(repository / "outside", MIB) == b"secret"
+
+
+def test_a_folder_of_a_similar_name_is_another_folder(tmp_path: Path) -> None:
+    (tmp_path / "repo").mkdir()
+    (tmp_path / "repo-secret").mkdir()
+    (tmp_path / "repo-secret" / "file").touch()
+    (tmp_path / "repo" / "link").symlink_to(tmp_path / "repo-secret" / "file")
+    assert reason(tmp_path / "repo" / "link", within=tmp_path / "repo") == LEADS_OUT
+
+
+def test_the_operator_may_give_an_open_pipe_as_a_shell_does(tmp_path: Path) -> None:
+    """`<(command)` is /dev/fd/63: the pipe of a process that was started for it, not a name that waits."""
+    for spelled in ("/dev/fd/{}", "/proc/self/fd/{}"):
+        reading, writing = os.pipe()
+        os.write(writing, b"through")
+        os.close(writing)
+        assert read_bytes(spelled.format(reading), MIB) == b"through"
+        os.close(reading)
+    reading, writing = os.pipe()
+    os.write(writing, b"x" * 2000)
+    assert reason(f"/dev/fd/{reading}", 1024) == "it is larger than 1 KiB"
+    assert reason(f"/dev/fd/{reading}", within=Path("/")) == "it is a link to a file that does not exist"
+    os.close(reading)
+    os.close(writing)
+    assert reason("/dev/fd/999999") == "Bad file descriptor"
+
+
+@pytest.mark.parametrize(
+    ("path", "folder"),
+    [
+        ("repo/a", "repo"),
+        ("repo/x/../a", "repo"),
+        ("repo/../a", "/"),
+        ("/etc/a", "/"),
+        ("a", "."),
+        ("../a", "/"),
+    ],
+)
+def test_a_path_that_plainly_leads_out_of_a_repository_is_followed(path: str, folder: str) -> None:
+    given = Path("repo") if folder == "repo" or path.startswith(("repo", "/")) else Path()
+    assert trusted_folder(path, given) == Path(folder)
+
+
+def reason(path: str | Path, limit: int = MIB, within: Path | None = None) -> str:
+    """Return why a file is not read."""
+    with pytest.raises(FileReadError) as caught:
+        read_bytes(path, limit, within=within)
+    return caught.value.reason

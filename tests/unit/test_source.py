@@ -102,7 +102,9 @@ def test_a_json_file_would_be_ignored_and_is_a_problem(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").symlink_to(tmp_path / "nowhere")
-    assert problems(tmp_path) == ["DIR/a.yaml: error: cannot be read: No such file or directory [unreadable]"]
+    assert problems(tmp_path) == [
+        "DIR/a.yaml: error: cannot be read: it is a link to a file that does not exist [unreadable]"
+    ]
 
 
 def test_the_name_of_a_file_cannot_forge_a_line(tmp_path: Path) -> None:

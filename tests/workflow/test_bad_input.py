@@ -331,7 +331,7 @@ def test_a_file_that_cannot_be_read_is_told(offline: Repository) -> None:
     (offline.path / "quotas.d" / "gone.yaml").symlink_to(offline.path / "nowhere.yaml")
     seen = offline("validate")
     assert seen.code == 3
-    assert "quotas.d/gone.yaml: error: cannot be read: No such file or directory" in seen.out
+    assert "quotas.d/gone.yaml: error: cannot be read: it is a link to a file that does not exist" in seen.out
 
 
 def test_configuration_that_is_a_folder_cannot_be_read(offline: Repository) -> None:

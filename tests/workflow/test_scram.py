@@ -161,7 +161,7 @@ def test_a_password_file_that_all_can_read_is_a_warning(repository: Repository, 
     repository.write("password", SECRET).chmod(0o644)
     done = repository(*UPSERT, "--user", "a", "--password-file", "password")
     assert done.code == 0
-    assert done.err == "Warning: every user of this machine can read password; chmod 600 keeps it to you.\n"
+    assert done.err == "Warning: every user of this machine can read the password file; chmod 600 keeps it to you.\n"
     assert repository(*UPSERT, "--user", "a", "--password-file", "password", "--quiet").err == ""
 
 
@@ -233,7 +233,7 @@ def test_without_a_terminal_the_password_must_come_from_somewhere(offline: Repos
         "the variable that --password-env names is not set",
     )
     usage(offline(*UPSERT, "--user", "a", "--password-env", f"{SECRET}!"), "the name of an environment variable")
-    usage(offline(*UPSERT, "--user", "a", "--password-file", "nowhere"), "nowhere cannot be read")
+    usage(offline(*UPSERT, "--user", "a", "--password-file", SECRET), "the password file cannot be read")
     both = ("--password-file", "f", "--password-env", "e")
     usage(offline(*UPSERT, "--user", "a", *both), "give one of them")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from quotaform.core.plan import Plan
 from quotaform.document.plan import load_plan
 from quotaform.errors import FileReadError, PlanFileError, PlanIdError
-from quotaform.files import read_bytes
+from quotaform.files import PLAN_LIMIT, read_bytes
 
 
 def load_plan_file(path: Path) -> Plan:
@@ -18,7 +18,7 @@ def load_plan_file(path: Path) -> Plan:
         PlanFileChangedError: It was changed after it was written.
     """
     try:
-        content = read_bytes(path)
+        content = read_bytes(path, PLAN_LIMIT)
     except FileReadError as error:
         if error.is_missing:
             problem = f"cannot be read: {error.reason}; quotaform plan --out plan.json saves a plan"

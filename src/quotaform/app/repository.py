@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -9,7 +10,7 @@ from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quotaform.app.revision import WORK_TREE, Revision
+from quotaform.app.revision import WORK_TREE, Revision, WorkTree
 from quotaform.core.check import rule
 from quotaform.core.check.guard import check_pinned_id
 from quotaform.errors import (
@@ -20,7 +21,7 @@ from quotaform.errors import (
     NoClusterError,
     NotTextError,
 )
-from quotaform.files import read_text
+from quotaform.files import SNAPSHOT_LIMIT, is_folder, read_text, trusted_folder
 from quotaform.model.location import Location
 
 if TYPE_CHECKING:
@@ -81,12 +82,14 @@ class Repository:
             config_path: quotaform.yaml; if left out the one beside the quotas directory, else the one here.
         """
         quotas = Path(QUOTAS_NAME) if directory is None else directory
-        if directory is not None and (directory / QUOTAS_NAME).is_dir():
+        if directory is not None and is_folder(directory / QUOTAS_NAME):
             quotas = directory / QUOTAS_NAME
+        revision = WorkTree(named=frozenset(path for path in (directory, config_path) if path is not None))
         if config_path is not None:
-            return cls(directory=quotas, config_path=config_path, needs_config=True)
+            return cls(directory=quotas, config_path=config_path, needs_config=True, revision=revision)
         beside = quotas.parent / CONFIG_NAME
-        return cls(directory=quotas, config_path=beside if beside.exists() else Path(CONFIG_NAME))
+        found = beside if os.path.lexists(beside) else Path(CONFIG_NAME)
+        return cls(directory=quotas, config_path=found, revision=revision)
 
     def config(self, environment: Mapping[str, str] = environ) -> Config:
         """Read quotaform.yaml; an empty configuration when there is none and nobody named one.
@@ -209,15 +212,20 @@ class Repository:
         if name is None and (not config.clusters or (len(config.clusters) > 1 and not target.needs_name)):
             return Cluster(name=",".join(servers), bootstrap_servers=servers, command_config=target.command_config)
         named = choose_cluster(config, name)
-        command_config = target.command_config or named.command_config
-        return replace(named, bootstrap_servers=servers, command_config=command_config, snapshot=None)
+        named = replace(named, bootstrap_servers=servers, snapshot=None)
+        if target.command_config is None:
+            return named
+        return replace(named, command_config=target.command_config, folder=None)
 
     def _snapshot_cluster(self, config: Config, name: str | None, path: Path) -> Cluster:
         from quotaform.desired.config import Cluster, choose_cluster
 
-        name = name or read_snapshot(path).cluster_name
+        taken = None
+        if name is None:
+            taken = read_snapshot(path)
+            name = taken.cluster_name
         known = choose_cluster(config, name) if name in config.clusters else Cluster(name=name)
-        return replace(known, bootstrap_servers=(), command_config=None, snapshot=path)
+        return replace(known, bootstrap_servers=(), command_config=None, snapshot=path, folder=None, taken=taken)
 
 
 def require_pinned(cluster: str, pinned_id: str | None, live_id: str | None) -> None:
@@ -246,14 +254,24 @@ def open_gateway(cluster: Cluster) -> Gateway:
     if cluster.snapshot is not None:
         from quotaform.cluster.snapshot import SnapshotGateway
 
-        return SnapshotGateway(read_snapshot(cluster.snapshot), name=cluster.name, path=str(cluster.snapshot))
+        taken = cluster.taken or read_snapshot(cluster.snapshot, within=_within(cluster, cluster.snapshot))
+        return SnapshotGateway(taken, name=cluster.name, path=str(cluster.snapshot))
     from quotaform.cluster.kafka import KafkaGateway
 
     return KafkaGateway.connect(cluster.bootstrap_servers, client_config(cluster), name=cluster.name)
 
 
-def read_snapshot(path: Path) -> Snapshot:
+def _within(cluster: Cluster, path: Path) -> Path | None:
+    """Return the folder that a file of a cluster must lie in; `None` for one that the operator names."""
+    return None if cluster.folder is None else trusted_folder(path, cluster.folder)
+
+
+def read_snapshot(path: Path, *, within: Path | None = None) -> Snapshot:
     """Read a snapshot file.
+
+    Args:
+        path: The file.
+        within: The folder that it must lie in; `None` for one that the operator names.
 
     Raises:
         InvalidFilesError: It cannot be read or is no snapshot.
@@ -261,7 +279,7 @@ def read_snapshot(path: Path) -> Snapshot:
     from quotaform.document.snapshot import load_snapshot
 
     try:
-        return load_snapshot(read_text(path), str(path))
+        return load_snapshot(read_text(path, SNAPSHOT_LIMIT, within=within), str(path))
     except NotTextError as error:
         problem = f"this is not a snapshot: {error.reason}"
     except FileReadError as error:
@@ -283,4 +301,4 @@ def client_config(cluster: Cluster) -> ClientConfig:
         return ClientConfig()
     from quotaform.cluster.client.config_reader import load_client_config
 
-    return load_client_config(cluster.command_config)
+    return load_client_config(cluster.command_config, repository=cluster.folder)

@@ -8,7 +8,7 @@ the two it is shows in the first character.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import StringIO
 from json import loads
 from pathlib import Path
@@ -18,7 +18,7 @@ from quotaform.core.check import rule
 from quotaform.core.resolve.request import request_of
 from quotaform.document.json_text import ConstantError, RepeatedNames, mark_repeated, refuse_constant
 from quotaform.errors import FileReadError, InvalidFilesError
-from quotaform.files import read_bytes
+from quotaform.files import REQUESTS_LIMIT, read_bytes, read_stdin
 from quotaform.model.address import read_name
 from quotaform.model.entity import IP, KNOWN_TYPES, Entity
 from quotaform.model.finding import Finding
@@ -70,12 +70,16 @@ class RequestFile:
         Raises:
             InvalidFilesError: It cannot be read, or something is wrong in it.
         """
-        try:
-            content = read_bytes(path)
-        except FileReadError as error:
-            text = f"it cannot be read: {error.reason}"
-            raise InvalidFilesError([rule.REQUESTS.finding(text, location=Location(str(path)))]) from error
-        return cls(content, str(path))
+        return cls(_read(lambda: read_bytes(path, REQUESTS_LIMIT), str(path)), str(path))
+
+    @classmethod
+    def read_stdin(cls) -> RequestFile:
+        """Read the standard input.
+
+        Raises:
+            InvalidFilesError: It cannot be read, or something is wrong in it.
+        """
+        return cls(_read(lambda: read_stdin(REQUESTS_LIMIT), "stdin"), "stdin")
 
     def __iter__(self) -> Iterator[Entity]:
         for _, row in self._rows():
@@ -131,6 +135,14 @@ class RequestFile:
         for line, text in enumerate(StringIO(self._text, newline=None), 1):
             if text.strip():
                 yield line, _json_entity(text)
+
+
+def _read(read: Callable[[], bytes], name: str) -> bytes:
+    try:
+        return read()
+    except FileReadError as error:
+        text = f"it cannot be read: {error.reason}"
+        raise InvalidFilesError([rule.REQUESTS.finding(text, location=Location(name))]) from error
 
 
 def _header_problem(fields: list[str], types: list[str | None]) -> str:

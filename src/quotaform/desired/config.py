@@ -22,6 +22,7 @@ from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES
 from quotaform.model.finding import Finding, by_place
 from quotaform.model.quotas import Values
 from quotaform.model.server import parse_server
+from quotaform.model.snapshot import Snapshot
 from quotaform.model.text import did_you_mean, quote
 
 PRUNE_REPORT: Final = "report"
@@ -46,6 +47,8 @@ class Cluster:
         cluster_id: The id that the cluster must have.
         confirm: `name` when the cluster's name must be typed to apply by hand.
         snapshot: The snapshot file that stands for the cluster.
+        folder: The folder of the quotaform.yaml that names the files; `None` when the operator does.
+        taken: What the snapshot file holds, when it was read already.
     """
 
     name: str
@@ -54,6 +57,8 @@ class Cluster:
     cluster_id: str | None = None
     confirm: str | None = None
     snapshot: Path | None = None
+    folder: Path | None = field(default=None, compare=False)
+    taken: Snapshot | None = field(default=None, compare=False, repr=False)
 
     @property
     def has_name(self) -> bool:
@@ -211,6 +216,7 @@ def _read_cluster(name: str, node: dict[str, Any], directory: Path, report: File
         cluster_id=_read_text(node, "cluster_id"),
         confirm=_read_text(node, "confirm"),
         snapshot=_read_path(node, "snapshot", directory),
+        folder=directory,
     )
 
 

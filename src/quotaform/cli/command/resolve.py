@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -109,7 +108,7 @@ def _request(names: Sequence[str], file: Path | None, plan: Path | None, detail:
     else:
         from quotaform.app.request_file import RequestFile
 
-        rows = RequestFile(sys.stdin.buffer.read(), "stdin") if str(file) == _STDIN else RequestFile.read(file)
+        rows = RequestFile.read_stdin() if str(file) == _STDIN else RequestFile.read(file)
         entities, has_ips, has_clients = rows, rows.has_ips, rows.has_clients
     saved = None if plan is None else load_plan_file(plan)
     return ResolveRequest(entities=entities, has_clients=has_clients, has_ips=has_ips, plan=saved, detail=detail)

@@ -214,10 +214,11 @@ def _read_passwords(
     if count not in (1, len(users)):
         raise UsageError(f"{option} is given {count} times for {len(users)} users; give one for all or one for each")
     passwords = [read_password_variable(name) for name in variables]
-    for path in files:
-        passwords.append(read_password_file(path))
+    for number, path in enumerate(files, 1):
+        where = "the password file" if count == 1 else f"password file {number}"
+        passwords.append(read_password_file(path, where))
         if is_open_to_all(path):
-            console.warn(f"Warning: every user of this machine can read {path}; chmod 600 keeps it to you.")
+            console.warn(f"Warning: every user of this machine can read {where}; chmod 600 keeps it to you.")
     return dict(zip(users, passwords * (1 if count == len(users) else len(users)), strict=True))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from re import compile as regex
@@ -12,7 +11,7 @@ from typing import Final
 
 from quotaform.cluster.scram import require_name
 from quotaform.errors import FileReadError, UsageError
-from quotaform.files import read_bytes
+from quotaform.files import read_bytes, read_stdin
 from quotaform.model.scram import ScramMechanism
 from quotaform.model.secret import Secret
 from quotaform.model.text import quote
@@ -59,26 +58,26 @@ def _require_once(option: str, names: Sequence[str]) -> Sequence[str]:
     return names
 
 
-def read_password_file(path: Path) -> Secret:
+def read_password_file(path: Path, where: str = "the password file") -> Secret:
     """Read a password: the one line of a file, without the line break at its end.
+
+    Args:
+        path: The file. No message shows its name: somebody may have given the password itself.
+        where: What messages call the file.
 
     Raises:
         UsageError: The file cannot be read, or holds no password or more than a line; nothing of it is told.
     """
-    name = "the standard input" if path == STDIN else str(path)
     try:
-        content = sys.stdin.buffer.read(_MOST_BYTES + 1) if path == STDIN else read_bytes(path, _MOST_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"the password file {name} cannot be read: {error.strerror or error}") from None
+        content = read_stdin(_MOST_BYTES) if path == STDIN else read_bytes(path, _MOST_BYTES)
     except FileReadError as error:
-        raise UsageError(f"the password file {name} cannot be read: {error.reason}") from None
-    if len(content) > _MOST_BYTES:
-        raise UsageError(f"the password file {name} is longer than {_MOST_BYTES:,} bytes")
+        hint = "; --password-file takes the name of a file, not the password" if error.is_missing else ""
+        raise UsageError(f"{where} cannot be read: {error.reason}{hint}") from None
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise UsageError(f"the password file {name} is not UTF-8 text") from None
-    return require_password(text.removesuffix("\n").removesuffix("\r"), f"the password file {name}")
+        raise UsageError(f"{where} is not UTF-8 text") from None
+    return require_password(text.removesuffix("\n").removesuffix("\r"), where)
 
 
 def read_password_variable(name: str) -> Secret:

@@ -22,6 +22,7 @@ class ClientProperties:
         *,
         source: Location,
         folder: Path | None = None,
+        repository: Path | None = None,
         problems: Iterable[Finding] = (),
     ) -> None:
         """Expand the variables of the properties that count.
@@ -31,10 +32,12 @@ class ClientProperties:
             environ: The variables for `${env:NAME}`.
             source: The place of what is missing.
             folder: Where files may lie that are named relatively and are not in the working folder.
+            repository: The folder that links of these files must not lead out of, if a repository named the properties.
             problems: What was found already.
         """
         self.problems = list(problems)
         self.folder = folder
+        self.repository = repository
         self._source = source
         self._written = {each.key: each for each in properties}
         self._values: dict[str, str | None] = {}

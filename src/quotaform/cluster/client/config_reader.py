@@ -19,7 +19,7 @@ from quotaform.cluster.client.property_key import USED, is_ignored, refusal
 from quotaform.cluster.client.tls_properties import read_tls
 from quotaform.core.check import rule
 from quotaform.errors import FileReadError, InvalidFilesError
-from quotaform.files import read_bytes
+from quotaform.files import PROPERTIES_LIMIT, read_bytes, trusted_folder
 from quotaform.model.finding import Finding, by_place
 from quotaform.model.location import Location
 from quotaform.model.server import parse_servers
@@ -29,7 +29,11 @@ MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def load_client_config(
-    path: str | Path, *, overrides: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None
+    path: str | Path,
+    *,
+    overrides: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    repository: Path | None = None,
 ) -> ClientConfig:
     """Read a client properties file.
 
@@ -37,13 +41,16 @@ def load_client_config(
         path: The file, in UTF-8 or else ISO 8859-1.
         overrides: Properties that win over those of the file.
         environ: The variables for `${env:NAME}`; those of the process if not given.
+        repository: The folder of the repository that names the file, which links must not lead out of; `None` when the
+            operator names it.
 
     Raises:
         InvalidFilesError: It cannot be read or used; with all its problems, each with its line.
     """
     file, problems = str(path), list[Finding]()
     try:
-        content = read_bytes(path)
+        within = None if repository is None else trusted_folder(path, repository)
+        content = read_bytes(path, PROPERTIES_LIMIT, within=within)
     except FileReadError as error:
         why = "there is no such file" if error.is_missing else f"it cannot be read: {error.reason}"
         raise InvalidFilesError([rule.CLIENT_PROPERTIES.finding(why, location=Location(file))]) from None
@@ -62,6 +69,7 @@ def load_client_config(
         os.environ if environ is None else environ,
         source=Location(file),
         folder=Path(path).parent,
+        repository=repository,
         problems=problems,
     )
     return _read(reader)

@@ -10,7 +10,7 @@ from typing import Final
 from quotaform.cluster.client.client_properties import ClientProperties
 from quotaform.cluster.client.tls import TLS_VERSIONS, KeyStoreError, Tls, TrustError
 from quotaform.errors import FileReadError, NotTextError
-from quotaform.files import read_text
+from quotaform.files import PEM_LIMIT, read_text, trusted_folder
 from quotaform.model.secret import Secret
 
 _PEM: Final = regex(r"(-----BEGIN [A-Z0-9 ]+-----)(.*?)(-----END [A-Z0-9 ]+-----)", DOTALL)
@@ -50,6 +50,7 @@ def _read_trust(reader: ClientProperties) -> str | None:
         return None
     if reader.has(location) and reader.has(inline):
         reader.report(inline, f"{inline} and {location} exclude each other; remove one")
+        return None
     if reader.has(location):
         return _read_file(reader, location)
     return _rewrap(reader.get(inline) or "")
@@ -65,6 +66,7 @@ def _read_keys(reader: ClientProperties) -> Secret | None:
     if reader.has(location):
         if inline:
             reader.report(inline[0], f"{inline[0]} and {location} exclude each other; remove one")
+            return None
         text = _read_file(reader, location)
         return None if text is None else Secret(text)
     if len(inline) == 1:
@@ -99,14 +101,16 @@ def _read_file(reader: ClientProperties, key: str) -> str | None:
     if not written.is_absolute() and reader.folder is not None:
         places.append(reader.folder / written)
     for place in places:
-        if place.exists():
-            try:
-                return read_text(place)
-            except NotTextError:
-                reader.report(key, f"{key}: {place} is not a PEM file")
-            except FileReadError as error:
-                reader.report(key, f"{key}: {error}")
+        within = None if reader.repository is None else trusted_folder(place, reader.repository)
+        try:
+            return read_text(place, PEM_LIMIT, within=within)
+        except NotTextError:
+            reader.report(key, f"{key}: {place} is not a PEM file")
             return None
+        except FileReadError as error:
+            if not error.is_missing:
+                reader.report(key, f"{key}: {error}")
+                return None
     beside = " in the working folder or beside this file" if len(places) > 1 else ""
     reader.report(key, f"{key}: there is no file {written}{beside}")
     return None

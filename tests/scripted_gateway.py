@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self
 
-from quotaform.cluster.gateway import BrokerConfig, Progress, no_progress
+from quotaform.cluster.gateway import BrokerConfig, Progress, Sending, no_progress, no_sending
 from quotaform.errors import ClusterError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow, Outcome
 from quotaform.model.entity import Entity
@@ -113,12 +113,13 @@ class ScriptedGateway:
         return AlterResult(tuple(rows))
 
     def alter_chunks(
-        self, alterations: Sequence[Alteration], *, validate_only: bool = False
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False, sending: Sending = no_sending
     ) -> Iterator[tuple[AlterRow, ...]]:
         script = self._validates if validate_only else self._writes
         for start in range(0, len(alterations), self._chunk_size):
             chunk, rest = alterations[start : start + self._chunk_size], alterations[start + self._chunk_size :]
             answer = script.pop(0) if script else FINE
+            sending(chunk)
             if isinstance(answer.raises, ClusterError):
                 if start == 0:
                     raise answer.raises

@@ -1,36 +1,124 @@
-"""Ctrl-C and its like, held back for as long as something must not be cut short."""
+"""Signals (Ctrl-C, SIGTERM, SIGHUP) that are held back for as long as something must not be cut short."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from signal import SIGINT, SIGTERM, Signals, raise_signal, signal
 from threading import current_thread, main_thread
-from types import FrameType
+from types import FrameType, TracebackType
+from typing import Any, Final
+
+INTERRUPTING: Final = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)  # Windows has no SIGHUP
+"""The signals by which people and systems end a command."""
+
+
+class HeldSignals:
+    """Signals that are held back, and the places where they may interrupt all the same.
+
+    A signal is delivered to the handler that was there before. From that moment on the next one is held again, so that
+    whatever handles an interrupt is not interrupted.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[int, Any] = {}
+        self._came: list[int] = []
+        self._passes = False
+        self._passes_second = False
+        self._is_over = False
+
+    def let_through(self) -> _Passage:
+        """Return a context in which a signal interrupts at once, and so does one that was held back before."""
+        return _Passage(self)
+
+    def let_second_through(self) -> None:
+        """From now on hold the first signal only: whoever sends another one does not want to wait."""
+        self._passes_second = True
+
+    def _arrive(self, number: int, frame: FrameType | None) -> None:
+        if self._is_over or self._passes or (self._passes_second and self._came):
+            self._deliver(number, frame)
+        else:
+            self._came.append(number)
+
+    def _deliver(self, number: int, frame: FrameType | None = None) -> None:
+        self._passes = False
+        before = self._before[number]
+        if callable(before):
+            before(number, frame)
+        else:
+            signal.signal(number, before)
+            signal.raise_signal(number)
+
+    def _open(self) -> None:
+        self._passes = True
+        if self._came:
+            self._deliver(self._came.pop(0))
+
+    def _shut(self) -> None:
+        self._passes = False
+
+    def _install(self) -> None:
+        # What is ignored (nohup) stays so, and a handler that was not installed from Python cannot be put back.
+        handlers = {number: signal.getsignal(number) for number in INTERRUPTING}
+        self._before = {
+            number: handler for number, handler in handlers.items() if handler not in (None, signal.SIG_IGN)
+        }
+        for number in self._before:
+            signal.signal(number, self._arrive)
+
+    def _remove(self) -> None:
+        self._is_over = True
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+class _Passage:
+    """See `HeldSignals.let_through`; a class, since a generator could be left half-way by a signal."""
+
+    def __init__(self, held: HeldSignals) -> None:
+        self._held = held
+
+    def __enter__(self) -> None:
+        self._held._open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held._shut()
 
 
 @contextmanager
-def held_signals() -> Iterator[None]:
-    """Hold the first Ctrl-C or SIGTERM back until the end; a second one passes at once.
+def held_signals(*, holds_all: bool = False) -> Iterator[HeldSignals]:
+    """Hold Ctrl-C, SIGTERM and SIGHUP back until the end.
 
-    Afterwards they do what they did before, also where somebody has put another handler meanwhile.
+    Afterwards they do what they did before, also where somebody has put another handler meanwhile, and the first one
+    that was held back is delivered. Only the main thread gets signals, so that elsewhere this does nothing.
+
+    Args:
+        holds_all: Whether a second signal is held as well, and does not pass at once.
     """
+    held = HeldSignals()
     if current_thread() is not main_thread():
-        yield
+        yield held
         return
-    came: list[int] = []
-
-    def hold(number: int, frame: FrameType | None) -> None:
-        before = handlers[Signals(number)]
-        if came and callable(before):
-            before(number, frame)
-        came.append(number)
-
-    handlers = {number: signal(number, hold) for number in (SIGINT, SIGTERM)}
+    if not holds_all:
+        held.let_second_through()
     try:
-        yield
+        held._install()
+        yield held
     finally:
-        for number, handler in handlers.items():
-            signal(number, handler)
-    if came:
-        raise_signal(came[0])
+        held._remove()
+    if held._came:
+        signal.raise_signal(held._came[0])
+
+
+def signal_name(interrupt: BaseException) -> str:
+    """Return the name of the signal that raised an interrupt.
+
+    >>> signal_name(KeyboardInterrupt())
+    'SIGINT'
+    """
+    return str(getattr(interrupt, "signal_name", "SIGINT"))

@@ -14,6 +14,7 @@ import pytest
 
 from quotaform.app.apply import apply_plan
 from quotaform.app.plan_file import load_plan_file, require_plan_id
+from quotaform.cli.exit_code import judge_receipt
 from quotaform.core.plan import Plan
 from quotaform.core.receipt import Receipt, Result
 from quotaform.document.plan import dump_plan
@@ -25,9 +26,11 @@ from quotaform.errors import (
     RefusedError,
     StaleError,
 )
+from quotaform.exit_code import ExitCode
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas
+from quotaform.views.receipt_text import render_receipt
 from tests.builder import CONSUMER, PRODUCER, plan_of
 from tests.scripted_gateway import (
     ANSWER_LOST,
@@ -50,6 +53,9 @@ AFTER: Quotas = {
 }
 PLAN = plan_of({ALICE: {PRODUCER: 2.0}, BOB: {PRODUCER: 2.0}, CAROL: {PRODUCER: 2.0}, DAVE: {}}, BEFORE)
 """Deletes dave, updates alice, creates bob and carol: in this order in the plan, and dave last on the wire."""
+
+CHECKED: tuple[None, None] = (None, None)
+"""The reads before anything is written: before the dry run, and after it."""
 
 GONE = ClusterError("connection refused")
 APPLIED, UNKNOWN, NOT_ATTEMPTED = Result.APPLIED, Result.UNKNOWN, Result.NOT_ATTEMPTED
@@ -86,7 +92,7 @@ def nothing_was_sent(gateway: ScriptedGateway) -> bool:
 def test_a_plan_is_checked_written_once_and_read_back() -> None:
     gateway = ScriptedGateway(BEFORE)
     receipt = applied(PLAN, gateway)
-    assert gateway.log == ["describe", "validate", "alter", "describe"]
+    assert gateway.log == ["describe", "validate", "describe", "alter", "describe"]
     assert gateway.quotas == AFTER
     assert results(receipt) == all_of(APPLIED)
     assert receipt.is_complete
@@ -129,7 +135,7 @@ def test_an_empty_plan_changes_nothing() -> None:
 
 def test_a_change_that_shows_late_is_waited_for(clock: Clock) -> None:
     half = {**BEFORE, ALICE: {PRODUCER: 2.0}}
-    gateway = ScriptedGateway(BEFORE, reads=[None, BEFORE, half, half, None])
+    gateway = ScriptedGateway(BEFORE, reads=[*CHECKED, BEFORE, half, half, None])
     assert results(applied(PLAN, gateway, clock=clock)) == all_of(APPLIED)
     assert gateway.log.count("alter") == 1
     assert clock.pauses == sorted(clock.pauses)
@@ -151,16 +157,16 @@ MANY = plan_of({Entity(user=f"u{number:04}"): {PRODUCER: 2.0} for number in rang
 def test_of_very_many_changes_one_is_watched_until_it_shows() -> None:
     """All of 100,000 entities were read again and again, which kept a busy broker from making the changes."""
     half = {change.entity: change.after for change in MANY.changes[:500]}
-    gateway = CountingGateway({}, reads=[None, {}, half, half])
+    gateway = CountingGateway({}, reads=[*CHECKED, {}, half, half])
     assert applied(MANY, gateway).is_complete
-    assert gateway.asked == [1_001, 1, 1, 1, 1, 1_001]
+    assert gateway.asked == [1_001, 1_001, 1, 1, 1, 1, 1_001]
 
 
 def test_very_many_changes_that_never_show_are_read_once_more_when_time_is_up(clock: Clock) -> None:
     gateway = CountingGateway({}, writes=[FINE] * 10 + [NEVER_SHOWN])
     receipt = applied(MANY, gateway, clock=clock)
     assert [item.result for item in receipt.results] == [APPLIED] * 1_000 + [Result.UNCONFIRMED]
-    assert (gateway.asked[0], set(gateway.asked[1:-1]), gateway.asked[-1]) == (1_001, {1}, 1_001)
+    assert (gateway.asked[:2], set(gateway.asked[2:-1]), gateway.asked[-1]) == ([1_001, 1_001], {1}, 1_001)
     assert sum(clock.pauses) == pytest.approx(30.0, abs=1.5)
 
 
@@ -168,7 +174,7 @@ def test_progress_is_told_while_writing_and_reading_back() -> None:
     told: list[tuple[str, int, int]] = []
     applied(PLAN, ScriptedGateway(BEFORE, chunk_size=2), lambda *step: told.append(step))
     assert [step for step in told if step[0] == "Applying"] == [("Applying", done, 4) for done in (0, 2, 4)]
-    assert told[0] == ("Reading quotas", 0, 0)
+    assert told[0] == ("Reading quotas of lab", 0, 0)
     assert ("Reading back", 0, 4) in told
 
 
@@ -301,7 +307,7 @@ def test_a_lost_request_is_sent_once_more_after_a_while(clock: Clock) -> None:
 
 
 def test_a_change_of_unknown_outcome_that_shows_while_it_is_waited_for_is_not_sent_again() -> None:
-    gateway = ScriptedGateway(BEFORE, reads=[None, *[BEFORE] * 5], writes=[ANSWER_LOST])
+    gateway = ScriptedGateway(BEFORE, reads=[*CHECKED, *[BEFORE] * 5], writes=[ANSWER_LOST])
     assert results(applied(PLAN, gateway)) == all_of(APPLIED)
     assert len(gateway.sent) == 1
 
@@ -316,7 +322,7 @@ def test_requests_that_are_lost_again_and_again_are_given_up() -> None:
 
 def test_what_somebody_else_changed_meanwhile_is_not_sent_again() -> None:
     theirs = {**BEFORE, ALICE: {CONSUMER: 9.0}}
-    gateway = ScriptedGateway(BEFORE, reads=[None, *[theirs] * 100], writes=[REQUEST_LOST], chunk_size=1)
+    gateway = ScriptedGateway(BEFORE, reads=[*CHECKED, *[theirs] * 100], writes=[REQUEST_LOST], chunk_size=1)
     receipt = applied(PLAN, gateway)
     assert gateway.sent == [["user=alice"], ["user=bob"], ["user=carol"], ["user=dave"]]
     assert results(receipt)["alice"] is UNKNOWN
@@ -329,7 +335,7 @@ def test_no_connection_for_the_first_request_is_tried_again() -> None:
 
 
 def test_a_connection_that_never_comes_back_leaves_honest_results(clock: Clock) -> None:
-    gateway = ScriptedGateway(BEFORE, reads=[None, *[GONE] * 1000], writes=[FINE, ANSWER_LOST], chunk_size=1)
+    gateway = ScriptedGateway(BEFORE, reads=[*CHECKED, *[GONE] * 1000], writes=[FINE, ANSWER_LOST], chunk_size=1)
     receipt = applied(PLAN, gateway, clock=clock)
     assert results(receipt) == {
         "alice": Result.UNCONFIRMED,
@@ -344,7 +350,7 @@ def test_a_connection_that_never_comes_back_leaves_honest_results(clock: Clock) 
 
 
 def test_a_connection_that_is_lost_at_once_leaves_everything_not_attempted() -> None:
-    gateway = ScriptedGateway(BEFORE, reads=[None, *[GONE] * 1000], writes=[NO_CONNECTION] * 10)
+    gateway = ScriptedGateway(BEFORE, reads=[*CHECKED, *[GONE] * 1000], writes=[NO_CONNECTION] * 10)
     receipt = applied(PLAN, gateway)
     assert results(receipt) == all_of(NOT_ATTEMPTED)
     assert messages(receipt) == dict.fromkeys(all_of(NOT_ATTEMPTED), "no connection")
@@ -362,7 +368,7 @@ def test_what_is_unknown_stays_unknown_when_it_cannot_be_sent_again() -> None:
 def test_what_is_unknown_stays_unknown_when_it_is_refused_the_second_time() -> None:
     """It was reported as refused, "nothing changed on the entity", although the first request had been carried out."""
     refusal = Answer(refused=dict.fromkeys((ALICE, BOB, CAROL, DAVE), (42, "no")))
-    gateway = ScriptedGateway(BEFORE, reads=[None, *[BEFORE] * 1000], writes=[ANSWER_LOST, refusal])
+    gateway = ScriptedGateway(BEFORE, reads=[*CHECKED, *[BEFORE] * 1000], writes=[ANSWER_LOST, refusal])
     receipt = applied(PLAN, gateway)
     assert gateway.quotas == AFTER
     assert results(receipt) == all_of(UNKNOWN)
@@ -373,7 +379,7 @@ def test_what_is_unknown_stays_unknown_when_it_is_refused_the_second_time() -> N
 
 
 def test_a_read_that_fails_on_the_way_is_forgotten_when_the_next_one_comes() -> None:
-    gateway = ScriptedGateway(BEFORE, reads=[None, GONE])
+    gateway = ScriptedGateway(BEFORE, reads=[*CHECKED, GONE])
     receipt = applied(PLAN, gateway)
     assert results(receipt) == all_of(APPLIED)
     assert messages(receipt) == {}
@@ -406,7 +412,7 @@ def test_an_interrupt_between_requests_says_what_was_done(interrupt: BaseExcepti
 
 
 def test_a_second_interrupt_while_it_is_read_back_leaves_it_unconfirmed() -> None:
-    gateway = ScriptedGateway(BEFORE, reads=[None, BEFORE, KeyboardInterrupt(), KeyboardInterrupt()])
+    gateway = ScriptedGateway(BEFORE, reads=[*CHECKED, BEFORE, KeyboardInterrupt(), KeyboardInterrupt()])
     receipt = applied(PLAN, gateway)
     assert receipt.interrupted_by == "SIGINT"
     assert results(receipt) == all_of(Result.UNCONFIRMED)
@@ -416,7 +422,7 @@ def test_a_second_interrupt_while_it_is_read_back_leaves_it_unconfirmed() -> Non
 def test_a_mistake_of_our_own_while_it_is_read_back_loses_no_receipt() -> None:
     """It was raised, after the changes had been made, so that nobody was told of them."""
     mistake = RuntimeError("out of luck")
-    gateway = ScriptedGateway(BEFORE, reads=[None, mistake, mistake])
+    gateway = ScriptedGateway(BEFORE, reads=[*CHECKED, mistake, mistake])
     receipt = applied(PLAN, gateway)
     assert receipt.interruption == "an internal error (RuntimeError: out of luck), which please report"
     assert receipt.interrupted_by is None
@@ -465,3 +471,84 @@ def test_a_saved_plan_that_cannot_be_read_says_why(tmp_path: Path) -> None:
         load_plan_file(tmp_path / "none.json")
     with pytest.raises(PlanFileError, match="cannot be read"):
         load_plan_file(tmp_path)
+
+
+# What somebody else does meanwhile
+
+
+def test_a_change_during_the_dry_run_makes_the_plan_stale() -> None:
+    """The cluster was checked before the dry run alone, so that what changed during it was overwritten."""
+    theirs = {**BEFORE, ALICE: {PRODUCER: 7.0}}
+    gateway = ScriptedGateway(BEFORE, reads=[None, *[theirs] * 20])
+    with pytest.raises(StaleError, match="no longer holds what the plan says of user=alice; nothing was written"):
+        applied(PLAN, gateway)
+    assert gateway.log[:2] == ["describe", "validate"]
+    assert nothing_was_sent(gateway)
+
+
+def test_what_somebody_else_changed_after_the_write_is_told_with_its_values(clock: Clock) -> None:
+    """It was told as "accepted, and not seen on the cluster in time", after 30 seconds."""
+    theirs = {**AFTER, ALICE: {PRODUCER: 9.0, CONSUMER: 1048576.0}, DAVE: {PRODUCER: 3.0}}
+    gateway = ScriptedGateway(BEFORE, reads=[*CHECKED, *[theirs] * 100])
+    receipt = applied(PLAN, gateway, clock=clock)
+    overwritten = Result.OVERWRITTEN
+    assert results(receipt) == {**all_of(APPLIED), "alice": overwritten, "dave": overwritten}
+    assert messages(receipt) == {
+        "alice": "it holds producer_byte_rate = 9 B/s, consumer_byte_rate = 1 MiB/s",
+        "dave": "it holds producer_byte_rate = 3 B/s",
+    }
+    assert judge_receipt(receipt) == ExitCode.PARTIAL
+    assert 3 < sum(clock.pauses) < 5
+    told = render_receipt(receipt)
+    assert (
+        "1 entity accepted, and changed by somebody else since: it holds producer_byte_rate = 3 B/s\n    user=dave\n"
+        in told
+    )
+    assert told.splitlines()[-1].endswith("2 overwritten.")
+
+
+def test_what_somebody_else_removed_after_the_write_is_told() -> None:
+    gateway = ScriptedGateway({ALICE: {PRODUCER: 1.0, CONSUMER: 1.0}}, reads=[*CHECKED, *[{}] * 100])
+    plan = plan_of({ALICE: {PRODUCER: 2.0, CONSUMER: 1.0}}, {ALICE: {PRODUCER: 1.0, CONSUMER: 1.0}})
+    receipt = applied(plan, gateway)
+    assert results(receipt) == {"alice": Result.OVERWRITTEN}
+    assert messages(receipt) == {"alice": "it holds no producer_byte_rate, no consumer_byte_rate"}
+
+
+def test_of_very_many_changes_one_that_somebody_else_changed_is_not_waited_for(clock: Clock) -> None:
+    theirs = {change.entity: change.after for change in MANY.changes}
+    theirs[MANY.changes[-1].entity] = {PRODUCER: 5.0}
+    gateway = ScriptedGateway({}, reads=[*CHECKED, *[theirs] * 100])
+    assert [item.result for item in applied(MANY, gateway, clock=clock).results][-2:] == [APPLIED, Result.OVERWRITTEN]
+    assert sum(clock.pauses) < 5
+
+
+def test_what_is_unknown_and_was_changed_by_somebody_else_says_what_it_holds() -> None:
+    theirs = {**BEFORE, ALICE: {CONSUMER: 9.0}}
+    gateway = ScriptedGateway(BEFORE, reads=[*CHECKED, *[theirs] * 100], writes=[REQUEST_LOST], chunk_size=1)
+    assert messages(applied(PLAN, gateway))["alice"] == (
+        "scripted: unknown; it was changed by somebody else meanwhile: it holds consumer_byte_rate = 9 B/s, "
+        "no producer_byte_rate"
+    )
+
+
+def test_a_dry_run_without_an_answer_never_says_that_something_may_have_changed() -> None:
+    """It said "the change may have been made" and "nothing was written" in one breath."""
+    gateway = ScriptedGateway(BEFORE, validates=[REQUEST_LOST])
+    with pytest.raises(ClusterError) as caught:
+        applied(PLAN, gateway)
+    assert "may have been" not in str(caught.value)
+    assert "nothing was written" in str(caught.value)
+
+
+def test_who_may_not_read_is_told_the_right_that_applying_takes() -> None:
+    """First one right was asked for and, once it was granted, another one that includes it."""
+    denied = AuthorizationError(
+        "The principal may not read the client quotas of lab", remedy="grant it DESCRIBE", code=31
+    )
+    with pytest.raises(AuthorizationError) as caught:
+        applied(PLAN, ScriptedGateway(BEFORE, reads=[denied]))
+    assert str(caught.value) == (
+        "The principal may not read the client quotas of lab: grant it ALTER_CONFIGS on the Cluster resource"
+        " (kafka-cluster), which includes DESCRIBE_CONFIGS"
+    )

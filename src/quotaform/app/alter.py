@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from quotaform.admin import QuotaAdmin
 from quotaform.app.clock import SYSTEM_CLOCK, Clock
+from quotaform.cluster.error_code import asking_for_alter
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.core.result import Altered
-from quotaform.errors import ClusterError, KeyNotHeldError, PartialError, UsageError
+from quotaform.errors import AuthorizationError, ClusterError, KeyNotHeldError, PartialError, UsageError
 from quotaform.model.alteration import Alteration, AlterResult, Ops, Outcome, apply_ops
 from quotaform.model.entity import Entity
 from quotaform.model.filter import EntityFilter
@@ -46,7 +47,10 @@ def alter_entity(
         KeyNotHeldError: A key is to be removed that nobody knows and the entity does not hold.
     """
     try:
-        before = _read(admin, entity)
+        try:
+            before = _read(admin, entity)
+        except AuthorizationError as error:
+            raise asking_for_alter(error) from None
         _require_held(entity, ops, before)
         progress("Checking with the broker" if validate_only else "Applying", 0, 0)
         result = admin.alter([Alteration(entity, ops)], validate_only=validate_only)

@@ -7,7 +7,13 @@ import re
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from quotaform.cli.process import TerminatedError, rare_collections, signals_raised
+from quotaform.cli.process import (
+    TerminatedError,
+    end_on_signals,
+    ignore_signals,
+    rare_collections,
+    signals_raised,
+)
 from quotaform.cli.stream import drop_unwritten_output, guarded_streams, open_closed_streams
 from quotaform.exit_code import ExitCode
 from quotaform.printable import printable
@@ -37,9 +43,11 @@ _GLOBALS = {
 
 def main() -> NoReturn:
     """Run `quotaform` with the arguments of the process and exit."""
+    end_on_signals()
     open_closed_streams()
     code = run(sys.argv[1:])
     drop_unwritten_output()
+    ignore_signals()
     sys.exit(int(code))
 
 

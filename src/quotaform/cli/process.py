@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
 from types import FrameType
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
+
+from quotaform.exit_code import ExitCode
+from quotaform.interrupt import INTERRUPTING
 
 _OBJECTS_BETWEEN_COLLECTIONS: Final = 1_000_000
 """A plan of 30,000 entities makes fewer, so most runs never look for cycles; garbage cannot grow past these."""
@@ -24,23 +28,44 @@ class TerminatedError(KeyboardInterrupt):
 
 @contextmanager
 def signals_raised() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into errors; only the main thread can, and gets them."""
+    """Turn SIGINT, SIGTERM and SIGHUP into errors; only the main thread can, and gets them.
+
+    A signal that is ignored stays so: `nohup` ignores SIGHUP.
+    """
 
     def terminate(number: int, _frame: FrameType | None) -> NoReturn:
         raise TerminatedError(signal.Signals(number).name)
 
-    numbers = [
-        getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)
-    ]  # Windows has no SIGHUP
-    if current_thread() is not main_thread():
-        numbers = []
-    handlers = {number: signal.signal(number, terminate) for number in numbers}
+    handlers = _handlers() if current_thread() is main_thread() else {}
     try:
+        for number in handlers:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else terminate)
         yield
     finally:
         for number, handler in handlers.items():
-            # None is a handler that was not installed from Python, which cannot be put back.
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+            signal.signal(number, handler)
+
+
+def end_on_signals() -> None:
+    """Let a signal end the process with its exit code: before the command handles signals, and after."""
+    for number in _handlers():
+        signal.signal(number, _end)
+
+
+def ignore_signals() -> None:
+    """Let no signal change the exit code any more: the command is over, and the interpreter puts its handlers away."""
+    for number in _handlers():
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    os._exit(ExitCode.INTERRUPTED if number == signal.SIGINT else ExitCode.TERMINATED)
+
+
+def _handlers() -> dict[int, Any]:
+    """Return the handlers of the signals that interrupt, without those that are ignored or not Python's."""
+    handlers = {number: signal.getsignal(number) for number in INTERRUPTING}
+    return {number: handler for number, handler in handlers.items() if handler not in (None, signal.SIG_IGN)}
 
 
 @contextmanager

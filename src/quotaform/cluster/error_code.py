@@ -16,6 +16,12 @@ def grant(right: str) -> str:
     return f"grant it {right} on the Cluster resource (kafka-cluster)."
 
 
+def asking_for_alter(error: AuthorizationError) -> AuthorizationError:
+    """Return the error of a read for somebody who wants to alter: the right to alter includes that to read."""
+    remedy = f"{grant('ALTER_CONFIGS').rstrip('.')}, which includes DESCRIBE_CONFIGS"
+    return AuthorizationError(error.problem, remedy=remedy, code=error.code)
+
+
 def require_success(code: int, message: str | None, *, subject: str, right: str, problem: str) -> None:
     """Raise the error of an answer to a read that has one.
 

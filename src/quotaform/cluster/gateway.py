@@ -22,6 +22,14 @@ def no_progress(what: str, done: int, total: int) -> None:
     """Say nothing."""
 
 
+Sending = Callable[[Sequence[Alteration]], None]
+"""Called with what is about to be sent: from then on its outcome is unknown until it is answered."""
+
+
+def no_sending(chunk: Sequence[Alteration]) -> None:
+    """Do nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
     """One configuration value, broker by broker.
@@ -127,7 +135,7 @@ class Gateway(QuotaReader, Protocol):
         """
 
     def alter_chunks(
-        self, alterations: Sequence[Alteration], *, validate_only: bool = False
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False, sending: Sending = no_sending
     ) -> Iterator[tuple[AlterRow, ...]]:
         """Do what `alter` does, one request each time the iterator is asked for the next rows.
 
@@ -137,6 +145,7 @@ class Gateway(QuotaReader, Protocol):
         Args:
             alterations: At most one per entity.
             validate_only: Let the broker check and change nothing.
+            sending: Called with the alterations of each request before any byte of it is sent.
 
         Returns:
             The rows of each request, which together are those of all alterations in the given order.

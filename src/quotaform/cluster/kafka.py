@@ -9,7 +9,7 @@ from typing import Final
 from quotaform.cluster.alter_chunk import match_rows, rows_of, split_alterations
 from quotaform.cluster.broker_gateway import BrokerGateway
 from quotaform.cluster.error_code import require_success
-from quotaform.cluster.gateway import BrokerConfig, Progress, no_progress
+from quotaform.cluster.gateway import BrokerConfig, Progress, Sending, no_progress, no_sending
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas, DescribedQuotas
 from quotaform.cluster.wire.describe_configs import DescribeBrokerConfig
 from quotaform.cluster.wire.failure import UnansweredError
@@ -148,18 +148,19 @@ class KafkaGateway(BrokerGateway):
         return AlterResult(tuple(rows))
 
     def alter_chunks(
-        self, alterations: Sequence[Alteration], *, validate_only: bool = False
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False, sending: Sending = no_sending
     ) -> Iterator[tuple[AlterRow, ...]]:
         """Send alterations request by request; see `quotaform.cluster.gateway.Gateway.alter_chunks`."""
         chunks = split_alterations(alterations)
-        return self._alter_chunks(alterations, chunks, validate_only)
+        return self._alter_chunks(alterations, chunks, validate_only, sending)
 
     def _alter_chunks(
-        self, alterations: Sequence[Alteration], chunks: Sequence[range], validate_only: bool
+        self, alterations: Sequence[Alteration], chunks: Sequence[range], validate_only: bool, sending: Sending
     ) -> Iterator[tuple[AlterRow, ...]]:
         for indices in chunks:
             chunk = alterations[indices.start : indices.stop]
             reason, interrupt = "", None  # type: str, BaseException | None
+            sending(chunk)
             try:
                 rows = self._alter_one(chunk, validate_only)
             except ClusterError as error:
@@ -188,7 +189,8 @@ class KafkaGateway(BrokerGateway):
         try:
             answer = self._alter(AlterClientQuotas(chunk, validate_only))
         except UnansweredError as error:
-            return rows_of(chunk, Outcome.UNKNOWN, f"{error} The change may have been made, or may be made yet.")
+            more = "" if validate_only else " The change may have been made, or may be made yet."
+            return rows_of(chunk, Outcome.UNKNOWN, f"{error}{more}")
         return match_rows(chunk, answer.rows)
 
 

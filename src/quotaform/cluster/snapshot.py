@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from types import TracebackType
 from typing import NoReturn, Self
 
-from quotaform.cluster.gateway import BrokerConfig, Progress, no_progress
+from quotaform.cluster.gateway import BrokerConfig, Progress, Sending, no_progress, no_sending
 from quotaform.errors import ClusterError, UnsupportedError
 from quotaform.model.alteration import Alteration, AlterResult, AlterRow
 from quotaform.model.entity import Entity
@@ -75,7 +75,7 @@ class SnapshotGateway:
         self._refuse()
 
     def alter_chunks(
-        self, alterations: Sequence[Alteration], *, validate_only: bool = False
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False, sending: Sending = no_sending
     ) -> Iterator[tuple[AlterRow, ...]]:
         """Refuse.
 

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from quotaform.core.plan import NO_VALUES, EntityChange, Plan
 from quotaform.errors import PlanClusterError, StaleEntitiesError
-from quotaform.model.quotas import Quotas, same_values
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Quotas, Values, same_value, same_values
+from quotaform.model.text import inert
+from quotaform.model.units import render_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,21 @@ def check_fresh(changes: tuple[EntityChange, ...], actual: Quotas) -> Freshness:
         else:
             stale.append(change)
     return Freshness(tuple(pending), tuple(applied), tuple(stale))
+
+
+def describe_difference(change: EntityChange, live: Values) -> str:
+    """Return the values in which an entity differs from what a plan wants of it, in words.
+
+    Args:
+        change: What the plan wants.
+        live: What the entity holds.
+    """
+    keys = dict.fromkeys([*live, *change.after])
+    different = [key for key in keys if not same_value(live.get(key), change.after.get(key))]
+    return "it holds " + ", ".join(
+        f"{inert(key)} = {render_value(QUOTA_KEYS.get(key), live[key])}" if key in live else f"no {inert(key)}"
+        for key in different
+    )
 
 
 def require_cluster(plan: Plan, cluster_id: str) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from quotaform.core.plan import Action, Plan
 from quotaform.model.entity import Entity
@@ -20,6 +21,7 @@ class Result(StrEnum):
     | already-applied | held it before anything was sent |
     | refused | refused it; nothing changed on the entity |
     | unconfirmed | accepted it, and did not show it in time |
+    | overwritten | accepted it, and holds other values now: somebody else changed it |
     | unknown | gave no answer; the change may be there, now or later |
     | not-attempted | was never asked |
     """
@@ -28,6 +30,7 @@ class Result(StrEnum):
     ALREADY_APPLIED = "already-applied"
     REFUSED = "refused"
     UNCONFIRMED = "unconfirmed"
+    OVERWRITTEN = "overwritten"
     UNKNOWN = "unknown"
     NOT_ATTEMPTED = "not-attempted"
 
@@ -35,6 +38,9 @@ class Result(StrEnum):
     def holds(self) -> bool:
         """Whether the cluster is known to hold what the plan says."""
         return self in (Result.APPLIED, Result.ALREADY_APPLIED)
+
+
+_WRITTEN: Final = (Result.APPLIED, Result.UNCONFIRMED, Result.OVERWRITTEN, Result.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,7 @@ class Receipt:
     @property
     def wrote_anything(self) -> bool:
         """Whether anything was or may have been written."""
-        return any(result.result in (Result.APPLIED, Result.UNCONFIRMED, Result.UNKNOWN) for result in self.results)
+        return any(result.result in _WRITTEN for result in self.results)
 
     def count(self, action: Action) -> int:
         """How many entities with this action hold what the plan says and did not before."""

@@ -12,12 +12,14 @@ from quotaform.views.style import PLAIN, Style, counted
 _WORDS = {
     Result.REFUSED: "refused by the broker",
     Result.UNCONFIRMED: "accepted, and not seen on the cluster in time",
+    Result.OVERWRITTEN: "accepted, and changed by somebody else since",
     Result.UNKNOWN: "of unknown outcome (the change may be there, now or within a minute)",
     Result.NOT_ATTEMPTED: "not attempted",
 }
 _SUMMARY = {
     Result.REFUSED: "failed",
     Result.UNCONFIRMED: "unconfirmed",
+    Result.OVERWRITTEN: "overwritten",
     Result.UNKNOWN: "unknown",
     Result.NOT_ATTEMPTED: "not attempted",
 }

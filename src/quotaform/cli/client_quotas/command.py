@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from quotaform import __version__
 from quotaform.cli.client_quotas.lists import COMMA, read_ops, read_parts, read_properties
 from quotaform.cli.console import Console
-from quotaform.cli.process import rare_collections
+from quotaform.cli.process import TerminatedError, end_on_signals, ignore_signals, rare_collections, signals_raised
 from quotaform.cli.stream import drop_unwritten_output, guarded_streams, open_closed_streams
 from quotaform.errors import ClusterError, QuotaformError, UsageError
+from quotaform.exit_code import ExitCode
 from quotaform.model.entity import CLIENT_ID, ENTITY_TYPES, IP, USER, Entity
 from quotaform.model.text import quote
 from quotaform.printable import printable
@@ -45,10 +46,12 @@ examples:
 
 def main() -> NoReturn:
     """Run `kafka-client-quotas` with the arguments of the process and exit."""
+    end_on_signals()
     open_closed_streams()
-    with rare_collections():
+    with signals_raised(), rare_collections():
         code = run(sys.argv[1:])
     drop_unwritten_output()
+    ignore_signals()
     sys.exit(code)
 
 
@@ -69,9 +72,10 @@ def _try(arguments: list[str]) -> int:
         _run(options)
     except SystemExit as ended:
         return int(ended.code or 0)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         sent = "--alter" in arguments and "--validate-only" not in arguments
-        return _fail("interrupted" + ("; the quotas may or may not have been altered" if sent else ""), 130)
+        code = ExitCode.TERMINATED if isinstance(interrupt, TerminatedError) else ExitCode.INTERRUPTED
+        return _fail("interrupted" + ("; the quotas may or may not have been altered" if sent else ""), code)
     except QuotaformError as error:
         return _fail(str(error))
     except ValueError as error:

@@ -229,25 +229,35 @@ class _Apply:
             require_applyable(plans[0].plan)
         paths = self._receipt_paths(plans, repository)
 
-        def keep(cluster: Cluster, done: Receipt) -> None:
-            with held_signals():
-                is_text = self.format_name == "text"
-                if is_text and not is_one:
-                    self.console.echo(f"{cluster_line(cluster.name, self.console.style())}\n")
-                if done.results:
-                    self._keep(paths[cluster.name], done)
-                if is_text:
-                    self.console.echo(render("receipt", "text", done, style=self.console.style()))
-                if is_text and not is_one:
-                    self.console.echo("\n")
+        problems: dict[str, QuotaformError] = {}
 
-        outcomes = [*apply_plans(plans, keep, progress=self.console.progress), *failed]
-        if self.format_name == "json":
-            echo_outcomes(self.console, "receipt", "json", outcomes, render_receipt_total)
-        elif is_one:
-            outcomes[0].require()
-        else:
-            self._sum_up(outcomes)
+        def keep(cluster: Cluster, done: Receipt) -> None:
+            if not done.results:
+                return
+            try:
+                write_file(paths[cluster.name], render("receipt", "json", done))
+            except QuotaformError as error:
+                problems[cluster.name] = error
+
+        def show(cluster: Cluster, done: Receipt) -> None:
+            is_text = self.format_name == "text"
+            if is_text and not is_one:
+                self.console.echo(f"{cluster_line(cluster.name, self.console.style())}\n")
+            if done.results:
+                self._show_receipt(paths[cluster.name], done, problems.get(cluster.name))
+            if is_text:
+                self.console.echo(render("receipt", "text", done, style=self.console.style()))
+            if is_text and not is_one:
+                self.console.echo("\n")
+
+        outcomes = [*apply_plans(plans, keep, show, progress=self.console.progress), *failed]
+        with held_signals():
+            if self.format_name == "json":
+                echo_outcomes(self.console, "receipt", "json", outcomes, render_receipt_total)
+            elif is_one:
+                outcomes[0].require()
+            else:
+                self._sum_up(outcomes)
         return decide(outcomes, judge_receipt)
 
     def _receipt_paths(self, plans: Sequence[ClusterPlan], repository: Repository) -> Mapping[str, Path]:
@@ -273,12 +283,10 @@ class _Apply:
                 self.console.echo(f"{render_failure(outcome.cluster, outcome.error, style)}\n")
         self.console.echo(render_receipt_total(outcomes, style))
 
-    def _keep(self, path: Path, done: Receipt) -> None:
-        """Write the receipt; what was done stays done when that fails, so then it is shown instead."""
-        try:
-            write_file(path, render("receipt", "json", done))
-        except QuotaformError as error:
-            text = "".join(render("receipt", "json", done))
-            self.console.write_stderr(f"quotaform: {error}; this is the receipt:\n{text}")
-        else:
+    def _show_receipt(self, path: Path, done: Receipt, problem: QuotaformError | None) -> None:
+        """Say where the receipt is; what was done stays done when it could not be written, so then it is shown."""
+        if problem is None:
             self.console.warn(f"Receipt: {path}")
+            return
+        text = "".join(render("receipt", "json", done))
+        self.console.write_stderr(f"quotaform: {problem}; this is the receipt:\n{text}")

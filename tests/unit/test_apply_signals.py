@@ -1,0 +1,173 @@
+"""Signals at every step of an apply: what is reported is true, and there is a receipt once anything may be written.
+
+After Ctrl-C a receipt could call entities `not-attempted` that had been accepted: the signal came between the answer
+and its being noted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from signal import SIGINT, raise_signal
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from quotaform.app import apply, apply_run
+from quotaform.app.apply import ClusterPlan, apply_plans
+from quotaform.core.receipt import Receipt, Result
+from quotaform.desired.config import Cluster
+from quotaform.interrupt import held_signals
+from quotaform.model.entity import Entity
+from tests import scripted_gateway
+from tests.builder import PRODUCER, plan_of
+from tests.scripted_gateway import ANSWER_LOST, FINE, REQUEST_LOST, Answer, Clock, ScriptedGateway
+
+ENTITIES = [Entity(user=name) for name in ("alice", "bob", "carol", "dave")]
+PLAN = plan_of({entity: {PRODUCER: 2.0} for entity in ENTITIES}, {})
+WHERE = frozenset(str(Path(str(module.__file__))) for module in (apply, apply_run, scripted_gateway)) | {
+    str(Path(apply.__file__).parents[1] / "interrupt.py")
+}
+SCRIPTS: dict[str, Sequence[Answer]] = {
+    "all well": (),
+    "an answer is lost": (FINE, ANSWER_LOST),
+    "a request is lost": (FINE, REQUEST_LOST),
+}
+
+
+class Signals:
+    """Raises a signal when so many lines of the modules above have been run."""
+
+    def __init__(self, *lines: int) -> None:
+        self.seen = 0
+        self._lines = frozenset(lines)
+
+    def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code.co_filename not in WHERE:
+            return None
+        if event == "line":
+            self.seen += 1
+            if self.seen in self._lines:
+                raise_signal(SIGINT)
+        return self._trace
+
+    def run(self, do: Callable[[], object]) -> bool:
+        """Return whether an interrupt came out."""
+        before = sys.gettrace()
+        try:
+            sys.settrace(self._trace)
+            do()
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(before)
+        return False
+
+
+class Applied:
+    """One apply, with what was kept and shown."""
+
+    def __init__(self, writes: Sequence[Answer], *lines: int) -> None:
+        self.gateway = ScriptedGateway({}, writes=writes, chunk_size=1)
+        self.kept: list[Receipt] = []
+        self.shown: list[Receipt] = []
+        self.signals = Signals(*lines)
+        cluster = Cluster(name="lab", bootstrap_servers=())
+        self.is_interrupted = self.signals.run(
+            lambda: apply_plans(
+                [ClusterPlan(cluster, PLAN)],
+                lambda _, receipt: self.kept.append(receipt),
+                lambda _, receipt: self.shown.append(receipt),
+                clock=Clock(),
+                connect=lambda _: self.gateway,
+            )
+        )
+
+    def require_truth(self) -> None:
+        sent = {address for request in self.gateway.sent for address in request}
+        if not self.kept:
+            assert self.is_interrupted
+            assert not sent
+            return
+        [receipt] = self.kept
+        for item in receipt.results:
+            holds = self.gateway.quotas.get(item.entity) == {PRODUCER: 2.0}
+            if item.result is Result.NOT_ATTEMPTED:
+                assert item.entity.address not in sent
+            elif item.result is Result.APPLIED:
+                assert holds
+            else:
+                assert item.result in (Result.UNCONFIRMED, Result.UNKNOWN)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_signal_at_any_line_leaves_a_true_receipt(script: str) -> None:
+    whole = Applied(SCRIPTS[script])
+    assert whole.kept[0].is_complete
+    assert whole.signals.seen > 300
+    for line in range(1, whole.signals.seen + 1):
+        cut = Applied(SCRIPTS[script], line)
+        cut.require_truth()
+        if cut.kept:
+            assert cut.shown == cut.kept, "one signal does not keep the receipt from being shown"
+            for item in cut.kept[0].results:
+                # What was sent was read back.
+                assert (item.result is Result.APPLIED) == (item.entity in cut.gateway.quotas), (line, item)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_two_signals_at_any_lines_leave_a_true_receipt(script: str) -> None:
+    random = Random(7)
+    lines = Applied(SCRIPTS[script]).signals.seen
+    for _ in range(300):
+        first = random.randint(1, lines)
+        Applied(SCRIPTS[script], first, first + random.choice([1, 2, 5, 20, random.randint(1, 200)])).require_truth()
+
+
+def test_a_signal_that_comes_when_all_is_done_is_told_by_the_outcome() -> None:
+    gateway = ScriptedGateway({})
+    kept: list[Receipt] = []
+
+    def keep(cluster: Cluster, receipt: Receipt) -> None:
+        raise_signal(SIGINT)
+        kept.append(receipt)
+
+    cluster = Cluster(name="lab", bootstrap_servers=())
+    plans = [ClusterPlan(cluster, PLAN), ClusterPlan(Cluster(name="next", bootstrap_servers=()), PLAN)]
+    [outcome] = apply_plans(plans, keep, clock=Clock(), connect=lambda _: gateway)
+    assert kept[0].interrupted_by is None
+    assert outcome.require().interrupted_by == "SIGINT"
+    assert outcome.require().is_complete
+
+
+def test_while_a_receipt_is_shown_a_second_signal_ends_it() -> None:
+    """A reader that does not read could not be got rid of."""
+    steps = []
+
+    def show(cluster: Cluster, receipt: Receipt) -> None:
+        for step in range(3):
+            steps.append(step)
+            raise_signal(SIGINT)
+
+    cluster = Cluster(name="lab", bootstrap_servers=())
+    gateway = ScriptedGateway({})
+    [outcome] = apply_plans(
+        [ClusterPlan(cluster, PLAN)], lambda *_: None, show, clock=Clock(), connect=lambda _: gateway
+    )
+    assert steps == [0, 1]
+    assert outcome.require().interrupted_by == "SIGINT"
+
+
+def test_a_signal_that_was_held_interrupts_where_it_may() -> None:
+    log = []
+    with pytest.raises(KeyboardInterrupt), held_signals(holds_all=True) as signals:  # noqa: PT012
+        raise_signal(SIGINT)
+        raise_signal(SIGINT)
+        log.append("held")
+        with pytest.raises(KeyboardInterrupt), signals.let_through():
+            log.append("not reached")
+        log.append("handled")
+    assert log == ["held", "handled"]

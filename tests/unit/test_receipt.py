@@ -14,7 +14,7 @@ from quotaform.model.entity import Entity
 from quotaform.views.receipt_text import render_receipt
 from tests.builder import PRODUCER, plan_of
 
-NAMES = ("alice", "bob", "carol", "dave", "eve", "frank")
+NAMES = ("alice", "bob", "carol", "dave", "eve", "frank", "grace")
 PLAN = plan_of({Entity(user=name): {PRODUCER: 1.0} for name in NAMES}, {})
 
 
@@ -39,6 +39,7 @@ def receipt_of(*results: Result, interrupted_by: str | None = None, message: str
         (Result.ALREADY_APPLIED, True, False),
         (Result.REFUSED, False, False),
         (Result.UNCONFIRMED, False, True),
+        (Result.OVERWRITTEN, False, True),
         (Result.UNKNOWN, False, True),
         (Result.NOT_ATTEMPTED, False, False),
     ],
@@ -94,7 +95,7 @@ def test_the_last_line_of_an_incomplete_apply_counts_what_is_left() -> None:
     lines = render_receipt(receipt_of(*Result, interrupted_by="SIGINT")).splitlines()
     assert lines[-1] == (
         "Apply incomplete! Resources: 1 added, 0 changed, 0 destroyed (1 already there); "
-        "1 failed, 1 unconfirmed, 1 unknown, 1 not attempted."
+        "1 failed, 1 unconfirmed, 1 overwritten, 1 unknown, 1 not attempted."
     )
     assert "Interrupted by SIGINT." in lines
     assert "Nothing is rolled back. Run quotaform plan to see what is left." in lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 ONE_WORKER: Final = (
+    "tests/faults/test_rounds.py",
     "tests/kafka/test_enforcement.py",
     "tests/spark/test_broker.py",
     "tests/spark/test_change.py",

@@ -126,7 +126,7 @@ class InvalidFilesError(QuotaformError):
         self.problems = tuple(problems)
         count = len(self.problems)
         lines = [str(problem) for problem in self.problems]
-        lines.append(f"{count} problem{'' if count == 1 else 's'} found; nothing was sent to any cluster.")
+        lines.append(f"{count:,} problem{'' if count == 1 else 's'} found; nothing was sent to any cluster.")
         super().__init__(*lines)
 
 
@@ -224,8 +224,10 @@ class RefusedError(BlockedError):
         self.reasons = dict(reasons)
         lines = [f"  {entity.address}: {reason}" for entity, reason in islice(reasons.items(), self.shown)]
         if len(reasons) > self.shown:
-            lines.append(f"  ... and {len(reasons) - self.shown} more")
-        super().__init__(f"the broker would refuse {len(reasons)} of {total} entities, so nothing was written:", *lines)
+            lines.append(f"  ... and {len(reasons) - self.shown:,} more")
+        super().__init__(
+            f"the broker would refuse {len(reasons):,} of {total:,} entities, so nothing was written:", *lines
+        )
 
 
 class NotApprovedError(BlockedError):
@@ -291,7 +293,7 @@ class StaleEntitiesError(StaleError):
     def __init__(self, entities: Sequence[Entity]) -> None:
         self.entities = tuple(entities)
         names = ", ".join(entity.address for entity in self.entities[: self.shown])
-        more = f" and {len(self.entities) - self.shown} more" if len(self.entities) > self.shown else ""
+        more = f" and {len(self.entities) - self.shown:,} more" if len(self.entities) > self.shown else ""
         super().__init__(
             f"the cluster changed after the plan was made and no longer holds what the plan says of {names}{more}; "
             "nothing was written: make a new plan"

@@ -124,7 +124,7 @@ def test_no_drift_is_said_of_all_only_when_all_were_compared(capsys: pytest.Capt
     assert run(["drift", "--cluster", "us", "--cluster", "lab"]) == 1
     assert capsys.readouterr().out.splitlines()[-1] == "2 clusters: 0 with drift, 1 failed: lab."
     assert run(["drift", "--cluster", "?[us]"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "No drift. 2 declared entities are as they should be."
+    assert capsys.readouterr().out.splitlines()[-1] == "No drift. 2 declared entities match the cluster."
 
 
 @pytest.mark.parametrize("command", ["plan", "drift"])

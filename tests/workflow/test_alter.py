@@ -43,7 +43,7 @@ def test_values_are_set_in_units_and_the_fresh_state_is_printed(repository: Repo
 def test_what_is_like_this_already_is_told(repository: Repository, cluster: Cluster) -> None:
     cluster.set({PRODUCE: 1024.0}, user="svc")
     done = repository("alter", "--name", "user=svc", "--add", f"{PRODUCE}=1KiB/s", "--delete", CONSUME)
-    assert (done.code, done.last) == (0, "No changes: user=svc was like this before.")
+    assert (done.code, done.last) == (0, "No changes: user=svc already has these values.")
     gone = repository("alter", "--name", "user=nobody", "--delete", f"{PRODUCE},{CONSUME}")
     assert (gone.code, gone.out.splitlines()[2]) == (0, "user=nobody has no quotas.")
     assert cluster.read() == {Entity(user="svc"): {PRODUCE: 1024.0}}

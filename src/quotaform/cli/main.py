@@ -119,7 +119,7 @@ def _invoke(arguments: list[str]) -> int:
     except typer.Abort:
         return _fail("not approved; nothing was written", ExitCode.BLOCKED)
     except typer.TyperException as error:
-        return _fail_usage(error)
+        return _fail_usage(error, words)
     return result if isinstance(result, int) else ExitCode.DONE
 
 
@@ -139,13 +139,15 @@ def globals_last(arguments: list[str]) -> list[str]:
     return [*rest, *moved] if rest else list(arguments)
 
 
-def _fail_usage(error: typer.TyperException) -> int:
+def _fail_usage(error: typer.TyperException, words: list[str]) -> int:
+    from quotaform.cli.root import COMMANDS
     from quotaform.cli.usage import usage_text
 
     message = str(error)
     if message.startswith("Usage:"):  # a group without a command: the help is the message
         return _print(message, ExitCode.USAGE)
-    return _fail(usage_text(error), ExitCode.USAGE)
+    command = f"quotaform {words[0]}" if words and words[0] in COMMANDS else "quotaform"
+    return _fail(usage_text(error, command), ExitCode.USAGE)
 
 
 def _fail(message: str, code: int) -> int:

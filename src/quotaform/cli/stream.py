@@ -21,7 +21,7 @@ from quotaform.printable import break_commands, escape, spell
 
 _COLOUR: Final = regex("(\x1b\\[(?:0|1|2|31|32|33)m)")
 """What `quotaform.views.style` writes."""
-_COMMAND: Final = regex(r"^( *)::", MULTILINE)
+_COMMAND: Final = regex(r"^([ \t]*)::", MULTILINE)
 """A line that GitHub Actions takes for a command."""
 _ESCAPE_UNENCODABLE: Final = "quotaform.escape"
 _PIECE: Final = 800
@@ -57,7 +57,7 @@ class GuardedStream:
             raise TypeError("only text can be written here")
         if text:
             harmless = make_harmless(text, begins_line=self._begins_line, allows_colour=self.allows_colour)
-            self._begins_line = not text.rpartition("\n")[2].strip(" ")
+            self._begins_line = not text.rpartition("\n")[2].strip(" \t")
             self.write_raw(harmless)
         return len(text)
 
@@ -79,7 +79,7 @@ class GuardedStream:
 
 
 def make_harmless(text: str, *, begins_line: bool = True, allows_colour: bool = False) -> str:
-    r"""Return lines without control characters and without commands of CI runners.
+    r"""Return lines without control characters but tabs, which completion for fish needs, and without CI commands.
 
     >>> print(make_harmless("a\n::error::b\x07"))
     a
@@ -92,7 +92,7 @@ def make_harmless(text: str, *, begins_line: bool = True, allows_colour: bool = 
     """
     if not text.replace("\n", "").isprintable():
         parts = _COLOUR.split(text) if allows_colour else [text]
-        parts[::2] = ["".join(c if c == "\n" else escape(c) for c in part) for part in parts[::2]]
+        parts[::2] = ["".join(c if c in "\n\t" else escape(c) for c in part) for part in parts[::2]]
         text = "".join(parts)
     if "##" in text:
         text = break_commands(text)

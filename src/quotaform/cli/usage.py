@@ -14,10 +14,15 @@ if TYPE_CHECKING:
 _LONGEST: Final = 200
 
 
-def usage_text(error: typer.TyperException) -> str:
-    """Return what is wrong with a command line, and where its help is."""
+def usage_text(error: typer.TyperException, command: str) -> str:
+    """Return what is wrong with a command line, and where its help is.
+
+    Args:
+        error: What typer raised.
+        command: The command, where the error does not know it.
+    """
     context: Any = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "quotaform"
+    command = context.command_path if context is not None else command
     return f"{_problem(error, context)} Try '{command} --help'."
 
 
@@ -27,11 +32,15 @@ def _problem(error: typer.TyperException, context: Any) -> str:
     if hasattr(error, "possibilities") and option is not None:
         known = [name for each in context.command.params for name in each.opts] if context is not None else ()
         return f"No such option: {shorten(option)}{did_you_mean(option, known) or '.'}"
-    kind = getattr(getattr(error, "param", None), "type", None)
+    parameter: Any = getattr(error, "param", None)
+    kind: Any = getattr(parameter, "type", None)
     least, most = getattr(kind, "min", None), getattr(kind, "max", None)
     if least is not None and most is not None:
         # Not shown: what was given may be a password in the wrong place.
-        return f"{error.param.opts[0]} takes a whole number from {least:,} to {most:,}."  # type: ignore[attr-defined]
+        return f"{parameter.opts[0]} takes a whole number from {least:,} to {most:,}."
+    if getattr(kind, "choices", None) and " is not one of " in str(error):
+        given = str(error).partition(" is not one of ")[0]
+        return f"unknown {parameter.opts[0].strip('-')} {shorten(given)}; choose {one_of(map(str, kind.choices))}."
     text = shorten(str(getattr(error, "format_message", lambda: str(error))()))
     return text if text.endswith((".", "?")) else f"{text}."
 

@@ -37,8 +37,13 @@ def inert(text: str) -> str:
     >>> print(inert("team a"), inert("a\n::error"), inert("::error"))
     team a "a\n::error" "::error"
     """
-    is_inert = printable(text) == text and not text.lstrip().startswith("::")
-    return text if is_inert else quote(text, len(text))
+    return quote(text, len(text)) if printable(text) != text or _is_command(text) else text
+
+
+def _is_command(text: str) -> bool:
+    """Whether GitHub Actions takes a line that begins like this for a command; `::1` is an address."""
+    begin, command, _ = text.lstrip().partition("::")
+    return not begin and bool(command) and text.count("::") > 1
 
 
 def nearest(word: str, words: Collection[str], *, cutoff: float = 0.6, is_exact: bool = False) -> str | None:

@@ -42,7 +42,7 @@ def _lines(done: Altered, style: Style) -> Iterator[str]:
     elif changed:
         yield style.paint(f"Altered {done.entity.address}.", "green")
     else:
-        yield f"No changes: {done.entity.address} was like this before."
+        yield f"No changes: {done.entity.address} already has these values."
 
 
 def _is_changed(done: Altered, key: str) -> bool:

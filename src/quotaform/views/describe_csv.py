@@ -3,7 +3,7 @@
 | column | what it holds |
 | --- | --- |
 | address | the entity on one line, unique |
-| user, client_id, ip | nothing when the type is absent; `<default>`; a name as addresses spell it (odd ones quoted) |
+| user, client_id, ip | nothing when the type is absent; `<default>`; the name, see `quotaform.views.csv_cell` |
 | quota_key | the key |
 | value | the exact decimal of the double, without exponent; or `NaN`, `Infinity`, `-Infinity` |
 | display | the value in units |
@@ -17,10 +17,11 @@ from csv import writer
 from io import StringIO
 from typing import Final
 
-from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, KNOWN_TYPES, Entity, spell_name
+from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, KNOWN_TYPES, Entity
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.quotas import Quotas
 from quotaform.model.units import plain, render_value
+from quotaform.views.csv_cell import csv_cell
 
 COLUMNS: Final = (
     "address",
@@ -37,16 +38,16 @@ def render_quotas_csv(quotas: Quotas) -> str:
     table = writer(text, lineterminator="\n")
     table.writerow(COLUMNS)
     for entity, values in sorted(quotas.items(), key=lambda item: item[0].address):
-        cells = [entity.address, *_cells(entity)]
+        cells = [csv_cell(entity.address), *_cells(entity)]
         for name in sorted(values, key=key_order):
             value = values[name]
-            table.writerow([*cells, spell_name(name), plain(value), render_value(QUOTA_KEYS.get(name), value)])
+            table.writerow([*cells, csv_cell(name), plain(value), render_value(QUOTA_KEYS.get(name), value)])
     return text.getvalue()
 
 
 def _cells(entity: Entity) -> list[str]:
     names = entity.names
     return [
-        "" if entity_type not in names else DEFAULT_WORD if (name := names[entity_type]) is None else spell_name(name)
+        "" if entity_type not in names else DEFAULT_WORD if (name := names[entity_type]) is None else csv_cell(name)
         for entity_type in ENTITY_TYPES
     ]

@@ -52,10 +52,10 @@ def summary_line(counts: Mapping[str, int], in_sync: int, partial: str = "") -> 
         partial: What follows `Drift` when not everything was compared.
     """
     if not any(counts.values()):
-        sync = counted(in_sync, "declared entity is as it should be", "declared entities are as they should be")
+        sync = counted(in_sync, "declared entity matches the cluster", "declared entities match the cluster")
         return f"No drift{partial}. {sync}."
-    classes = ", ".join(f"{counts[each.value]} {each.value}" for each in DriftClass)
-    return f"Drift{partial}: {classes}; {in_sync} in sync."
+    classes = ", ".join(f"{counts[each.value]:,} {each.value}" for each in DriftClass)
+    return f"Drift{partial}: {classes}; {in_sync:,} in sync."
 
 
 def _entity_lines(drifted: DriftedEntity, style: Style) -> Iterator[str]:

@@ -58,7 +58,7 @@ def _end_lines(plan: Plan, style: Style) -> Iterator[str]:
 
 def _no_changes(plan: Plan) -> str:
     if not plan.is_applyable:
-        return "Nothing was compared to an end: see above."
+        return "The comparison was not completed: see above."
     return NO_CHANGES if plan.has_entities else NOTHING_SELECTED
 
 
@@ -145,7 +145,7 @@ def _unmanaged_lines(unmanaged: tuple[Unmanaged, ...], shows_unmanaged: bool) ->
         return
     inside = sum(item.in_scope for item in unmanaged)
     hint = "" if shows_unmanaged else " (list: --show-unmanaged)"
-    yield f"Not managed and left alone: {inside} in scope, {len(unmanaged) - inside} out of scope{hint}."
+    yield f"Not managed and left alone: {inside:,} in scope, {len(unmanaged) - inside:,} out of scope{hint}."
     if shows_unmanaged:
         for item in unmanaged:
             values = ", ".join(
@@ -161,15 +161,15 @@ def _effect_line(plan: Plan) -> str:
     if summary["to_unlimited"]:
         unlimited.update(change.direction for change in plan.changes if change.becomes_unlimited)
     loosened, mixed = (
-        f" ({unlimited[direction]} to unlimited)" if unlimited[direction] else ""
+        f" ({unlimited[direction]:,} to unlimited)" if unlimited[direction] else ""
         for direction in (Direction.LOOSEN, Direction.MIXED)
     )
-    blocked = f" {summary['blocked']} blocked." if summary["blocked"] else ""
+    blocked = f" {summary['blocked']:,} blocked." if summary["blocked"] else ""
     without = len(plan.changes) - summary["loosen"] - summary["tighten"] - summary["mixed"]
-    none = f", {without} without effect" if without else ""
+    none = f", {without:,} without effect" if without else ""
     return (
-        f"Effect: {summary['loosen']} loosened{loosened}, {summary['tighten']} tightened, "
-        f"{summary['mixed']} mixed{mixed}{none}. {summary['no_op']} already as declared.{blocked} "
+        f"Effect: {summary['loosen']:,} loosened{loosened}, {summary['tighten']:,} tightened, "
+        f"{summary['mixed']:,} mixed{mixed}{none}. {summary['no_op']:,} already as declared.{blocked} "
         f"Plan id {plan.plan_id}"
     )
 

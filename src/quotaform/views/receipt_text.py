@@ -42,7 +42,7 @@ def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
             yield style.paint(f"{counted(len(addresses), 'entity', 'entities')} {words}{why}", "red")
             yield from (f"    {address}" for address in addresses[:_SHOWN])
             if len(addresses) > _SHOWN:
-                yield f"    ... and {len(addresses) - _SHOWN} more (all are in the receipt)"
+                yield f"    ... and {len(addresses) - _SHOWN:,} more (all are in the receipt)"
     if receipt.interruption:
         yield f"Interrupted by {receipt.interruption}."
     counts = {action: receipt.count(action) for action in Action}

@@ -1,6 +1,6 @@
 """What limits requests, as a table: one row per request and quota key.
 
-Names are as they are when they are one printable line, else JSON strings, so that no name can forge a row.
+Names are written as `quotaform.views.csv_cell` has it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from quotaform.core.resolve.entry import Resolved
 from quotaform.core.resolve.resolution import KeyResolution, Resolution
 from quotaform.model.entity import ENTITY_TYPES, KNOWN_TYPES, Entity
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.text import inert, quote
 from quotaform.model.units import is_unlimited, plain
+from quotaform.views.csv_cell import csv_cell
 
 COLUMNS: Final = (
     *(row.parameter for row in KNOWN_TYPES.values()),
@@ -40,21 +40,16 @@ def render_resolve_csv(resolutions: Iterable[Resolution]) -> Iterator[str]:
         buffer.seek(0)
         buffer.truncate()
         names = resolution.entity.names
-        asked = [_name_cell(names.get(entity_type) or "") for entity_type in ENTITY_TYPES]
+        asked = [csv_cell(names.get(entity_type) or "") for entity_type in ENTITY_TYPES]
         writer.writerows([*asked, *_cells(row, resolution.entity)] for row in resolution.keys)
     yield buffer.getvalue()
-
-
-def _name_cell(name: str) -> str:
-    """Return a name as it is, or quoted when that could be read as another one or as a formula."""
-    return quote(name, len(name)) if name[:1] in ('"', "=", "+", "@") or not name.isprintable() else name
 
 
 def _cells(row: KeyResolution, asked: Entity) -> Iterator[str]:
     resolved, known = row.resolved, QUOTA_KEYS.get(row.key)
     level = resolved.level
     value, source, source_name = _limit_cells(resolved)
-    yield inert(row.key)
+    yield csv_cell(row.key)
     yield value
     yield "true" if is_unlimited(known, resolved.value) else "false"
     yield source
@@ -62,7 +57,7 @@ def _cells(row: KeyResolution, asked: Entity) -> Iterator[str]:
     yield str(level.number) if level else ""
     yield known.per if known else ""
     yield ",".join(level.bucket) if level else ""
-    yield shared_by(level, asked) if level else ""
+    yield csv_cell(shared_by(level, asked)) if level else ""
     yield "; ".join(
         f"{entry.source.address}={plain(entry.value)}"
         for entry in resolved.overridden
@@ -74,4 +69,4 @@ def _cells(row: KeyResolution, asked: Entity) -> Iterator[str]:
 def _limit_cells(resolved: Resolved) -> tuple[str, str, str]:
     if resolved.value is None or resolved.source is None:
         return "", "", ""
-    return plain(resolved.value), resolved.source.address, resolved.source_name or ""
+    return plain(resolved.value), csv_cell(resolved.source.address), resolved.source_name or ""

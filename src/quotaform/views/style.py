@@ -31,7 +31,7 @@ PLAIN = Style()
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     """Return a number and its noun.
 
-    >>> counted(1, "entity", "entities"), counted(2, "key")
-    ('1 entity', '2 keys')
+    >>> counted(1, "entity", "entities"), counted(2000, "key")
+    ('1 entity', '2,000 keys')
     """
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -11,13 +11,15 @@ from quotaform.model.text import inert
 from quotaform.views.style import PLAIN, Style, counted
 
 
-def render_validation(validation: Validation, style: Style = PLAIN) -> str:
+def render_validation(validation: Validation, style: Style = PLAIN, *, shows_warnings: bool = True) -> str:
     """Return all problems, one per line, or one line that says what was checked."""
-    return "\n".join(_lines(validation, style)) + "\n"
+    return "\n".join(_lines(validation, style, shows_warnings)) + "\n"
 
 
-def _lines(validation: Validation, style: Style) -> Iterator[str]:
+def _lines(validation: Validation, style: Style, shows_warnings: bool) -> Iterator[str]:
     for problem in validation.problems:
+        if not shows_warnings and problem.severity is not Severity.ERROR:
+            continue
         where = problem.location or inert(validation.directory)
         colour = "red" if problem.severity is Severity.ERROR else "yellow"
         yield f"{where}: {style.paint(problem.severity, colour)}: {problem.message} [{problem.rule}]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +15,7 @@ from quotaform.cli.option.completion import complete_entity_type, complete_quota
 from quotaform.cli.option.entity import DefaultOption, NameOption
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
+from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
     from quotaform.model.quotas import Quotas
@@ -61,7 +63,8 @@ def describe(
     """Print live quotas with their exact values; without a filter, all of them.
 
     Filters are combined with AND; entities without the entity type of a filter are omitted. TYPE is user, client-id or
-    ip; NAME is literal, or in double quotes as printed. The YAML format is that of quotas.d.
+    ip; NAME is literal, or in double quotes as printed. The YAML format is that of quotas.d. A CSV
+    cell that begins with a double quote is a JSON string (names with line breaks or formulas); any other is literal.
 
     \b
     Examples:
@@ -74,7 +77,8 @@ def describe(
     from quotaform.app.repository import open_gateway
     from quotaform.cli.option.entity_reader import read_filter
     from quotaform.model.entity import spell_name
-    from quotaform.model.filter import select_keys
+    from quotaform.model.filter import EVERYTHING, select_keys
+    from quotaform.model.quota_key import QUOTA_KEYS
 
     console = output.console()
     require_format("describe", format_name)
@@ -87,8 +91,10 @@ def describe(
         console.progress(f"Reading quotas of {spell_name(chosen.name)}", 0, 0)
         found = admin.describe(entity_filter)
         cluster_id = admin.cluster_id() if format_name == "json" else ""
+        unknown = [key for key in keys if key not in QUOTA_KEYS]
+        if unknown:
+            _require_held(unknown, found if entity_filter == EVERYTHING else admin.describe())
     if keys:
-        _warn_of_unknown(console, keys)
         found = select_keys(found, keys)
     if format_name == "yaml":
         _warn_of_yaml(console, found, is_selected=bool(keys))
@@ -110,16 +116,20 @@ def describe(
     return 0
 
 
-def _warn_of_unknown(console: Console, keys: tuple[str, ...]) -> None:
+def _require_held(keys: Sequence[str], quotas: Quotas) -> None:
+    """Refuse a key that neither this version nor the cluster knows.
+
+    Raises:
+        UsageError: There is one.
+    """
     from quotaform.model.quota_key import QUOTA_KEYS
-    from quotaform.model.text import quote
+    from quotaform.model.text import did_you_mean, quote
 
     for key in keys:
-        if key not in QUOTA_KEYS:
-            from quotaform.model.text import did_you_mean
-
-            console.warn(
-                f"The quota key {quote(key)} is not known to this version{did_you_mean(key, QUOTA_KEYS) or '.'}"
+        if not any(key in values for values in quotas.values()):
+            raise UsageError(
+                f"--quota-type: {quote(key)} is not a quota key, and the cluster has none of that name"
+                f"{did_you_mean(key, QUOTA_KEYS) or '.'} The keys are {', '.join(QUOTA_KEYS)}"
             )
 
 

@@ -63,6 +63,8 @@ def resolve(
 
     A user without a client-id stands for requests with an empty client-id, which no entry with a client-id matches.
     The JSON format is one document with one line per request, the CSV format one row per request and key.
+    A CSV cell that begins with a double quote is a JSON string (names with line breaks or formulas); any other is
+    literal.
 
     \b
     Examples:

@@ -53,7 +53,7 @@ def validate(
     checked = validate_files(repository, target.patterns())
     report = checked.report
     if not check_principals or not report.is_valid:
-        console.echo(render("validation", format_name, report, style=console.style()))
+        console.echo(render("validation", format_name, report, style=console.style(), shows_warnings=not output.quiet))
         return judge_validation(report)
     from quotaform.app.principal import ask_for_principals, with_findings
 
@@ -61,7 +61,7 @@ def validate(
     if len(outcomes) == 1:
         outcomes[0].require()
     report = with_findings(report, outcomes)
-    console.echo(render("validation", format_name, report, style=console.style()))
+    console.echo(render("validation", format_name, report, style=console.style(), shows_warnings=not output.quiet))
     report_failures(console, outcomes)
     return decide(outcomes, lambda _: judge_validation(report))
 

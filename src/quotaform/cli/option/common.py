@@ -8,6 +8,8 @@ from typing import Annotated, TypeAlias
 import typer
 
 from quotaform.cli.console import Color
+from quotaform.cli.option.completion import complete_from
+from quotaform.cli.usage import require_choice
 
 
 def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
@@ -75,8 +77,22 @@ ExcludeOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--exclude", metavar="GLOB", help="Skip entities whose address matches. Repeatable."),
 ]
+
+
+def _read_color(text: str) -> Color:
+    return Color(require_choice("color", text, tuple(Color)))
+
+
 ColorOption: TypeAlias = Annotated[
-    Color, typer.Option("--color", help="When to use colours; NO_COLOR is respected.", show_default=True)
+    Color,
+    typer.Option(
+        "--color",
+        metavar="|".join(Color),
+        parser=_read_color,
+        help="When to use colours; NO_COLOR is respected. [default: auto]",
+        show_default=False,
+        autocompletion=complete_from(Color),
+    ),
 ]
 QuietOption: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="Suppress progress and warnings.")]
 VerboseOption: TypeAlias = Annotated[

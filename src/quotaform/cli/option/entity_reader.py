@@ -12,7 +12,7 @@ from quotaform.errors import UsageError
 from quotaform.model.address import read_name
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES, Entity, meant_type
 from quotaform.model.filter import EntityFilter, FilterComponent, Rule
-from quotaform.model.text import quote
+from quotaform.model.text import did_you_mean, inert, quote
 
 Pair = tuple[str, str]
 
@@ -32,28 +32,37 @@ def read_pair(option: str, text: str) -> Pair:
     _require_known(option, entity_type)
     if name == DEFAULT_WORD and option == "--not":
         raise UsageError(
-            f"{option} {text}: --not leaves out a name and keeps the default; "
+            f"{option} {quote(text)}: --not leaves out a name and keeps the default; "
             f"to leave it out give --prefix {entity_type}="
         )
     if name == DEFAULT_WORD:
         raise UsageError(
-            f"{option} {text}: for the default write --default {entity_type}; for one that is really called "
+            f"{option} {quote(text)}: for the default write --default {entity_type}; for one that is really called "
             f"{DEFAULT_WORD} write the name in double quotes, {option} '{entity_type}=\"{name}\"'"
         )
     if not name.startswith('"') and (second := next((kind for kind in ENTITY_TYPES if f",{kind}=" in name), None)):
         first, _, rest = name.partition(f",{second}=")
         raise UsageError(
-            f"{option} {quote(text)} holds two names; write {option} {entity_type}={first} {option} {second}={rest}, "
-            f"or {option} '{entity_type}={quote(name)}' for one name with a comma in it"
+            f"{option} {quote(text)} holds two names; write {option} {entity_type}={inert(first)} "
+            f"{option} {second}={inert(rest)}, or {option} '{entity_type}={quote(name)}' for one name with a comma"
         )
     return entity_type, read_name(name)
 
 
 def _require_known(option: str, entity_type: str) -> None:
-    """Refuse another spelling of a known type; a type that is really another one goes to the broker."""
-    known = meant_type(entity_type)
-    if known not in (None, entity_type):
-        raise UsageError(f"{option}: {quote(entity_type)} is not an entity type; did you mean {known}?")
+    """Refuse what is not an entity type of Kafka: a broker refuses it too, in words that name no option.
+
+    Raises:
+        UsageError: It is another spelling of a known type, or none at all.
+    """
+    if entity_type in ENTITY_TYPES:
+        return
+    meant = meant_type(entity_type, is_related=True)
+    guess = f"; did you mean {meant}?" if meant is not None else did_you_mean(entity_type, ENTITY_TYPES)
+    raise UsageError(
+        f"{option}: {quote(entity_type)} is not an entity type{guess or '.'} "
+        f"The types are {', '.join(ENTITY_TYPES)}; kafka-client-quotas asks the broker for any"
+    )
 
 
 def read_entity(names: Iterable[str] | None, defaults: Iterable[str] | None) -> Entity:

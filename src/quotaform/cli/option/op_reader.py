@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from quotaform.app.alter import unknown_key_hint
 from quotaform.errors import UsageError
 from quotaform.model.entity import ENTITY_TYPES, IP, Entity
 from quotaform.model.ip import ip_problem
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
-from quotaform.model.text import inert, quote
+from quotaform.model.text import did_you_mean, inert, nearest, quote
 from quotaform.model.units import parse_number, parse_value
+
+_MISSPELT: Final = 0.8
+"""How near a key must be to a known one to be taken for it; a newer broker may have keys that are less near."""
 
 
 def read_ops(entity: Entity, added: Iterable[str], deleted: Iterable[str]) -> dict[str, float | None]:
     """Read what is to be set (`key=value`, in units) and removed (`key`), each list separated by commas.
 
-    A key that this version does not know takes a plain number, and the broker decides on it.
+    A key that this version does not know, and that is no misspelt known one, takes a plain number, and the broker
+    decides on it.
 
     Raises:
         UsageError: A piece cannot be read, a key comes twice, a value is not one of its key, or the entity cannot
@@ -43,14 +48,15 @@ def read_ops(entity: Entity, added: Iterable[str], deleted: Iterable[str]) -> di
 
 def _read_value(entity: Entity, name: str, text: str) -> float:
     key = QUOTA_KEYS.get(name)
+    if key is None and nearest(name, QUOTA_KEYS, cutoff=_MISSPELT) is not None:
+        raise UsageError(f"--add: {quote(name)} is not a quota key{did_you_mean(name, QUOTA_KEYS)}")
     try:
         if key is None:
             return parse_number(text)
         if set(entity.types) <= set(ENTITY_TYPES) and not key.fits(entity):
             fitting = ", ".join(keys_for(entity))
-            raise ValueError(
-                f"{entity.address} cannot have {name}{f', but {fitting}' if fitting else ' or any other key'}"
-            )
+            can = f"it can have {fitting}" if fitting else "no key is"
+            raise ValueError(f"{name} is not valid for {entity.address}; {can}")
         return parse_value(key, text)
     except ValueError as error:
         raise UsageError(f"--add: {error}{'' if key else unknown_key_hint(name)}") from error

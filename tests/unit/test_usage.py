@@ -1,0 +1,115 @@
+"""What is said of wrong usage: one sentence in one style, with exit code 64."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from quotaform.cli.main import run
+from quotaform.document.snapshot import dump_snapshot
+from quotaform.model.entity import Entity
+from quotaform.model.snapshot import Snapshot
+from tests.builder import PRODUCER
+from tests.scripted_gateway import ScriptedGateway
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("quotaform.yaml").write_text("clusters: {lab: {snapshot: lab.json}}\n")
+    Path("quotas.d").mkdir()
+    quotas = {Entity(user="a"): {PRODUCER: 1.0, "future_rate": 2.0}, Entity(user="b"): {PRODUCER: 1.0}}
+    taken = Snapshot(cluster_name="lab", cluster_id="id", captured_at="2026-11-20T09:12:44Z", quotas=quotas)
+    Path("lab.json").write_text(dump_snapshot(taken))
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("plan --nope", "No such option: --nope. Try 'quotaform plan --help'."),
+        ("plan --snapshto x", "No such option: --snapshto; did you mean --snapshot? Try 'quotaform plan --help'."),
+        ("plan --format yaml", "unknown format 'yaml'; choose text or json"),
+        ("plan --engine abacus", "unknown engine 'abacus'; choose auto, local or spark"),
+        ("plan --color blue", "unknown color 'blue'; choose auto, always or never"),
+        ("import --split letters", "unknown split 'letters'; choose none or prefix"),
+        ("sandbox status --format yaml", "unknown format 'yaml'; choose text or json. Try "),
+        ("scram upsert --iterations hunter2", "--iterations takes a whole number from 1 to 100,000. Try "),
+        ("plan --cluster", "Option '--cluster' requires an argument. Try 'quotaform plan --help'."),
+        ("nope", "No such command 'nope'. Try 'quotaform --help'."),
+    ],
+)
+def test_wrong_usage_is_one_sentence_in_one_style(line: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Sentences without an end ran into `Try …`, and unknown words were told in three ways."""
+    assert run(line.split()) == 64
+    printed = capsys.readouterr()
+    assert printed.err.startswith(f"quotaform: {told}")
+    assert (printed.err.count("\n"), printed.out) == (1, "")
+    assert "hunter2" not in printed.err
+
+
+@pytest.mark.parametrize("name", ["producer_byte_rat", "nonsense"])
+def test_a_quota_key_that_nobody_knows_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`describe --quota-type typo` printed that no entity matches, and exited with 0."""
+    assert run(["describe", "--quota-type", name]) == 64
+    told = capsys.readouterr().err
+    assert f'--quota-type: "{name}" is not a quota key, and the cluster has none of that name' in told
+    assert ("did you mean producer_byte_rate?" in told) is name.startswith("producer")
+
+
+def test_a_quota_key_that_only_the_cluster_knows_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["describe", "--quota-type", "future_rate", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["quotas"][0]["values"] == {"future_rate": 2}
+    assert run(["describe", "--quota-type", "future_rate", "--name", "user=b"]) == 0
+    assert capsys.readouterr().out.endswith("No entity matches.\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("describe --name foo=bar", "describe --default foo", "describe --any foo", "describe --prefix foo=b"),
+        *("describe --not foo=b", "alter --name foo=bar --add x=1", "alter --default foo --add x=1"),
+        "resolve --name foo=bar",
+    ],
+)
+def test_an_entity_type_that_kafka_lacks_is_refused_before_the_broker_is_asked(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--name foo=bar` went to the broker, whose answer names no option; kafka-client-quotas still passes it on."""
+    assert run(line.split()) == 64
+    told = f'{line.split()[1]}: "foo" is not an entity type. The types are user, client-id, ip'
+    assert told in capsys.readouterr().err
+
+
+def test_a_misspelt_key_is_not_sent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The broker refused `producer_byte_rat`, with exit code 1; a newer broker may know one that is like none."""
+    gateway = ScriptedGateway({})
+    monkeypatch.setattr("quotaform.cluster.kafka.KafkaGateway.connect", lambda *_, **__: gateway)
+    alter = ["alter", "--bootstrap-server", "127.0.0.1:1", "--cluster", "lab", "--name", "user=a", "--add"]
+    assert run([*alter, "producer_byte_rat=1"]) == 64
+    assert '"producer_byte_rat" is not a quota key; did you mean producer_byte_rate?' in capsys.readouterr().err
+    assert not gateway.log
+    assert run([*alter, "future_rate=1"]) == 0
+    assert gateway.quotas == {Entity(user="a"): {"future_rate": 1.0}}
+
+
+def test_quiet_leaves_warnings_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """`validate -q` printed warnings, which `--quiet` says it does not."""
+    Path("quotas.d/a.yaml").write_text("quotas: [{match: {user: default}, values: {producer_byte_rate: 1}}]\n")
+    Path("quotas.d/b.yaml").write_text('quotas: [{match: {user: "a*"}, values: {producer_byte_rate: 1}, owner: "x"}]\n')
+    assert run(["validate"]) == 0
+    assert ": warning: " in capsys.readouterr().out
+    assert run(["validate", "-q"]) == 0
+    assert capsys.readouterr().out == "Valid: 2 files in quotas.d, 2 entities for lab.\n"
+
+
+@pytest.mark.parametrize("command", ["validate", "plan", "drift", "explain user=a"])
+def test_every_problem_begins_its_line_with_its_place(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first problem stood behind `quotaform: `, so that editors and problem matchers missed it."""
+    Path("quotas.d/a.yaml").write_text("quotas: [{match: {user: a}, valus: {}}, {match: {usr: a}, values: {}}]\n")
+    assert run(command.split()) == 3
+    printed = capsys.readouterr()
+    lines = (printed.out + printed.err).splitlines()
+    assert len(lines) > 2
+    assert all(line.startswith("quotas.d/a.yaml:1:") for line in lines[:-1])

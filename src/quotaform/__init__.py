@@ -3,7 +3,11 @@
 The Python API is `QuotaAdmin` and the values that it takes and returns; errors are in `quotaform.errors`.
 """
 
-from __future__ import annotations
+import sys
+
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
+    # `python -m quotaform` looks for modules in the current folder first, which may hold a stranger's yaml.py.
+    del sys.path[0]
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

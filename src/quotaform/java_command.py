@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from quotaform.executable import find_executable
 
 
 class Place(StrEnum):
@@ -49,8 +50,8 @@ def find_java_commands() -> Iterator[JavaCommand]:
     """Yield the Java of JAVA_HOME, then the one on the PATH; each may be missing."""
     if home := os.environ.get("JAVA_HOME"):
         yield JavaCommand(Place.JAVA_HOME, Path(home) / "bin" / "java")
-    if on_path := shutil.which("java"):
-        yield JavaCommand(Place.PATH, Path(on_path))
+    if on_path := find_executable("java"):
+        yield JavaCommand(Place.PATH, on_path)
 
 
 def major_version(version: str) -> int:

@@ -56,6 +56,15 @@ def test_a_broker_that_is_down_is_one_sentence_and_exit_1(repository: Repository
     assert spark.err.count("\n") == 1
 
 
+def test_modules_in_the_current_folder_are_not_imported(repository: Repository) -> None:
+    """The workers of Spark run in the current folder, and a pyspark.py of a pull request there was executed."""
+    for module in ("pyspark", "pandas", "yaml", "typing", "socket", "select"):
+        (repository.path / f"{module}.py").write_text("open('marker', 'w'); raise SystemExit('executed')\n")
+    done = repository.process("plan", "--cluster", "lab", "--engine", "spark")
+    assert (done.code, done.err) == (0, "")
+    assert not (repository.path / "marker").exists()
+
+
 def test_a_jvm_that_does_not_start_is_one_sentence_and_exit_1(repository: Repository) -> None:
     env = {"PYSPARK_SUBMIT_ARGS": "--driver-memory 1k pyspark-shell"}
     spark = repository.process("plan", "--cluster", "lab", "--engine", "spark", env=env)

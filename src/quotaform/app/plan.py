@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Protocol
 from quotaform.app.actual import bulk_of, read_settled
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, plan_timestamp, today
 from quotaform.app.each_cluster import ClusterWork, Connect, Steps
-from quotaform.app.git import read_source
 from quotaform.app.repository import Repository, open_gateway
+from quotaform.app.source import Source, read_source
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.check.facts import Facts
 from quotaform.core.check.plan import with_findings
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.core.plan import Change, Plan, PlanHeader, PlanSource, diff, make_plan
+from quotaform.core.plan import Change, Plan, PlanHeader, diff, make_plan
 from quotaform.core.scope import ALL, Selection
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entry import Desired
@@ -92,7 +92,7 @@ def plan(
         InvalidFilesError: Nothing could be read for any cluster.
     """
     declared: dict[str, Future[Desired]] = {cluster.name: Future() for cluster in request.clusters}
-    context: Future[PlanSource] = Future()
+    context: Future[Source] = Future()
     steps = Steps(progress)
     step = steps if len(request.clusters) == 1 else no_progress
 
@@ -116,7 +116,7 @@ def plan(
             except InvalidFilesError as error:
                 invalid[cluster.name] = error
                 declared[cluster.name].set_exception(error)
-        context.set_result(read_source(request.repository.directory, request.repository.config_path))
+        context.set_result(read_source(request.repository, request.config, files.layout.tree, today(clock)))
         yield from working.outcomes(invalid, steps)
 
 
@@ -126,7 +126,7 @@ def plan_cluster(
     gateway: Gateway,
     *,
     desired: Callable[[], Desired],
-    source: Callable[[], PlanSource],
+    source: Callable[[], Source],
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
 ) -> Plan:
@@ -168,7 +168,7 @@ def make_cluster_plan(
     rows: Iterable[Change],
     desired: Desired,
     *,
-    source: PlanSource,
+    source: Source,
     clock: Clock,
 ) -> Plan:
     """Make the plan of one cluster of the rows by which it differs, whichever engine found them."""
@@ -177,7 +177,7 @@ def make_cluster_plan(
         cluster_name=cluster.name,
         cluster_id=reading.cluster_id,
         created_at=plan_timestamp(clock),
-        source=source,
+        source=source.plan_source,
         options={
             "prune": request.config.prune,
             "select": list(request.selection.select),
@@ -186,7 +186,14 @@ def make_cluster_plan(
         snapshot=reading.snapshot,
     )
     made = make_plan(rows, desired, actual, header, scope=request.config.scope, selection=request.selection)
-    facts = Facts(desired=desired, actual=actual, pinned_id=cluster.cluster_id, selection=request.selection)
+    facts = Facts(
+        desired=desired,
+        actual=actual,
+        pinned_id=cluster.cluster_id,
+        selection=request.selection,
+        removed=source.removed(cluster.name, [item.entity for item in made.unmanaged if item.in_scope]),
+        source_problem=source.problem,
+    )
     return with_findings(made, facts)
 
 

@@ -49,12 +49,15 @@ class LoadedFiles:
     """The files of a quotas directory, each parsed once, however many clusters they are read for.
 
     A file is parsed when the first cluster that it counts for is asked about; threads may share this.
+
+    Attributes:
+        layout: The files as they were read.
     """
 
-    __slots__ = ("_by_layer", "_layout", "_load", "_lock", "_scope", "_today")
+    __slots__ = ("_by_layer", "_load", "_lock", "_scope", "_today", "layout")
 
     def __init__(self, layout: Layout, load: Callable[[SourceFile], LoadedFile], today: date, scope: Scope) -> None:
-        self._layout = layout
+        self.layout = layout
         self._load = load
         self._today = today
         self._scope = scope
@@ -74,7 +77,7 @@ class LoadedFiles:
             cluster: Its name; `None` is about the common files alone.
         """
         desired, findings = conclude(self.files(cluster), self._today, self._scope)
-        return desired, by_place([*self._layout.problems(cluster), *findings])
+        return desired, by_place([*self.layout.problems(cluster), *findings])
 
     def desired(self, cluster: str | None) -> Desired:
         """Return what the files say for a cluster.
@@ -100,7 +103,7 @@ class LoadedFiles:
     def _layer(self, name: str | None) -> list[LoadedFile]:
         with self._lock:
             if name not in self._by_layer:
-                self._by_layer[name] = [self._load(source) for source in self._layout.layer(name)]
+                self._by_layer[name] = [self._load(source) for source in self.layout.layer(name)]
             return self._by_layer[name]
 
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from quotaform.app.plan import PlanRequest
-    from quotaform.core.plan import Plan, PlanSource
+    from quotaform.app.source import Source
+    from quotaform.core.plan import Plan
     from quotaform.desired.config import Cluster
     from quotaform.desired.tree import Layout
     from quotaform.model.quotas import Quotas
@@ -34,10 +35,10 @@ def plan(
         EngineError: Spark is missing, does not start or failed.
         InvalidFilesError: Nothing could be read for any cluster.
     """
-    from quotaform.app.git import read_source
+    from quotaform.app.source import read_source
 
     layout = request.repository.layout(request.config)
-    source = read_source(request.repository.directory, request.repository.config_path)
+    source = read_source(request.repository, request.config, layout.tree, today(clock))
     progress("Starting Spark", 0, 0)
     with spark_session() as spark:
         for cluster in request.clusters:
@@ -56,7 +57,7 @@ def _plan_cluster(
     request: PlanRequest,
     cluster: Cluster,
     layout: Layout,
-    source: PlanSource,
+    source: Source,
     clock: Clock,
     progress: Progress,
 ) -> Plan:

@@ -102,6 +102,8 @@ def _start() -> SparkSession:
         # The workers must have the packages that this process has.
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
+        # They are started in the current folder, which may hold a stranger's pyspark.py.
+        "PYTHONSAFEPATH": "1",
     }
     config = SparkConf().setAll(list(_CONFIG.items()))
     # What the JVM and the Python workers say (start-up lines that cannot be turned off among it) would end up

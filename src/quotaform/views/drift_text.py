@@ -9,7 +9,7 @@ from quotaform.core.plan import Change
 from quotaform.model.entity import spell_name
 from quotaform.model.text import inert
 from quotaform.views.effect_text import value_text
-from quotaform.views.finding_text import render_findings
+from quotaform.views.finding_text import render_findings, render_removed
 from quotaform.views.plan_text import NOTHING_SELECTED
 from quotaform.views.reading_text import reading_text
 from quotaform.views.style import PLAIN, Style, counted
@@ -30,8 +30,10 @@ def _lines(drift: Drift, style: Style) -> Iterator[str]:
         yield from _entity_lines(drifted, style)
     if drift.entities:
         yield ""
-    if drift.findings:
-        yield from render_findings(drift.findings, style, heading="Not compared:")
+    yield from render_removed(drift.findings, style)
+    findings = list(render_findings(drift.findings, style, heading="Not compared:"))
+    if findings:
+        yield from findings
         yield ""
     if not drift.is_known:
         yield style.paint("Unknown: this is not the cluster that the files are for (see above).", "red")

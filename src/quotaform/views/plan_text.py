@@ -15,7 +15,7 @@ from quotaform.model.entity import Entity, spell_name
 from quotaform.model.quota_key import key_order
 from quotaform.model.text import inert
 from quotaform.views.effect_text import effect_text, fallback_text, value_text
-from quotaform.views.finding_text import render_findings
+from quotaform.views.finding_text import render_findings, render_removed
 from quotaform.views.reading_text import reading_text
 from quotaform.views.style import PLAIN, Style, counted
 
@@ -37,6 +37,7 @@ def render_plan(
     for change in plan.changes:
         yield "\n" + "\n".join(_entity_lines(change, style, shows_unchanged)) + "\n"
     yield "\n"
+    yield from _ended(render_removed(plan.findings, style))
     yield from _ended(_unmanaged_lines(plan.unmanaged, shows_unmanaged))
     yield from _ended(_end_lines(plan, style))
 
@@ -46,8 +47,9 @@ def _ended(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _end_lines(plan: Plan, style: Style) -> Iterator[str]:
-    if plan.findings:
-        yield from render_findings(plan.findings, style)
+    findings = list(render_findings(plan.findings, style))
+    if findings:
+        yield from findings
         yield ""
     if not plan.changes:
         yield style.paint(_no_changes(plan), "bold")

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from quotaform.core.scope import ALL, Selection
+from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired
 from quotaform.model.quotas import Quotas
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Where an entity was removed from the files.
+
+    Attributes:
+        file: The file that declared it, as messages name it.
+        commit: The commit that removed it; `None` when that is not committed.
+    """
+
+    file: str
+    commit: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,9 +33,13 @@ class Facts:
         actual: Everything that the cluster holds.
         pinned_id: The id that quotaform.yaml pins the cluster to, if it does.
         selection: The part of the plan that was asked for.
+        removed: Entities that the files declared before and do not declare any more.
+        source_problem: Why the commit of the files is not known, although there is one.
     """
 
     desired: Desired
     actual: Quotas
     pinned_id: str | None = None
     selection: Selection = ALL
+    removed: Mapping[Entity, Removal] = field(default_factory=dict)
+    source_problem: str | None = None

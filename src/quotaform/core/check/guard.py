@@ -8,8 +8,9 @@ from quotaform.core.check import rule
 from quotaform.core.check.facts import Facts
 from quotaform.core.plan import Plan
 from quotaform.core.scope import Selection
+from quotaform.model.entry import STATE_ABSENT
 from quotaform.model.finding import Finding
-from quotaform.model.text import quote
+from quotaform.model.text import inert, quote
 
 
 def check_cluster_id(plan: Plan, facts: Facts) -> Iterator[Finding]:
@@ -41,3 +42,22 @@ def check_selection(plan: Plan, facts: Facts) -> Iterator[Finding]:
         selection = Selection((glob,))
         if not any(selection.contains(entity) for entities in (facts.desired, facts.actual) for entity in entities):
             yield rule.NO_MATCH.finding(f"--select {quote(glob)} matches no entity")
+
+
+def check_source(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Warn that the commit of the files is not known."""
+    if facts.source_problem:
+        yield rule.UNKNOWN_COMMIT.finding(f"the commit of the files is not known: {facts.source_problem}")
+
+
+def check_removed(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Warn of each entity that is on the cluster and that the files declared before."""
+    for item in plan.unmanaged:
+        removal = facts.removed.get(item.entity) if item.in_scope else None
+        if removal is not None:
+            step = f"in {removal.commit[:7]}" if removal.commit else "(not committed)"
+            yield rule.NO_LONGER_DECLARED.finding(
+                f"removed from {inert(removal.file)} {step}; it stays on the cluster. To delete it, declare it with "
+                f"{STATE_ABSENT}",
+                address=item.entity.address,
+            )

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from quotaform.core.check.facts import Facts
-from quotaform.core.check.guard import check_cluster_id, check_selection
+from quotaform.core.check.guard import check_cluster_id, check_removed, check_selection, check_source
 from quotaform.core.check.live import check_live
 from quotaform.core.plan import Plan
 from quotaform.model.allowance import Allowance
@@ -27,6 +27,8 @@ Check: TypeAlias = Callable[[Plan, Facts], Iterable[Finding]]
 CHECKS: Final[tuple[Check, ...]] = (
     check_cluster_id,
     check_selection,
+    check_source,
+    check_removed,
     lambda plan, facts: check_live(facts.actual, facts.desired),
 )
 """Every check of a plan."""

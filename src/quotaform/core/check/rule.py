@@ -245,6 +245,19 @@ NO_MATCH: Final = FindingRule(
     "Correct the pattern; patterns begin with an entity type, as in `user=svc-*`.",
     _WARNING,
 )
+UNKNOWN_COMMIT: Final = FindingRule(
+    "unknown-commit",
+    "The files are in a git work tree, but their commit could not be read, so the plan does not name it.",
+    "Install git, or do what the message says.",
+    _WARNING,
+)
+NO_LONGER_DECLARED: Final = FindingRule(
+    "no-longer-declared",
+    "A live entity was declared in the files before and is no longer; it stays on the cluster. Git is asked along the "
+    "first parents of HEAD, for at most 500 commits and 32 MiB of earlier files.",
+    "To delete it, declare it with `state: absent`.",
+    _WARNING,
+)
 
 # Users and their credentials.
 UNKNOWN_PRINCIPAL: Final = FindingRule(

@@ -1,0 +1,385 @@
+"""A pull request may make git directories and configurations of its files: planning executes none of it.
+
+`plan` ran `git -C quotas.d status`. A change could make quotas.d itself a git directory whose configuration names a
+command (core.fsmonitor), which then ran, on a fresh clone, as whoever planned; and the plan named the attacker's
+commit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quotaform.app import git
+from quotaform.app.git import GitError, find_work_tree, open_objects
+from quotaform.cli.main import run
+from tests.git_repository import ENVIRONMENT, GitRepository
+
+SNAPSHOT = {
+    "format_version": "1.0",
+    "kind": "quotaform.snapshot",
+    "cluster": {"name": "lab", "id": "id"},
+    "captured_at": "2026-11-20T09:12:44Z",
+    "quotas": [],
+}
+
+
+@pytest.fixture(autouse=True)
+def own_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM"):
+        monkeypatch.setenv(name, ENVIRONMENT[name])
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> GitRepository:
+    made = GitRepository.init(tmp_path / "origin")
+    made.write("quotaform.yaml", "clusters: {lab: {snapshot: lab.json}}\n")
+    made.write("lab.json", json.dumps(SNAPSHOT))
+    made.declare("all.yaml", "alice")
+    made.commit()
+    return made
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Path:
+    """What a command of the attacker would write."""
+    return tmp_path / "marker"
+
+
+def planned(folder: Path, capsys: pytest.CaptureFixture[str], directory: str | None = None) -> dict[str, Any]:
+    """Plan as JSON, which must succeed; return the source, with the rules of all findings."""
+    here = Path.cwd()
+    os.chdir(folder)
+    try:
+        capsys.readouterr()
+        code = run(["plan", *([directory] if directory else []), "--format", "json"])
+        printed = capsys.readouterr()
+        assert code == 0, printed.err
+        for command in ("plan", "drift"):
+            run([command, *([directory] if directory else [])])
+    finally:
+        os.chdir(here)
+    made = json.loads(printed.out)
+    return {**made["source"], "rules": [finding["rule"] for finding in made["findings"]]}
+
+
+def commands(marker: Path) -> str:
+    """A configuration in which everything that git executes writes the marker."""
+    run = f"touch {marker}; false"
+    return (
+        f'[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n\tfsmonitor = "{run}"\n'
+        f'\tpager = "{run}"\n\tsshCommand = "{run}"\n\teditor = "{run}"\n\taskPass = "{run}"\n\thooksPath = hooks\n'
+        f'\talternateRefsCommand = "{run}"\n\tgitProxy = "{run}"\n\tattributesFile = attributes\n'
+        f'[diff]\n\texternal = "{run}"\n[diff "x"]\n\ttextconv = "{run}"\n\tcommand = "{run}"\n'
+        f'[filter "x"]\n\tclean = "{run}"\n\tsmudge = "{run}"\n\tprocess = "{run}"\n\trequired = true\n'
+        f'[log]\n\tshowSignature = true\n[gpg]\n\tprogram = "{run}"\n[pager]\n\tcat-file = "{run}"\n'
+        f'[credential]\n\thelper = "!{run}"\n[alias]\n\tcat-file = "!{run}"\n\tstatus = "!{run}"\n'
+    )
+
+
+def make_bare(origin: GitRepository, folder: str, store: str, marker: Path) -> None:
+    """Make a folder a git directory whose objects are elsewhere, so that nothing in the folder looks odd."""
+    head = origin.git("rev-parse", "HEAD")
+    shutil.copytree(origin.path / ".git" / "objects", origin.path / store / "objects")
+    shutil.copyfile(origin.path / ".git" / "index", origin.path / folder / "index")
+    origin.write(f"{store}/refs/.keep", "")
+    origin.write(f"{store}/objects/.keep", "")
+    origin.write(f"{store}/config", commands(marker) + "[extensions]\n\tworktreeConfig = true\n")
+    origin.write(f"{folder}/config.worktree", commands(marker))
+    origin.write(f"{folder}/commondir", os.path.relpath(origin.path / store, origin.path / folder) + "\n")
+    origin.write(f"{folder}/HEAD", f"{head}\n")
+
+
+def quotas_directory(origin: GitRepository, marker: Path) -> None:
+    make_bare(origin, "quotas.d", "store", marker)
+
+
+def folder_above(origin: GitRepository, marker: Path) -> None:
+    """The folder that holds the quotas directory is a git directory too, and so is the top."""
+    for folder in ("team", "."):
+        (origin.path / "team").mkdir(exist_ok=True)
+        make_bare(origin, folder, f"store{folder.strip('.')}", marker)
+
+
+def attributes(origin: GitRepository, marker: Path) -> None:
+    origin.write(".gitattributes", "* filter=x diff=x\n*.yaml text eol=lf ident\n")
+    origin.write("quotas.d/.gitattributes", "* filter=x diff=x\n")
+    origin.write(".gitmodules", f'[submodule "x"]\n\tpath = quotas.d\n\turl = ext::touch {marker}\n\tupdate = !touch\n')
+    origin.write(".gitconfig", commands(marker))
+
+
+@pytest.mark.parametrize("attack", [quotas_directory, folder_above, attributes])
+def test_nothing_of_a_clone_is_executed_and_its_own_commit_is_named(
+    attack: Callable[[GitRepository, Path], None],
+    origin: GitRepository,
+    marker: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    origin.declare("../team/quotas.d/all.yaml", "alice")
+    origin.write("team/quotaform.yaml", "clusters: {lab: {snapshot: ../lab.json}}\n")
+    attack(origin, marker)
+    commit = origin.commit()
+    clone = origin.clone(tmp_path / "clone")
+    # What is different is what git would look at more closely.
+    clone.write("quotas.d/all.yaml", "quotas: []\n")
+    for directory in (None, "quotas.d", "team", "team/quotas.d"):
+        source = planned(clone.path, capsys, directory)
+        assert source["commit"] == commit, directory
+        assert source["dirty"] is (directory in (None, "quotas.d"))
+    assert planned(clone.path / "team", capsys)["commit"] == commit
+    assert not marker.exists()
+
+
+def test_the_attack_would_work_on_a_git_that_is_not_restrained(origin: GitRepository, marker: Path) -> None:
+    """The other tests prove nothing unless the repository that they make does execute its command."""
+    quotas_directory(origin, marker)
+    GitRepository(origin.path / "quotas.d").git("-c", "safe.bareRepository=all", "status", "--porcelain")
+    assert marker.exists()
+
+
+def test_a_git_directory_or_a_link_to_one_in_the_quotas_directory_is_not_asked(
+    origin: GitRepository, marker: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Git refuses to check out a `.git`, an archive of a pull request may hold one."""
+    evil = GitRepository.init(tmp_path / "evil")
+    evil.commit()
+    (evil.path / ".git" / "config").write_text(commands(marker))
+    commit = origin.git("rev-parse", "HEAD")
+    mark = origin.path / "quotas.d" / ".git"
+    mark.write_text(f"gitdir: {evil.path / '.git'}\n")
+    assert planned(origin.path, capsys)["commit"] == commit
+    mark.unlink()
+    mark.symlink_to(evil.path / ".git")
+    assert planned(origin.path, capsys)["commit"] == commit
+    mark.unlink()
+    shutil.copytree(evil.path / ".git", mark)
+    assert planned(origin.path, capsys)["commit"] == commit
+    assert not marker.exists()
+
+
+def test_a_configuration_that_executes_is_not_used_even_where_git_reads_it(
+    origin: GitRepository, marker: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The configuration of a clone is not a pull request's, but may be a tool's or a template's."""
+    commit = origin.git("rev-parse", "HEAD")
+    included = origin.path / ".git" / "more"
+    included.write_text(commands(marker).replace("\tworktree = .\n", ""))
+    config = origin.path / ".git" / "config"
+    config.write_text(config.read_text() + f"[include]\n\tpath = {included}\n")
+    hooks = origin.path / ".git" / "hooks"
+    shutil.rmtree(hooks, ignore_errors=True)
+    hooks.mkdir()
+    for name in ("post-index-change", "fsmonitor-watchman", "post-checkout", "reference-transaction"):
+        (hooks / name).write_text(f"#!/bin/sh\ntouch {marker}\n")
+        (hooks / name).chmod(0o755)
+    origin.write("quotas.d/.gitattributes", "* filter=x diff=x\n")
+    origin.declare("all.yaml", "bob")
+    assert planned(origin.path, capsys) == {
+        "directory": "quotas.d",
+        "commit": commit,
+        "dirty": True,
+        "base": None,
+        "rules": [],
+    }
+    assert not marker.exists()
+
+
+def test_a_partial_clone_fetches_nothing(
+    origin: GitRepository, marker: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A lazy fetch runs the transport that the remote names, such as `ext::COMMAND`."""
+    for number in range(3):
+        origin.declare("all.yaml", *"abc"[: 3 - number])
+        origin.commit()
+    origin.git("config", "uploadpack.allowFilter", "true")
+    clone = origin.clone(tmp_path / "partial", "--filter=blob:none")
+    clone.git("config", "protocol.ext.allow", "always")
+    clone.git("config", "remote.origin.url", f"ext::sh -c touch% {marker}")
+    live = [{"entity": {"user": name}, "values": {"producer_byte_rate": 1}} for name in "abc"]
+    clone.write("lab.json", json.dumps(SNAPSHOT | {"quotas": live}))
+    source = planned(clone.path, capsys)
+    assert (source["commit"], source["rules"]) == (clone.git("rev-parse", "HEAD"), [])
+    assert not marker.exists()
+
+
+def test_variables_lead_git_nowhere_else(
+    origin: GitRepository,
+    marker: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In a hook and in some CI systems GIT_DIR is set, and the plan named the commit of another repository."""
+    other = GitRepository.init(tmp_path / "other")
+    other.commit()
+    (other.path / ".git" / "config").write_text(commands(marker).replace("worktree = .", "bare = true"))
+    monkeypatch.setenv("GIT_DIR", str(other.path / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other.path))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(other.path / ".git" / "index"))
+    monkeypatch.setenv("GIT_OBJECT_DIRECTORY", str(other.path / ".git" / "objects"))
+    monkeypatch.setenv("GIT_SSH_COMMAND", f"touch {marker}")
+    monkeypatch.setenv("GIT_EXTERNAL_DIFF", f"touch {marker}")
+    monkeypatch.setenv("GIT_PAGER", f"touch {marker}")
+    assert planned(origin.path, capsys)["commit"] == origin.git("rev-parse", "HEAD")
+    assert not marker.exists()
+
+
+def test_a_replaced_object_is_not_taken_for_the_commit(
+    origin: GitRepository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = origin.git("rev-parse", "HEAD")
+    origin.declare("all.yaml", "alice", "bob")
+    second = origin.commit()
+    origin.git("replace", second, first)
+    source = planned(origin.path, capsys)
+    assert (source["commit"], source["dirty"]) == (second, False)
+
+
+@pytest.mark.parametrize("path", [".", "", "{folder}", "{folder}/bin"])
+def test_a_git_command_in_the_repository_is_not_run(
+    path: str, origin: GitRepository, marker: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With `.` in the PATH a file called git in the repository ran."""
+    for name in ("git", "bin/git"):
+        origin.write(name, f"#!/bin/sh\ntouch {marker}\n")
+        (origin.path / name).chmod(0o755)
+    commit = origin.git("rev-parse", "HEAD")
+    monkeypatch.setenv("PATH", os.pathsep.join([path.format(folder=origin.path), os.environ["PATH"]]))
+    assert planned(origin.path, capsys)["commit"] == commit
+    assert not marker.exists()
+
+
+def test_there_is_no_commit_outside_of_a_repository(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = GitRepository(tmp_path / "plain")
+    plain.write("quotaform.yaml", "clusters: {lab: {snapshot: lab.json}}\n")
+    plain.write("lab.json", json.dumps(SNAPSHOT))
+    plain.declare("all.yaml", "alice")
+    assert planned(plain.path, capsys) == {
+        "directory": "quotas.d",
+        "commit": None,
+        "dirty": None,
+        "base": None,
+        "rules": [],
+    }
+    plain.git("init", "-q")
+    assert planned(plain.path, capsys)["commit"] is None
+
+
+def test_a_repository_that_git_refuses_is_a_warning(
+    origin: GitRepository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A repository of another user (safe.directory), and one without a git command, had no commit and no reason."""
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    monkeypatch.setattr(git, "_KEPT_VARIABLES", ("GIT_CONFIG", "GIT_TEST"))
+    monkeypatch.chdir(origin.path)
+    assert run(["plan"]) == 0
+    printed = capsys.readouterr().out
+    assert "Source quotas.d\n" in printed
+    assert (
+        "  unknown-commit  the commit of the files is not known: git refuses a repository that another user owns; "
+        f'if you trust it, run: git config --global --add safe.directory "{origin.path}"\n' in printed
+    )
+    monkeypatch.setenv("PATH", "")
+    assert run(["plan"]) == 0
+    assert "is not known: there is no git command on the PATH; install git\n" in capsys.readouterr().out
+
+
+def test_files_are_compared_with_the_commit_whatever_their_line_ends_are(
+    origin: GitRepository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    committed = (origin.path / "quotas.d" / "all.yaml").read_bytes()
+    origin.write("quotas.d/all.yaml", committed.replace(b"\n", b"\r\n"))
+    origin.write("quotas.d/README.md", "is not read")
+    origin.write("quotas.d/.hidden.yaml", "is not read")
+    assert planned(origin.path, capsys)["dirty"] is False
+    origin.write("quotas.d/more.yaml", "quotas: []\n")
+    assert planned(origin.path, capsys)["dirty"] is True
+    (origin.path / "quotas.d" / "more.yaml").unlink()
+    (origin.path / "quotaform.yaml").write_text("clusters: {lab: {snapshot: lab.json}, more: {snapshot: lab.json}}\n")
+    here = Path.cwd()
+    os.chdir(origin.path)
+    run(["plan", "--cluster", "lab"])
+    os.chdir(here)
+    assert " (dirty)" in capsys.readouterr().out
+
+
+def test_links_within_a_commit_are_followed(origin: GitRepository, capsys: pytest.CaptureFixture[str]) -> None:
+    origin.declare("lab/own.yaml", "alice")
+    origin.write("shared.yaml", "quotas: []\n")
+    (origin.path / "quotas.d" / "link.yaml").symlink_to("lab/own.yaml")
+    commit = origin.commit()
+    with open_objects(origin.path) as objects:
+        made = objects.commit(commit)
+        assert made is not None
+        own = objects.entry(made.tree, "quotas.d/lab/own.yaml")
+        assert own is not None
+        assert objects.entry(made.tree, "quotas.d/link.yaml") == own
+    for target in ("../../outside.yaml", "/etc/passwd", "link.yaml", "missing.yaml", ""):
+        blob = origin.git("hash-object", "-w", "--stdin", stdin=target.encode())
+        tree = origin.git("mktree", stdin=f"120000 blob {blob}\tlink.yaml\n".encode())
+        with open_objects(origin.path) as objects:
+            assert objects.entry(tree, "link.yaml") is None, target
+
+
+def test_a_worktree_and_a_repository_with_longer_ids_have_their_commits(
+    origin: GitRepository, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    origin.git("worktree", "add", "-q", str(tmp_path / "second"))
+    origin.declare("all.yaml", "bob")
+    commit = origin.git("rev-parse", "HEAD")
+    source = planned(tmp_path / "second", capsys)
+    assert (source["commit"], source["dirty"]) == (commit, False)
+    longer = GitRepository.init(tmp_path / "longer", "--object-format=sha256")
+    shutil.copytree(origin.path / "quotas.d", longer.path / "quotas.d")
+    for name in ("quotaform.yaml", "lab.json"):
+        shutil.copyfile(origin.path / name, longer.path / name)
+    commit = longer.commit()
+    source = planned(longer.path, capsys)
+    assert (len(commit), source["commit"], source["dirty"]) == (64, commit, False)
+
+
+def test_the_files_of_a_link_are_looked_for_where_they_are(origin: GitRepository, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "quotas.d").symlink_to(origin.path / "quotas.d")
+    assert find_work_tree(tmp_path / "elsewhere" / "quotas.d") == origin.path
+    assert find_work_tree(origin.path) is None
+    assert find_work_tree(origin.path / "no" / "such" / "folder") == origin.path
+
+
+def test_an_object_that_is_too_large_or_damaged_is_a_reason(
+    origin: GitRepository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = origin.git("rev-parse", "HEAD")
+    with monkeypatch.context() as patched, open_objects(origin.path) as objects:
+        patched.setattr(git, "_MAX_BYTES", 10)
+        with pytest.raises(GitError, match=r"^an object of [0-9]+ bytes is larger than 10$"):
+            objects.commit("HEAD")
+        with pytest.raises(GitError):
+            objects.commit("HEAD")
+    (origin.path / ".git" / "objects" / head[:2] / head[2:]).chmod(0o644)
+    (origin.path / ".git" / "objects" / head[:2] / head[2:]).write_bytes(b"no object")
+    monkeypatch.chdir(origin.path)
+    assert run(["plan"]) == 0
+    assert "the commit of the files is not known: git says " in capsys.readouterr().out
+
+
+def test_a_git_that_does_not_answer_is_not_waited_for(
+    origin: GitRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = tmp_path / "bin" / "git"
+    silent.parent.mkdir()
+    silent.write_text("#!/bin/sh\nexec sleep 60\n")
+    silent.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{silent.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(git, "_PATIENCE_SECONDS", 0.1)
+    with open_objects(origin.path) as objects, pytest.raises(GitError, match="did not answer"):
+        objects.commit("HEAD")

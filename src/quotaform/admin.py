@@ -1,22 +1,31 @@
-"""The client-quota API of KIP-546, whole: describe, alter, and the resolve that Kafka never shipped.
+"""The Python API of one cluster: describe and alter client quotas (KIP-546), and resolve what limits a request.
 
 >>> from quotaform import Entity, EntityFilter, QuotaAdmin
 >>> with QuotaAdmin.connect("localhost:9092") as admin:  # doctest: +SKIP
 ...     admin.describe(EntityFilter.contains(user="alice"))
 ...     admin.resolve(user="alice", client_id="app1")
+
+Arguments are checked before anything is sent: one of a wrong type is a `TypeError` that names it and what is expected,
+one with a wrong value a `ValueError`. What a cluster answers or does not is a `quotaform.errors.ClusterError`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from threading import Lock
+from types import NoneType, TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from quotaform.core.resolve.entry import Resolved
-from quotaform.core.resolve.index import QuotaIndex, resolve_entities
-from quotaform.core.resolve.request import request_of
+from quotaform.core.resolve.index import QuotaIndex
+from quotaform.core.resolve.request import Request, request_of
+from quotaform.core.resolve.resolver import Resolver
+from quotaform.errors import ClusterError
 from quotaform.model.alteration import Alteration, AlterResult
+from quotaform.model.argument import require_type, spell_type
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.model.filter import EVERYTHING, EntityFilter
 from quotaform.model.quotas import Quotas
@@ -25,17 +34,30 @@ from quotaform.model.snapshot import SnapshotFile
 if TYPE_CHECKING:
     from quotaform.cluster.gateway import Gateway
 
+ItemT = TypeVar("ItemT")
+
 
 class QuotaAdmin:
-    """Client quotas of one cluster.
+    """Client quotas of one cluster, or of a snapshot file, which can be described and resolved but not altered.
 
-    A thin front to the same gateway that plan and apply use. It can stand on a snapshot file as well, which can be
-    described and resolved but not altered. Not safe for use from several threads at a time.
+    Several threads may use one admin: their calls are made one after the other. `close` may be called at any time and
+    ends a call that is waiting for an answer; every later call raises `ClusterError`.
     """
 
     def __init__(self, gateway: Gateway) -> None:
-        """Use a gateway that is open already; `connect` opens one."""
+        """Use a gateway that is open already; `connect` and `from_snapshot` open one.
+
+        Raises:
+            TypeError: It is not a gateway.
+        """
+        if not callable(getattr(gateway, "describe", None)):
+            raise TypeError(
+                f"gateway must be an open gateway, not {spell_type(gateway)}; use QuotaAdmin.connect() for a cluster, "
+                "QuotaAdmin.from_snapshot() for a file"
+            )
         self._gateway = gateway
+        self._lock = Lock()
+        self._is_closed = False
 
     @classmethod
     def connect(
@@ -59,21 +81,51 @@ class QuotaAdmin:
             AuthenticationError: A server did not accept the credentials.
             InvalidFilesError: The properties are invalid.
             UsageError: There is no server, or one is not `host:port`.
+            TypeError: An argument has another type.
+            ValueError: The timeout is not a positive number of seconds.
         """
         from quotaform.cluster.client.config import ClientConfig
         from quotaform.cluster.client.config_reader import from_properties, load_client_config
         from quotaform.cluster.kafka import KafkaGateway
 
+        servers = _read_servers(bootstrap_servers)
+        require_type(command_config, (str, Path, NoneType), "command_config", "a path or None")
+        _require_properties(properties)
+        require_type(timeout, (int, float), "timeout", "a number of seconds")
+        if not (isfinite(timeout) and timeout > 0):
+            raise ValueError("timeout must be a positive number of seconds")
         config = ClientConfig()
         if command_config is not None:
             config = load_client_config(Path(command_config), overrides=properties)
         elif properties:
             config = from_properties(properties)
-        return cls(KafkaGateway.connect(bootstrap_servers, config, timeout=timeout))
+        return cls(KafkaGateway.connect(servers, config, timeout=timeout))
+
+    @classmethod
+    def from_snapshot(cls, path: str | Path) -> Self:
+        """Use a file that `quotaform snapshot` wrote in the place of a cluster, offline.
+
+        Args:
+            path: The file.
+
+        Raises:
+            InvalidFilesError: It cannot be read or is not a snapshot; with all its problems.
+            TypeError: The path has another type.
+        """
+        from quotaform.cluster.snapshot import SnapshotGateway
+        from quotaform.document.snapshot import read_snapshot
+
+        require_type(path, (str, Path), "path", "a path")
+        return cls(SnapshotGateway(read_snapshot(Path(path)), path=str(path)))
 
     def cluster_id(self) -> str:
-        """Return the id that the cluster gave itself."""
-        return self._gateway.cluster_id()
+        """Return the id that the cluster gave itself.
+
+        Raises:
+            ClusterError: The admin is closed.
+        """
+        with self._open() as gateway:
+            return gateway.cluster_id()
 
     @property
     def snapshot(self) -> SnapshotFile | None:
@@ -87,17 +139,23 @@ class QuotaAdmin:
             entity_filter: Which entities; everything if left out.
 
         Returns:
-            Entity to {quota key: value}. Unknown entity types and keys are passed through.
+            Entity to {quota key: value}, in the unit of the key: bytes per second, percent of one thread, partition
+            mutations or connections per second. Unknown entity types and keys are passed through.
 
         Raises:
             AuthorizationError: The principal lacks DESCRIBE_CONFIGS on the cluster.
             InvalidRequestError: The filter makes no sense to the broker.
             UnsupportedError: The broker is older than 2.6, or does not know an entity type of the filter.
-            ClusterError: The cluster could not be read.
+            ClusterError: The cluster could not be read, or the admin is closed.
+            TypeError: It is not a filter.
         """
-        return self._gateway.describe(entity_filter)
+        require_type(
+            entity_filter, EntityFilter, "entity_filter", "an EntityFilter such as EntityFilter.contains(user='alice')"
+        )
+        with self._open() as gateway:
+            return gateway.describe(entity_filter)
 
-    def alter(self, alterations: Sequence[Alteration], *, validate_only: bool = False) -> AlterResult:
+    def alter(self, alterations: Iterable[Alteration], *, validate_only: bool = False) -> AlterResult:
         """Set and remove values, entity by entity; each entity all or not at all.
 
         Removing a key that is not there is accepted and changes nothing. Large calls are split into requests
@@ -111,11 +169,16 @@ class QuotaAdmin:
             One row per alteration, in the given order; `raise_for_errors()` turns the first failure into its error.
 
         Raises:
-            ClusterError: Nothing at all was sent.
-            ValueError: Two alterations of one entity, a value that is not finite, or a name that Kafka's protocol
-                cannot carry; nothing was sent.
+            ClusterError: Nothing at all was sent; so it is with a snapshot, and when the admin is closed.
+            TypeError: An argument has another type; nothing was sent.
+            ValueError: Two alterations of one entity, a value that is not finite or that no double holds exactly, or a
+                name that Kafka's protocol cannot carry; nothing was sent.
         """
-        return self._gateway.alter(alterations, validate_only=validate_only)
+        items = _read_items(alterations, Alteration, "alterations")
+        # A text such as "false" would be true.
+        require_type(validate_only, bool, "validate_only", "True or False")
+        with self._open() as gateway:
+            return gateway.alter(items, validate_only=validate_only)
 
     def resolve(
         self, *, user: str | None = None, client_id: str | None = None, ip: str | None = None
@@ -124,36 +187,62 @@ class QuotaAdmin:
 
         Args:
             user: The name of the principal; without one, a user that no quota mentions.
-            client_id: The client-id; without one the request has an empty client-id, which no quota with a client-id
-                matches, not even a default (KAFKA-13341).
+            client_id: The client-id; without one, a client-id that no quota mentions, which is what nearly every client
+                sends. `""` is an empty client-id, which no quota with a client-id matches, not even a default
+                (KAFKA-13341).
             ip: The address of a connection, alone.
 
         Returns:
-            Every quota key that can limit the request; a key that nothing limits has no value and no source.
+            Quota key to what limits the request, for every key that can; a key that nothing limits has no value and no
+            source. `Resolved.differs` is the number of users and client-ids that resolve to another value than a name
+            that no quota mentions.
 
         Raises:
+            ClusterError: The cluster could not be read, or the admin is closed.
+            TypeError: A name is not a string.
             ValueError: Neither a user, a client-id nor an ip is given, or an ip together with another.
-            ClusterError: The cluster could not be read.
         """
-        names = {kind: name for kind, name in ((USER, user), (CLIENT_ID, client_id), (IP, ip)) if name is not None}
-        request = request_of(Entity(names))
-        return QuotaIndex(self._gateway.describe()).resolve(request)
+        named = ((USER, user), (CLIENT_ID, client_id), (IP, ip))
+        for (_, name), argument in zip(named, ("user", "client_id", "ip"), strict=True):
+            require_type(name, (str, NoneType), argument, "a string, or None to leave it out")
+        request = request_of(Entity({kind: name for kind, name in named if name is not None}))
+        return dict(self._resolver().resolve(request))
 
-    def resolve_all(self, entities: Iterable[Entity]) -> dict[Entity, dict[str, Resolved]]:
+    def resolve_all(self, entities: Iterable[Entity]) -> dict[Entity, Mapping[str, Resolved]]:
         """Resolve many concrete entities against one read of the cluster; see `resolve`.
 
         Args:
-            entities: (user, client-id) pairs, users, client-ids and ips, all named.
+            entities: Users, client-ids, pairs of both, and ips, all named; a type that is left out is a name that no
+                quota mentions.
+
+        Returns:
+            What `resolve` returns for each entity, read-only: entities that resolve alike share one mapping.
 
         Raises:
+            ClusterError: The cluster could not be read, or the admin is closed.
+            TypeError: An item is not an entity.
             ValueError: An entity is not concrete: it holds a default, or types that do not go together.
-            ClusterError: The cluster could not be read.
         """
-        return resolve_entities(self._gateway.describe(), entities)
+        items = _read_items(entities, Entity, "entities")
+        requests: dict[Entity, Request] = {entity: request_of(entity) for entity in items}
+        resolve = self._resolver().resolve
+        return {entity: resolve(request) for entity, request in requests.items()}
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection; a second time does nothing."""
+        self._is_closed = True
         self._gateway.close()
+
+    def _resolver(self) -> Resolver:
+        return Resolver(QuotaIndex(self.describe()))
+
+    @contextmanager
+    def _open(self) -> Iterator[Gateway]:
+        """Give the gateway to one thread at a time."""
+        with self._lock:
+            if self._is_closed:
+                raise ClusterError("This QuotaAdmin is closed; connect again.")
+            yield self._gateway
 
     def __enter__(self) -> Self:
         """Return the admin itself."""
@@ -164,3 +253,44 @@ class QuotaAdmin:
     ) -> None:
         """Close the connection."""
         self.close()
+
+
+def _read_items(items: Iterable[ItemT], kind: type[ItemT], argument: str) -> list[ItemT]:
+    """Return the items of an argument.
+
+    Raises:
+        TypeError: It is one item and not several, or holds something else.
+    """
+    expected = f"an iterable of {kind.__name__}"
+    if isinstance(items, kind):
+        raise TypeError(f"{argument} must be {expected}, not one {kind.__name__}; give a list of it")
+    if isinstance(items, (str, bytes, Mapping)):
+        raise TypeError(f"{argument} must be {expected}, not {spell_type(items)}")
+    require_type(items, Iterable, argument, expected)
+    read = list(items)
+    for place, item in enumerate(read):
+        if not isinstance(item, kind):
+            raise TypeError(f"{argument} must be {expected}; item {place} is {spell_type(item)}")
+    return read
+
+
+def _read_servers(servers: str | Iterable[str]) -> str | list[str]:
+    expected = "HOST:PORT as a string, or an iterable of them"
+    if isinstance(servers, str):
+        return servers
+    if isinstance(servers, (bytes, Mapping)):
+        raise TypeError(f"bootstrap_servers must be {expected}, not {spell_type(servers)}")
+    require_type(servers, Iterable, "bootstrap_servers", expected)
+    read = list(servers)
+    for place, server in enumerate(read):
+        if not isinstance(server, str):
+            raise TypeError(f"bootstrap_servers must be {expected}; item {place} is {spell_type(server)}")
+    return read
+
+
+def _require_properties(properties: Mapping[str, str] | None) -> None:
+    require_type(properties, (Mapping, NoneType), "properties", "a mapping of client property to value, or None")
+    for key, value in (properties or {}).items():
+        require_type(key, str, "a key of properties", "a string")
+        # Neither is quoted: a value may be a password, and a key what was typed in its place.
+        require_type(value, str, "a value of properties", "a string")

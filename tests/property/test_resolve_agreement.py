@@ -12,6 +12,7 @@ from quotaform.core.resolve.entry import Effective, Resolved, effective
 from quotaform.core.resolve.index import QuotaIndex
 from quotaform.core.resolve.request import PRECEDENCE_OF, UNMENTIONED, Request, representative
 from quotaform.core.resolve.resolution import make_resolution
+from quotaform.core.resolve.resolver import Resolver
 from quotaform.model.entity import Entity
 from quotaform.model.precedence import Level, Precedence, level_of
 from quotaform.model.quotas import Quotas, Values, same_value
@@ -90,8 +91,9 @@ def test_looking_up_and_joining_by_the_table_meet_the_same_entries(quotas: Quota
 @given(all_quotas(), st.lists(REQUESTS, min_size=1, max_size=4))
 def test_a_whole_resolution_is_that_of_each_key_alone(quotas: Quotas, requests: list[Request]) -> None:
     index = QuotaIndex(quotas)
+    resolver = Resolver(index)
     for request in requests:
-        whole = index.resolve(request)
+        whole = resolver.resolve(request)
         for key in {*KEYS, *whole}:
             resolved = whole.get(key, Resolved())
             entries = index.entries(request)
@@ -111,7 +113,9 @@ def test_the_effects_of_a_plan_are_what_its_two_sides_resolve_to(
     request = representative(entity)
     for key, effect in zip(KEYS, effects, strict=True):
         for found, quotas in ((effect.before, actual), (effect.after, after)):
-            resolved = Resolved() if request is None else QuotaIndex(quotas).resolve(request).get(key, Resolved())
+            resolved = (
+                Resolved() if request is None else Resolver(QuotaIndex(quotas)).resolve(request).get(key, Resolved())
+            )
             assert same(found, resolved.effective)
 
 
@@ -142,14 +146,14 @@ def test_the_names_that_differ_are_those_that_resolve_to_another_value(
 
 @given(all_quotas(), FEW_NAMES, FEW_NAMES)
 def test_a_resolution_of_an_entity_is_that_of_its_request(quotas: Quotas, user: str, client: str) -> None:
-    index = QuotaIndex(quotas)
+    resolver = Resolver(QuotaIndex(quotas))
     for entity, request in (
         (Entity(user=user, client_id=client), (user, client)),
         (Entity(user=user, client_id=""), (user, "")),
-        (Entity(user=user), (user, "")),
+        (Entity(user=user), (user, UNMENTIONED)),
         (Entity(client_id=client), (UNMENTIONED, client)),
     ):
-        rows = {row.key: row.resolved for row in make_resolution(entity, index).keys}
-        assert rows.keys() == index.resolve(request).keys()
-        for key, resolved in index.resolve(request).items():
+        rows = {row.key: row.resolved for row in make_resolution(entity, resolver).keys}
+        assert rows.keys() == resolver.resolve(request).keys()
+        for key, resolved in resolver.resolve(request).items():
             assert same(rows[key].effective, resolved.effective)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from quotaform.app.repository import read_snapshot
 from quotaform.desired.config import Cluster
+from quotaform.document.snapshot import read_snapshot
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
 from tests.builder import PRODUCER, REQUEST

@@ -68,7 +68,7 @@ def test_an_entity_cannot_be_changed() -> None:
 
 @pytest.mark.parametrize("names", [{"user": 5}, {5: "a"}, {"user": b"a"}])
 def test_a_name_is_text_or_the_default(names: dict[str, str]) -> None:
-    with pytest.raises(TypeError, match="an entity maps type names to names or None"):
+    with pytest.raises(TypeError, match="must be a string"):
         Entity(names)
 
 

@@ -10,7 +10,7 @@ from json import loads
 import pytest
 
 from quotaform.cli.option.completion import complete_quota_key, complete_value
-from quotaform.core.resolve.index import resolve_entities
+from quotaform.core.resolve.resolver import resolve_entities
 from quotaform.desired.tree import SourceFile
 from quotaform.document.plan import dump_plan, load_plan
 from quotaform.errors import InvalidFilesError

@@ -9,9 +9,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from quotaform.app.repository import read_snapshot
 from quotaform.cluster.snapshot import SnapshotGateway
-from quotaform.document.snapshot import dump_snapshot, load_snapshot
+from quotaform.document.snapshot import dump_snapshot, load_snapshot, read_snapshot
 from quotaform.errors import ClusterError, InvalidFilesError
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity

@@ -179,17 +179,31 @@ class TestDescribe:
 class TestResolve:
     def test_an_empty_client_id_meets_no_quota_of_client_ids(self, script: Script, cluster: Cluster) -> None:
         cluster.alter({Entity(client_id=None): {PRODUCE: 6.0}, Entity(user=None): {CONSUME: 7.0}})
-        assert script("--resolve", "--names=user=a").out == f"{CONSUME}=7 {{user=<default>}}\n"
         assert script("--resolve", "--names=user=a,client-id=").out == f"{CONSUME}=7 {{user=<default>}}\n"
         both = f"{CONSUME}=7 {{user=<default>}}\n{PRODUCE}=6 {{client-id=<default>}}\n"
-        assert script("--resolve", "--names=user=a,client-id=x").out == both
+        assert script("--resolve", "--names=user=a,client-id=x") == Result(0, both, "")
+
+    def test_an_omitted_name_is_one_that_no_quota_mentions_and_stderr_says_so(
+        self, script: Script, cluster: Cluster
+    ) -> None:
+        """An omitted client-id was taken for an empty one, which nearly no client sends."""
+        cluster.alter({Entity(client_id=None): {PRODUCE: 6.0}, Entity(client_id="x"): {PRODUCE: 7.0}})
+        assert script("--resolve", "--names=user=a") == Result(
+            0,
+            f"{PRODUCE}=6 {{client-id=<default>}}\n",
+            "kafka-client-quotas: resolved for a client-id that no quota mentions; producer_byte_rate differs for 1 "
+            "client-id\n",
+        )
 
     def test_a_default_is_one_whom_no_quota_names(self, script: Script, cluster: Cluster) -> None:
         cluster.alter({Entity(user="a"): {PRODUCE: 1.0}, Entity(user=None, client_id="x"): {PRODUCE: 2.0}})
         done = script("--resolve", "--defaults=user", "--names=client-id=x")
         assert done.out == f"{PRODUCE}=2 {{user=<default>, client-id=x}}\n"
-        assert script("--resolve", "--defaults=user,client-id") == Result(0, "", "")
-        assert script("--resolve", "--defaults=ip") == Result(0, "", "")
+        note = f"a user and a client-id that no quota mentions; {PRODUCE} differs for 1 client-id and 1 user"
+        assumed = Result(0, "", f"kafka-client-quotas: resolved for {note}\n")
+        assert script("--resolve", "--defaults=user,client-id") == script("--resolve", "--defaults=user") == assumed
+        assumed = Result(0, "", "kafka-client-quotas: resolved for an ip that no quota mentions\n")
+        assert script("--resolve", "--defaults=ip") == assumed
 
     def test_a_request_that_nobody_makes_is_refused(self, script: Script, cluster: Cluster) -> None:
         for words in ("--names=user=", "--names=ip=10.0.0.1,user=a", "--names=group=g", "--defaults=group"):

@@ -19,9 +19,8 @@ from quotaform.errors import (
     FileReadError,
     InvalidFilesError,
     NoClusterError,
-    NotTextError,
 )
-from quotaform.files import SNAPSHOT_LIMIT, is_folder, read_text, trusted_folder
+from quotaform.files import is_folder, trusted_folder
 from quotaform.model.location import Location
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
     from quotaform.desired.loader import LoadedFiles
     from quotaform.desired.tree import Layout
-    from quotaform.model.snapshot import Snapshot
 
 CONFIG_NAME = "quotaform.yaml"
 QUOTAS_NAME = "quotas.d"
@@ -219,6 +217,7 @@ class Repository:
 
     def _snapshot_cluster(self, config: Config, name: str | None, path: Path) -> Cluster:
         from quotaform.desired.config import Cluster, choose_cluster
+        from quotaform.document.snapshot import read_snapshot
 
         taken = None
         if name is None:
@@ -253,6 +252,7 @@ def open_gateway(cluster: Cluster) -> Gateway:
     """
     if cluster.snapshot is not None:
         from quotaform.cluster.snapshot import SnapshotGateway
+        from quotaform.document.snapshot import read_snapshot
 
         taken = cluster.taken or read_snapshot(cluster.snapshot, within=_within(cluster, cluster.snapshot))
         return SnapshotGateway(taken, name=cluster.name, path=str(cluster.snapshot))
@@ -264,29 +264,6 @@ def open_gateway(cluster: Cluster) -> Gateway:
 def _within(cluster: Cluster, path: Path) -> Path | None:
     """Return the folder that a file of a cluster must lie in; `None` for one that the operator names."""
     return None if cluster.folder is None else trusted_folder(path, cluster.folder)
-
-
-def read_snapshot(path: Path, *, within: Path | None = None) -> Snapshot:
-    """Read a snapshot file.
-
-    Args:
-        path: The file.
-        within: The folder that it must lie in; `None` for one that the operator names.
-
-    Raises:
-        InvalidFilesError: It cannot be read or is no snapshot.
-    """
-    from quotaform.document.snapshot import load_snapshot
-
-    try:
-        return load_snapshot(read_text(path, SNAPSHOT_LIMIT, within=within), str(path))
-    except NotTextError as error:
-        problem = f"this is not a snapshot: {error.reason}"
-    except FileReadError as error:
-        problem = f"it cannot be read: {error.reason}"
-        if error.is_missing:
-            problem = "there is no such file; quotaform snapshot writes one"
-    raise InvalidFilesError([rule.SNAPSHOT.finding(problem, location=Location(str(path)))])
 
 
 def client_config(cluster: Cluster) -> ClientConfig:

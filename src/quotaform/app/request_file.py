@@ -1,8 +1,15 @@
 """A file of requests to resolve: users, client-ids and addresses, as CSV or as JSON lines.
 
 CSV begins with a line that names its columns: `user`, `client_id` (or `client-id`) and `ip`, those that are needed in
-any order; an empty field is a name that is not there. JSON lines have an object with the same names per line. Which of
-the two it is shows in the first character.
+any order. JSON lines have an object with the same names per line. Which of the two it is shows in the first character.
+
+| | CSV | JSON lines |
+| --- | --- | --- |
+| omitted: a name that no quota mentions | no such column, or an empty field (`alice,`) | no such field |
+| an empty client-id | the field `""`, in CSV's own quotes `alice,\"\"\"\"\"\"` | `"client_id": ""` |
+
+CSV cannot tell an empty field from an empty text, so names are read as results print them: a JSON string in quotes is
+that string.
 """
 
 from __future__ import annotations

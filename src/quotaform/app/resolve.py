@@ -18,6 +18,7 @@ from quotaform.core.freshness import require_cluster
 from quotaform.core.plan import Plan
 from quotaform.core.resolve.index import QuotaIndex
 from quotaform.core.resolve.resolution import FULL_DETAIL, Detail, Resolution, ResolveHeader, make_resolution
+from quotaform.core.resolve.resolver import Resolver
 from quotaform.errors import UsageError
 from quotaform.model.alteration import apply_ops
 from quotaform.model.entity import IP, Entity, spell_name
@@ -35,7 +36,7 @@ class ResolveRequest:
         entities: Who makes the requests: concrete entities, which are gone through once.
         has_clients: Whether some of them are users or client-ids.
         has_ips: Whether some of them are addresses.
-        plan: A plan to take as applied.
+        plan: A plan to assume as applied.
         detail: How much is wanted.
     """
 
@@ -83,9 +84,12 @@ class ResolveRun:
             snapshot=gateway.snapshot,
         )
         self._entities = request.entities
-        self._actual = QuotaIndex(actual)
-        self._planned = None if request.plan is None else self._actual.altered(_planned(request.plan, actual))
-        self._checks = ResolutionChecks(self._planned or self._actual)
+        index = QuotaIndex(actual)
+        self._actual, self._planned = Resolver(index), None
+        if request.plan is not None:
+            index = index.altered(_planned(request.plan, actual))
+            self._planned = Resolver(index)
+        self._checks = ResolutionChecks(index)
         self._general = check_shapes(actual)
         if request.plan is not None:
             self._general += check_assumed_plan(request.plan, actual)
@@ -101,7 +105,7 @@ class ResolveRun:
             yield resolution
 
     def findings(self) -> list[Finding]:
-        """Return what is worth saying of what was resolved so far."""
+        """Return the findings about what was resolved so far."""
         return by_weight([*self._general, *self._checks.findings()])
 
 
@@ -115,10 +119,10 @@ def _require_keys(request: ResolveRequest, actual: Quotas) -> None:
         known = QUOTA_KEYS.get(key)
         if known is None and not any(key in values for values in actual.values()):
             raise UsageError(
-                f"{quote(key)} is not a quota key, and the cluster has none of that name; "
+                f"{quote(key)} is not a known quota key, and no entity on the cluster has it; "
                 f"choose from {', '.join(QUOTA_KEYS)}"
             )
         is_for_ips = known is not None and IP in known.entity_types
         if known is not None and not (request.has_ips if is_for_ips else request.has_clients):
-            limited = "ip addresses" if is_for_ips else "users and client-ids"
-            raise UsageError(f"{key} limits {limited}, and none is asked for")
+            limited = "ip entities" if is_for_ips else "users and client-ids"
+            raise UsageError(f"{key} is only valid for {limited}, and no request is for one")

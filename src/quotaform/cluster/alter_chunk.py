@@ -107,17 +107,18 @@ def _string_size(alteration: Alteration, text: object, what: str) -> int:
     return size + _STRING_BYTES
 
 
-def _check_value(alteration: Alteration, key: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(
-            f"{_address(alteration)}: {key} is {value!r}; a quota value is a number, or None to remove the key"
-        )
+def _check_value(alteration: Alteration, key: str, value: float) -> None:
     try:
         finite = isfinite(value)
     except OverflowError:
         finite = False
     if not finite:
-        raise ValueError(f"{_address(alteration)}: {key} is not a finite number, which no quota may be")
+        raise ValueError(f"{_address(alteration)}: {spell_name(key)} is not a finite number, which no quota may be")
+    if float(value) != value:
+        raise ValueError(
+            f"{_address(alteration)}: {spell_name(key)} is {value}, which no double holds exactly; the nearest is "
+            f"{int(float(value))}"
+        )
 
 
 def _address(alteration: Alteration) -> str:

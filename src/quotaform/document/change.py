@@ -13,9 +13,9 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Final
 
 from quotaform.core.canonical import json_number
-from quotaform.core.effects import NO_NAMES, Effect
+from quotaform.core.effects import Effect
 from quotaform.core.plan import NO_VALUES, Change, EntityChange, Origin, action_of
-from quotaform.core.resolve.entry import NOTHING, Effective
+from quotaform.core.resolve.entry import NO_NAMES, NOTHING, Effective
 from quotaform.document.envelope import Spelled
 from quotaform.document.field import load_number
 from quotaform.model.entity import Entity

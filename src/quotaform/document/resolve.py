@@ -26,7 +26,7 @@ def dump_resolved(
     Args:
         resolutions: What limits each request.
         header: What is resolved against what.
-        findings: Asked at the end for what is worth saying.
+        findings: Returns the findings, once all requests are resolved.
     """
 
     def fields() -> Iterator[tuple[str, Any]]:
@@ -52,6 +52,7 @@ def _dump_request(resolution: Resolution) -> dict[str, Any]:
     entity = resolution.entity
     return {
         **dump_entity(entity),
+        "unmentioned": list(resolution.unmentioned),
         "keys": [_dump_key(row, entity) for row in resolution.keys],
     }
 
@@ -65,15 +66,15 @@ def _dump_key(row: KeyResolution, asked: Entity) -> dict[str, Any]:
         "per": known.per if known else None,
         "bucket": list(level.bucket) if level else None,
         "shared_by": shared_by(level, asked) if level else None,
+        **({"differs": dict(resolved.differs)} if resolved.differs else {}),
         "overridden": [_dump_entry(entry) for entry in resolved.overridden],
         "before": None if row.before is None else _dump_limit(row.key, row.before),
     }
 
 
 def _dump_limit(key: str, resolved: Resolved) -> dict[str, Any]:
-    value, source, _, level = resolved
-    entry = _dump_entry(Effective(value, source, level))
-    return {"value": entry.pop("value"), "unlimited": is_unlimited(QUOTA_KEYS.get(key), value), **entry}
+    entry = _dump_entry(resolved.effective)
+    return {"value": entry.pop("value"), "unlimited": is_unlimited(QUOTA_KEYS.get(key), resolved.value), **entry}
 
 
 def _dump_entry(entry: Effective) -> dict[str, Any]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from json import JSONDecodeError, dumps, loads
 from math import inf, isfinite, nan
+from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
 from quotaform.core.check import rule
 from quotaform.document.envelope import KindError, VersionError, document_lines, envelope, require_kind
 from quotaform.document.field import dump_cluster, dump_values
 from quotaform.document.json_text import ConstantError, item_lines, mark_repeated, refuse_constant
-from quotaform.errors import InvalidFilesError
+from quotaform.errors import FileReadError, InvalidFilesError, NotTextError
+from quotaform.files import SNAPSHOT_LIMIT, read_text
 from quotaform.model.document_kind import SNAPSHOT
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.finding import Finding
@@ -42,6 +44,27 @@ def _spell(content: object) -> str:
     """Return a value as JSON on one line, everything that does not print escaped."""
     text = dumps(content, ensure_ascii=False, allow_nan=False)
     return text if text.isprintable() else "".join(c if c.isprintable() else dumps(c)[1:-1] for c in text)
+
+
+def read_snapshot(path: Path, *, within: Path | None = None) -> Snapshot:
+    """Read a snapshot file.
+
+    Args:
+        path: The file.
+        within: The folder that it must lie in; `None` for one that the operator names.
+
+    Raises:
+        InvalidFilesError: It cannot be read or is no snapshot.
+    """
+    try:
+        return load_snapshot(read_text(path, SNAPSHOT_LIMIT, within=within), str(path))
+    except NotTextError as error:
+        problem = f"this is not a snapshot: {error.reason}"
+    except FileReadError as error:
+        problem = f"it cannot be read: {error.reason}"
+        if error.is_missing:
+            problem = "there is no such file; quotaform snapshot writes one"
+    raise InvalidFilesError([rule.SNAPSHOT.finding(problem, location=Location(str(path)))])
 
 
 def load_snapshot(text: str, file: str) -> Snapshot:

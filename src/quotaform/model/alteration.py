@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import NoneType
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from quotaform.errors import (
@@ -15,7 +16,8 @@ from quotaform.errors import (
     UnknownOutcomeError,
     UnsupportedError,
 )
-from quotaform.model.entity import Entity
+from quotaform.model.argument import require_type
+from quotaform.model.entity import Entity, spell_name
 from quotaform.model.quotas import Values
 from quotaform.model.text import inert
 
@@ -29,11 +31,23 @@ class Alteration:
 
     Attributes:
         entity: Whose quotas change.
-        ops: Quota key to the value to set, or `None` to remove the key.
+        ops: Quota key to the value to set, in the unit of the key (bytes per second, percent of a thread), or `None`
+            to remove the key. What a broker cannot hold (NaN, infinity) is refused by `alter`.
+
+    Raises:
+        TypeError: The entity is not an `Entity`, or an op is not a number or `None` by quota key.
     """
 
     entity: Entity
     ops: Ops
+
+    def __post_init__(self) -> None:
+        require_type(self.entity, Entity, "entity", "an Entity")
+        require_type(self.ops, Mapping, "ops", "a mapping of quota key to value")
+        for key, value in self.ops.items():
+            require_type(key, str, "a quota key in ops", "a string")
+            if type(value) is not float:
+                require_type(value, (int, float, NoneType), spell_name(key), "a number, or None to remove the key")
 
 
 def apply_ops(values: Values, ops: Ops) -> Values:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from re import compile as regex
+from types import NoneType
 from typing import Any, Final, NoReturn
 
+from quotaform.model.argument import require_names, require_type
 from quotaform.model.text import quote
 
 USER: Final = "user"
@@ -114,7 +116,7 @@ class Entity:
     'user="<default>"'
 
     Raises:
-        TypeError: A type is not a string, or a name is neither a string nor `None`.
+        TypeError: A type is not a string or is given twice, or a name is neither a string nor `None`.
     """
 
     __slots__ = ("_address", "_hash", "parts")
@@ -131,12 +133,15 @@ class Entity:
         client_id: str | None = _ABSENT,
         ip: str | None = _ABSENT,
     ) -> None:
+        require_names(names, "Entity()")
         named = dict(names or {})
-        shorthands = ((USER, user), (CLIENT_ID, client_id), (IP, ip))
-        named |= {entity_type: name for entity_type, name in shorthands if name is not _ABSENT}
+        for entity_type, name in ((USER, user), (CLIENT_ID, client_id), (IP, ip)):
+            if name is not _ABSENT:
+                if entity_type in named:
+                    raise TypeError(f"{entity_type} is given twice in Entity()")
+                named[entity_type] = name
         for entity_type, name in named.items():
-            if not isinstance(entity_type, str) or not (name is None or isinstance(name, str)):
-                raise TypeError(f"an entity maps type names to names or None, not {entity_type!r} to {name!r}")
+            require_type(name, (str, NoneType), spell_name(entity_type), "a string, or None for the default")
         self._fill(tuple(sorted(named.items(), key=_order)))
 
     def _fill(self, parts: tuple[Part, ...]) -> None:

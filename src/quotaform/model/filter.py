@@ -18,9 +18,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import NoneType
 from typing import Any, Final
 
-from quotaform.model.entity import CLIENT_ID, IP, MAX_NAME_BYTES, USER, Entity, is_sendable
+from quotaform.model.argument import require_names, require_type
+from quotaform.model.entity import CLIENT_ID, IP, MAX_NAME_BYTES, USER, Entity, is_sendable, spell_name
 from quotaform.model.quotas import Quotas
 from quotaform.model.text import quote
 
@@ -60,7 +62,9 @@ class FilterComponent:
         match: The text of EXACT, PREFIX and NOT; `None` for the others.
 
     Raises:
-        ValueError: The rule needs a text and has none, or the other way round; or no name can be like the text.
+        TypeError: An argument has another type.
+        ValueError: The rule is unknown, needs a text and has none, or the other way round; or no name can be like the
+            text.
     """
 
     entity_type: str
@@ -68,11 +72,17 @@ class FilterComponent:
     match: str | None = None
 
     def __post_init__(self) -> None:
+        require_type(self.entity_type, str, "entity_type", "a string")
+        require_type(self.match, (str, NoneType), "match", "a string or None")
+        if not isinstance(self.rule, Rule):
+            object.__setattr__(self, "rule", _rule(self.rule))
         if (self.match is None) != (self.rule in (Rule.DEFAULT, Rule.ANY)):
-            raise ValueError(f"a filter component {self.rule} {'needs a' if self.match is None else 'has no'} text")
+            problem = "needs match, the text to compare with" if self.match is None else "has no match"
+            raise ValueError(f"a filter component with the rule {self.rule} {problem}")
         if self.match is not None and not is_sendable(self.match):
             raise ValueError(
-                f"{quote(self.match)} cannot be a name: it is no text or has over {MAX_NAME_BYTES:,} bytes in UTF-8"
+                f"{quote(self.match)} cannot be a name: names are Unicode text of at most {MAX_NAME_BYTES:,} bytes in "
+                "UTF-8"
             )
 
     def matches(self, name: str | None) -> bool:
@@ -109,6 +119,13 @@ class EntityFilter:
     components: tuple[FilterComponent, ...] = ()
     is_strict: bool = False
 
+    def __post_init__(self) -> None:
+        require_type(self.components, (tuple, list), "components", "a tuple of FilterComponent")
+        for component in self.components:
+            require_type(component, FilterComponent, "each item of components", "a FilterComponent")
+        require_type(self.is_strict, bool, "is_strict", "True or False")
+        object.__setattr__(self, "components", tuple(self.components))
+
     @classmethod
     def all(cls) -> EntityFilter:
         """Select every entity."""
@@ -124,8 +141,12 @@ class EntityFilter:
         client_id: FilterName = _ABSENT,
         ip: FilterName = _ABSENT,
     ) -> EntityFilter:
-        """Select entities that have at least these types: a name, `None` for the default, or `ANY`."""
-        return cls(_components(names, user, client_id, ip))
+        """Select entities that have at least these types: a name, `None` for the default, or `ANY`.
+
+        Raises:
+            TypeError: A name is something else, or a type is given twice.
+        """
+        return cls(_components("EntityFilter.contains()", names, user, client_id, ip))
 
     @classmethod
     def contains_only(
@@ -137,11 +158,16 @@ class EntityFilter:
         client_id: FilterName = _ABSENT,
         ip: FilterName = _ABSENT,
     ) -> EntityFilter:
-        """Select entities that have exactly these types (strict)."""
-        return cls(_components(names, user, client_id, ip), is_strict=True)
+        """Select entities that have exactly these types (strict); see `contains`.
+
+        Raises:
+            TypeError: As for `contains`.
+        """
+        return cls(_components("EntityFilter.contains_only()", names, user, client_id, ip), is_strict=True)
 
     def matches(self, entity: Entity) -> bool:
         """Whether the filter selects an entity."""
+        require_type(entity, Entity, "entity", "an Entity")
         if not self.components:
             return not self.is_strict
         names = dict(entity.parts)
@@ -204,9 +230,21 @@ def _spell(component: FilterComponent) -> str:
     return component.match or "" if component.rule is Rule.EXACT else f"<{component.rule}>{component.match}"
 
 
-def _components(names: Mapping[str, FilterName] | None, *known: FilterName) -> tuple[FilterComponent, ...]:
+def _rule(written: object) -> Rule:
+    found = next((rule for rule in Rule if rule == written), None)
+    if found is not None:
+        return found
+    raise ValueError(f"rule must be one of {', '.join(f'Rule.{name}' for name in Rule.__members__)}")
+
+
+def _components(caller: str, names: Mapping[str, FilterName] | None, *known: FilterName) -> tuple[FilterComponent, ...]:
+    require_names(names, caller)
     asked = dict(names or {})
-    asked.update({kind: name for kind, name in zip((USER, CLIENT_ID, IP), known, strict=True) if name is not _ABSENT})
+    for entity_type, name in zip((USER, CLIENT_ID, IP), known, strict=True):
+        if name is not _ABSENT:
+            if entity_type in asked:
+                raise TypeError(f"{entity_type} is given twice in {caller}")
+            asked[entity_type] = name
     return tuple(_component(entity_type, name) for entity_type, name in asked.items())
 
 
@@ -215,4 +253,5 @@ def _component(entity_type: str, name: FilterName) -> FilterComponent:
         return FilterComponent(entity_type, Rule.ANY)
     if name is None:
         return FilterComponent(entity_type, Rule.DEFAULT)
+    require_type(name, str, spell_name(entity_type), "a string, None for the default, or ANY")
     return FilterComponent(entity_type, Rule.EXACT, name)

@@ -40,10 +40,14 @@ def resolve() -> tuple[Node, dict[str, Node]]:
         {
             "address": address(),
             "entity": mapping(
-                "The source of the request: a user, a client-id or both, or an ip. An omitted client-id is empty.",
+                "The source of the request: a user, a client-id, both, or an ip.",
                 {"type": "string"},
                 {"user": "svc-orders", "client-id": "etl"},
                 minProperties=1,
+            ),
+            "unmentioned": items(
+                "The entity types without a name in the request, resolved for a name that no quota mentions.",
+                {"enum": list(ENTITY_TYPES)},
             ),
             "keys": items("The quota keys that can limit it.", ref("resolved_key")),
         },
@@ -105,7 +109,15 @@ def _resolved_key() -> Node:
                 "minItems": 1,
             },
             "shared_by": maybe_text("The bucket in words."),
+            "differs": mapping(
+                "Entity type to the number of names that resolve to another value than a name that no quota mentions; "
+                "omitted if there are none.",
+                {"type": "integer", "minimum": 1},
+                {"client-id": 3},
+                minProperties=1,
+            ),
             "overridden": items("The overridden entries with the key, in order of precedence.", ref("entry")),
             "before": maybe(ref("limit"), "The limit before the plan is applied; null without a plan."),
         },
+        optional=("differs",),
     )

@@ -1,4 +1,4 @@
-"""What was altered, as a person reads it."""
+"""Altered quotas as text."""
 
 from __future__ import annotations
 

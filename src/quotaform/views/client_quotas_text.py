@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from quotaform.core.resolve.entry import Resolved
-from quotaform.model.entity import Entity, type_order
+from quotaform.model.entity import IP, Entity, type_order
 from quotaform.model.quotas import Quotas
 from quotaform.model.sanitizer import sanitize, sanitized_entity
 from quotaform.model.units import plain
+from quotaform.views.effect_text import differs_text
 
 
 def render_described(quotas: Quotas) -> str:
@@ -36,3 +37,12 @@ def render_resolved(resolved: Mapping[str, Resolved]) -> str:
         for key, found in sorted(resolved.items())
         if found.value is not None and found.source is not None
     )
+
+
+def render_assumed(unmentioned: Iterable[str], resolved: Mapping[str, Resolved]) -> str:
+    """Return which names were assumed for a request that has none, and for how many others the result differs."""
+    assumed = " and ".join(f"{'an' if kind == IP else 'a'} {kind}" for kind in unmentioned)
+    notes = [
+        f"; {sanitize(key)} {differs_text(found.differs)}" for key, found in sorted(resolved.items()) if found.differs
+    ]
+    return f"resolved for {assumed} that no quota mentions{''.join(notes)}"

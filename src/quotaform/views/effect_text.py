@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 
@@ -54,13 +55,21 @@ def effect_text(change: Change, effect: Effect) -> str:
     if not is_same:
         notes.append(", ".join(size_and_direction(change.key, effect.before.value, effect.after.value)))
     if effect.differs:
-        names = [
-            counted(count, _PLURALS[kind], "addresses" if kind == "ip" else None)
-            for kind, count in sorted(effect.differs.items())
-        ]
-        notes.append(f"differs for {' and '.join(names)}")
+        notes.append(differs_text(effect.differs))
     text = "; ".join(note for note in notes if note)
     return f"({text})" if text else ""
+
+
+def differs_text(differs: Mapping[str, int]) -> str:
+    """Return for how many named client-ids, users or addresses an effective value is another.
+
+    >>> differs_text({"user": 1, "client-id": 12})
+    'differs for 12 client-ids and 1 user'
+    """
+    names = [
+        counted(count, _PLURALS[kind], "addresses" if kind == "ip" else None) for kind, count in sorted(differs.items())
+    ]
+    return f"differs for {' and '.join(names)}"
 
 
 def _move(key: str, effect: Effect) -> str:

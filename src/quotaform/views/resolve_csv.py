@@ -13,7 +13,7 @@ from typing import Final
 from quotaform.core.resolve.bucket import shared_by
 from quotaform.core.resolve.entry import Resolved
 from quotaform.core.resolve.resolution import KeyResolution, Resolution
-from quotaform.model.entity import ENTITY_TYPES, KNOWN_TYPES, Entity
+from quotaform.model.entity import CLIENT_ID, ENTITY_TYPES, KNOWN_TYPES, USER, Entity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.units import is_unlimited, plain
 from quotaform.views.csv_cell import csv_cell
@@ -22,6 +22,7 @@ COLUMNS: Final = (
     *(row.parameter for row in KNOWN_TYPES.values()),
     *("key", "value", "unlimited", "source", "source_name", "level"),
     *("per", "bucket", "shared_by", "overridden", "before_value", "before_source", "before_source_name"),
+    *("unmentioned", "differing_users", "differing_client_ids"),
 )
 
 
@@ -30,7 +31,9 @@ def render_resolve_csv(resolutions: Iterable[Resolution]) -> Iterator[str]:
 
     What is not there is an empty field: the value and the source of a key that nothing limits, and what was
     before where no plan is asked about. Overridden entries are `address=value` in order of precedence, with `; `
-    between them.
+    between them. A type that the request leaves out is an empty field, and is in `unmentioned` when a name that no
+    quota mentions was resolved for it, with the number of names that have another limit in `differing_...`; an empty
+    client-id is `""`.
     """
     buffer = StringIO(newline="")
     writer = csv.writer(buffer, lineterminator="\n")
@@ -40,9 +43,17 @@ def render_resolve_csv(resolutions: Iterable[Resolution]) -> Iterator[str]:
         buffer.seek(0)
         buffer.truncate()
         names = resolution.entity.names
-        asked = [csv_cell(names.get(entity_type) or "") for entity_type in ENTITY_TYPES]
-        writer.writerows([*asked, *_cells(row, resolution.entity)] for row in resolution.keys)
+        asked = [_name_cell(names.get(entity_type)) for entity_type in ENTITY_TYPES]
+        unmentioned = ",".join(resolution.unmentioned)
+        writer.writerows(
+            [*asked, *_cells(row, resolution.entity), unmentioned, *_differing(row.resolved)] for row in resolution.keys
+        )
     yield buffer.getvalue()
+
+
+def _name_cell(name: str | None) -> str:
+    """Return a name, `""` for an empty one, and an empty field for one that is left out."""
+    return "" if name is None else csv_cell(name) or '""'
 
 
 def _cells(row: KeyResolution, asked: Entity) -> Iterator[str]:
@@ -64,6 +75,12 @@ def _cells(row: KeyResolution, asked: Entity) -> Iterator[str]:
         if entry.source is not None and entry.value is not None
     )
     yield from _limit_cells(row.before) if row.before else ("", "", "")
+
+
+def _differing(resolved: Resolved) -> Iterator[str]:
+    for entity_type in (USER, CLIENT_ID):
+        count = resolved.differs.get(entity_type)
+        yield str(count) if count else ""
 
 
 def _limit_cells(resolved: Resolved) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""What limits requests, as a person reads it: per quota key the entries that hold it, the winner on top."""
+"""What limits requests, as text: per quota key the entries that hold it, by precedence."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 from quotaform.core.resolve.bucket import shared_by
 from quotaform.core.resolve.entry import Effective, Resolved
-from quotaform.core.resolve.resolution import KeyResolution, Resolution, ResolveHeader
+from quotaform.core.resolve.resolution import Detail, KeyResolution, Resolution, ResolveHeader
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.finding import Finding
-from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quota_key import QUOTA_KEYS, keys_for
 from quotaform.model.quotas import same_value
 from quotaform.model.units import UNLIMITED, is_unlimited
-from quotaform.views.effect_text import size_and_direction, value_text
+from quotaform.views.effect_text import differs_text, size_and_direction, value_text
 from quotaform.views.finding_text import render_findings
 from quotaform.views.reading_text import reading_text
 from quotaform.views.style import PLAIN, Style
@@ -29,12 +29,12 @@ def render_resolve(
     Args:
         header: What is resolved against what.
         resolutions: What limits each request.
-        findings: Asked at the end for what is worth saying.
+        findings: Returns the findings, once all requests are resolved.
         style: How to colour.
     """
     yield _header(header, style)
     for resolution in resolutions:
-        yield "\n" + "".join(f"{line}\n" for line in _request_lines(resolution, style))
+        yield "\n" + "".join(f"{line}\n" for line in _request_lines(resolution, header.detail, style))
     if found := findings():
         yield "\n" + "".join(f"{line}\n" for line in render_findings(found, style))
 
@@ -49,14 +49,15 @@ def _header(header: ResolveHeader, style: Style) -> str:
     reading = reading_text(header.read_at, header.snapshot)
     return (
         f"Cluster  {cluster} (id {spell_name(header.cluster_id)})   {reading}{plan}\n"
-        "Of the entries that match, the first that holds the key wins.\n"
+        "Per quota key, the first matching entry in order of precedence applies (*).\n"
     )
 
 
-def _request_lines(resolution: Resolution, style: Style) -> Iterator[str]:
-    yield style.paint(resolution.entity.address, "bold")
+def _request_lines(resolution: Resolution, detail: Detail, style: Style) -> Iterator[str]:
+    assumed = " and ".join(f"a {entity_type} that no quota mentions" for entity_type in resolution.unmentioned)
+    yield style.paint(resolution.entity.address, "bold") + (f"   (with {assumed})" if assumed else "")
     if not resolution.keys:
-        yield "  (no key has an entry of its own)"
+        yield f"  ({_why_nothing(resolution.entity, detail)})"
     entries = [entry for row in resolution.keys for entry in row.resolved.entries]
     names = max((len(entry.level.source) for entry in entries if entry.level), default=0)
     addresses = max((len(entry.source.address) for entry in entries if entry.source), default=0)
@@ -65,6 +66,14 @@ def _request_lines(resolution: Resolution, style: Style) -> Iterator[str]:
         for place, entry in enumerate(row.resolved.entries):
             yield f"    {_entry(row.key, entry, place == 0, names, addresses, style)}"
         yield from (f"      {note}" for note in _notes(row, resolution.entity, style))
+
+
+def _why_nothing(entity: Entity, detail: Detail) -> str:
+    valid = keys_for(entity)
+    if detail.keys and not any(key in valid or key not in QUOTA_KEYS for key in detail.keys):
+        verb = "is" if len(detail.keys) == 1 else "are"
+        return f"{', '.join(detail.keys)} {verb} not valid for {entity.address}, which can have {', '.join(valid)}"
+    return "all values are inherited from other entities"
 
 
 def _headline(row: KeyResolution, style: Style) -> str:
@@ -93,7 +102,7 @@ def _entry(key: str, entry: Effective, wins: bool, names: int, addresses: int, s
     if entry.source is None or entry.level is None or entry.value is None:
         return ""
     text = (
-        f"{'>' if wins else ' '} {entry.level.number} {entry.level.source:<{names}}  "
+        f"{'*' if wins else ' '} {entry.level.number} {entry.level.source:<{names}}  "
         f"{entry.source.address:<{addresses}}  {value_text(key, entry.value)}"
     )
     return style.paint(text, "green") if wins else style.paint(f"{text}   overridden", "dim")
@@ -103,6 +112,8 @@ def _notes(row: KeyResolution, asked: Entity, style: Style) -> Iterator[str]:
     level, before = row.resolved.level, row.before
     if level is not None and not is_unlimited(QUOTA_KEYS.get(row.key), row.resolved.value):
         yield style.paint(f"one rate for {shared_by(level, asked)}", "dim")
+    if row.resolved.differs:
+        yield differs_text(row.resolved.differs)
     if before is not None and before.source != row.resolved.source:
         if before.source is None or before.level is None:
             yield "before: no entry applies"

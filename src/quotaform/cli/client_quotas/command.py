@@ -19,7 +19,7 @@ from quotaform.cli.process import TerminatedError, end_on_signals, ignore_signal
 from quotaform.cli.stream import drop_unwritten_output, guarded_streams, open_closed_streams
 from quotaform.errors import ClusterError, QuotaformError, UsageError
 from quotaform.exit_code import ExitCode
-from quotaform.model.entity import CLIENT_ID, ENTITY_TYPES, IP, USER, Entity
+from quotaform.model.entity import ENTITY_TYPES, Entity
 from quotaform.model.text import quote
 from quotaform.printable import printable
 
@@ -34,7 +34,8 @@ names:
   A comma ends a name, and the first = of a pair ends its type. Names can be written percent-encoded, as --describe
   prints them: user=CN%3Da%2CO%3Db is the user CN=a,O=b. A name that differs from its --describe form is literal:
   user=CN=a and user=100% stand for the users CN=a and 100%. Only a user whose name is literally a%20b must be
-  encoded, as a%2520b. In --describe, an omitted entity type is a wildcard.
+  encoded, as a%2520b. In --describe, an omitted entity type is a wildcard; in --resolve, an omitted user or client-id
+  and a default are one that no quota mentions. --names=user=some-user,client-id= is an empty client-id.
 
 examples:
   kafka-client-quotas --bootstrap-server localhost:9092 --describe --names=client-id=my-client
@@ -158,7 +159,7 @@ def _run(options: Namespace) -> None:
     ops = read_ops(options.add, options.delete)
     properties = read_properties(options.adminclient_property)
     operation = options.operation
-    request = _request(parts) if operation == "resolve" else None
+    request = _read_request(parts) if operation == "resolve" else None
 
     from quotaform.admin import QuotaAdmin
 
@@ -189,32 +190,26 @@ def _describe(admin: QuotaAdmin, parts: Mapping[str, str | None]) -> str:
     return render_described(admin.describe(EntityFilter.contains(parts)))
 
 
-def _resolve(admin: QuotaAdmin, request: Request) -> str:
-    from quotaform.core.resolve.index import QuotaIndex
-    from quotaform.views.client_quotas_text import render_resolved
+def _read_request(parts: Mapping[str, str | None]) -> Request:
+    from quotaform.core.resolve.request import request_of
 
-    return render_resolved(QuotaIndex(admin.describe()).resolve(request))
+    return request_of(Entity(parts), allows_defaults=True)
+
+
+def _resolve(admin: QuotaAdmin, request: Request) -> str:
+    """Return what limits a request; the names that are assumed for it go to stderr."""
+    from quotaform.core.resolve.index import QuotaIndex
+    from quotaform.core.resolve.request import unmentioned_types
+    from quotaform.core.resolve.resolver import Resolver
+    from quotaform.views.client_quotas_text import render_assumed, render_resolved
+
+    resolved = Resolver(QuotaIndex(admin.describe())).resolve(request)
+    if unmentioned := unmentioned_types(request):
+        sys.stderr.write(f"{PROGRAM}: {render_assumed(unmentioned, resolved)}\n")
+    return render_resolved(resolved)
 
 
 def _alter(admin: QuotaAdmin, entity: Entity, ops: Mapping[str, float | None], validate_only: bool) -> None:
     from quotaform.model.alteration import Alteration
 
     admin.alter([Alteration(entity, ops)], validate_only=validate_only).raise_for_errors()
-
-
-def _request(parts: Mapping[str, str | None]) -> Request:
-    """Return the request to resolve; a default stands for a name that no quota mentions.
-
-    Raises:
-        ValueError: The types do not go together, or a user or an ip is empty.
-    """
-    from quotaform.core.resolve.request import UNMENTIONED, request_of
-
-    if None not in parts.values():
-        return request_of(Entity(parts))
-    names = {entity_type: UNMENTIONED if name is None else name for entity_type, name in parts.items()}
-    if names.keys() == {IP}:
-        return (names[IP],)
-    if not names.keys() <= {USER, CLIENT_ID} or names.get(USER) == "":
-        raise ValueError(f"{Entity(parts).address} makes no request: give a user, a client-id or both, or an ip")
-    return (names.get(USER, UNMENTIONED), names.get(CLIENT_ID, ""))

@@ -61,7 +61,11 @@ def resolve(
 ) -> int:
     """Show which quotas limit a request: per key, the value, the entry it comes from and the overridden entries.
 
-    A user without a client-id stands for requests with an empty client-id, which no entry with a client-id matches.
+    An omitted client-id or user stands for one that no quota mentions, as in plans; the result gives the number of
+    names that have another limit. --name client-id= is an empty client-id, which no entry with a client-id matches.
+    A file of requests works alike: a field without a name is omitted, and an empty client-id is "" (in CSV, within
+    quotes: \"\"\"\"\"\").
+
     The JSON format is one document with one line per request, the CSV format one row per request and key.
     A CSV cell that begins with a double quote is a JSON string (names with line breaks or formulas); any other is
     literal.
@@ -69,6 +73,7 @@ def resolve(
     \b
     Examples:
       quotaform resolve --name user=svc-orders --name client-id=etl
+      quotaform resolve --name user=svc-orders
       quotaform resolve --name ip=10.0.0.7 --format json
       quotaform resolve --name user=svc-orders --name client-id=etl --plan plan.json
       quotaform resolve --from clients.csv --format csv --key producer_byte_rate
@@ -93,7 +98,7 @@ def resolve(
 
 
 def _request(names: Sequence[str], file: Path | None, plan: Path | None, detail: Detail) -> ResolveRequest:
-    """Read what is asked; the files first, so that what is wrong in them is said without waiting for a broker."""
+    """Read the requests and the plan, so that problems in files are reported without waiting for a broker."""
     from quotaform.app.plan_file import load_plan_file
     from quotaform.app.resolve import ResolveRequest
     from quotaform.model.entity import IP
@@ -120,7 +125,7 @@ def read_names(names: Sequence[str]) -> Entity:
     """Read the concrete entity that `--name` says.
 
     Raises:
-        UsageError: One is not TYPE=NAME, or together they are nobody who makes requests.
+        UsageError: One is not TYPE=NAME, or together they are not the source of a request.
     """
     from quotaform.cli.option.entity_reader import read_entity
     from quotaform.core.resolve.request import request_of
@@ -130,8 +135,8 @@ def read_names(names: Sequence[str]) -> Entity:
         entity_type, _, entity_name = text.partition("=")
         if entity_name == DEFAULT_WORD:
             raise UsageError(
-                f"--name {text}: a request has a name, and defaults are found for any that has no entry of its own; "
-                f"one that is really called {DEFAULT_WORD} is written --name '{entity_type}=\"{DEFAULT_WORD}\"'"
+                f"--name {text}: requests have a name; leave {entity_type} out for one that no quota mentions, or "
+                f"write --name '{entity_type}=\"{DEFAULT_WORD}\"' for the literal name {DEFAULT_WORD}"
             )
     entity = read_entity(names, None)
     try:

@@ -2,16 +2,15 @@
 
 | rule | when |
 | --- | --- |
-| `empty-client-id` | a request has no client-id, so that no entry with a client-id matches it |
-| `any-user` | a client-id is resolved without a user |
-| `default-word` | a name is `<default>`, which is how people write a default and no name |
-| `nan-value`, `odd-value` | a value that applies does not do what it looks like |
+| `empty-client-id` | a request has an empty client-id, so that no entry with a client-id matches it |
+| `default-word` | a name is literally `<default>`, which is how people write a default |
+| `nan-value`, `odd-value` | a value that applies is not enforced as it reads |
 | `ip-alias` | entries, or an entry and the request, spell one address in different ways |
-| `ip-name` | the ip that is asked for is no address |
-| `unknown-shape` | there are entries of a shape that only the brokers know |
-| `quota-callback` | a broker decides by code of its own (KIP-257) |
-| `quota-callback-unchecked` | whether one does could not be seen |
-| `plan-blocked`, `plan-stale` | the plan that is taken as applied cannot be applied as it is |
+| `ip-name` | the ip of a request is not an IP address |
+| `unknown-shape` | there are entries of a shape that this version cannot resolve |
+| `quota-callback` | a broker uses a custom quota callback (KIP-257) |
+| `quota-callback-unchecked` | whether one does could not be checked |
+| `plan-blocked`, `plan-stale` | the plan that is assumed to be applied cannot be applied as it is |
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from quotaform.core.plan import Plan
 from quotaform.core.resolve.index import QuotaIndex
 from quotaform.core.resolve.request import request_of
 from quotaform.core.resolve.resolution import Resolution
-from quotaform.model.entity import CLIENT_ID, DEFAULT_WORD, IP, USER, Entity, spell_name
+from quotaform.model.entity import CLIENT_ID, DEFAULT_WORD, IP, Entity, spell_name
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.ip import address_of
 from quotaform.model.precedence import level_of
@@ -63,17 +62,15 @@ class ResolutionChecks:
         names = entity.names
         if IP in names:
             self._check_ip(entity, names[IP] or "")
-        elif not names.get(CLIENT_ID):
+        elif names.get(CLIENT_ID) == "":
             self._count(rule.EMPTY_CLIENT_ID, entity)
             self._loses_client_entries = self._loses_client_entries or self._index.meets_more_with_names(
                 request_of(entity)
             )
-        elif USER not in names:
-            self._count(rule.ANY_USER, entity)
         if DEFAULT_WORD in names.values():
             self._count(rule.DEFAULT_WORD, entity)
         for row in resolution.keys:
-            value, source, _, _ = row.resolved
+            value, source = row.resolved.value, row.resolved.source
             if value is not None and source is not None and (row.key, source) not in self._seen_values:
                 self._seen_values.add((row.key, source))
                 self._check_value(row.key, value, source)
@@ -94,32 +91,30 @@ class ResolutionChecks:
         if counted is rule.EMPTY_CLIENT_ID:
             severity = Severity.WARNING if self._loses_client_entries else Severity.NOTE
             text = (
-                f"resolved for requests with an empty client-id{more}, which no entry with a client-id matches, not "
-                "even a default (KAFKA-13341); give the client-id that the client sends"
+                f"resolved for an empty client-id{more}, which no entry with a client-id matches, not even a default "
+                "(KAFKA-13341); leave the client-id out for one that no quota mentions"
             )
-        elif counted is rule.ANY_USER:
-            text = f"resolved for a user that no entry names{more}; give the user for the entries that do"
         else:
             text = (
-                f"{DEFAULT_WORD} is taken as somebody's name{more}, since a request never has the default for a name; "
-                "defaults are found for any name that has no entry of its own"
+                f"{DEFAULT_WORD} is used literally as a name{more}, because requests never carry a default; defaults "
+                "apply to any name without an entry of its own"
             )
         return counted.finding(text, severity=severity, address=first.address)
 
     def _check_ip(self, entity: Entity, ip: str) -> None:
         address, spellings = address_of(ip), self._index.spellings(IP, ip)
         if address is None:
-            text = f"{spell_name(ip)} is no address; connections come from addresses, so give the one it stands for"
+            text = f"{spell_name(ip)} is not an IP address; connections come from addresses, so give the address itself"
             self._add_ip(rule.IP_NAME, text, entity.address)
         elif len(spellings) > 1:
             names = ", ".join(map(spell_name, sorted(spellings)))
             text = (
-                f"{names} are one address to a broker: the last one written is in force, which cannot be seen from "
-                f"here; keep only {address}"
+                f"{names} are the same address to a broker: the entry written last applies, and brokers do not say "
+                f"which that is; keep only {address}"
             )
             self._add_ip(rule.IP_ALIAS, text, Entity(ip=address).address)
         elif spellings and spellings[0] != ip:
-            text = f"this is the address that the entry ip={spell_name(spellings[0])} is for"
+            text = f"the entry ip={spell_name(spellings[0])} is for the same address"
             self._add_ip(rule.IP_ALIAS, text, entity.address, Severity.NOTE)
 
     def _check_value(self, key: str, value: float, source: Entity) -> None:
@@ -132,33 +127,33 @@ class ResolutionChecks:
 
 
 def _value_problem(key: str, value: float) -> str:
-    """Return how a value that applies works otherwise than it seems to; empty if it does not."""
+    """Return why a value that applies is not enforced as it reads; empty if it is."""
     known = QUOTA_KEYS.get(key)
     if value != value:
-        effect = known.nan_effect if known else "what brokers make of it is not known"
-        return f"{spell_name(key)} is NaN, which is no number: {effect}"
+        effect = known.nan_effect if known else "it is not known how brokers enforce it"
+        return f"{spell_name(key)} is NaN (not a number): {effect}"
     if known is None or is_writable(known, value) or is_unlimited(known, value):
         return ""
     if value <= 0:
-        effect = "which older brokers accept and newer ones refuse; nothing gets through"
+        effect = "which older brokers accept and newer ones refuse; it blocks everything"
     elif value < 1:
-        effect = "which is less than one and blocks in effect"
+        effect = "which is less than 1 and effectively blocks everything"
     else:
-        effect = "which is not a whole number; brokers enforce it all the same"
+        effect = "which is not a whole number; brokers enforce it nevertheless"
     return f"{key} is {plain(value)}, {effect}"
 
 
 def check_shapes(quotas: Quotas) -> list[Finding]:
-    """Report that entries are left out because no known level holds their shape."""
+    """Report that entries are left out because no level of precedence is known for their shape."""
     unknown = sorted(entity.address for entity in quotas if level_of(entity) is None)
     if not unknown:
         return []
-    text = f"no known level of precedence holds {_some(unknown)}; what brokers make of them is not resolved"
+    text = f"this version cannot resolve entries such as {_some(unknown)}; brokers may apply them all the same"
     return [rule.UNKNOWN_SHAPE.finding(text)]
 
 
 def check_callbacks(values: Mapping[int, str | None], errors: Mapping[int, Exception]) -> list[Finding]:
-    """Report which brokers decide by code of their own, and of which that is not known.
+    """Report which brokers use a custom quota callback, and for which that is not known.
 
     Args:
         values: Node id to the value of `client.quota.callback.class`.
@@ -171,35 +166,39 @@ def check_callbacks(values: Mapping[int, str | None], errors: Mapping[int, Excep
             brokers[value].append(str(node_id))
     for name, nodes in sorted(brokers.items()):
         text = (
-            f"{CALLBACK} is {inert(name)} on broker {', '.join(nodes)}: it decides by itself what limits users and "
+            f"{CALLBACK} is {inert(name)} on {_brokers(nodes)}: this callback determines the limits of users and "
             "client-ids, and may ignore what is shown here (KIP-257)"
         )
         findings.append(rule.QUOTA_CALLBACK.finding(text))
     if errors:
         reasons = "; ".join(dict.fromkeys(str(error) for _, error in sorted(errors.items())[:_SHOWN]))
         text = (
-            f"whether broker {_some([str(node_id) for node_id in sorted(errors)])} decides by code of its own "
-            f"({CALLBACK}) could not be checked: {reasons}"
+            f"could not check whether {_brokers([str(node_id) for node_id in sorted(errors)])} "
+            f"{'uses' if len(errors) == 1 else 'use'} a custom quota callback ({CALLBACK}): {reasons}"
         )
         findings.append(rule.QUOTA_CALLBACK_UNCHECKED.finding(text))
     return findings
 
 
 def check_assumed_plan(plan: Plan, actual: Quotas) -> list[Finding]:
-    """Report why a plan that is taken as applied cannot be applied as it is."""
+    """Report why a plan that is assumed to be applied cannot be applied as it is."""
     findings = []
     if not plan.is_applyable:
         rules = ", ".join(sorted({finding.rule for finding in plan.findings if finding.blocking}))
-        text = f"the plan is blocked ({rules}): it is taken as applied here, and apply refuses it"
+        text = f"the plan is blocked ({rules}): it is resolved as if applied, but apply would refuse it"
         findings.append(rule.PLAN_BLOCKED.finding(text))
     stale = [change.entity.address for change in check_fresh(plan.changes, actual).stale]
     if stale:
         text = (
-            f"the cluster changed after the plan was made and no longer holds what it says of {_some(stale)}: apply "
-            "refuses it; make a new plan"
+            f"the cluster has changed since the plan was made, in {_some(stale)}: apply would refuse it; make a new "
+            "plan"
         )
         findings.append(rule.PLAN_STALE.finding(text))
     return findings
+
+
+def _brokers(nodes: list[str]) -> str:
+    return f"broker{'' if len(nodes) == 1 else 's'} {_some(nodes)}"
 
 
 def _some(names: list[str]) -> str:

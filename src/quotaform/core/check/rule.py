@@ -276,12 +276,10 @@ NO_SCRAM: Final = FindingRule(
 # Resolved requests.
 EMPTY_CLIENT_ID: Final = FindingRule(
     "empty-client-id",
-    "A request has no client-id, so no entry with a client-id matches (KAFKA-13341); a warning if such entries exist.",
-    "Give the client-id that the client sends.",
+    "A request has an empty client-id, so no entry with a client-id matches (KAFKA-13341); a warning if such entries "
+    "exist.",
+    "Give the client-id that the client sends, or leave it out for one that no quota mentions.",
     _NOTE,
-)
-ANY_USER: Final = FindingRule(
-    "any-user", "A client-id is resolved without a user.", "Give the user to include entries with a user.", _NOTE
 )
 DEFAULT_WORD: Final = FindingRule(
     "default-word",

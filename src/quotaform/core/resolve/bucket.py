@@ -48,12 +48,13 @@ def each_other(level: Level) -> str:
 
 def _who(level: Level, asked: Entity) -> str:
     names = asked.names
-    user = spell_name(names.get(USER) or "") if names.get(USER) else "the user"
     if level.bucket == (IP,):
         return f"all connections from {spell_name(names[IP] or '')}"
+    # A name that is left out is one that no quota mentions.
+    user = spell_name(name) if (name := names.get(USER)) else "one user"
     if level.bucket == (USER,):
         return f"all client-ids of {user} without an entry of their own"
-    client_id = spell_name(names.get(CLIENT_ID) or "")
+    client_id = f"client-id {spell_name(name)}" if (name := names.get(CLIENT_ID)) else "one client-id"
     if level.bucket == (CLIENT_ID,):
-        return f"all users together that send client-id {client_id}"
-    return f"all requests of {user} with client-id {client_id}"
+        return f"all users together that send {client_id}"
+    return f"all requests of {user} with {client_id}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from quotaform.model.entity import Entity
@@ -28,6 +28,10 @@ NOTHING: Final = Effective()
 """Nothing limits the request."""
 
 
+NO_NAMES: Final[Mapping[str, int]] = {}
+"""No name differs; one object, because that is so of nearly every request."""
+
+
 class Resolved(NamedTuple):
     """What limits a request for one quota key, and what would if that were not there.
 
@@ -36,12 +40,15 @@ class Resolved(NamedTuple):
         source: The entity match whose value it is; `None` when nothing limits it.
         overridden: The entries that hold the key and lost, in order of precedence.
         level: The level of precedence that won; `None` when nothing limits it.
+        differs: Of a request without a user or a client-id, entity type to the number of names that resolve to another
+            value than a name that no quota mentions; types without such names are left out.
     """
 
     value: float | None = None
     source: Entity | None = None
     overridden: tuple[Effective, ...] = ()
     level: Level | None = None
+    differs: Mapping[str, int] = NO_NAMES
 
     @property
     def source_name(self) -> str | None:
@@ -87,21 +94,12 @@ class QuotaEntry:
             found = self._effective[key] = Effective(value, self.entity, self.level)
         return found
 
-    def override(self, found: dict[str, Resolved]) -> None:
-        """Put the entry over what was found on lower levels."""
-        alone = self._resolved
-        if alone is None:
-            # What a request has that meets no other entry with these keys: made once for many requests.
-            alone = {key: Resolved(value, self.entity, (), self.level) for key, value in self.values.items()}
-            self._resolved = alone
-        for key, own in alone.items():
-            value, source, overridden, level = found.get(key, NOT_LIMITED)
-            if source is None:
-                found[key] = own
-            else:
-                # Half the time of calling the classes.
-                beaten = _new(Effective, (value, source, level))
-                found[key] = _new(Resolved, (own[0], own[1], (beaten, *overridden), own[3]))
+    @property
+    def alone(self) -> dict[str, Resolved]:
+        """What a request has that meets no other entry with these keys: made once for many requests."""
+        if self._resolved is None:
+            self._resolved = {key: Resolved(value, self.entity, (), self.level) for key, value in self.values.items()}
+        return self._resolved
 
 
 def effective(entries: Iterable[QuotaEntry], key: str) -> Effective:

@@ -8,13 +8,10 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from quotaform.core.resolve.address import Spellings
-from quotaform.core.resolve.entry import NOT_LIMITED, QuotaEntry, Resolved
-from quotaform.core.resolve.request import PRECEDENCE_OF, Request, request_of
-from quotaform.model.entity import Entity
+from quotaform.core.resolve.entry import QuotaEntry
+from quotaform.core.resolve.request import PRECEDENCE_OF, Request
 from quotaform.model.precedence import PRECEDENCES, Level, Precedence, level_of
 from quotaform.model.quotas import Quotas
-
-_UNTOUCHED: Final = {size: dict.fromkeys(precedence.keys, NOT_LIMITED) for size, precedence in PRECEDENCE_OF.items()}
 
 _Pick = Callable[[Sequence[Any]], Hashable]
 
@@ -57,15 +54,49 @@ def _tables() -> dict[str, _Table]:
     }
 
 
-class _Walk(NamedTuple):
-    """The steps of all requests of one kind with the same empty names: tables without entries are left out.
+class Run:
+    """Consecutive levels whose entries are found by the same names of a request.
+
+    A level that names nothing belongs to the run before it or, as the first one, to the run after it. Of a user with a
+    client-id there are three: level 1 by both, levels 2 and 3 by the user, the others by the client-id.
 
     Attributes:
-        steps: What each table takes from a request, and what finds the entry for it, by precedence.
+        pick: Takes the names by which the entries are found from a request.
+        default: The entries for names that none of the levels mentions, by precedence.
+    """
+
+    __slots__ = ("_naming", "_steps", "default", "pick")
+
+    def __init__(self, pick: _Pick, tables: Sequence[_Table]) -> None:
+        self.pick = pick
+        # A step that is the same for all names is looked up once.
+        self._steps = [
+            (table.entries.get, None) if table.level.named else (None, table.entries[()])
+            for table in tables
+            if table.entries
+        ]
+        self._naming = [table.entries for table in tables if table.level.named and table.entries]
+        self.default = tuple([entry for _, entry in self._steps if entry is not None])
+
+    def find(self, names: Hashable) -> tuple[QuotaEntry, ...]:
+        """Return the entries for some names, by precedence: `default` itself when no level mentions them."""
+        for entries in self._naming:
+            if names in entries:
+                break
+        else:
+            return self.default
+        return tuple([entry for find, same in self._steps if (entry := find(names) if find else same) is not None])
+
+
+class _Walk(NamedTuple):
+    """The way of all requests of one kind with the same empty names.
+
+    Attributes:
+        runs: The levels, by precedence.
         spelled: The columns whose names have several spellings, each with its entity type and the entries that name it.
     """
 
-    steps: tuple[tuple[_Pick, Callable[[Hashable], QuotaEntry | None]], ...]
+    runs: tuple[Run, ...]
     spelled: tuple[tuple[int, str, tuple[Mapping[Hashable, QuotaEntry], ...]], ...]
 
 
@@ -90,7 +121,6 @@ class QuotaIndex:
     def __init__(self, quotas: Quotas) -> None:
         self._tables: Final = _tables()
         self._walks: dict[Hashable, _Walk] = {}
-        self._shared: dict[tuple[QuotaEntry, ...] | int, dict[str, Resolved]] = {}
         self._spellings: dict[str, Spellings] = {}
         self._beside: dict[tuple[str, str], NamesBeside] = {}
         self._replace(quotas)
@@ -122,30 +152,42 @@ class QuotaIndex:
     def entries(self, request: Request) -> tuple[QuotaEntry, ...]:
         """Return the entries that a request meets, by precedence: the first that holds a key wins it.
 
-        This is the one walk of precedence. A name finds its entry however that is spelled.
-
+        >>> from quotaform.model.entity import Entity
         >>> index = QuotaIndex({Entity(user=None): {"request_percentage": 5.0}, Entity(user="a"): {"x": 1.0}})
         >>> [entry.entity.address for entry in index.entries(("a", "app"))]
         ['user=a', 'user=<default>']
         """
+        request, runs = self.walk(request)
+        return tuple([entry for run in runs for entry in run.find(run.pick(request))])
+
+    def walk(self, request: Request) -> tuple[Request, tuple[Run, ...]]:
+        """Return the runs of levels in which a request finds its entries, and how entries spell its names.
+
+        This is the one walk of precedence. A name finds its entry however that is spelled.
+        """
         kind: Hashable = tuple([name == "" for name in request]) if "" in request else len(request)
         walk = self._walks.get(kind)
         if walk is None:
-            walk = self._walks[kind] = self._walk(request)
-        steps, spelled = walk
-        if spelled:
-            request = self._spelled(request, walk)
-        return tuple([entry for pick, find in steps if (entry := find(pick(request))) is not None])
+            walk = self._walks[kind] = self._make_walk(request)
+        return self._spelled(request, walk) if walk.spelled else request, walk.runs
 
-    def _walk(self, request: Request) -> _Walk:
+    def _make_walk(self, request: Request) -> _Walk:
         precedence = PRECEDENCE_OF[len(request)]
         columns = precedence.columns
-        met = [
-            level for level in precedence.levels if all(request[columns.index(name)] != "" for name in level.non_empty)
+        tables = [
+            self._tables[level.source]
+            for level in precedence.levels
+            if all(request[columns.index(name)] != "" for name in level.non_empty)
         ]
-        tables = [self._tables[level.source] for level in met]
+        runs: list[tuple[tuple[str, ...], list[_Table]]] = []
+        for table in tables:
+            named = table.level.named
+            if runs and (not named or not runs[-1][0] or named == runs[-1][0]):
+                runs[-1] = (runs[-1][0] or named, [*runs[-1][1], table])
+            else:
+                runs.append((named, [table]))
         return _Walk(
-            steps=tuple([(table.pick, table.entries.get) for table in tables if table.entries]),
+            runs=tuple([Run(_pick(columns, named), members) for named, members in runs]),
             spelled=tuple([(columns.index(kind), kind, self._naming(kind)) for kind in precedence.canonical]),
         )
 
@@ -158,34 +200,6 @@ class QuotaIndex:
             if spellings := self.spellings(entity_type, name):
                 names[place] = spellings[0]
         return tuple(names)
-
-    def resolve(self, request: Request) -> dict[str, Resolved]:
-        """Resolve every quota key that can limit a request; keys that nothing limits have no source.
-
-        >>> key = "producer_byte_rate"
-        >>> index = QuotaIndex({Entity(user="a"): {key: 9.0}, Entity(user=None): {key: 5.0}})
-        >>> found = index.resolve(("a", "app"))[key]
-        >>> found.value, found.source_name, found.overridden[0].source.address
-        (9.0, 'User', 'user=<default>')
-        """
-        entries = self.entries(request)
-        own = 0
-        for entry in entries:
-            if entry.is_shared:
-                break
-            own += 1
-        # What many requests resolve to but for entries of their own is merged once, and not for each.
-        common = entries[own:]
-        shared = self._shared.get(common or len(request))
-        if shared is None:
-            shared = _UNTOUCHED[len(request)].copy()
-            for entry in reversed(common):
-                entry.override(shared)
-            self._shared[common or len(request)] = shared
-        found = shared.copy()
-        for entry in reversed(entries[:own]):
-            entry.override(found)
-        return found
 
     def meets_more_with_names(self, request: Request) -> bool:
         """Whether there are entries that a request would meet if a name that is empty were another."""
@@ -232,13 +246,3 @@ class QuotaIndex:
     def entries_of(self, level: Level) -> Mapping[Any, QuotaEntry]:
         """All entries of one level, by what it names: a name, a tuple of names, or `()`."""
         return self._tables[level.source].entries
-
-
-def resolve_entities(quotas: Quotas, entities: Iterable[Entity]) -> dict[Entity, dict[str, Resolved]]:
-    """Resolve many concrete entities against the same quotas, which are indexed once.
-
-    Raises:
-        ValueError: One of them is not concrete.
-    """
-    resolve = QuotaIndex(quotas).resolve
-    return {entity: resolve(request_of(entity)) for entity in entities}

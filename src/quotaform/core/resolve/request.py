@@ -46,21 +46,29 @@ def representative(entity: Entity) -> Request | None:
     """
     names = dict(entity.parts)
     columns = _COLUMNS_OF.get(tuple(names))
-    return columns and tuple([names.get(column) or UNMENTIONED for column in columns])
+    return columns and tuple([UNMENTIONED if (name := names.get(column)) is None else name for column in columns])
 
 
-def request_of(entity: Entity) -> Request:
+def request_of(entity: Entity, *, allows_defaults: bool = False) -> Request:
     """Return the request that a concrete entity makes.
 
     | entity | request |
     | --- | --- |
-    | user=U,client-id=C | of U with C |
-    | user=U | of U with an empty client-id |
-    | client-id=C | with C, of a user that no quota mentions: every request has a user |
-    | ip=A | a connection from A |
+    | user=U,client-id=C | (U, C) |
+    | user=U | (U, *) |
+    | user=U,client-id="" | (U, ""): one with an empty client-id, which no entry with a client-id matches |
+    | client-id=C | (*, C) |
+    | ip=A | (A,): a connection |
+
+    `*` is a name that no quota mentions, as in `representative`: nearly every client sends a client-id, and every
+    request has a user.
 
     >>> request_of(Entity(user="a")), request_of(Entity(client_id="x")), request_of(Entity(ip="10.0.0.1"))
-    (('a', ''), (*, 'x'), ('10.0.0.1',))
+    (('a', *), (*, 'x'), ('10.0.0.1',))
+
+    Args:
+        entity: Who makes the request.
+        allows_defaults: Whether it may hold defaults, which then stand for `*`.
 
     Raises:
         ValueError: The entity holds a default, an empty user or ip, an unknown type, or types that do not go together.
@@ -70,13 +78,26 @@ def request_of(entity: Entity) -> Request:
         user, client_id = parts[0][1], parts[1][1]
         if user and client_id is not None:
             return user, client_id
-    names = dict(parts)
-    if None in names.values() or "" in (names.get(USER), names.get(IP)):
-        raise ValueError(
-            f"{entity.address} is not a concrete entity: it has a default or an empty name; give the names of a request"
-        )
-    if names.keys() == {IP}:
-        return (str(names[IP]),)
-    if not names or not names.keys() <= {USER, CLIENT_ID}:
-        raise ValueError(f"{entity.address or 'nothing'} makes no request: give a user, a client-id or both, or an ip")
-    return (names.get(USER) or UNMENTIONED, names.get(CLIENT_ID) or "")
+    request = representative(entity)
+    if request is None:
+        subject = f"{entity.address} is not the source of a request: " if parts else ""
+        raise ValueError(f"{subject}give a user, a client-id, both, or an ip")
+    for entity_type, name in parts:
+        if name is None and not allows_defaults:
+            remedy = "give an address" if entity_type == IP else "leave it out for one that no quota mentions"
+            raise ValueError(
+                f"{entity.address} is not a concrete entity: requests have no default {entity_type}; {remedy}"
+            )
+        if name == "" and entity_type != CLIENT_ID:
+            raise ValueError(f"the name of the {entity_type} is empty; only a client-id can be")
+    return request
+
+
+def unmentioned_types(request: Request) -> tuple[str, ...]:
+    """Return the entity types for which a request has a name that no quota mentions.
+
+    >>> unmentioned_types(("a", UNMENTIONED)), unmentioned_types(("a", ""))
+    (('client-id',), ())
+    """
+    columns = PRECEDENCE_OF[len(request)].columns
+    return tuple([column for column, name in zip(columns, request, strict=True) if name is UNMENTIONED])

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from quotaform.core.resolve.entry import NOT_LIMITED, Resolved
-from quotaform.core.resolve.index import QuotaIndex
-from quotaform.core.resolve.request import request_of
+from quotaform.core.resolve.request import request_of, unmentioned_types
+from quotaform.core.resolve.resolver import Resolver
 from quotaform.model.entity import Entity
 from quotaform.model.precedence import level_of
-from quotaform.model.quota_key import KEY_ORDER, key_order
+from quotaform.model.quota_key import KEY_ORDER, QUOTA_KEYS, key_order
 from quotaform.model.snapshot import SnapshotFile
 
 
@@ -58,6 +58,11 @@ class Resolution(NamedTuple):
     entity: Entity
     keys: tuple[KeyResolution, ...]
 
+    @property
+    def unmentioned(self) -> tuple[str, ...]:
+        """The entity types that the entity leaves out, so that a name that no quota mentions was resolved."""
+        return unmentioned_types(request_of(self.entity))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolveHeader:
@@ -81,12 +86,13 @@ class ResolveHeader:
 
 
 def make_resolution(
-    entity: Entity, actual: QuotaIndex, planned: QuotaIndex | None = None, detail: Detail = FULL_DETAIL
+    entity: Entity, actual: Resolver, planned: Resolver | None = None, detail: Detail = FULL_DETAIL
 ) -> Resolution:
     """Resolve one concrete entity.
 
-    >>> index = QuotaIndex({Entity(user=None): {"request_percentage": 50.0}})
-    >>> resolution = make_resolution(Entity(user="a"), index)
+    >>> from quotaform.core.resolve.index import QuotaIndex
+    >>> resolver = Resolver(QuotaIndex({Entity(user=None): {"request_percentage": 50.0}}))
+    >>> resolution = make_resolution(Entity(user="a"), resolver)
     >>> {row.key: row.resolved.source_name for row in resolution.keys}["request_percentage"]
     'DefaultUser'
 
@@ -111,8 +117,8 @@ def _rows(
 ) -> Iterator[KeyResolution]:
     own = None if detail.inherited else level_of(entity)
     for key in detail.keys or _ordered(found, before):
-        if key not in found and key not in before:
-            continue
+        if key in QUOTA_KEYS and key not in found:
+            continue  # It cannot limit such a request.
         resolved, was = found.get(key, NOT_LIMITED), before.get(key, NOT_LIMITED) if before else None
         if own is not None and resolved.level != own and (was is None or was.level != own):
             continue

@@ -1,0 +1,121 @@
+"""What limits requests, all keys and all entries that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from quotaform.core.resolve.differing import DifferingNames
+from quotaform.core.resolve.entry import NOT_LIMITED, Effective, QuotaEntry, Resolved
+from quotaform.core.resolve.index import QuotaIndex, Run
+from quotaform.core.resolve.request import PRECEDENCE_OF, UNMENTIONED, Request, request_of
+from quotaform.model.entity import Entity
+from quotaform.model.quotas import Quotas
+
+_new: Final = tuple.__new__
+
+
+class _Merged:
+    """Entries of the weaker levels put together, key by key, which many requests have in common.
+
+    Requests with the same names on the weaker levels share an object, and so do the names there that no quota mentions.
+    What is kept grows with the quotas and not with the requests.
+    """
+
+    __slots__ = ("_default", "_entries", "_found", "_kept", "result")
+
+    def __init__(self, found: dict[str, Resolved], kept: dict[Hashable, _Merged] | None) -> None:
+        self._found = found
+        self._kept = kept
+        self._default: _Merged | None = None
+        self._entries: dict[str, tuple[Effective, ...]] | None = None
+        self.result: Mapping[str, Resolved] = MappingProxyType(found)
+
+    def under(self, run: Run, request: Request) -> _Merged:
+        """Return the same under the entries that a request finds on stronger levels."""
+        names = run.pick(request)
+        kept = self._kept
+        if kept is not None and names in kept:
+            return kept[names]
+        entries = run.find(names)
+        if entries is run.default:
+            if self._default is None:
+                self._default = self._with(entries, None if kept is None else {}) if entries else self
+            return self._default
+        merged = self._with(entries, None)
+        if kept is not None:
+            kept[names] = merged
+        return merged
+
+    def _with(self, entries: tuple[QuotaEntry, ...], kept: dict[Hashable, _Merged] | None) -> _Merged:
+        found = self._found.copy()
+        for entry in reversed(entries):
+            for key, own in entry.alone.items():
+                beaten = found.get(key, NOT_LIMITED)
+                if beaten.source is None:
+                    found[key] = own
+                else:
+                    # Half the time of calling the class.
+                    found[key] = _new(Resolved, (own[0], own[1], self._entries_of(key, beaten), own[3], own[4]))
+        return _Merged(found, kept)
+
+    def _entries_of(self, key: str, beaten: Resolved) -> tuple[Effective, ...]:
+        """Return the entries that another one beats; one object for all that are put over this one."""
+        if self._found.get(key) is not beaten:
+            return beaten.entries
+        if self._entries is None:
+            self._entries = {}
+        entries = self._entries.get(key)
+        if entries is None:
+            entries = self._entries[key] = beaten.entries
+        return entries
+
+
+class Resolver:
+    """Resolves requests against quotas that are indexed once."""
+
+    def __init__(self, index: QuotaIndex) -> None:
+        self.index: Final = index
+        self._differing: Final = DifferingNames(index)
+        self._weakest: dict[Run, _Merged] = {}
+
+    def resolve(self, request: Request) -> Mapping[str, Resolved]:
+        """Resolve every quota key that can limit a request; keys that nothing limits have no source.
+
+        Requests that resolve alike have one result, which therefore cannot be changed.
+
+        >>> key = "producer_byte_rate"
+        >>> resolver = Resolver(QuotaIndex({Entity(user="a"): {key: 9.0}, Entity(user=None): {key: 5.0}}))
+        >>> found = resolver.resolve(("a", "app"))[key]
+        >>> found.value, found.source_name, found.overridden[0].source.address
+        (9.0, 'User', 'user=<default>')
+        """
+        spelled, runs = self.index.walk(request)
+        merged = self._weakest.get(runs[-1])
+        if merged is None:
+            untouched = dict.fromkeys(PRECEDENCE_OF[len(request)].keys, NOT_LIMITED)
+            merged = self._weakest[runs[-1]] = _Merged(untouched, {})
+        for run in reversed(runs):
+            merged = merged.under(run, spelled)
+        if request[0] is UNMENTIONED or request[-1] is UNMENTIONED:
+            return self._with_differing(merged.result, request)
+        return merged.result
+
+    def _with_differing(self, found: Mapping[str, Resolved], request: Request) -> Mapping[str, Resolved]:
+        differing = {
+            key: resolved._replace(differs=differs)
+            for key, resolved in found.items()
+            if (differs := self._differing.count(request, key, resolved.effective))
+        }
+        return MappingProxyType({**found, **differing}) if differing else found
+
+
+def resolve_entities(quotas: Quotas, entities: Iterable[Entity]) -> dict[Entity, Mapping[str, Resolved]]:
+    """Resolve many concrete entities against the same quotas, which are indexed once.
+
+    Raises:
+        ValueError: One of them is not concrete.
+    """
+    resolve = Resolver(QuotaIndex(quotas)).resolve
+    return {entity: resolve(request_of(entity)) for entity in entities}

@@ -255,7 +255,7 @@ class TestResolve:
 
     def test_what_makes_no_request_is_refused(self, admin: QuotaAdmin) -> None:
         for names in ({}, {"user": ""}, {"user": "a", "ip": "1.2.3.4"}):
-            with pytest.raises(ValueError, match="give|only a client-id can be"):
+            with pytest.raises(ValueError, match=r"give|only a client-id can be"):
                 admin.resolve(**names)
         with pytest.raises(ValueError, match="not a concrete entity"):
             admin.resolve_all([Entity(user=None)])

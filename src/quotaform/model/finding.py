@@ -31,7 +31,7 @@ class Finding:
         override: The flag that lifts the block, if there is one.
         location: The place in the files, if any.
 
-    A message quotes what files and clusters hold, so it is made printable here.
+    Its texts quote what files and clusters hold, or come from a plan file, so they are made printable here.
     """
 
     rule: str
@@ -44,7 +44,10 @@ class Finding:
     location: Location | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "message", printable(self.message))
+        for name in ("rule", "message", "address", "override"):
+            text = getattr(self, name)
+            if text is not None and printable(text) is not text:
+                object.__setattr__(self, name, printable(text))
 
     def __str__(self) -> str:
         where = f"{self.location}: " if self.location else ""

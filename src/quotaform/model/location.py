@@ -42,7 +42,8 @@ class Location:
         return cls(file, position >> _COLUMN_BITS, position & (1 << _COLUMN_BITS) - 1)
 
     def __str__(self) -> str:
-        file = printable(self.file)
+        # A relative path that GitHub Actions would take for a command, as a problem begins its line with it.
+        file = printable(f"./{self.file}" if self.file.lstrip().startswith("::") else self.file)
         if not self.line:
             return file
         return f"{file}:{self.line}:{self.column}" if self.column else f"{file}:{self.line}"

@@ -66,9 +66,9 @@ def _no_changes(plan: Plan) -> str:
 
 def _header_lines(plan: Plan, style: Style) -> Iterator[str]:
     header = plan.header
-    source = header.source.directory
+    source = inert(header.source.directory)
     if header.source.commit:
-        source += f" @ {header.source.commit[:7]}{' (dirty)' if header.source.dirty else ''}"
+        source += f" @ {inert(header.source.commit[:7])}{' (dirty)' if header.source.dirty else ''}"
     cluster = style.paint(spell_name(header.cluster_name), "bold")
     yield f"Cluster  {cluster} (id {spell_name(header.cluster_id)})   Source {source}"
     options = header.options
@@ -79,7 +79,7 @@ def _header_lines(plan: Plan, style: Style) -> Iterator[str]:
     )
     yield (
         f"{reading_text(header.created_at, header.snapshot)}, {counted(plan.in_scope, 'entity', 'entities')} in scope, "
-        f"prune={options.get('prune', 'report')}{partial}. Byte rates are per broker."
+        f"prune={inert(str(options.get('prune', 'report')))}{partial}. Byte rates are per broker."
     )
 
 

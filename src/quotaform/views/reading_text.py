@@ -26,6 +26,6 @@ def reading_text(read_at: str, snapshot: SnapshotFile | None) -> str:
         snapshot: The snapshot, if it was one.
     """
     if snapshot is None:
-        return f"Live state read {read_at}"
+        return f"Live state read {inert(read_at)}"
     path = f"{inert(snapshot.path)}, " if snapshot.path else ""
     return f"Snapshot {path}captured {inert(snapshot.captured_at) or 'at an unknown time'}"

@@ -28,6 +28,7 @@ def schema(
       quotaform schema quotas
       quotaform schema --output schemas
     """
+    from quotaform.model.text import inert
     from quotaform.schema.catalog import schema_names, schema_text
 
     console = Console()
@@ -36,7 +37,7 @@ def schema(
         output.mkdir(parents=True, exist_ok=True)
         for each in names:
             write_file(output / f"{each}.schema.json", schema_text(each))
-        console.echo(f"Wrote {len(names)} schemas to {output}.\n")
+        console.echo(f"Wrote {len(names)} schemas to {inert(str(output))}.\n")
     elif name is None:
         console.echo("".join(f"{each}\n" for each in names))
     else:

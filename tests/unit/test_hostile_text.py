@@ -1,0 +1,371 @@
+"""One hostile text in every place where a user, a repository or a cluster can put one: no output forges anything.
+
+What went wrong: newlines, escapes of terminals and commands of CI runners came out raw from many messages and tables,
+so that a pull request, or whoever names a client-id, could write lines of its own into the log of a pipeline.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from inspect import Parameter, signature
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from quotaform import errors
+from quotaform.cli.client_quotas.command import build_parser
+from quotaform.cli.client_quotas.command import run as run_client_quotas
+from quotaform.cli.format import FORMATS
+from quotaform.cli.main import run
+from quotaform.cli.stream import make_harmless
+from quotaform.document.snapshot import dump_snapshot
+from quotaform.errors import ClusterError, QuotaformError
+from quotaform.model.entity import Entity
+from quotaform.model.finding import Finding, Severity
+from quotaform.model.location import Location
+from quotaform.model.snapshot import Snapshot
+from tests.builder import PRODUCER
+from tests.command_line import COMMANDS, LEAVES
+from tests.scripted_gateway import Answer, ScriptedGateway
+
+HOSTILE: Final = "x\n::error::boom\r\x1b[31m\u202e\x85##[error]"
+SHAPES: Final = ("{}", "user={}", f"{PRODUCER}={{}}", "{}=1", "json={}")
+"""How a value of an option may hold it."""
+
+REQUIRED: Final = {
+    "quotaform resolve": ("--name", "user=a"),
+    "quotaform alter": ("--name", "user=a", "--add", f"{PRODUCER}=1"),
+    "quotaform scram upsert": ("--user", "a", "--mechanism", "SCRAM-SHA-256", "--password-env", "PW"),
+    "quotaform scram delete": ("--user", "a", "--mechanism", "SCRAM-SHA-256", "--auto-approve"),
+    "quotaform explain": ("user=a",),
+    "quotaform apply": ("--auto-approve",),
+}
+"""What a command needs to go on."""
+
+STARTS_KAFKA: Final = ("quotaform sandbox start", "quotaform demo")
+
+CONFIG: Final[dict[str, Any]] = {
+    "clusters": {
+        "lab": {"bootstrap_servers": ["127.0.0.1:1"], "cluster_id": "3JxQ0v7pT2a"},
+        "old": {"snapshot": "old.json"},
+        "tls": {"bootstrap_servers": ["127.0.0.1:1"], "command_config": "client.properties", "confirm": "name"},
+    },
+    "profiles": {"gold": {PRODUCER: "1MiB/s"}},
+    "scope": {"include": [{"user": "*"}, {"ip": "*"}], "exclude": [{"user": "kafka-*"}]},
+    "prune": "report",
+}
+QUOTAS: Final[dict[str, Any]] = {
+    "quotas": [
+        {"match": {"user": "a"}, "values": {PRODUCER: "2MiB/s"}, "owner": "team", "reason": "why"},
+        {"match": {"user": ["b", "c"], "client-id": {"name": "d"}}, "profile": "gold"},
+        {"match": {"user": "e"}, "state": "absent"},
+        {"match": {"ip": "10.0.0.1"}, "values": {"connection_creation_rate": 1}, "expires": "2020-01-01"},
+    ]
+}
+LIVE: Final = {
+    Entity(user="a"): {PRODUCER: 1.0},
+    Entity(user=HOSTILE): {PRODUCER: 2.0, HOSTILE: 3.0},
+    Entity(client_id=HOSTILE): {PRODUCER: 2.0},
+    Entity({HOSTILE: HOSTILE}): {PRODUCER: 2.0},
+    Entity(user="=1+1"): {PRODUCER: 4.0},
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder, and the cluster that everything talks to.
+
+    The safety net at the output is taken away: messages and views have to be inert by themselves.
+    """
+
+    path: Path
+    gateway: ScriptedGateway
+    capsys: pytest.CaptureFixture[str]
+
+    def run(self, *arguments: str) -> int:
+        """Run a command and look at everything that it printed."""
+        code = run([*arguments])
+        self.require_inert(arguments)
+        return code
+
+    def require_inert(self, arguments: object) -> None:
+        printed = self.capsys.readouterr()
+        for line in (printed.out + printed.err).split("\n"):
+            assert line.isprintable(), (arguments, line)
+            assert not line.strip().startswith("::"), (arguments, line)
+        # In JSON it is broken at the output alone, where documents and files would not be the same text otherwise.
+        assert "##[" not in make_harmless(printed.out + printed.err), arguments
+        assert "internal error" not in printed.err, (arguments, printed.err)
+
+    def write(self, name: str, content: object) -> None:
+        path = self.path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Place:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PW", "correct horse")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr("quotaform.cli.stream.make_harmless", lambda text, **_: text)
+    gateway = ScriptedGateway({Entity(user="a"): {PRODUCER: 1.0}})
+    monkeypatch.setattr("quotaform.cluster.kafka.KafkaGateway.connect", lambda *_, **__: gateway)
+    monkeypatch.setattr("quotaform.app.scram.open_scram", _no_scram)
+    here = Place(tmp_path, gateway, capsys)
+    here.write("quotaform.yaml", CONFIG)
+    here.write("quotas.d/a.yaml", QUOTAS)
+    here.write("client.properties", "security.protocol=PLAINTEXT\n")
+    taken = Snapshot(cluster_name="old", cluster_id="id", captured_at="2026-11-20T09:12:44Z", quotas={})
+    here.write("old.json", dump_snapshot(taken))
+    assert here.run("validate") == 0
+    return here
+
+
+def _no_scram(*_: object) -> None:
+    raise ClusterError(f"no {HOSTILE}")
+
+
+@pytest.mark.parametrize("path", [path for path in LEAVES if path not in STARTS_KAFKA])
+def test_an_argument_forges_no_output(path: str, place: Place) -> None:
+    """Every option and argument of every command, in every shape; a new option is covered by itself."""
+    words = path.split()[1:]
+    required = REQUIRED.get(path, ())
+    cluster = ("--cluster", "old") if _has(path, "--cluster") else ()
+    place.run(*words, *required, *cluster, f"--{HOSTILE}")
+    place.run(*words, *required, *cluster, HOSTILE)
+    for parameter in LEAVES[path].params:
+        if getattr(parameter, "is_flag", False):
+            place.run(*words, *required, f"{parameter.opts[0]}={HOSTILE}")
+            continue
+        is_argument = parameter.param_type_name == "argument"
+        for shape in SHAPES:
+            given = [shape.format(HOSTILE)] if is_argument else [f"{parameter.opts[0]}={shape.format(HOSTILE)}"]
+            kept = () if is_argument or parameter.name == "cluster" else cluster
+            place.run(*words, *([] if is_argument else required), *kept, *given)
+
+
+def _has(path: str, option: str) -> bool:
+    return any(option in each.opts for each in LEAVES[path].params)
+
+
+def test_an_unknown_command_forges_no_output(place: Place) -> None:
+    assert place.run(HOSTILE) == 64
+    groups = [path for path in COMMANDS if path not in LEAVES]
+    for path in groups:
+        assert place.run(*path.split()[1:], HOSTILE) == 64
+        assert place.run(*path.split()[1:], f"--{HOSTILE}") == 64
+
+
+def test_an_argument_of_kafka_client_quotas_forges_no_output(place: Place) -> None:
+    options = [name for action in build_parser()._actions for name in action.option_strings]
+    for option, shape, operation in product(options, SHAPES, ("--describe", "--resolve", "--alter")):
+        arguments = ["--bootstrap-server", "127.0.0.1:1", operation, f"{option}={shape.format(HOSTILE)}"]
+        run_client_quotas(arguments)
+        place.require_inert(arguments)
+    run_client_quotas([f"--{HOSTILE}", HOSTILE])
+    place.require_inert("unknown")
+
+
+def spoilt(document: Any) -> Iterator[Any]:
+    """Yield the document once for each text and key in it, which is replaced by the hostile text."""
+    if isinstance(document, dict):
+        for key, value in document.items():
+            yield {(HOSTILE if each == key else each): document[each] for each in document}
+            yield from ({**document, key: each} for each in spoilt(value))
+    elif isinstance(document, list):
+        for index, value in enumerate(document):
+            yield from ([*document[:index], each, *document[index + 1 :]] for each in spoilt(value))
+    elif isinstance(document, str):
+        yield HOSTILE
+        yield f"{document}{HOSTILE}"
+
+
+def test_a_configuration_forges_no_output(place: Place) -> None:
+    for content in spoilt(CONFIG):
+        place.write("quotaform.yaml", content)
+        for line in ("validate", "plan --cluster lab", "apply --cluster tls --auto-approve"):
+            place.run(*line.split())
+
+
+def test_a_quotas_file_forges_no_output(place: Place) -> None:
+    for content in spoilt(QUOTAS):
+        place.write("quotas.d/a.yaml", content)
+        for line in ("validate", "plan --cluster old", "explain user=a"):
+            place.run(*line.split())
+
+
+def test_what_is_no_yaml_forges_no_output(place: Place) -> None:
+    for text in (
+        f"quotas: [{HOSTILE}",
+        f"a: b: {HOSTILE}",
+        f"quotas: !{HOSTILE} []",
+        f"&{HOSTILE}",
+        "a: \x1b",
+        f"? {HOSTILE}",
+    ):
+        for name in ("quotas.d/a.yaml", "quotaform.yaml"):
+            place.write(name, text)
+            place.run("validate")
+            place.run("plan", "--cluster", "old")
+
+
+def test_names_of_files_and_folders_forge_no_output(place: Place) -> None:
+    place.write(f"quotas.d/{HOSTILE}.yaml", QUOTAS)
+    place.write(f"{HOSTILE}/quotaform.yaml", CONFIG)
+    place.write(f"{HOSTILE}/b.yaml", QUOTAS)
+    place.write(f"quotas.d/{HOSTILE}/b.yaml", QUOTAS)
+    place.write("::error::d/b.yaml", {"quotas": [{"match": {"usr": 1}}]})
+    place.write(f"{HOSTILE}.json", {"kind": HOSTILE})
+    for directory in ((), (HOSTILE,), ("::error::d",)):
+        for command in ("validate", "plan", "drift", "explain user=a"):
+            place.run(*command.split(), *directory, "--cluster", "old")
+    for command in ("show", "apply", "resolve --name user=a --plan", "plan --snapshot"):
+        place.run(*command.split(), f"{HOSTILE}.json")
+    (place.path / f"quotas.d/{HOSTILE}.yaml").unlink()
+    for path in (place.path / f"quotas.d/{HOSTILE}").iterdir():
+        path.unlink()
+    (place.path / f"quotas.d/{HOSTILE}").rmdir()
+    for written in ("snapshot --output", "import --output", "plan --out", "apply --auto-approve --receipt"):
+        place.run(*written.split(), f"{HOSTILE}.out", "--cluster", "lab")
+
+
+@pytest.mark.parametrize("kind", ["plan", "snapshot", "receipt"])
+def test_a_document_forges_no_output(kind: str, place: Place) -> None:
+    assert place.run("plan", "--cluster", "lab", "--out", "plan.json") == 0
+    assert place.run("snapshot", "--cluster", "lab", "--output", "snapshot.json") == 0
+    assert place.run("apply", "plan.json", "--receipt", "receipt.json", "--auto-approve") == 0
+    lines = {
+        "plan": ("show plan.json",),
+        "snapshot": ("describe --snapshot snapshot.json --cluster lab", "plan --snapshot snapshot.json --cluster lab"),
+        "receipt": ("show receipt.json",),
+    }
+    document = json.loads((place.path / f"{kind}.json").read_text())
+    for content in spoilt(document):
+        place.write(f"{kind}.json", sealed(content) if kind == "plan" and isinstance(content, dict) else content)
+        for line in lines[kind]:
+            place.run(*line.split())
+
+
+def sealed(document: dict[str, Any]) -> Any:
+    """Return a plan as whoever changed it would hand it on: with the digest of what it holds now."""
+    from quotaform.document.envelope import document_digest
+
+    content = {name: value for name, value in document.items() if name != "digest"}
+    try:
+        return {**content, "digest": document_digest(content, ("changes", "unmanaged", "findings"))}
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return document
+
+
+def test_client_properties_forge_no_output(place: Place) -> None:
+    escaped = json.dumps(HOSTILE)[1:-1]
+    keys: tuple[str, ...] = (
+        *("security.protocol", "sasl.mechanism", "ssl.truststore.location", "ssl.truststore.type", "client.id"),
+        escaped,
+    )
+    keys += (
+        "sasl.jaas.config",
+        "request.timeout.ms",
+        "ssl.enabled.protocols",
+        "ssl.cipher.suites",
+        "bootstrap.servers",
+    )
+    for key, protocol in product(keys, ("SSL", "SASL_SSL")):
+        place.write("client.properties", f"security.protocol={protocol}\n{key}={escaped}\n")
+        place.run("plan", "--cluster", "tls")
+
+
+FORMATS_OF: Final[Mapping[str, str]] = {
+    "plan": "plan",
+    "drift": "drift",
+    "describe": "describe",
+    "resolve --name user=b": "resolve",
+    "resolve --from requests.csv": "resolve",
+    "alter --name user=a --add producer_byte_rate=5": "alter",
+    "alter --name user=a --add producer_byte_rate=5 --validate-only": "alter",
+    "apply --auto-approve": "receipt",
+}
+
+
+@pytest.mark.parametrize("line", FORMATS_OF)
+def test_what_is_on_a_cluster_forges_no_output(line: str, place: Place) -> None:
+    """Names, keys, ids, and the words in which a broker refuses."""
+    place.write("requests.csv", 'user,client_id\n"=1+1",x\n"a\n::error::b",y\n')
+    for form in FORMATS[FORMATS_OF[line]]:
+        place.gateway.quotas = dict(LIVE)
+        place.gateway._cluster_id = "3JxQ0v7pT2a"
+        place.run(*line.split(), "--format", form, "--cluster", "lab")
+        place.gateway._cluster_id = HOSTILE
+        place.run(*line.split(), "--format", form, "--cluster", "lab")
+        place.run(*line.split(), "--format", form, "--cluster", "tls", "-v")
+
+
+@pytest.mark.parametrize("line", ["import", "snapshot", "import --split prefix"])
+def test_what_is_read_from_a_cluster_forges_no_output(line: str, place: Place) -> None:
+    place.gateway.quotas = dict(LIVE)
+    place.run(*line.split(), "--cluster", "lab")
+
+
+def test_what_kafka_client_quotas_reads_forges_no_output(place: Place) -> None:
+    place.gateway.quotas = dict(LIVE)
+    for line in ("--describe", "--resolve --names=user=a", "--describe --names=user=a"):
+        run_client_quotas(["--bootstrap-server", "127.0.0.1:1", *line.split()])
+        place.require_inert(line)
+
+
+def test_the_words_of_a_broker_forge_no_output(place: Place) -> None:
+    user = Entity(user="a")
+    refused, unsure = Answer(refused={user: (42, HOSTILE)}), Answer(unsure={user: True})
+    for answer in (refused, unsure):
+        for line in FORMATS_OF:
+            place.gateway._writes, place.gateway._validates = [answer], [answer]
+            place.run(*line.split(), "--cluster", "lab")
+            place.gateway._validates, place.gateway._writes = [], [answer]
+            place.run(*line.split(), "--cluster", "lab")
+            place.gateway._reads = [ClusterError(HOSTILE, remedy=HOSTILE, server=HOSTILE)]
+            place.run(*line.split(), "--cluster", "lab")
+
+
+def _errors(base: type[QuotaformError]) -> Iterator[type[QuotaformError]]:
+    yield base
+    for kind in base.__subclasses__():
+        yield from _errors(kind)
+
+
+FINDING: Final = Finding(rule="r", message=HOSTILE, severity=Severity.ERROR, location=Location(HOSTILE, 1, 2))
+ARGUMENTS: Final[Mapping[str, Any]] = {
+    "Finding": FINDING,
+    "Sequence[Finding]": [FINDING],
+    "Entity": Entity(user=HOSTILE),
+    "Sequence[Entity]": [Entity(user=HOSTILE)],
+    "Sequence[str]": [HOSTILE],
+    "Mapping[Entity, str]": {Entity(user=HOSTILE): HOSTILE},
+    "bool": True,
+    "int": 7,
+    "int | None": 7,
+    "float": 7.0,
+}
+"""By the annotation of a parameter; any other takes a text."""
+
+
+@pytest.mark.parametrize("kind", sorted(set(_errors(QuotaformError)), key=str))
+def test_an_error_makes_its_own_attributes_inert(kind: type[QuotaformError]) -> None:
+    """So no one who raises an error can forget it."""
+    if kind.__module__ != errors.__name__:
+        return
+    positional, named = [], {}
+    for name, parameter in signature(kind).parameters.items():
+        value = ARGUMENTS.get(str(parameter.annotation), HOSTILE)
+        if parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.VAR_POSITIONAL):
+            positional.append(value)
+        else:
+            named[name] = value
+    for line in str(kind(*positional, **named)).split("\n"):
+        assert line.isprintable()
+        assert "##[" not in line
+        assert not line.startswith("::")

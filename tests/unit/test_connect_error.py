@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from socket import SO_RCVBUF, SOL_SOCKET, create_server, getaddrinfo, socket
-from ssl import PROTOCOL_TLS_SERVER, SSLContext, TLSVersion
+from pathlib import Path
+from socket import SO_LINGER, SO_RCVBUF, SOL_SOCKET, create_server, getaddrinfo, socket
+from ssl import CERT_REQUIRED, PROTOCOL_TLS_SERVER, SSLContext, TLSVersion
+from struct import pack
+from subprocess import run
 from threading import Event, Thread
 from threading import enumerate as threads
 from time import monotonic
@@ -17,8 +20,9 @@ import pytest
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.tls import Tls
 from quotaform.cluster.kafka import KafkaGateway
-from quotaform.cluster.wire.connect_error import Intent, connect_error
-from quotaform.cluster.wire.failure import Failure, Stage
+from quotaform.cluster.wire.certificate import read_pem_validity, read_validity
+from quotaform.cluster.wire.connect_error import connect_error
+from quotaform.cluster.wire.failure import Failure, Intent, Stage
 from quotaform.errors import AuthenticationError, ClusterError, ConnectError, UsageError
 from quotaform.model.secret import Secret
 from quotaform.sandbox.certificate import Certificates
@@ -212,12 +216,22 @@ def test_a_tls_alert_where_plain_text_was_wanted() -> None:
         assert "set security.protocol=SASL_SSL" in failure(address, SASL)
 
 
-def test_no_tls_where_tls_was_wanted() -> None:
-    with server(lambda connection: connection.sendall(b"\0\0\0\4abcd")) as address:
-        assert failure(address, TLS) == (
-            f"{address} does not speak TLS but security.protocol is SSL;"
-            " use the port of a TLS listener, or security.protocol=PLAINTEXT for this one."
-        )
+CUT_SHORT = (
+    "closed the connection during the TLS handshake; a listener without TLS does that, a broker that limits"
+    " connections, and a proxy in between: check that the port is that of a listener with security.protocol=SSL, and"
+    " try again."
+)
+
+
+def reset(connection: socket) -> None:
+    connection.setsockopt(SOL_SOCKET, SO_LINGER, pack("ii", 1, 0))
+
+
+@pytest.mark.parametrize("end", [lambda connection: None, lambda connection: connection.recv(9), reset])
+def test_a_connection_that_ends_during_the_tls_handshake_is_told_as_that(end: Talk) -> None:
+    """Who was slowed down by a connection quota of a healthy TLS listener was told to do without TLS."""
+    with server(end) as address:
+        assert failure(address, TLS) == f"{address} {CUT_SHORT}"
 
 
 @pytest.mark.parametrize(
@@ -227,6 +241,7 @@ def test_no_tls_where_tls_was_wanted() -> None:
         b"\x16\x03\x03\x00\x7a\x02\x00\x00",
         b"\x15\x03\x03",
         b"\x16\x03\x03\x40\x00" + b"\xff" * 100,
+        b"\0\0\0\4abcd",
         b"\0" * 64,
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
     ],
@@ -241,7 +256,14 @@ def test_half_a_tls_handshake_or_garbage_is_one_sentence_in_time(answer: bytes, 
 
     with server(talk) as address:
         text = failure(address, TLS, timeout=0.4)
-    assert text.startswith((f"{address} did not answer the TLS handshake", f"{address} does not speak TLS but"))
+    assert text.startswith(
+        (
+            f"{address} did not answer the TLS handshake",
+            f"{address} answered the TLS handshake with something that is not TLS, or damaged (TLS: ",
+            f"{address} closed the connection during the TLS handshake",
+        )
+    )
+    assert "PLAINTEXT" not in text
 
 
 def tls_server(certificates: Certificates) -> Talk:
@@ -276,6 +298,107 @@ def test_a_certificate_for_another_host(certificates: Certificates) -> None:
         )
         unchecked = trusting(certificates, check_host=False)
         assert "accepted the connection and did not answer" in failure(address, unchecked, timeout=0.5)
+
+
+@pytest.fixture(scope="module")
+def make_certificate(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
+    """Return what makes a self-signed certificate for loopback, valid between two times (YYMMDD)."""
+
+    def make(begin: str, end: str) -> Path:
+        folder = tmp_path_factory.mktemp("certificate")
+        (folder / "index.txt").touch()
+        (folder / "serial").write_text("01\n")
+        (folder / "ca.cnf").write_text(
+            "[ca]\ndefault_ca = d\n[d]\ndatabase = index.txt\nserial = serial\nnew_certs_dir = .\npolicy = p\n"
+            "default_md = sha256\nx509_extensions = x\n[p]\ncommonName = supplied\n"
+            "[x]\nsubjectAltName = IP:127.0.0.1\nbasicConstraints = CA:true\n"
+            "[req]\ndistinguished_name = n\nprompt = no\n[n]\nCN = localhost\n"
+        )
+        for arguments in (
+            "req -nodes -newkey rsa:2048 -config ca.cnf -keyout key.pem -out request.pem",
+            f"ca -batch -selfsign -notext -config ca.cnf -keyfile key.pem -in request.pem -out certificate.pem"
+            f" -startdate {begin}000000Z -enddate {end}000000Z",
+        ):
+            run(["openssl", *arguments.split()], cwd=folder, check=True, capture_output=True)
+        both = folder / "both.pem"
+        both.write_text((folder / "key.pem").read_text() + (folder / "certificate.pem").read_text())
+        return both
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "words"),
+    [
+        ("190102", "200304", "has expired: it is valid from 2019-01-02T00:00:00Z until 2020-03-04T00:00:00Z"),
+        ("480102", "490304", "is not valid yet: it is valid from 2048-01-02T00:00:00Z until 2049-03-04T00:00:00Z"),
+    ],
+)
+class TestCertificatesOutOfTheirTime:
+    def test_that_of_the_broker(
+        self, make_certificate: Callable[[str, str], Path], begin: str, end: str, words: str
+    ) -> None:
+        """Of a certificate that was not valid yet the remedy was to give the CA."""
+        path = make_certificate(begin, end)
+        context = SSLContext(PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(path)
+        config = ClientConfig(security_protocol="SSL", tls=Tls(ca=path.read_text()))
+
+        def talk(connection: socket) -> None:
+            with context.wrap_socket(connection, server_side=True) as tls:
+                silent(tls)
+
+        with server(talk) as address:
+            assert failure(address, config) == (
+                f"the certificate of {address} {words}; renew it on the broker, or check the clock here."
+            )
+
+    def test_that_of_the_client(
+        self,
+        certificates: Certificates,
+        make_certificate: Callable[[str, str], Path],
+        begin: str,
+        end: str,
+        words: str,
+    ) -> None:
+        """The remedy was to use one that a CA in the broker's truststore issued, which it was."""
+        path = make_certificate(begin, end)
+        context = SSLContext(PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificates.server)
+        context.load_verify_locations(path)
+        context.verify_mode = CERT_REQUIRED
+
+        def talk(connection: socket) -> None:
+            context.wrap_socket(connection, server_side=True).close()
+
+        with server(talk) as address:
+            assert failure(address, trusting(certificates, key_store=Secret(path.read_text()))) == (
+                f"{address} did not accept the client certificate, which {words}; renew it, or check the clock here."
+            )
+
+
+def test_a_certificate_that_signed_itself(make_certificate: Callable[[str, str], Path]) -> None:
+    context = SSLContext(PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(make_certificate("200102", "490304"))
+
+    def talk(connection: socket) -> None:
+        context.wrap_socket(connection, server_side=True).close()
+
+    with server(talk) as address:
+        assert failure(address, TLS) == (
+            f"the certificate of {address} is self-signed and not trusted; if it is the right one, give it with"
+            " ssl.truststore.type=PEM and ssl.truststore.location."
+        )
+
+
+def test_the_validity_of_a_certificate_is_read_or_left_out() -> None:
+    times = b"\x30\x20" + b"\x17\x0d991231235959Z" + b"\x18\x0f20500101000000Z"
+    found = read_validity(b"\x30\x82garbage" + times + b"rest")
+    assert str(found) == "it is valid from 1999-12-31T23:59:59Z until 2050-01-01T00:00:00Z"
+    assert read_validity(b"\x30\x20" + b"\x17\x0d991331235959Z" * 2) is None
+    assert read_validity(b"") is None
+    for text in ("", "x", "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----"):
+        assert read_pem_validity(text) is None
 
 
 def test_no_tls_version_in_common(certificates: Certificates) -> None:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from ssl import SSLContext
+from ssl import SSLCertVerificationError, SSLContext
 from threading import Event
 from time import monotonic
 from typing import Final
 
 from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.wire.certificate import Validity, read_validity, unverified_context
 from quotaform.cluster.wire.codec import INT32, MalformedError
 from quotaform.cluster.wire.connect_error import SASL_FAILED
-from quotaform.cluster.wire.failure import CodeError, NotKafkaError, Stage, TooOldError, UnprovenError
+from quotaform.cluster.wire.failure import (
+    EXPIRED,
+    NOT_YET_VALID,
+    CertificateError,
+    CodeError,
+    NotKafkaError,
+    Stage,
+    TooOldError,
+    UnprovenError,
+)
 from quotaform.cluster.wire.kafka_python import make_sasl_mechanism
 from quotaform.cluster.wire.message import (
     UNSUPPORTED_VERSION,
@@ -80,7 +90,11 @@ class BrokerConnection:
         self._stream.connect(self.server, deadline)
         if self._ssl_context is not None:
             self.stage = Stage.TLS
-            self._stream.start_tls(self._ssl_context, self.server.host, deadline)
+            try:
+                self._stream.start_tls(self._ssl_context, self.server.host, deadline)
+            except SSLCertVerificationError as error:
+                is_about_time = error.verify_code in (NOT_YET_VALID, EXPIRED)
+                raise CertificateError(error, self._validity(deadline) if is_about_time else None) from None
         self.stage = Stage.API_VERSIONS
         self.versions = dict(self._ask_versions(deadline).versions)
         if self._config.sasl_mechanism:
@@ -88,6 +102,16 @@ class BrokerConnection:
             self.authenticate(deadline)
         self.stage = Stage.METADATA
         return self.exchange(Metadata(), deadline)
+
+    def _validity(self, deadline: float) -> Validity | None:
+        """Return when the server's certificate is valid, by another handshake: the one that failed does not tell."""
+        try:
+            self._stream.close()
+            self._stream.connect(self.server, deadline)
+            self._stream.start_tls(unverified_context(), self.server.host, deadline)
+            return read_validity(self._stream.certificate)
+        except Exception:
+            return None
 
     def _ask_versions(self, deadline: float) -> BrokerVersions:
         request = ApiVersions(self._software_version)

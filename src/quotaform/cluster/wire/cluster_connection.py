@@ -14,10 +14,12 @@ from typing import Any, Final, Generic
 from quotaform import __version__
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.wire.broker_connection import BrokerConnection
-from quotaform.cluster.wire.connect_error import Intent, connect_error
+from quotaform.cluster.wire.certificate import Validity, read_pem_validity
+from quotaform.cluster.wire.connect_error import connect_error
 from quotaform.cluster.wire.failure import (
     CodeError,
     Failure,
+    Intent,
     LostError,
     OtherClusterError,
     Stage,
@@ -124,6 +126,7 @@ class ClusterConnection:
             mechanism=config.sasl_mechanism,
             user=config.sasl_username,
             has_certificate=config.has_certificate,
+            certificate_validity=_certificate_validity(config),
         )
         self._quiet_until = 0.0
         self._pending: PendingResponse[Any] | None = None
@@ -336,3 +339,8 @@ class ClusterConnection:
         broker, self.broker = self.broker, None
         if broker is not None:
             broker.close()
+
+
+def _certificate_validity(config: ClientConfig) -> Validity | None:
+    store = config.tls.key_store if config.tls is not None else None
+    return read_pem_validity(store.reveal()) if store is not None else None

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from socket import gaierror
-from ssl import SSLCertVerificationError, SSLError
+from ssl import SSLError
 from typing import Final
 
 from quotaform.cluster.wire.codec import MalformedError
 from quotaform.cluster.wire.failure import (
     CodeError,
     Failure,
+    Intent,
     LookupTimeoutError,
     NotKafkaError,
+    Sentence,
     Stage,
     TooOldError,
     UnprovenError,
     shorten,
 )
+from quotaform.cluster.wire.tls_error import explain_alert, explain_tls
 from quotaform.errors import AuthenticationError, ClusterError, ConnectError, UnsupportedError
 
 SASL_FAILED: Final = 58
@@ -28,39 +30,8 @@ MECHANISM_NOT_OFFERED: Final = 33
 NO_SASL_HERE: Final = 34
 """ILLEGAL_SASL_STATE: SASL was begun on a listener without it"""
 
-_HOST_MISMATCH: Final = frozenset({62, 64})
-_EXPIRED: Final = 10
 _TLS_ALERT: Final = b"\x15"
 _HTTP: Final = b"HTTP"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
-    """What the client was told to do, as far as a sentence about a failure needs it.
-
-    Attributes:
-        name: What messages call the cluster.
-        protocol: `security.protocol`.
-        mechanism: `sasl.mechanism`, if the protocol has SASL.
-        user: The SASL user name, if any.
-        has_certificate: Whether a client certificate is shown.
-    """
-
-    name: str
-    protocol: str
-    mechanism: str | None = None
-    user: str | None = None
-    has_certificate: bool = False
-
-    @property
-    def is_tls(self) -> bool:
-        """Whether the protocol is TLS underneath."""
-        return self.protocol.endswith("SSL")
-
-    @property
-    def is_sasl(self) -> bool:
-        """Whether the protocol authenticates by SASL."""
-        return self.protocol.startswith("SASL_")
 
 
 def connect_error(intent: Intent, failures: Sequence[Failure]) -> ClusterError:
@@ -85,13 +56,10 @@ def connect_error(intent: Intent, failures: Sequence[Failure]) -> ClusterError:
     )
 
 
-_Sentence = tuple[type[ClusterError], str, str]
-
-
-def _explain(intent: Intent, failure: Failure) -> _Sentence:
-    explain: Callable[[Intent, Failure, BaseException], _Sentence] = {
+def _explain(intent: Intent, failure: Failure) -> Sentence:
+    explain: Callable[[Intent, Failure, BaseException], Sentence] = {
         Stage.CONNECT: _explain_connect,
-        Stage.TLS: _explain_tls,
+        Stage.TLS: explain_tls,
         Stage.API_VERSIONS: _explain_api_versions,
         Stage.SASL: _explain_sasl,
         Stage.METADATA: _explain_metadata,
@@ -100,7 +68,7 @@ def _explain(intent: Intent, failure: Failure) -> _Sentence:
     return explain(intent, failure, failure.cause)
 
 
-def _explain_connect(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
+def _explain_connect(intent: Intent, failure: Failure, cause: BaseException) -> Sentence:
     server = failure.server
     host = server.rpartition(":")[0]
     if isinstance(cause, gaierror):
@@ -126,71 +94,9 @@ def _explain_connect(intent: Intent, failure: Failure, cause: BaseException) -> 
     return ConnectError, f"{server} cannot be reached ({shorten(cause)})", "check the address and your network"
 
 
-def _explain_tls(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
+def _explain_api_versions(intent: Intent, failure: Failure, cause: BaseException) -> Sentence:
     server = failure.server
-    if isinstance(cause, SSLCertVerificationError):
-        return _explain_certificate(server, cause)
-    if isinstance(cause, SSLError) and (alert := _explain_alert(intent, server, cause)):
-        return alert
-    if isinstance(cause, TimeoutError):
-        return (
-            ConnectError,
-            f"{server} did not answer the TLS handshake within {failure.seconds:g} s",
-            f"check that the port speaks TLS, as security.protocol={intent.protocol} says, and that the broker is well",
-        )
-    plain = "SASL_PLAINTEXT" if intent.is_sasl else "PLAINTEXT"
-    return (
-        ConnectError,
-        f"{server} does not speak TLS but security.protocol is {intent.protocol}",
-        f"use the port of a TLS listener, or security.protocol={plain} for this one",
-    )
-
-
-def _explain_certificate(server: str, cause: SSLCertVerificationError) -> _Sentence:
-    if cause.verify_code in _HOST_MISMATCH:
-        host = server.rpartition(":")[0]
-        return (
-            ConnectError,
-            f"the certificate of {server} was not issued for {host}",
-            "connect by a name that the certificate holds, or turn this check off with an empty"
-            " ssl.endpoint.identification.algorithm",
-        )
-    if cause.verify_code == _EXPIRED:
-        return ConnectError, f"the certificate of {server} has expired", "renew it on the broker, or check your clock"
-    return (
-        ConnectError,
-        f"the certificate of {server} is not trusted ({cause.verify_message})",
-        "give the CA that issued it with ssl.truststore.type=PEM and ssl.truststore.location",
-    )
-
-
-def _explain_alert(intent: Intent, server: str, cause: SSLError) -> _Sentence | None:
-    """Explain what a server's TLS alert is about; `None` for one that says nothing."""
-    alert = f"{cause.reason or ''} {cause}".upper()
-    if "PROTOCOL_VERSION" in alert or "UNSUPPORTED_PROTOCOL" in alert:
-        return (
-            ConnectError,
-            f"{server} and this client have no TLS version in common",
-            "see ssl.enabled.protocols here and on the broker",
-        )
-    if "ALERT" not in alert or not any(word in alert for word in ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE")):
-        return None
-    if intent.has_certificate:
-        return (
-            AuthenticationError,
-            f"{server} did not accept the client certificate ({cause.reason})",
-            "use one that a CA in the broker's truststore issued, with its whole chain",
-        )
-    return (
-        AuthenticationError,
-        f"{server} wants a client certificate and none is configured",
-        "give one with ssl.keystore.type=PEM and ssl.keystore.location (key and certificate chain)",
-    )
-
-
-def _explain_api_versions(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
-    server = failure.server
-    if isinstance(cause, SSLError) and (alert := _explain_alert(intent, server, cause)):
+    if isinstance(cause, SSLError) and (alert := explain_alert(intent, server, cause)):
         return alert
     first_bytes = cause.first_bytes if isinstance(cause, NotKafkaError) else None
     if first_bytes is not None and first_bytes[:1] == _TLS_ALERT:
@@ -212,11 +118,12 @@ def _explain_api_versions(intent: Intent, failure: Failure, cause: BaseException
     return (
         ConnectError,
         f"{server} closed the connection at the first request ({shorten(cause)})",
-        f"check that this is the port of a Kafka listener with security.protocol={intent.protocol}",
+        f"check that this is the port of a Kafka listener with security.protocol={intent.protocol}, and whether the"
+        " broker limits connections",
     )
 
 
-def _explain_sasl(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
+def _explain_sasl(intent: Intent, failure: Failure, cause: BaseException) -> Sentence:
     server, mechanism = failure.server, intent.mechanism
     code = cause.code if isinstance(cause, CodeError) else None
     if code == MECHANISM_NOT_OFFERED:
@@ -250,10 +157,14 @@ def _explain_sasl(intent: Intent, failure: Failure, cause: BaseException) -> _Se
         )
     if isinstance(cause, MalformedError):
         return ConnectError, f"{server} cannot be understood ({shorten(cause)})", "check that this is a Kafka broker"
-    return AuthenticationError, f"{server} closed the connection while {who} was authenticating", check
+    return (
+        AuthenticationError,
+        f"{server} closed the connection while {who} was authenticating",
+        f"{check}: brokers hang up on wrong ones; if they are right, try again",
+    )
 
 
-def _explain_metadata(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
+def _explain_metadata(intent: Intent, failure: Failure, cause: BaseException) -> Sentence:
     server = failure.server
     if isinstance(cause, TooOldError):
         return (
@@ -272,14 +183,16 @@ def _explain_metadata(intent: Intent, failure: Failure, cause: BaseException) ->
     if not intent.is_sasl:
         sasl = "SASL_SSL" if intent.is_tls else "SASL_PLAINTEXT"
         return (
-            AuthenticationError,
-            f"{server} wants SASL authentication but security.protocol is {intent.protocol}",
-            f"set security.protocol={sasl}, sasl.mechanism and sasl.jaas.config",
+            ConnectError,
+            f"{server} closed the connection instead of answering, as a listener does that requires SASL"
+            f" ({shorten(cause)})",
+            f"if it requires SASL, set security.protocol={sasl}, sasl.mechanism and sasl.jaas.config; otherwise try"
+            " again, and check that the broker is well",
         )
     return ConnectError, f"{server} closed the connection ({shorten(cause)})", "check that the broker is well"
 
 
-def _explain_cluster_id(intent: Intent, failure: Failure, cause: BaseException) -> _Sentence:
+def _explain_cluster_id(intent: Intent, failure: Failure, cause: BaseException) -> Sentence:
     return (
         ConnectError,
         f"{failure.server} {cause}",

@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from socket import gaierror
-from ssl import SSLError
+from ssl import SSLCertVerificationError, SSLError
+from typing import Final
 
+from quotaform.cluster.wire.certificate import Validity
 from quotaform.cluster.wire.codec import MalformedError
 from quotaform.errors import ClusterError
 from quotaform.model.text import inert
@@ -100,6 +102,58 @@ def shorten(error: BaseException) -> str:
     return str(error.args[0]) if error.args else type(error).__name__
 
 
+NOT_YET_VALID: Final = 9
+EXPIRED: Final = 10
+"""Verify codes of OpenSSL (x509_vfy.h)."""
+
+
+class CertificateError(Exception):
+    """A server's certificate was not accepted.
+
+    Attributes:
+        code: Why, as OpenSSL numbers it.
+        words: The same in OpenSSL's words.
+        validity: When the certificate is valid, if that is what is wrong and could be read.
+    """
+
+    def __init__(self, cause: SSLCertVerificationError, validity: Validity | None) -> None:
+        self.code = cause.verify_code
+        self.words = cause.verify_message
+        self.validity = validity
+        super().__init__(f"certificate not accepted: {self.words}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """What the client was told to do, as far as a sentence about a failure needs it.
+
+    Attributes:
+        name: What messages call the cluster.
+        protocol: `security.protocol`.
+        mechanism: `sasl.mechanism`, if the protocol has SASL.
+        user: The SASL user name, if any.
+        has_certificate: Whether a client certificate is shown.
+        certificate_validity: When that certificate is valid, if it can be read.
+    """
+
+    name: str
+    protocol: str
+    mechanism: str | None = None
+    user: str | None = None
+    has_certificate: bool = False
+    certificate_validity: Validity | None = None
+
+    @property
+    def is_tls(self) -> bool:
+        """Whether the protocol is TLS underneath."""
+        return self.protocol.endswith("SSL")
+
+    @property
+    def is_sasl(self) -> bool:
+        """Whether the protocol authenticates by SASL."""
+        return self.protocol.startswith("SASL_")
+
+
 class Stage(IntEnum):
     """The step of an attempt at which it failed; failures of later steps are the more informative."""
 
@@ -142,6 +196,10 @@ class Failure:
     def is_certain(self) -> bool:
         """Whether trying again, once all servers were tried, makes no sense."""
         return self.is_final or self.stage is Stage.CLUSTER_ID
+
+
+Sentence = tuple[type[ClusterError], str, str]
+"""The error to raise, what is wrong, and what to do."""
 
 
 class UnansweredError(ClusterError):

@@ -101,6 +101,12 @@ class Stream:
         self._socket = tls
         self._until(deadline, tls.do_handshake)
 
+    @property
+    def certificate(self) -> bytes:
+        """The server's certificate in DER; empty without TLS."""
+        sock = self._open_socket
+        return (sock.getpeercert(binary_form=True) if isinstance(sock, SSLSocket) else None) or b""
+
     def send(self, data: bytes, deadline: float) -> None:
         """Send everything.
 

@@ -1,0 +1,138 @@
+"""What is known of a TLS connection that failed, in one sentence, and no more than is known.
+
+A connection that ends during the handshake has many causes: a listener without TLS hangs up, and so does a healthy one
+behind a proxy or with a connection quota. So nobody is told to do without TLS.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from ssl import SSLEOFError, SSLError, SSLZeroReturnError
+from typing import Final
+
+from quotaform.cluster.wire.certificate import Validity
+from quotaform.cluster.wire.failure import EXPIRED, NOT_YET_VALID, CertificateError, Failure, Intent, Sentence, shorten
+from quotaform.errors import AuthenticationError, ConnectError
+
+_HOST_MISMATCH: Final = frozenset({62, 64})
+_SELF_SIGNED: Final = 18
+"""Verify codes of OpenSSL (x509_vfy.h)."""
+
+_ABOUT_CERTIFICATES: Final = ("CERTIFICATE", "UNKNOWN_CA")
+
+
+def explain_tls(intent: Intent, failure: Failure, cause: BaseException) -> Sentence:
+    """Explain why a TLS handshake failed."""
+    server = failure.server
+    if isinstance(cause, CertificateError):
+        return _explain_certificate(server, cause)
+    if isinstance(cause, SSLError) and (alert := explain_alert(intent, server, cause)):
+        return alert
+    if isinstance(cause, TimeoutError):
+        return (
+            ConnectError,
+            f"{server} did not answer the TLS handshake within {failure.seconds:g} s",
+            f"check that the port speaks TLS, as security.protocol={intent.protocol} says, and that the broker is well",
+        )
+    if isinstance(cause, SSLError) and not _is_end(cause):
+        return (
+            ConnectError,
+            f"{server} answered the TLS handshake with something that is not TLS, or damaged ({shorten(cause)})",
+            f"check that the port is that of a listener with security.protocol={intent.protocol}",
+        )
+    return (
+        ConnectError,
+        f"{server} closed the connection during the TLS handshake",
+        "a listener without TLS does that, a broker that limits connections, and a proxy in between: check that the"
+        f" port is that of a listener with security.protocol={intent.protocol}, and try again",
+    )
+
+
+def _is_end(cause: SSLError) -> bool:
+    return isinstance(cause, (SSLEOFError, SSLZeroReturnError)) or "EOF" in (cause.reason or "")
+
+
+def _explain_certificate(server: str, error: CertificateError) -> Sentence:
+    if error.code in _HOST_MISMATCH:
+        host = server.rpartition(":")[0]
+        return (
+            ConnectError,
+            f"the certificate of {server} was not issued for {host}",
+            "connect by a name that the certificate holds, or turn this check off with an empty"
+            " ssl.endpoint.identification.algorithm",
+        )
+    if error.code in (EXPIRED, NOT_YET_VALID):
+        return _explain_time(server, error)
+    if error.code == _SELF_SIGNED:
+        return (
+            ConnectError,
+            f"the certificate of {server} is self-signed and not trusted",
+            "if it is the right one, give it with ssl.truststore.type=PEM and ssl.truststore.location",
+        )
+    return (
+        ConnectError,
+        f"the certificate of {server} is not trusted ({error.words})",
+        "give the CA that issued it with ssl.truststore.type=PEM and ssl.truststore.location",
+    )
+
+
+def _explain_time(server: str, error: CertificateError) -> Sentence:
+    problem = "has expired" if error.code == EXPIRED else "is not valid yet"
+    validity, now = error.validity, datetime.now(UTC)
+    is_own = validity is not None and not validity.begin <= now <= validity.end
+    if is_own:
+        problem = f"the certificate of {server} {problem}: {validity}"
+    else:
+        problem = f"a certificate in the chain of {server} {problem}"
+    return ConnectError, problem, "renew it on the broker, or check the clock here"
+
+
+def explain_alert(intent: Intent, server: str, cause: SSLError) -> Sentence | None:
+    """Explain what a server's TLS alert is about; `None` for one that says nothing."""
+    alert = f"{cause.reason or ''} {cause}".upper()
+    if "PROTOCOL_VERSION" in alert or "UNSUPPORTED_PROTOCOL" in alert:
+        return (
+            ConnectError,
+            f"{server} and this client have no TLS version in common",
+            "see ssl.enabled.protocols here and on the broker",
+        )
+    if "ALERT" not in alert:
+        return None
+    is_about_certificates = any(word in alert for word in _ABOUT_CERTIFICATES)
+    if is_about_certificates and intent.has_certificate:
+        return _explain_client_certificate(intent.certificate_validity, server, cause)
+    if is_about_certificates:
+        return (
+            AuthenticationError,
+            f"{server} wants a client certificate and none is configured",
+            "give one with ssl.keystore.type=PEM and ssl.keystore.location (key and certificate chain)",
+        )
+    if "HANDSHAKE_FAILURE" not in alert:
+        return None
+    if intent.has_certificate:
+        needed = "check that its truststore holds the CA of the client certificate, and its ssl.cipher.suites"
+    else:
+        needed = "if it requires a client certificate, give one with ssl.keystore.type=PEM and ssl.keystore.location"
+    return AuthenticationError, f"{server} refused the TLS handshake ({cause.reason})", needed
+
+
+def _explain_client_certificate(validity: Validity | None, server: str, cause: SSLError) -> Sentence:
+    now = datetime.now(UTC)
+    if validity is not None and not validity.begin <= now <= validity.end:
+        state = "has expired" if now > validity.end else "is not valid yet"
+        return (
+            AuthenticationError,
+            f"{server} did not accept the client certificate, which {state}: {validity}",
+            "renew it, or check the clock here",
+        )
+    if "EXPIRED" in (cause.reason or ""):
+        return (
+            AuthenticationError,
+            f"{server} says that the client certificate, or one in its chain, has expired",
+            "renew it, or check the clocks here and on the broker",
+        )
+    return (
+        AuthenticationError,
+        f"{server} did not accept the client certificate ({cause.reason})",
+        "use one that a CA in the broker's truststore issued, with its whole chain",
+    )

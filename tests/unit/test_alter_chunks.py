@@ -176,7 +176,7 @@ class ScriptedConnection:
         self.requests = 0
         self.timeouts: list[float] = []
 
-    def send(self, request: Any, *, timeout: float) -> Any:
+    def send(self, request: Any, *, timeout: float, silence: float | None = None) -> Any:
         self.requests += 1
         self.timeouts.append(timeout)
         step = self._script.pop(0)
@@ -229,6 +229,10 @@ def test_all_chunks_are_sent_and_progress_is_told() -> None:
     assert told == [("Applying", 4_000, 9_000), ("Applying", 8_000, 9_000), ("Applying", 9_000, 9_000)]
 
 
+UNCLEAR = (answer(-1), answer(7, "The request timed out."), answer(skip=1))
+"""Answers that leave the outcome open."""
+
+
 class TestSending:
     @pytest.fixture(autouse=True)
     def _four_in_a_request(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,9 +253,12 @@ class TestSending:
         assert outcomes(rows) == [("ok", 4), ("refused", 4), ("ok", 4)]
         assert connection.requests == 3
 
-    @pytest.mark.parametrize("validate_only", [False, True])
     @pytest.mark.parametrize(
-        "step", [answer(-1), answer(7, "The request timed out."), answer(skip=1), UnansweredError("b:1 went away.")]
+        ("step", "validate_only"),
+        [
+            *((step, validate_only) for step in UNCLEAR for validate_only in (False, True)),
+            (UnansweredError("b:1 went away."), False),
+        ],
     )
     def test_after_an_unknown_outcome_nothing_more_is_sent(
         self, step: Answer | BaseException, validate_only: bool
@@ -265,6 +272,22 @@ class TestSending:
         assert {row.outcome for row in rows[8:]} == {Outcome.NOT_SENT}
         assert "outcome of an earlier request is unknown" in rows[-1].message
         assert connection.requests == 2
+
+    def test_a_dry_run_that_is_lost_is_asked_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It changes nothing, and one lost connection ended an apply before it began."""
+        monkeypatch.setattr("quotaform.cluster.broker_gateway.sleep", lambda seconds: None)
+        lost = UnansweredError("b:1 went away.")
+        connection = ScriptedConnection([answer(), lost, lost, answer(), answer()])
+        result = KafkaGateway(connection, name="lab").alter(many(12), validate_only=True)
+        assert not result.failed
+        assert connection.requests == 5
+
+    def test_a_dry_run_that_is_never_answered_changed_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It said "the change may have been made"."""
+        monkeypatch.setattr("quotaform.cluster.broker_gateway.sleep", lambda seconds: None)
+        connection = ScriptedConnection([UnansweredError("b:1 went away.")] * 4)
+        [row] = KafkaGateway(connection, name="lab").alter(many(1), validate_only=True)
+        assert (row.outcome, row.message) == (Outcome.UNKNOWN, "b:1 went away.")
 
     def test_an_answer_that_never_came_may_still_have_been_heard(self) -> None:
         [row] = run([UnansweredError("b:1 did not answer within 65 s.")], count=1)[0]

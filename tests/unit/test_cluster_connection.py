@@ -331,6 +331,72 @@ class TestAnswers:
         assert broker.asked_keys() == [API_VERSIONS, METADATA, DESCRIBE]
         assert other.asked_keys() == [API_VERSIONS, METADATA, DESCRIBE]
 
+    def test_a_silent_broker_is_given_up_for_the_next_one_long_before_the_time_is_over(
+        self, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One read without an answer used up all the time that there was, while two brokers were well."""
+        monkeypatch.setattr("quotaform.cluster.broker_gateway.LONE_SILENCE", 0.3)
+        broker.spoil = at(DESCRIBE, HANG)
+        with serving(FakeBroker(quotas=QUOTAS)) as other:
+            connection = ClusterConnection(
+                parse_servers([broker.address, other.address]), ClientConfig(), name="lab", timeout=2
+            )
+            OPEN.append(connection)
+            with within(3):
+                assert KafkaGateway(connection, name="lab").describe(timeout=30) == SEEN
+            connection.close()
+
+    def test_a_broker_that_takes_long_is_waited_for_longer_each_time(
+        self, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("quotaform.cluster.broker_gateway.LONE_SILENCE", 0.2)
+        broker.spoil = lambda asked, frame: [0.6, frame] if asked.api_key == DESCRIBE else frame
+        with open_gateway(broker) as gateway, within(8):
+            assert gateway.describe(timeout=30) == SEEN
+        assert broker.asked_keys().count(DESCRIBE) == 3
+
+    def test_a_large_answer_that_comes_in_pieces_is_not_silence(
+        self, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("quotaform.cluster.broker_gateway.LONE_SILENCE", 0.4)
+        pieces = 8
+
+        def spoil(asked: Asked, frame: bytes) -> bytes | list[Step]:
+            size = len(frame) // pieces + 1
+            parts = [frame[start : start + size] for start in range(0, len(frame), size)]
+            return [step for part in parts for step in (part, 0.2)] if asked.api_key == DESCRIBE else frame
+
+        broker.spoil = spoil
+        with open_gateway(broker) as gateway:
+            begin = monotonic()
+            assert gateway.describe(timeout=30) == SEEN
+            assert monotonic() - begin > 1
+        assert broker.asked_keys().count(DESCRIBE) == 1
+
+    def test_an_answer_that_drips_is_given_up_when_time_is_over(
+        self, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        broker.spoil = lambda asked, frame: (
+            [step for byte in frame for step in (bytes([byte]), 0.1)] if asked.api_key == DESCRIBE else frame
+        )
+        with open_gateway(broker) as gateway, within(4), pytest.raises(ClusterError, match="did not answer within"):
+            gateway.describe(timeout=1)
+
+    def test_silence_is_told_as_that(self, broker: FakeBroker) -> None:
+        broker.spoil = at(DESCRIBE, HANG)
+        connection = connect(broker)
+        with within(1), pytest.raises(UnansweredError, match=r" sent nothing for 0\.2 s\.$"):
+            connection.send(DESCRIBE_ALL, timeout=30, silence=0.2)
+
+    def test_a_connection_that_is_closed_while_an_alter_is_answered_leaves_its_outcome_unknown(
+        self, broker: FakeBroker
+    ) -> None:
+        """It was told as not sent."""
+        broker.spoil = at(ALTER, HANG)
+        with open_gateway(broker) as gateway:
+            Timer(0.2, gateway.close).start()
+            assert [row.outcome for row in gateway.alter(CHANGE)] == [Outcome.UNKNOWN]
+
     def test_a_broker_that_reads_nothing_is_given_up_in_time(self, broker: FakeBroker) -> None:
         broker.spoil = at(DESCRIBE, HANG)
         connection = connect(broker)

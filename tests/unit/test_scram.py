@@ -62,7 +62,7 @@ class ScriptedConnection:
         self.brokers: Mapping[int, Any] = {}
         self.requests: list[Any] = []
 
-    def send(self, request: Any, *, timeout: float) -> Any:
+    def send(self, request: Any, *, timeout: float, silence: float | None = None) -> Any:
         self.requests.append(request)
         answer = self._answers.pop(0)
         if isinstance(answer, BaseException):

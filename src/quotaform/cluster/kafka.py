@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Final
 
 from quotaform.cluster.alter_chunk import match_rows, rows_of, split_alterations
-from quotaform.cluster.broker_gateway import BrokerGateway
+from quotaform.cluster.broker_gateway import ALTER_TIMEOUT, BrokerGateway
 from quotaform.cluster.error_code import require_success
 from quotaform.cluster.gateway import BrokerConfig, Progress, Sending, no_progress, no_sending
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas, DescribedQuotas
@@ -27,6 +27,8 @@ FEW_ENTITIES: Final = 16
 """Up to so many entities are described one by one; beyond, one describe of everything takes less time."""
 
 _TRIES: Final = 4
+_DRY_RUN_SILENCE: Final = 5.0
+"""Seconds that the first try of a dry run waits for an answer, which a broker has to ask the controller for."""
 
 
 class KafkaGateway(BrokerGateway):
@@ -83,7 +85,7 @@ class KafkaGateway(BrokerGateway):
 
         def result() -> Quotas:
             try:
-                answer = pending.result()
+                answer = pending.result(silence=self._silence)
             except UnansweredError:
                 return self.describe(entity_filter)
             return self._quotas(answer, entity_filter)
@@ -186,8 +188,18 @@ class KafkaGateway(BrokerGateway):
             return
 
     def _alter_one(self, chunk: Sequence[Alteration], validate_only: bool) -> tuple[AlterRow, ...]:
+        request = AlterClientQuotas(chunk, validate_only)
         try:
-            answer = self._alter(AlterClientQuotas(chunk, validate_only))
+            if validate_only:
+                answer = self._ask(
+                    request,
+                    request_timeout=ALTER_TIMEOUT,
+                    api_timeout=ALTER_TIMEOUT,
+                    tries=_TRIES,
+                    silence=_DRY_RUN_SILENCE,
+                )
+            else:
+                answer = self._alter(request)
         except UnansweredError as error:
             more = "" if validate_only else " The change may have been made, or may be made yet."
             return rows_of(chunk, Outcome.UNKNOWN, f"{error}{more}")

@@ -213,15 +213,17 @@ class BrokerConnection:
         """
         self._stream.send(frame, deadline)
 
-    def receive(self, request: BrokerRequest[ResponseT], version: int, deadline: float) -> ResponseT:
-        """Return the answer to the request that was sent last; see `exchange`."""
-        head = self._stream.receive(INT32.size, deadline)
+    def receive(
+        self, request: BrokerRequest[ResponseT], version: int, deadline: float, silence: float | None = None
+    ) -> ResponseT:
+        """Return the answer to the request that was sent last; see `exchange` and `Stream.receive`."""
+        head = self._stream.receive(INT32.size, deadline, silence)
         (size,) = INT32.unpack(head)
         if not 0 <= size <= MAX_FRAME:
             raise NotKafkaError(head)
         if size < INT32.size:
             raise MalformedError(f"it has {size} bytes")
-        answer = self._stream.receive(size, deadline)
+        answer = self._stream.receive(size, deadline, silence)
         (correlation_id,) = INT32.unpack_from(answer)
         if correlation_id != self._correlation_id:
             raise MalformedError("it answers another request")

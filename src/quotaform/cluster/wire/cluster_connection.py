@@ -24,6 +24,7 @@ from quotaform.cluster.wire.failure import (
     OtherClusterError,
     Stage,
     TooOldError,
+    UnansweredError,
     UnprovenError,
     unanswered,
 )
@@ -53,20 +54,26 @@ class PendingResponse(Generic[ResponseT]):
         self.deadline = monotonic() + timeout
         self._cluster = cluster
 
-    def result(self, *, deadline: float | None = None) -> ResponseT:
+    def result(self, *, deadline: float | None = None, silence: float | None = None) -> ResponseT:
         """Wait for the answer, if it was not read yet, and return it.
 
         Args:
             deadline: Until when to wait; as long from now on as the request may take if not given, so that what came
                 while the caller did something else is read in any case.
+            silence: Seconds without a byte after which it is given up earlier.
 
         Raises:
             UnansweredError: It did not come.
         """
         if self.answer is None and self.error is None:
-            self._cluster._finish(self, monotonic() + self.timeout if deadline is None else deadline)
+            until = monotonic() + self.timeout if deadline is None else deadline
+            try:
+                self._cluster._finish(self, until, silence)
+            except ClusterError as error:
+                # It was closed from another thread, and the request had gone out.
+                self.error = UnansweredError(str(error))
         if self.answer is None:
-            raise self.error or ClusterError(f"The connection to {self._cluster.name} is closed.")
+            raise self.error or UnansweredError(f"The connection to {self._cluster.name} is closed.")
         return self.answer
 
 
@@ -136,10 +143,10 @@ class ClusterConnection:
             if failures := self._open(monotonic() + timeout):
                 raise connect_error(self._intent, failures)
 
-    def send(self, request: BrokerRequest[ResponseT], *, timeout: float) -> ResponseT:
+    def send(self, request: BrokerRequest[ResponseT], *, timeout: float, silence: float | None = None) -> ResponseT:
         """Send a request to any broker and return its answer; see `quotaform.cluster.broker_gateway.Connection`."""
         pending = self.begin(request, timeout=timeout)
-        return pending.result(deadline=pending.deadline)
+        return pending.result(deadline=pending.deadline, silence=silence)
 
     def begin(self, request: BrokerRequest[ResponseT], *, timeout: float) -> PendingResponse[ResponseT]:
         """Send a request and do not wait for its answer; see `quotaform.cluster.broker_gateway.Connection`."""
@@ -206,11 +213,11 @@ class ClusterConnection:
                 if self._closing.is_set():
                     self._drop()
 
-    def _finish(self, pending: PendingResponse[Any], deadline: float) -> None:
+    def _finish(self, pending: PendingResponse[Any], deadline: float, silence: float | None) -> None:
         """Read an answer that is pending."""
         with self._in_use():
             if self._pending is pending and self.broker is not None:
-                self._read(pending, self.broker, deadline)
+                self._read(pending, self.broker, deadline, silence)
             else:
                 pending.error = unanswered(self.name, LostError("it was interrupted"), pending.timeout)
 
@@ -219,9 +226,15 @@ class ClusterConnection:
         if self._pending is not None and self.broker is not None:
             self._read(self._pending, self.broker, monotonic() + self._pending.timeout)
 
-    def _read(self, pending: PendingResponse[ResponseT], broker: BrokerConnection, deadline: float) -> None:
+    def _read(
+        self,
+        pending: PendingResponse[ResponseT],
+        broker: BrokerConnection,
+        deadline: float,
+        silence: float | None = None,
+    ) -> None:
         try:
-            pending.answer = broker.receive(pending.request, pending.version, deadline)
+            pending.answer = broker.receive(pending.request, pending.version, deadline, silence)
         except Exception as error:
             self._abandon(broker)
             pending.error = unanswered(str(broker.server), error, pending.timeout)

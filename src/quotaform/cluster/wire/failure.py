@@ -29,6 +29,18 @@ class LookupTimeoutError(Exception):
         super().__init__("name not resolved in time")
 
 
+class SilentError(TimeoutError):
+    """A broker sent nothing for some time, and there was time left.
+
+    Attributes:
+        seconds: For how long.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"nothing for {seconds:g} s")
+
+
 class NotKafkaError(Exception):
     """What was read makes no sense as the length of an answer.
 
@@ -208,7 +220,9 @@ class UnansweredError(ClusterError):
 
 def unanswered(server: str, cause: BaseException, seconds: float) -> UnansweredError:
     """Return the error for a request that went out to a server and got no answer."""
-    if isinstance(cause, TimeoutError) and cause.errno is None:
+    if isinstance(cause, SilentError):
+        problem = f"{server} sent nothing for {cause.seconds:g} s."
+    elif isinstance(cause, TimeoutError) and cause.errno is None:
         problem = f"{server} did not answer within {seconds:.0f} s."
     elif isinstance(cause, MalformedError):
         problem = f"{server} gave an answer that cannot be read: {cause}."

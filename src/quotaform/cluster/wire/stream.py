@@ -30,7 +30,7 @@ from threading import Event, Thread
 from time import monotonic
 from typing import Any, Final, TypeVar
 
-from quotaform.cluster.wire.failure import LookupTimeoutError, LostError
+from quotaform.cluster.wire.failure import LookupTimeoutError, LostError, SilentError
 from quotaform.model.server import Server
 
 T = TypeVar("T")
@@ -117,16 +117,28 @@ class Stream:
         while left:
             left = left[self._until(deadline, self._open_socket.send, left) :]
 
-    def receive(self, size: int, deadline: float) -> bytes:
+    def receive(self, size: int, deadline: float, silence: float | None = None) -> bytes:
         """Return so many bytes, taking no more memory than has arrived.
+
+        Args:
+            size: How many.
+            deadline: Until when to wait for all of them.
+            silence: Seconds to wait for the next ones, if not until then.
 
         Raises:
             LostError: The other side ended the connection before.
+            SilentError: Nothing came for so long.
             OSError: The connection was lost, or the bytes did not come in time.
         """
         received = bytearray()
         while len(received) < size:
-            part = self._until(deadline, self._open_socket.recv, min(size - len(received), _READ_SIZE))
+            until = deadline if silence is None else min(deadline, monotonic() + silence)
+            try:
+                part = self._until(until, self._open_socket.recv, min(size - len(received), _READ_SIZE))
+            except TimeoutError as error:
+                if silence is not None and error.errno is None and until < deadline:
+                    raise SilentError(silence) from None
+                raise
             if not part:
                 raise LostError("it hung up")
             received += part

@@ -224,6 +224,7 @@ CUT_SHORT = (
 
 
 def reset(connection: socket) -> None:
+    connection.recv(1)
     connection.setsockopt(SOL_SOCKET, SO_LINGER, pack("ii", 1, 0))
 
 

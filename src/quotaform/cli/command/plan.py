@@ -18,7 +18,7 @@ from quotaform.cli.plan_request import make_request, planner
 from quotaform.cli.saved_plan import report_saved
 from quotaform.cli.usage import require_choice
 
-ENGINES: Final = ("auto", "local", "spark")
+ENGINES: Final = ("local", "spark")
 
 
 @with_option_groups
@@ -42,10 +42,10 @@ def plan(
         typer.Option(
             "--engine",
             metavar="|".join(ENGINES),
-            help="Planning engine; spark requires the spark extra and a JDK 17+.",
+            help="Where the plan is computed: in this process, or on Spark (the spark extra and a JDK 17+).",
             autocompletion=complete_from(ENGINES),
         ),
-    ] = "auto",
+    ] = "local",
     format_name: Annotated[str, format_option("plan")] = "text",
     output: Output,
 ) -> int:

@@ -12,7 +12,7 @@ from quotaform.errors import ClusterError, InvalidFilesError, QuotaformError
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
 
-_PLAIN: Final = (Exception.__init__, ClusterError.__init__)
+_PLAIN: Final = (QuotaformError.__init__, ClusterError.__init__)
 """Constructors that take a message and need nothing else."""
 
 

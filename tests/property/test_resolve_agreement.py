@@ -11,7 +11,7 @@ from quotaform.core.effects import make_effects
 from quotaform.core.resolve.entry import Effective, Resolved, effective
 from quotaform.core.resolve.index import QuotaIndex
 from quotaform.core.resolve.request import PRECEDENCE_OF, UNMENTIONED, Request, representative
-from quotaform.core.resolve.resolution import make_resolution
+from quotaform.core.resolve.resolution import KeyResolution, make_resolution
 from quotaform.core.resolve.resolver import Resolver
 from quotaform.model.entity import Entity
 from quotaform.model.precedence import Level, Precedence, level_of
@@ -157,3 +157,31 @@ def test_a_resolution_of_an_entity_is_that_of_its_request(quotas: Quotas, user: 
         assert rows.keys() == resolver.resolve(request).keys()
         for key, resolved in resolver.resolve(request).items():
             assert same(rows[key].effective, resolved.effective)
+
+
+@given(all_quotas(), all_quotas(), ENTITIES)
+def test_what_a_plan_calls_effective_is_what_resolve_answers_for_the_names_of_the_entity(
+    actual: Quotas, planned: Quotas, entity: Entity
+) -> None:
+    """A plan resolved an omitted client-id as one that no quota mentions, and resolve as an empty one."""
+    asked = Entity({kind: name for kind, name in entity.parts if name is not None})
+    if representative(entity) is None or not asked.parts or "" in asked.names.values():
+        return
+    (effects,) = make_effects(actual, planned, [(entity, KEYS)])
+    live = QuotaIndex(actual)
+    rows = make_resolution(asked, Resolver(live), Resolver(live.altered(planned))).keys
+    found = {row.key: row for row in rows}
+    for key, effect in zip(KEYS, effects, strict=True):
+        row = found.get(key, KeyResolution(key, Resolved(), Resolved()))
+        assert same(effect.before, (row.before or Resolved()).effective)
+        assert same(effect.after, row.resolved.effective)
+        assert effect.differs == row.resolved.differs
+
+
+@given(all_quotas(), FEW_NAMES)
+def test_an_empty_client_id_meets_levels_3_and_6_alone(quotas: Quotas, user: str) -> None:
+    entries = QuotaIndex(quotas).entries((user, ""))
+    assert {entry.level.number for entry in entries} <= {3, 6}
+    assert [entry.entity for entry in entries] == [
+        entity for entity in (Entity(user=user), Entity(user=None)) if quotas.get(entity)
+    ]

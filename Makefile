@@ -21,7 +21,7 @@ FULL := $(VENV)/.quotaform-dev
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv setup demo test test-fast test-kafka test-spark check lint format faults bench golden schemas docs constraints clean
+.PHONY: help venv setup demo test test-fast test-kafka test-spark check lint format fuzz faults bench golden schemas docs constraints clean
 
 help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
@@ -55,6 +55,9 @@ lint: $(FULL) ## formatting, lint, types, architecture
 format: $(FULL) ## format the code and apply the safe fixes
 	$(BIN)/python -m ruff format .
 	$(BIN)/python -m ruff check --fix .
+
+fuzz: $(FULL) ## read documents changed at random (5 minutes); FUZZ="--minutes 5 --seed N --target plan"
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 faults: $(FULL) ## apply with faults on three brokers (20 minutes); FAULTS="--rounds 100 --seed N"
 	$(BIN)/python -m tests.faults $(FAULTS)

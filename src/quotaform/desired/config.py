@@ -278,7 +278,7 @@ def _read_pattern(node: dict[str, Any]) -> Pattern:
 
 
 def _check_prune(root: dict[str, Any], report: FileReport) -> None:
-    mode = root.get("prune")
+    mode = _read_text(root, "prune")
     if mode in {"removed", "scope"}:
         text = f"prune: {mode} is not enforced by this version of quotaform; write prune: report, or remove it"
         report.at("prune").add(rule.UNSUPPORTED, text, root, "prune")

@@ -37,7 +37,7 @@ _EXAMPLES: Final = {"B/s": "10MiB/s, 5MB/s or a whole number of bytes per second
 _WRITTEN: Final = regex(
     r"(?P<number>(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?) ?(?P<unit>[^0-9 ].*)?"
 ).fullmatch
-_NUMBER: Final = regex(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?").fullmatch
+_NUMBER: Final = regex(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?").fullmatch
 _SPELLED_NUMBER: Final = regex(r"[+-]?[.]?(?:inf|nan|infinity)").fullmatch
 _SEPARATED: Final = regex(r"[0-9]{1,3}(?:[ ,_'][0-9]{3})+(?:\.[0-9]+)?(?: ?[^0-9 ,_'].*)?").fullmatch
 _BITS: Final = regex(r"(?:[kKMGTmgt]i?)?b(?:its?)?(?:ps|/s|/sec)").fullmatch

@@ -1,0 +1,89 @@
+"""Fuzzed: plan files, as they are and sealed again, and snapshots."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from quotaform.core.canonical import digest
+from quotaform.document.envelope import sealed_lines
+from quotaform.document.plan import PLAN_LISTS, dump_plan, load_plan
+from quotaform.document.snapshot import dump_snapshot, load_snapshot
+from quotaform.errors import PlanFileChangedError, QuotaformError
+from quotaform.model.entity import Entity
+from quotaform.model.snapshot import Snapshot
+from quotaform.views.plan_text import render_plan
+from tests.fuzz.target import Target
+from tests.golden.example import ACTUAL, empty_plan, example_plan
+
+
+def _plans() -> Sequence[bytes]:
+    plans = example_plan(), example_plan(with_findings=False), empty_plan()
+    return [dump_plan(plan).encode() for plan in plans]
+
+
+def _read_plan(document: bytes) -> None:
+    plan = load_plan(document, "plan.json")
+    assert load_plan(dump_plan(plan), "again.json") == plan, "what was written does not read back"
+    for line in "".join(render_plan(plan)).splitlines():
+        assert line.isprintable(), line
+
+
+def _sealed(document: bytes) -> bytes:
+    """Return a document whose digest is right, as somebody gives it who wants it to be believed."""
+    try:
+        tree: Any = json.loads(document)
+        tree.pop("digest", None)
+        lists = {name for name in PLAN_LISTS if isinstance(tree.get(name), list)}
+        return "".join(sealed_lines(tree.items(), lists)).encode()
+    except (ValueError, RecursionError, AttributeError):
+        return document
+
+
+def _read_sealed_plan(document: bytes) -> None:
+    """Read a plan file whose digest is right, and whose id is right, too, if the rest makes one."""
+    sealed = _sealed(document)
+    try:
+        _read_plan(sealed)
+    except PlanFileChangedError:
+        tree = json.loads(sealed)
+        tree["plan_id"] = _plan_id(tree)
+        _read_plan(_sealed(json.dumps(tree).encode()))
+
+
+def _plan_id(tree: Any) -> str:
+    """Return the id of what a plan file says, as the specification of the id has it."""
+    rows = sorted(
+        [change["address"], row["key"], row["action"], row["before"], row["after"]]
+        for change in tree["changes"]
+        for row in change["keys"]
+    )
+    return digest({"allowances": tree.get("allowances", []), "changes": rows, "cluster_id": tree["cluster"]["id"]})
+
+
+def _snapshots() -> Sequence[bytes]:
+    odd = {
+        Entity({"user": "a", "group": None}): {"future_rate": 1.5, "producer_byte_rate": float("nan")},
+        Entity(user="\n::error", client_id=""): {"producer_byte_rate": float("inf"), "": 5e-324},
+        Entity(ip="::ffff:10.0.0.1"): {"connection_creation_rate": 2.0**63},
+    }
+    moment = "2026-11-20T09:12:44Z"
+    found = [
+        Snapshot(cluster_name="lab", cluster_id="3JxQ0v7pT2a", captured_at=moment, quotas=quotas)
+        for quotas in ({}, ACTUAL, odd)
+    ]
+    return [dump_snapshot(snapshot).encode() for snapshot in found]
+
+
+def _read_snapshot(document: bytes) -> None:
+    snapshot = load_snapshot(document.decode("utf-8", "replace"), "snapshot.json")
+    text = dump_snapshot(snapshot)
+    assert dump_snapshot(load_snapshot(text, "again.json")) == text, "what was written does not read back"
+
+
+TARGETS: Final = (
+    Target("plan", _plans, _read_plan, (QuotaformError,)),
+    Target("sealed-plan", _plans, _read_sealed_plan, (QuotaformError,)),
+    Target("snapshot", _snapshots, _read_snapshot, (QuotaformError,)),
+)

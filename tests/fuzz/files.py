@@ -1,0 +1,130 @@
+"""Fuzzed: what lies in a repository (quotas, quotaform.yaml) and files of requests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import date
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+from quotaform.app.request_file import RequestFile
+from quotaform.desired.config import read_config
+from quotaform.desired.loader import conclude, load_file
+from quotaform.desired.tree import SourceFile
+from quotaform.desired.writer import render_quotas
+from quotaform.errors import InvalidFilesError
+from quotaform.model.finding import Severity
+from tests.fuzz.target import CANARY, Target
+
+_TODAY: Final = date(2026, 11, 20)
+_PROFILES: Final = {"gold": {"producer_byte_rate": 1048576.0}}
+
+_QUOTAS_YAML: Final = """\
+# yaml-language-server: $schema=../schemas/quotas.schema.json
+quotas:
+  - match: {user: svc-orders}
+    values: &orders
+      producer_byte_rate: 20MiB/s
+      consumer_byte_rate: 50MB/s
+      request_percentage: 150%
+    owner: team-orders
+    reason: >-
+      checkout
+      traffic
+  - match: {user: <default>, client-id: etl}
+    values: {controller_mutation_rate: 5/s}
+  - match: {user: [svc-a, svc-b], client-id: ["x", 'y']}
+    profile: gold
+    values:
+      <<: *orders
+      producer_byte_rate: unlimited
+  - match: {user: perf-test}
+    values: {producer_byte_rate: unlimited}
+    expires: 2026-12-31
+  - match: {user: old-etl}
+    state: absent
+  - match: {user: {name: "<default>"}}
+    values: {producer_byte_rate: 1.5MiB/s}
+  - match: {ip: 10.0.0.7}
+    values: {connection_creation_rate: 50/s}
+  - match: {user: "CN=a b,O=\\u00c5"}
+    unset: [producer_byte_rate]
+"""
+_COMMON: Final = """\
+quotas:
+  - match: {user: ["CN=a b,O=\\u00c5", common]}
+    values: {producer_byte_rate: 1MiB/s, consumer_byte_rate: 2MiB/s}
+"""
+_QUOTAS: Final = {
+    "quotas": [
+        {"match": {"user": "a"}, "values": {"producer_byte_rate": "1MiB/s", "request_percentage": 12.5}, "owner": "o"},
+        {"match": {"user": "<default>", "client-id": ["b", "c"]}, "profile": "gold", "reason": "r"},
+        {"match": {"user": {"name": "<default>"}}, "values": {"consumer_byte_rate": 7}, "expires": "2027-01-01"},
+        {"match": {"ip": "::1"}, "values": {"connection_creation_rate": "unlimited"}},
+        {"match": {"client-id": "x"}, "state": "absent"},
+    ]
+}
+_CONFIG_YAML: Final = """\
+clusters:
+  prod-eu:
+    bootstrap_servers: [b1:9093, "[fe80::1%eth0]:9093", "${env:QUOTAFORM_X}:9092"]
+    command_config: client-prod.properties
+    cluster_id: 3JxQ0v7pT2aXXXXXXXXXXX
+    confirm: name
+  lab: {snapshot: snapshots/lab.json}
+profiles: {gold: {producer_byte_rate: 50MiB/s, consumer_byte_rate: 100MiB/s}}
+scope: {include: [{user: "svc-*"}], exclude: [{user: "svc-legacy-*", client-id: <default>}]}
+prune: report
+"""
+_CONFIG: Final = {
+    "clusters": {
+        "a": {"bootstrap_servers": ["b1:9093"], "command_config": "${env:QUOTAFORM_X}", "cluster_id": "x"},
+        "b": {"snapshot": "s.json"},
+    },
+    "profiles": {"gold": {"producer_byte_rate": "50MiB/s"}},
+    "scope": {"include": [{"user": "svc-*"}], "exclude": [{"user": "x"}]},
+    "prune": "report",
+}
+_REQUESTS: Final = (
+    b'user,client_id,ip\nalice,app,\n"CN=a,O=b",,\n,,10.0.0.1\n"a ""b""",x,\n',
+    b'{"user": "alice", "client_id": "app"}\n{"ip": "10.0.0.1"}\n{"client-id": ""}\n',
+    '\ufeffuser\r\nÅ\r\n"two\nlines"\r\n'.encode(),
+)
+
+
+def _read_quotas(document: bytes) -> None:
+    common = load_file(SourceFile("quotas.d/common.yaml", _COMMON), _PROFILES)
+    file = load_file(SourceFile("quotas.d/lab/a.yaml", document, "lab"), _PROFILES)
+    desired, findings = conclude([common, file], _TODAY)
+    if findings:
+        raise InvalidFilesError(findings)
+    quotas = {entity: entry.values for entity, entry in desired.items() if entry.values}
+    text, left_out = render_quotas(quotas)
+    again = load_file(SourceFile("quotas.d/b.yaml", text), {})
+    assert not [each for each in again.problems if each.severity is Severity.ERROR], again.problems
+    written = {entry.entity: entry.values for entry in again.entries}
+    assert written == quotas or left_out, "what was written does not read back"
+
+
+def _read_config(document: bytes) -> None:
+    _, findings = read_config(SourceFile("quotaform.yaml", document), Path(), {"QUOTAFORM_X": CANARY})
+    if findings:
+        raise InvalidFilesError(findings)
+
+
+def _read_requests(document: bytes) -> None:
+    requests = RequestFile(document, "requests.csv")
+    assert len(list(requests)) == len(requests)
+
+
+def _yaml_corpus(text: str, tree: object) -> Sequence[bytes]:
+    return [text.encode(), json.dumps(tree).encode(), json.dumps(tree, indent=2).encode()]
+
+
+TARGETS: Final = (
+    Target("quotas", lambda: _yaml_corpus(_QUOTAS_YAML, _QUOTAS), _read_quotas, (InvalidFilesError,)),
+    Target("config", lambda: _yaml_corpus(_CONFIG_YAML, _CONFIG), _read_config, (InvalidFilesError,)),
+    Target("requests", lambda: list(chain(_REQUESTS)), _read_requests, (InvalidFilesError,)),
+)

@@ -1,0 +1,207 @@
+"""Documents changed at random: bytes of any document, and the structure of one that is JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from random import Random
+from re import compile as regex
+from typing import Any, Final
+
+_LONGEST: Final = 100_000
+_TIMES: Final = (*(1, 2, 3, 10, 30, 100) * 8, 1_000, 20_000)
+"""How often something is repeated: rarely so often that reading it costs more than a moment."""
+_TOKENS: Final = tuple(
+    text.encode("utf-8", "surrogatepass")
+    for text in (
+        "\0", "\r", "\n", "\t", "\x1b[31m", "\x7f", "\x85", "\u2028", "\u202e", "\ufeff", "\ud800",
+        "\U0001f642", "²", "٣",
+        "::error::x", "${env:HOME}", "${env:QUOTAFORM_X}", "${env:", "${", "$", "&a ", "*a", "<<: *a",
+        "!!python/name:os.system ",
+        "!!binary ", "? ", "- ", ": ", ":", ",", "{", "}", "[", "]", '"', "'", "\\", "\\\n", "\\u0000",
+        "\\ud800", "\\u", "=", ";",
+        "null", "~", "true", "no", ".nan", ".inf", "NaN", "Infinity", "1e400", "-1", "-0", "0", "1_000",
+        "0x10", "9" * 400, "5e-324",
+        "1e-320", "2026-11-31", "<default>", '"<default>"', "unlimited", "%YAML 1.1\n", "---\n", "...\n", "# ",
+        "|\n", ">-\n", "@",
+        "`", "<<<<<<< HEAD\n", "10MiB/s", "%", "*", "??", "[!a]", "::1", "::ffff:10.0.0.1",
+        "[fe80::1%eth0]:9092", "user", "client-id",
+        "ip", "/", "//", "/*", "*/", "\u00a0", "Å", " ", "  ", "-----BEGIN CERTIFICATE-----\n",
+    )
+)  # fmt: skip
+_ODD_NUMBERS: Final = (0, 1, 4, 0x7F, 0x80, 0xFF, 0x100, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
+_DIGITS: Final = regex(rb"[0-9]+(\.[0-9]+)?").finditer
+_ODD_VALUES: Final[tuple[Any, ...]] = (
+    None, True, False, 0, -1, 1, 2**31, 2**53 + 1, 2**63, 2**64, 10**400, 0.5, 5e-324, 1e308, float("nan"),
+    float("inf"), "",
+    " ", "a", "\n::error::x", "\x1b[31mred", "\ud800", "\u202e", "NaN", "Infinity", "<default>", "null", "1.0",
+    "2026-13-45",
+    "sha256:", "x" * 5_000, [], [None], [[]], {}, {"": None}, {"a": {"b": {}}},
+)  # fmt: skip
+
+Mutation = Callable[[Random, bytes], bytes]
+
+
+def mutate(random: Random, corpus: Sequence[bytes]) -> bytes:
+    """Return one document of a corpus with some changes, rarely with none that counts."""
+    data = random.choice(corpus)
+    if random.random() < 0.5 and (tree := _tree(data)) is not None:
+        for _ in range(_times(random)):
+            tree = mutate_tree(random, tree)
+        data = _json(random, tree) or data
+        if random.random() < 0.7:
+            return data
+    for _ in range(_times(random)):
+        if random.random() < 0.1:
+            data = _splice(random, data, random.choice(corpus))
+        else:
+            data = random.choice(_MUTATIONS)(random, data)
+    return data[:_LONGEST]
+
+
+def _times(random: Random) -> int:
+    return random.choice([1, 1, 1, 2, 2, 3, 5])
+
+
+def _tree(data: bytes) -> Any:
+    if data[:1] not in (b"{", b"["):
+        return None
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _json(random: Random, tree: Any) -> bytes:
+    """Return a JSON value as text in UTF-8; nothing for one that is nested too deeply."""
+    try:
+        text = json.dumps(tree, indent=random.choice([None, 2]), ensure_ascii=random.random() < 0.8)
+    except RecursionError:
+        return b""
+    return text.encode("utf-8", "surrogatepass")
+
+
+# Bytes
+
+
+def _span(random: Random, data: bytes) -> tuple[int, int]:
+    start = random.randint(0, len(data))
+    return start, min(len(data), start + random.choice([1, 1, 2, 4, 10, 100, len(data)]))
+
+
+def _flip(random: Random, data: bytes) -> bytes:
+    if not data:
+        return b"\0"
+    place = random.randrange(len(data))
+    return data[:place] + bytes([data[place] ^ 1 << random.randrange(8)]) + data[place + 1 :]
+
+
+def _insert(random: Random, data: bytes) -> bytes:
+    place = random.randint(0, len(data))
+    return data[:place] + random.choice(_TOKENS) + data[place:]
+
+
+def _overwrite(random: Random, data: bytes) -> bytes:
+    start, end = _span(random, data)
+    return data[:start] + random.choice(_TOKENS) + data[end:]
+
+
+def _number(random: Random, data: bytes) -> bytes:
+    """Overwrite with a number in bytes, as lengths of a protocol are."""
+    size = random.choice([1, 2, 4])
+    number = (random.choice(_ODD_NUMBERS) & (1 << 8 * size) - 1).to_bytes(size, "big")
+    place = random.randint(0, max(0, len(data) - size))
+    return data[:place] + number + data[place + size :]
+
+
+def _digits(random: Random, data: bytes) -> bytes:
+    found = list(_DIGITS(data))
+    if not found:
+        return _insert(random, data)
+    each = random.choice(found)
+    return data[: each.start()] + random.choice(_TOKENS) + data[each.end() :]
+
+
+def _delete(random: Random, data: bytes) -> bytes:
+    start, end = _span(random, data)
+    return data[:start] + data[end:]
+
+
+def _repeat(random: Random, data: bytes) -> bytes:
+    start, end = _span(random, data)
+    times = min(random.choice(_TIMES), _LONGEST // max(1, end - start))
+    return data[:end] + data[start:end] * times + data[end:]
+
+
+def _nest(random: Random, data: bytes) -> bytes:
+    start, end = _span(random, data)
+    depth = random.choice(_TIMES)
+    opening, closing = random.choice([(b"[", b"]"), (b"{a: ", b"}"), (b'{"a":', b"}"), (b"(", b")"), (b"- ", b"")])
+    return data[:start] + opening * depth + data[start:end] + closing * depth + data[end:]
+
+
+def _truncate(random: Random, data: bytes) -> bytes:
+    return data[: random.randint(0, len(data))]
+
+
+def _move_line(random: Random, data: bytes) -> bytes:
+    lines = data.splitlines(keepends=True)
+    if lines:
+        line = lines.pop(random.randrange(len(lines)))
+        lines.insert(random.randint(0, len(lines)), random.choice([line, b" " + line, b"  " + line, line.strip()]))
+    return b"".join(lines)
+
+
+def _splice(random: Random, data: bytes, other: bytes) -> bytes:
+    start, end = _span(random, other)
+    place = random.randint(0, len(data))
+    return data[:place] + other[start:end] + data[random.randint(place, len(data)) :]
+
+
+_MUTATIONS: Final[tuple[Mutation, ...]] = (
+    _flip, _insert, _insert, _overwrite, _number, _digits, _delete, _repeat, _nest, _truncate, _move_line,
+)  # fmt: skip
+
+
+# Structure
+
+
+def mutate_tree(random: Random, tree: Any) -> Any:
+    """Return a JSON value with one change somewhere in it."""
+    places: list[tuple[Any, Any]] = []
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+        for key, value in list(items):
+            places.append((node, key))
+            waiting.append(value)
+    if not places:
+        return random.choice(_ODD_VALUES)
+    node, key = random.choice(places)
+    change = random.random()
+    if change < 0.5:
+        node[key] = random.choice(_ODD_VALUES)
+    elif change < 0.6:
+        other, name = random.choice(places)
+        node[key] = _copy(other.get(name) if isinstance(other, dict) else other[name] if name < len(other) else None)
+    elif change < 0.7:
+        del node[key]
+    elif change < 0.8:
+        node[key] = [_copy(node[key])] if random.random() < 0.5 else {"a": _copy(node[key])}
+    elif change < 0.85:
+        for _ in range(random.choice([2, 100])):
+            node[key] = [node[key]]
+    elif isinstance(node, dict):
+        node[random.choice(["", "x", "user", "\n", f"{key}s", "é"])] = node.pop(key) if change < 0.95 else node[key]
+    else:
+        node[key:key] = [_copy(node[key])] * random.choice([1, 2, 300])
+    return tree
+
+
+def _copy(value: Any) -> Any:
+    """Return a value of its own, so that a change does not go into itself."""
+    try:
+        return json.loads(json.dumps(value))
+    except RecursionError:
+        return None

@@ -1,0 +1,119 @@
+"""What is fuzzed: a reader of documents, valid ones to begin with, and what must be true of every answer."""
+
+from __future__ import annotations
+
+import signal
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Final, NoReturn
+
+from quotaform.errors import InvalidFilesError
+from quotaform.model.finding import Finding
+
+CANARY: Final = "canary-7dk2-password"
+"""A secret in documents; no message may show it."""
+
+_CPU_SECONDS: Final = 4.0
+_SECONDS: Final = 30.0
+_MOST_PROBLEMS: Final = 1_000
+_LONGEST_MESSAGE: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A reader.
+
+    Attributes:
+        name: For the command line and the folder of regressions.
+        corpus: Returns valid documents.
+        read: Reads a document; raises one of `errors` if it refuses it, and `AssertionError` if what it read is wrong.
+        errors: The documented errors.
+    """
+
+    name: str
+    corpus: Callable[[], Sequence[bytes]]
+    read: Callable[[bytes], None]
+    errors: tuple[type[Exception], ...]
+
+
+class TooSlowError(BaseException):
+    """Reading takes too long; not an `Exception`, which readers may catch."""
+
+
+def examine(target: Target, document: bytes) -> str | None:
+    """Return what is wrong with how a document was read; `None` if nothing."""
+    try:
+        with _time_limit():
+            target.read(document)
+    except target.errors as error:
+        return "; ".join(message_problems(error)) or None
+    except TooSlowError as error:
+        return f"too slow {_place(error)}"
+    except Exception as error:
+        return f"{type(error).__name__} {_place(error)}: {str(error)[:300]!a}"
+    return None
+
+
+def kind(problem: str) -> str:
+    """Return what is the same in all reports of one mistake."""
+    return problem.partition(":")[0]
+
+
+def message_problems(error: Exception) -> Iterator[str]:
+    """Yield what is wrong with the message of an error."""
+    if isinstance(error, InvalidFilesError):
+        yield from finding_problems(error.problems)
+    else:
+        yield from line_problems(str(error))
+
+
+def finding_problems(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield what is wrong with findings: each is one inert line, and there is an end of them."""
+    number = 0
+    for number, finding in enumerate(findings, 1):
+        yield from line_problems(str(finding))
+        if number > _MOST_PROBLEMS:
+            yield "more problems than anybody reads"
+            return
+
+
+def line_problems(line: str) -> Iterator[str]:
+    """Yield what is wrong with a line of output."""
+    if CANARY in line:
+        yield f"shows a secret: {line[:500]!a}"
+    elif not line.isprintable():
+        yield f"not one printable line: {line[:500]!a}"
+    elif len(line) > _LONGEST_MESSAGE:
+        yield f"a message without end: {line[:500]!a}"
+    elif not line.strip():
+        yield "an empty message"
+
+
+@contextmanager
+def _time_limit() -> Iterator[None]:
+    signal.signal(signal.SIGPROF, _too_slow)
+    signal.signal(signal.SIGALRM, _too_slow)
+    signal.setitimer(signal.ITIMER_PROF, _CPU_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _too_slow(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise TooSlowError
+
+
+def _place(error: BaseException) -> str:
+    """Return where an error was raised, innermost frame of quotaform's first."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "/quotaform/" in frame.filename or "/fuzz/" in frame.filename]
+    if not own:
+        return "somewhere"
+    frame = own[-1]
+    return f"in {frame.filename.rpartition('/src/')[2].rpartition('/tests/')[2]} {frame.name}"

@@ -1,4 +1,8 @@
-"""Where quotaform keeps what it need not fetch or make twice, and the lock that guards it."""
+"""Where quotaform keeps what it need not fetch or make twice, and the locks that guard it.
+
+What is in there is run (jars, class archives) and believed (process ids), so it must be this user's alone: a directory
+that somebody else owns or may write to is refused, and so is a file that is no regular one of this user.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from stat import S_ISREG, S_IWGRP, S_IWOTH
+from typing import BinaryIO, Final
 
 from quotaform.errors import SandboxError
+
+_LONGEST: Final = 200
 
 
 def cache_directory() -> Path:
@@ -17,30 +25,88 @@ def cache_directory() -> Path:
 
     `QUOTAFORM_CACHE` wins, then the platform's place: `$XDG_CACHE_HOME/quotaform` or
     `~/.cache/quotaform`, on macOS `~/Library/Caches/quotaform`.
+
+    Raises:
+        SandboxError: It is in a home directory, and there is none.
     """
-    if own := os.environ.get("QUOTAFORM_CACHE"):
-        return Path(own).expanduser().absolute()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "quotaform"
-    # The XDG base directory specification says that a relative path is to be ignored.
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "quotaform"
+    try:
+        if own := os.environ.get("QUOTAFORM_CACHE"):
+            return Path(own).expanduser().absolute()
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Caches" / "quotaform"
+        # The XDG base directory specification says that a relative path is to be ignored.
+        base = os.environ.get("XDG_CACHE_HOME", "")
+        return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "quotaform"
+    except (RuntimeError, OSError) as error:
+        raise SandboxError(
+            "The cache directory is not known, because there is no home directory or no current one; "
+            "set QUOTAFORM_CACHE to a writable directory."
+        ) from error
 
 
 def make_directory(path: Path) -> Path:
-    """Make a directory below the cache and return it.
+    """Make a directory of the cache and return it; nobody else may write to it.
 
     Raises:
-        SandboxError: It cannot be made.
+        SandboxError: It cannot be made, or is not this user's alone.
     """
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.stat()
     except OSError as error:
         raise SandboxError(
-            f"The cache directory {path} cannot be made ({error.strerror}); "
+            f"The cache directory {shown(path)} cannot be made ({error.strerror}); "
             "set QUOTAFORM_CACHE to a writable directory."
         ) from error
+    if status.st_uid != os.geteuid():
+        raise SandboxError(
+            f"The cache directory {shown(path)} belongs to another user, who could change what the sandbox runs; "
+            "set QUOTAFORM_CACHE to a directory of your own."
+        )
+    if status.st_mode & (S_IWGRP | S_IWOTH):
+        raise SandboxError(
+            f"Other users may write to the cache directory {shown(path)} and could change what the sandbox runs; "
+            "run chmod go-w on it, or set QUOTAFORM_CACHE to another directory."
+        )
     return path
+
+
+def open_own_file(path: Path, *, creates: bool) -> BinaryIO:
+    """Open a file of the cache; never waits for what is no regular file.
+
+    Args:
+        path: The file.
+        creates: Whether to make it if it is not there, to be appended to; otherwise it is only read.
+
+    Raises:
+        FileNotFoundError: It is not there.
+        SandboxError: It is something else than a regular file of this user, or cannot be opened.
+    """
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT if creates else os.O_RDONLY
+    try:
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _unusable(path, error.strerror) from error
+    status = os.fstat(descriptor)
+    if not S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+        os.close(descriptor)
+        raise _unusable(path, "it is not a regular file of this user")
+    return os.fdopen(descriptor, "a+b" if creates else "rb")
+
+
+def shown(path: Path) -> str:
+    """Return a path as messages show it: one line, and not longer than a screen."""
+    text = str(path)
+    text = text if text.isprintable() else ascii(text)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _unusable(path: Path, reason: str | None) -> SandboxError:
+    return SandboxError(
+        f"The sandbox cannot use {shown(path)} ({reason}); remove it, or set QUOTAFORM_CACHE to another directory."
+    )
 
 
 def lock_descriptor(descriptor: int, *, shared: bool = False) -> bool:
@@ -67,11 +133,11 @@ def locked(path: Path, *, patience: float) -> Iterator[None]:
     """
     make_directory(path.parent)
     deadline = time.monotonic() + patience
-    with path.open("a") as file:
+    with open_own_file(path, creates=True) as file:
         while not lock_descriptor(file.fileno()):
             if time.monotonic() > deadline:
                 raise SandboxError(
-                    f"Another process has held {path} for {patience:.0f} seconds; end that process and try again."
+                    f"Another process has held {shown(path)} for {patience:.0f} seconds; end it and try again."
                 )
             time.sleep(0.1)
         yield

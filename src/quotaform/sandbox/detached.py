@@ -11,16 +11,20 @@ import os
 import re
 import signal
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from quotaform.errors import SandboxError, UsageError
-from quotaform.sandbox.cache import cache_directory, lock_descriptor, make_directory
+from quotaform.sandbox.cache import cache_directory, lock_descriptor, make_directory, open_own_file
+from quotaform.sandbox.progress import Progress, no_progress
 from quotaform.sandbox.sandbox import Sandbox
 
 _TIMEOUT_SECONDS = 180.0
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_LONGEST = 64
+_MAX_BYTES = 1 << 20
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +45,16 @@ class DetachedSandbox:
     """The supervisor's process id."""
 
 
-def start(name: str, *, brokers: int = 1, secured: bool = False) -> tuple[DetachedSandbox, bool]:
+def start(
+    name: str, *, brokers: int = 1, secured: bool = False, progress: Progress = no_progress
+) -> tuple[DetachedSandbox, bool]:
     """Start a detached sandbox, unless one of that name already runs.
+
+    Args:
+        name: Its name.
+        brokers: How many brokers.
+        secured: Whether clients must say who they are.
+        progress: Told what is being done.
 
     Returns:
         The sandbox, and whether it was started by this call.
@@ -52,16 +64,18 @@ def start(name: str, *, brokers: int = 1, secured: bool = False) -> tuple[Detach
         UsageError: The name is no file name.
     """
     path = _state_path(name)
+    make_directory(cache_directory())
     make_directory(path.parent)
     deadline = time.monotonic() + _TIMEOUT_SECONDS
     while time.monotonic() < deadline:
-        with path.open("a+b") as state:
+        with open_own_file(path, creates=True) as state:
             if lock_descriptor(state.fileno()):
                 state.truncate(0)
-                return _start(state, name, brokers, secured), True
+                return _start(state, name, brokers, secured, progress), True
         if found := find(name):
             return found, False
         # Somebody else is starting it at this moment.
+        progress(f"Waiting for another process that starts the sandbox {name}", 0, 0)
         time.sleep(0.1)
     raise SandboxError(
         f"Another process has been starting the sandbox {name} for {_TIMEOUT_SECONDS:.0f} seconds; end it."
@@ -75,7 +89,7 @@ def find(name: str) -> DetachedSandbox | None:
         UsageError: The name is no file name.
     """
     try:
-        with _state_path(name).open("rb") as state:
+        with open_own_file(_state_path(name), creates=False) as state:
             if lock_descriptor(state.fileno(), shared=True):
                 return None
             found = _load(state)
@@ -94,10 +108,11 @@ def stop(name: str) -> bool:
     found = find(name)
     if found is None:
         return False
-    os.kill(found.pid, signal.SIGTERM)
+    with suppress(ProcessLookupError):
+        os.kill(found.pid, signal.SIGTERM)
     deadline = time.monotonic() + _TIMEOUT_SECONDS
     while time.monotonic() < deadline:
-        with _state_path(name).open("a+b") as state:
+        with open_own_file(_state_path(name), creates=True) as state:
             if lock_descriptor(state.fileno()):
                 state.truncate(0)
                 return True
@@ -107,10 +122,10 @@ def stop(name: str) -> bool:
     )
 
 
-def _start(state: BinaryIO, name: str, brokers: int, secured: bool) -> DetachedSandbox:
+def _start(state: BinaryIO, name: str, brokers: int, secured: bool, progress: Progress) -> DetachedSandbox:
     sandbox = Sandbox(brokers, secured=secured)
     try:
-        sandbox.start(inherited=[state.fileno()])
+        sandbox.start(inherited=[state.fileno()], progress=progress)
         client_config = None
         if secured:
             client_config = sandbox.data_dir / "admin.properties"
@@ -138,8 +153,9 @@ def _start(state: BinaryIO, name: str, brokers: int, secured: bool) -> DetachedS
 def _load(state: BinaryIO) -> DetachedSandbox | None:
     state.seek(0)
     try:
-        return DetachedSandbox(**json.loads(state.read()))
-    except (ValueError, TypeError):
+        found = DetachedSandbox(**json.loads(state.read(_MAX_BYTES)))
+        return found if type(found.pid) is int and found.pid > 1 else None
+    except (ValueError, TypeError, RecursionError):
         # Empty while the sandbox starts.
         return None
 
@@ -147,6 +163,7 @@ def _load(state: BinaryIO) -> DetachedSandbox | None:
 def _state_path(name: str) -> Path:
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"A sandbox cannot be called {name!r}; use up to 64 letters, digits, dots, dashes and underscores."
+            f"A sandbox cannot be called {name[:_LONGEST]!a}; "
+            "use up to 64 letters, digits, dots, dashes and underscores."
         )
     return cache_directory() / "sandboxes" / f"{name}.json"

@@ -2,7 +2,7 @@
 
 What belongs into the cache is pinned: `kafka-4.3.1.sha256` beside this module lists every jar with its
 SHA-256 sum. Only listed jars with the right sum get in, and all of them are summed again at each use
-(44 MB, some 30 ms), so a damaged cache is noticed and filled anew.
+(45 MB, some 30 ms), so a damaged cache is noticed and filled anew.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stdout
 from importlib import resources
 from pathlib import Path
+from typing import Final
 
 from quotaform.errors import SandboxError
 from quotaform.sandbox.cache import cache_directory, locked, make_directory
+from quotaform.sandbox.progress import Progress, growth_reported, no_progress
 
 KAFKA_VERSION = "4.3.1"
 
@@ -35,10 +37,16 @@ ENDPOINTS = (
 # The jars that kafka-run-class.sh leaves off the class path too.
 _NOT_RUNTIME = re.compile(r"-(sources|javadoc|test|test-sources|scaladoc)\.jar(\.asc)?$")
 
+_REPOSITORY: Final = "repository"
+
 Fetch = Callable[[Path], Iterable[Path]]
 
 
-def find_jars() -> tuple[Path, ...]:
+DOWNLOAD_BYTES: Final = 45_000_000
+"""About how much is downloaded, once."""
+
+
+def find_jars(progress: Progress = no_progress) -> tuple[Path, ...]:
     """Return the jars of Apache Kafka in the order of the class path.
 
     | KAFKA_HOME | jars |
@@ -46,12 +54,21 @@ def find_jars() -> tuple[Path, ...]:
     | set        | those of `$KAFKA_HOME/libs` |
     | not set    | those of the user's cache, which is filled with `jgo` when it is empty or damaged |
 
+    Args:
+        progress: Told how far a download is.
+
     Raises:
         SandboxError: They cannot be had.
     """
     if home := os.environ.get("KAFKA_HOME"):
         return _home_jars(Path(home).expanduser().absolute())
-    return cached_jars(cache_directory() / f"kafka-{KAFKA_VERSION}", pinned_sums(), fetch_with_jgo)
+
+    def fetch(directory: Path) -> list[Path]:
+        what = f"Downloading Apache Kafka {KAFKA_VERSION} (once, about {DOWNLOAD_BYTES // 1_000_000} MB)"
+        with growth_reported(directory / _REPOSITORY, DOWNLOAD_BYTES, what, progress):
+            return fetch_with_jgo(directory)
+
+    return cached_jars(cache_directory() / f"kafka-{KAFKA_VERSION}", pinned_sums(), fetch)
 
 
 def pinned_sums() -> dict[str, str]:
@@ -100,7 +117,7 @@ def fetch_with_jgo(directory: Path) -> list[Path]:
         with warnings.catch_warnings(), redirect_stdout(sys.stderr):
             warnings.simplefilter("ignore")
             # A repository of its own: jars linked to a shared one would share its damage.
-            context = MavenContext(repo_cache=directory / "repository", timeout=60)
+            context = MavenContext(repo_cache=directory / _REPOSITORY, timeout=60)
             builder = EnvironmentBuilder(
                 context=context, cache_dir=directory / "environments", link_strategy=LinkStrategy.AUTO
             )

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quotaform.errors import SandboxError
+from quotaform.errors import FileReadError, SandboxError
+from quotaform.files import read_bytes
 from quotaform.java_command import JavaCommand, Place, find_java_commands, major_version
+
+_RELEASE_LIMIT: Final = 1 << 20
 
 MINIMUM: Final = 17
 """Apache Kafka 4 brokers need Java 17 (KIP-1013)."""
@@ -58,8 +61,9 @@ def _candidates() -> Iterator[JavaCommand]:
 def _version(java: JavaCommand) -> str | None:
     """Return the version; every JDK since 9 writes it into a `release` file, which saves a JVM start."""
     try:
-        release = (java.path.resolve(strict=True).parent.parent / "release").read_text(encoding="utf-8")
-    except OSError:
+        path = java.path.resolve(strict=True).parent.parent / "release"
+        release = read_bytes(path, _RELEASE_LIMIT).decode(errors="replace")
+    except (OSError, RuntimeError, FileReadError):
         release = ""
     if found := re.search(r'^JAVA_VERSION="([^"]+)"', release, re.MULTILINE):
         return found[1]

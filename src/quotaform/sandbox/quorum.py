@@ -10,7 +10,7 @@ from pathlib import Path
 
 from quotaform.errors import SandboxError, UsageError
 from quotaform.sandbox import security
-from quotaform.sandbox.cache import make_directory
+from quotaform.sandbox.cache import make_directory, shown
 from quotaform.sandbox.certificate import Certificates, make_certificates
 from quotaform.sandbox.java import Java
 from quotaform.sandbox.node import CONTROLLER, Node, new_uuid, node_properties
@@ -56,6 +56,11 @@ class Quorum:
             PortTakenError: A port was taken meanwhile.
             SandboxError: A node did not come up.
         """
+        if "," in str(self.directory):
+            raise SandboxError(
+                f"Kafka cannot keep data in {shown(self.directory)}, because its name contains a comma; "
+                "set TMPDIR to another directory."
+            )
         (self.directory / "tmp").mkdir()
         (self.directory / "log4j2.properties").write_text(LOGGING, encoding="ascii")
         protocols = dict(security.PROTOCOLS) if secured else {security.PLAINTEXT: "PLAINTEXT"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -12,11 +13,13 @@ from typing import Self
 
 from quotaform.errors import SandboxError, UsageError
 from quotaform.sandbox import security
+from quotaform.sandbox.cache import cache_directory, make_directory, shown
 from quotaform.sandbox.certificate import Certificates
 from quotaform.sandbox.jar import find_jars
 from quotaform.sandbox.java import find_java
 from quotaform.sandbox.node import CONTROLLER
 from quotaform.sandbox.port import HOST
+from quotaform.sandbox.progress import Progress, no_progress
 from quotaform.sandbox.quorum import PortTakenError, Quorum
 from quotaform.sandbox.runtime import java_environment
 
@@ -67,11 +70,12 @@ class Sandbox:
 
     # Life
 
-    def start(self, *, inherited: Sequence[int] = ()) -> Self:
+    def start(self, *, inherited: Sequence[int] = (), progress: Progress = no_progress) -> Self:
         """Start all brokers and wait until they answer; a started sandbox is left as it is.
 
         Args:
             inherited: File descriptors that the supervisor holds open as long as it lives.
+            progress: Told what is being done.
 
         Raises:
             SandboxError: A piece is missing, or a broker did not come up.
@@ -80,7 +84,14 @@ class Sandbox:
             return self
         if sys.platform == "win32":
             raise SandboxError("The sandbox runs on Linux and macOS only; on Windows use it inside WSL.")
-        java, jars = find_java(), find_jars()
+        make_directory(cache_directory())
+        java, jars = find_java(), find_jars(progress)
+        if any(os.pathsep in str(jar) for jar in jars):
+            raise SandboxError(
+                f"Java cannot use jars in {shown(jars[0].parent)}, because its name contains {os.pathsep!r}; "
+                "set QUOTAFORM_CACHE or KAFKA_HOME to another directory."
+            )
+        progress("Starting Apache Kafka", 0, 0)
         for _ in range(_TRIES):
             quorum = Quorum(java, jars, inherited)
             try:

@@ -28,6 +28,7 @@ import os
 import select
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -170,34 +171,61 @@ def _save(source: Path, target: Path) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _make_directory() -> Path:
+def _own_parent() -> Path | None:
+    """Make the directory of all sandboxes of this user, in the temporary one that everybody may write to.
+
+    `None` when somebody else has made something of its name: what is in there is theirs.
+    """
+    path = Path(tempfile.gettempdir()) / f"{_PREFIX}{os.geteuid()}"
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    status = path.lstat()
+    is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
+    return path if is_own else None
+
+
+def _make_directory(parent: Path | None) -> Path:
     """Make the data directory, with a lock file that is locked as long as this process lives."""
     import fcntl
 
-    directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
     # Locked before it gets its name, so that nobody finds it free; the descriptor is never closed.
     nameless = directory / f"{_LOCK}.new"
-    fcntl.flock(os.open(nameless, os.O_CREAT | os.O_RDWR, 0o600), fcntl.LOCK_EX)
+    fcntl.flock(os.open(nameless, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), fcntl.LOCK_EX)
     nameless.rename(directory / _LOCK)
     return directory
 
 
-def _remove_forsaken_directories() -> None:
-    """Remove what supervisors left behind that were killed."""
+def _remove_forsaken_directories(parent: Path) -> None:
+    """Remove what supervisors of this user left behind that were killed; never wait for what is no lock file."""
     import fcntl
 
-    for lock in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
-        # Locked, gone meanwhile, or another user's: no business of ours.
-        with contextlib.suppress(OSError), lock.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(lock.parent, ignore_errors=True)
+    for directory in parent.iterdir():
+        # Locked, or gone meanwhile: no business of ours.
+        with contextlib.suppress(OSError):
+            lock = os.open(directory / _LOCK, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+            try:
+                if stat.S_ISREG(os.fstat(lock).st_mode):
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(directory, ignore_errors=True)
+            finally:
+                os.close(lock)
 
 
 def main() -> None:
     """Serve the owner whose process id is the only argument."""
     # A Ctrl-C is the owner's business: it closes the pipe in its own good time.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    directory = _make_directory()
+    try:
+        parent = _own_parent()
+        directory = _make_directory(parent)
+    except OSError as error:
+        os.write(
+            1,
+            json.dumps({"error": f"no directory can be made in {tempfile.gettempdir()}: {error.strerror}"}).encode()
+            + b"\n",
+        )
+        return
     supervisor = Supervisor(directory, owner=int(sys.argv[1]))
     signal.signal(signal.SIGTERM, supervisor.leave)
     signal.signal(signal.SIGHUP, supervisor.leave)
@@ -205,7 +233,8 @@ def main() -> None:
         # Complaints go beside the brokers' logs: nobody may be left to read this process's standard error.
         with (directory / "supervisor.log").open("wb") as log:
             os.dup2(log.fileno(), 2)
-        _remove_forsaken_directories()
+        if parent is not None:
+            _remove_forsaken_directories(parent)
         supervisor.serve()
     finally:
         supervisor.end()

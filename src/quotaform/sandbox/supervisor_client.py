@@ -49,7 +49,7 @@ class SupervisorClient:
         self.pid = self._process.pid
         try:
             self.directory = Path(self._read()["directory"])
-        except SandboxError:
+        except BaseException:
             self.stop()
             raise
 

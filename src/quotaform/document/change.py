@@ -162,7 +162,7 @@ class ChangeReader:
             changes=tuple(rows),
             effects=tuple(effects),
             reason=self._text(item["reason"]),
-            cause=Cause(item.get("cause", Cause.ENTRY)),
+            cause=Cause(item["cause"]),
             origin=None if item["origin"] is None else Origin(item["origin"]),
             owner=self._text(item["owner"]),
             location=self._location(item["location"]),

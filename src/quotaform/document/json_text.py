@@ -27,6 +27,30 @@ def mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return marked
 
 
+class RepeatedNameError(Exception):
+    """A JSON object names a field twice.
+
+    Attributes:
+        name: The field.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(name)
+
+
+def refuse_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of its pairs.
+
+    Raises:
+        RepeatedNameError: A name comes twice.
+    """
+    content = mark_repeated(pairs)
+    if isinstance(content, RepeatedNames):
+        raise RepeatedNameError(content.repeated[0])
+    return content
+
+
 class ConstantError(Exception):
     """NaN, Infinity or -Infinity as a bare word."""
 

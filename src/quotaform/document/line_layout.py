@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from json import loads
 from typing import Any, Final
 
@@ -19,11 +19,11 @@ class LayoutError(Exception):
 class ItemLines:
     """The items of a long list, each decoded when it is asked for: the list is never in memory whole."""
 
-    __slots__ = ("_content", "_end", "_start")
+    __slots__ = ("_content", "_decode", "_end", "_start")
 
-    def __init__(self, content: bytes, start: int, end: int) -> None:
+    def __init__(self, content: bytes, start: int, end: int, decode: Callable[[str], Any]) -> None:
         """Read the lines from one position to another."""
-        self._content, self._start, self._end = content, start, end
+        self._content, self._start, self._end, self._decode = content, start, end, decode
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the items.
@@ -38,14 +38,19 @@ class ItemLines:
             line = self._content[start : self._end if is_last else end]
             if not line.startswith(_ITEM) or line.endswith(b",") is is_last:
                 raise LayoutError
-            yield _decoded(line if is_last else line[:-1])
+            yield _decoded(line if is_last else line[:-1], self._decode)
             start = self._end if is_last else end + 1
 
 
-def read_lines(content: bytes) -> dict[str, Any]:
+def read_lines(content: bytes, decode: Callable[[str], Any] = loads) -> dict[str, Any]:
     """Return a document; the value of a list with a line per item is an `ItemLines`.
 
-    Whatever is returned is what `json.loads` returns: every line is checked to be a field or an item for itself.
+    Whatever is returned is what `json.loads` returns: every line is checked to be a field or an item for itself, and
+    every field of the document comes once.
+
+    Args:
+        content: The text.
+        decode: Reads the JSON of a line.
 
     Raises:
         LayoutError: It has another layout, or is no JSON.
@@ -62,7 +67,7 @@ def read_lines(content: bytes) -> dict[str, Any]:
             close = content.find(_LIST_END, end)
             if min(end, close) < 0:
                 raise LayoutError
-            document[_name(line[: -len(_LIST)])] = ItemLines(content, end + 1, close)
+            fields = {_name(line[: -len(_LIST)]): ItemLines(content, end + 1, close, decode)}
             position = close + len(_LIST_END)
             end = content.find(b"\n", position)
             line = content[position:end]
@@ -71,12 +76,10 @@ def read_lines(content: bytes) -> dict[str, Any]:
                 raise LayoutError
         else:
             is_last = not line.endswith(b",")
-            fields = _decoded(b"{" + line.removesuffix(b",") + b"}")
-            if not fields:
-                raise LayoutError
-            document.update(fields)
-        if end < 0:
+            fields = _decoded(b"{" + line.removesuffix(b",") + b"}", decode)
+        if end < 0 or not fields or not document.keys().isdisjoint(fields):
             raise LayoutError
+        document.update(fields)
         position = end + 1
     if content[position:] != b"}\n":
         raise LayoutError
@@ -84,14 +87,14 @@ def read_lines(content: bytes) -> dict[str, Any]:
 
 
 def _name(line: bytes) -> str:
-    name = _decoded(line)
+    name = _decoded(line, loads)
     if not isinstance(name, str):
         raise LayoutError
     return name
 
 
-def _decoded(line: bytes) -> Any:
+def _decoded(line: bytes, decode: Callable[[str], Any]) -> Any:
     try:
-        return loads(str(line, "ascii"))
+        return decode(str(line, "ascii"))
     except (ValueError, RecursionError):
         raise LayoutError from None

@@ -1,27 +1,29 @@
 """The plan file: a plan as JSON, written once and refused when it is not what was written.
 
-Format 1.0, `schemas/plan.schema.json`. Minor versions only add fields; an unknown major version is refused.
-Two digests guard it: `plan_id` covers what the plan would do and to which cluster, `digest` the whole file.
+Format 1.1, `schemas/plan.schema.json`. Minor versions only add fields; an unknown major version is refused.
+Two digests protect it: `plan_id` covers what the plan would do and to which cluster, `digest` the whole file. Neither
+helps against somebody who computes them again, so a plan file is read with suspicion:
+
+| step | refused is |
+| --- | --- |
+| digest | what was changed without computing it again |
+| schema | a field that is missing or of another type |
+| plan id | changes, a cluster or allowances other than those of the id |
+| what follows | a field that contradicts those from which it follows: it would be written differently |
+| contents | a change that no plan makes: an entity twice, a value that files cannot declare |
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from json import JSONDecodeError, loads
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from itertools import zip_longest
+from json import loads
+from typing import Any, Final, TypeVar
 
+from quotaform.core.check.saved_plan import saved_plan_problem
 from quotaform.core.plan import Base, Plan, PlanHeader, PlanSource, Unmanaged
 from quotaform.document.change import ChangeReader, change_lines
-from quotaform.document.envelope import (
-    KindError,
-    VersionError,
-    document_digest,
-    envelope,
-    is_sealed,
-    require_kind,
-    sealed_lines,
-)
+from quotaform.document.envelope import Spelled, envelope, sealed_lines
 from quotaform.document.field import (
     dump_cluster,
     dump_entity,
@@ -32,14 +34,28 @@ from quotaform.document.field import (
     load_snapshot_file,
     load_values,
 )
-from quotaform.document.line_layout import LayoutError, read_lines
-from quotaform.errors import PlanFileChangedError, PlanFileError
+from quotaform.document.json_text import RepeatedNameError
+from quotaform.document.line_layout import LayoutError
+from quotaform.document.plan_content import PlanContent
+from quotaform.document.shape import ShapeError, first_difference, require_shape, shaped_items
+from quotaform.errors import PlanFileChangedError
+from quotaform.model.address import parse_address
 from quotaform.model.allowance import Allowance
 from quotaform.model.document_kind import PLAN
 from quotaform.model.entity import Entity
+from quotaform.model.text import quote
 
-PLAN_LISTS: Final = frozenset({"changes", "unmanaged", "findings"})
-"""The fields of a plan file with a line per item."""
+T = TypeVar("T")
+
+_UNREADABLE: Final = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+
+PLAN_LISTS: Final[Mapping[str, str]] = {
+    "changes": "change",
+    "declared": "address",
+    "unmanaged": "unmanaged",
+    "findings": "finding",
+}
+"""The fields of a plan file with a line per item, and the definition of an item in the schema."""
 
 
 def dump_plan(plan: Plan) -> str:
@@ -71,6 +87,7 @@ def _fields(plan: Plan) -> dict[str, Any]:
         "applyable": plan.is_applyable,
         "summary": dict(plan.summary),
         "changes": change_lines(plan.changes),
+        **({} if plan.declared is None else {"declared": sorted(entity.address for entity in plan.declared)}),
         "unmanaged": (
             {**dump_entity(item.entity), "values": dump_values(item.values), "in_scope": item.in_scope}
             for item in plan.unmanaged
@@ -85,71 +102,63 @@ def _dump_base(base: Base | None) -> dict[str, str] | None:
 
 
 def load_plan(text: str | bytes, file: str) -> Plan:
-    """Read a plan file and make sure that it is what was written.
+    """Read a plan file and make sure that it is a plan, and the one that was written.
 
     Args:
         text: The content of the file.
         file: Its name, for messages.
 
     Raises:
-        PlanFileError: It is cut off, not a plan, or of an unknown major version.
+        PlanFileError: It is cut off, not a plan, of an unknown major version, or contradicts itself.
         PlanFileChangedError: It was changed after it was written.
     """
-    content = text.encode(errors="replace") if isinstance(text, str) else text
-    if is_sealed(content):
-        with suppress(LayoutError):
-            return _read(_plan_document(read_lines(content), file), file)
-    return _read(_checked(content, file), file)
-
-
-def _read(document: Mapping[str, Any], file: str) -> Plan:
+    content = PlanContent(text.encode(errors="replace") if isinstance(text, str) else text, file, PLAN_LISTS)
     try:
-        plan = _plan(document)
-        is_same = plan.plan_id == document["plan_id"]
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise PlanFileError(file, f"is not a plan that this version can read: {error!r}; make a new plan") from error
-    if not is_same:
+        try:
+            return _checked(content, content.document(), file)
+        except LayoutError:  # Found late: a list is read line by line only when its items are needed.
+            return _checked(content, content.whole(), file)
+    except ShapeError as error:
+        raise content.invalid(str(error)) from error
+    except RepeatedNameError as error:
+        raise content.invalid(f"{quote(error.name)} is there twice in one object") from error
+    except RecursionError as error:
+        raise content.invalid("it is nested too deeply") from error
+
+
+def _checked(content: PlanContent, document: Mapping[str, Any], file: str) -> Plan:
+    require_shape(document, PLAN.name, PLAN_LISTS)
+    plan = _plan(document)
+    if plan.plan_id != document["plan_id"]:
         raise PlanFileChangedError(file, "plan id")
-    if plan.is_applyable is not document["applyable"]:
-        raise PlanFileError(file, "is blocked for a reason that this version does not know; make a new plan")
+    if problem := saved_plan_problem(plan):
+        raise ShapeError(*problem)
+    if not content.is_text(plan_lines(plan)):
+        _require_derived(plan, content.strict_document())
     return plan
 
 
-def _checked(content: bytes, file: str) -> dict[str, Any]:
-    try:
-        document = loads(content)
-    except (ValueError, RecursionError) as error:
-        where = f" at line {error.lineno}" if isinstance(error, JSONDecodeError) else ""
-        raise PlanFileError(
-            file, f"is not a whole plan file: its JSON ends or breaks{where}; make a new plan"
-        ) from error
-    document = _plan_document(document, file)
-    written = document.pop("digest", None)
-    if not is_sealed(content) and _digest(document) != written:
-        raise PlanFileChangedError(file, "digest")
-    return document
+def _require_derived(plan: Plan, document: Mapping[str, Any]) -> None:
+    """Make sure that a document says what this version writes of the plan that it holds; it may have more fields.
+
+    Raises:
+        ShapeError: A field says something else than those from which it follows.
+    """
+    for name, expected in _fields(plan).items():
+        found = document.get(name)
+        if name == "format_version":
+            continue
+        if name not in PLAN_LISTS:
+            _require_same(expected, found, name)
+            continue
+        for index, (item, other) in enumerate(zip_longest(expected, found or ())):
+            _require_same(loads(item) if isinstance(item, Spelled) else item, other, f"{name}[{index}]")
 
 
-def _plan_document(document: object, file: str) -> dict[str, Any]:
-    try:
-        return require_kind(document, PLAN)
-    except KindError:
-        text = f"is not a plan file: it has no kind {PLAN.kind!r}; make one with quotaform plan --out"
-        raise PlanFileError(file, text) from None
-    except VersionError as error:
-        raise PlanFileError(
-            file,
-            f"has format version {str(error.version)[:20]!r}; this quotaform reads {PLAN.version}: use the "
-            "quotaform that wrote it, or make a new plan",
-        ) from None
-
-
-def _digest(document: Mapping[str, Any]) -> str:
-    """Return the digest of what was read; empty for what is never written (a bare NaN, 1e400, deep nesting)."""
-    try:
-        return document_digest(document, PLAN_LISTS)
-    except (ValueError, RecursionError):
-        return ""
+def _require_same(expected: object, found: object, path: str) -> None:
+    difference = first_difference(expected, found, path)
+    if difference is not None:
+        raise ShapeError(difference, "does not follow from the other fields")
 
 
 def _plan(document: Mapping[str, Any]) -> Plan:
@@ -168,17 +177,41 @@ def _plan(document: Mapping[str, Any]) -> Plan:
             options=dict(document["options"]),
             snapshot=load_snapshot_file(document),
         ),
-        changes=tuple(map(ChangeReader().change, document["changes"])),
+        changes=tuple(_items(document, "changes", ChangeReader().change)),
         unchanged=int(document["summary"]["no_op"]),
         in_scope=int(document["summary"]["in_scope"]),
-        unmanaged=tuple(
-            Unmanaged(Entity(item["entity"]), load_values(item["values"]), item["in_scope"])
-            for item in document["unmanaged"]
-        ),
-        allowances=tuple(map(Allowance.parse, document.get("allowances", ()))),
-        findings=tuple(map(load_finding, document["findings"])),
+        unmanaged=tuple(_items(document, "unmanaged", _unmanaged)),
+        declared=frozenset(_items(document, "declared", parse_address)) if "declared" in document else None,
+        allowances=_allowances(document),
+        findings=tuple(_items(document, "findings", load_finding)),
         is_complete=document["complete"],
     )
+
+
+def _unmanaged(item: Mapping[str, Any]) -> Unmanaged:
+    return Unmanaged(Entity(item["entity"]), load_values(item["values"]), item["in_scope"])
+
+
+def _items(document: Mapping[str, Any], name: str, load: Callable[[Any], T]) -> Iterator[T]:
+    """Yield what the items of a long list stand for.
+
+    Raises:
+        ShapeError: An item does not fit the schema, or holds something that the schema cannot tell from a value.
+    """
+    read = 0
+    try:
+        for item in shaped_items(document, name, PLAN.name, PLAN_LISTS[name]):
+            yield load(item)
+            read += 1
+    except _UNREADABLE as error:
+        raise ShapeError(f"{name}[{read}]", "has a value that this version cannot read") from error
+
+
+def _allowances(document: Mapping[str, Any]) -> tuple[Allowance, ...]:
+    try:
+        return tuple(map(Allowance.parse, document.get("allowances", ())))
+    except _UNREADABLE as error:
+        raise ShapeError("allowances", "has a value that this version cannot read") from error
 
 
 def _base(item: Mapping[str, Any] | None) -> Base | None:

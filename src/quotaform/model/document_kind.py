@@ -34,8 +34,8 @@ class DocumentKind:
         return self.version.partition(".")[0]
 
 
-PLAN: Final = DocumentKind("plan")
-RECEIPT: Final = DocumentKind("receipt")
+PLAN: Final = DocumentKind("plan", "1.1")
+RECEIPT: Final = DocumentKind("receipt", "1.1")
 SNAPSHOT: Final = DocumentKind("snapshot")
 DRIFT: Final = DocumentKind("drift")
 DESCRIBE: Final = DocumentKind("describe")

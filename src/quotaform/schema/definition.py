@@ -58,6 +58,15 @@ def source_fields() -> dict[str, Node]:
     }
 
 
+def declared() -> Node:
+    """Return the schema of the addresses that files declare."""
+    return items(
+        "The addresses of all entities that the files declare for the cluster, selected or not, sorted; tombstones and "
+        "expired entries are not among them. Omitted before version 1.1.",
+        ref("address"),
+    )
+
+
 def globs(description: str) -> Node:
     """Return the schema of globs over addresses."""
     return items(description, {"type": "string"})
@@ -140,6 +149,7 @@ SHARED: Final[dict[str, Callable[[], Node]]] = {
     "cluster": _cluster,
     "snapshot_file": _snapshot_file,
     "action": _action,
+    "address": lambda: address("user=svc-orders"),
     "entity": _entity,
     "value": _value,
     "maybe_value": lambda: maybe(ref("value"), "A value, or null if there is none."),

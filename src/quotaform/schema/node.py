@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 Node: TypeAlias = dict[str, Any]
+
+_LARGEST_COUNT: Final = 2**53 - 1
+"""The largest integer that every reader of JSON takes exactly (RFC 8259)."""
 
 
 def text(description: str, *examples: str, **more: Any) -> Node:
@@ -25,7 +28,7 @@ def boolean(description: str) -> Node:
 
 def count(description: str) -> Node:
     """Return the schema of a number of things."""
-    return {"description": description, "type": "integer", "minimum": 0}
+    return {"description": description, "type": "integer", "minimum": 0, "maximum": _LARGEST_COUNT}
 
 
 def choice(description: str, values: Iterable[str | None]) -> Node:

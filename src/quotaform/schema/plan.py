@@ -6,7 +6,17 @@ from quotaform.core.effects import Direction
 from quotaform.core.plan import Origin
 from quotaform.model.document_kind import PLAN
 from quotaform.model.entry import Cause
-from quotaform.schema.definition import IN_SYNC, address, digest, document, globs, quota_key, source_fields, timestamp
+from quotaform.schema.definition import (
+    IN_SYNC,
+    address,
+    declared,
+    digest,
+    document,
+    globs,
+    quota_key,
+    source_fields,
+    timestamp,
+)
 from quotaform.schema.node import Node, boolean, choice, count, items, mapping, maybe, maybe_text, record, ref, text
 
 
@@ -56,11 +66,12 @@ def plan() -> tuple[Node, dict[str, Node]]:
             "changes": items(
                 "One item per entity that differs: deletes, updates, creates, each by address.", ref("change")
             ),
+            "declared": declared(),
             "unmanaged": items("The live entities that no file declares, by address.", ref("unmanaged")),
             "findings": items("Findings about the live cluster and the plan, blocking ones first.", ref("finding")),
             "digest": digest("A digest of everything else in this file."),
         },
-        optional=("allowances", "snapshot"),
+        optional=("allowances", "snapshot", "declared"),
     )
     definitions = {
         "change": _change(),
@@ -139,7 +150,7 @@ def _key() -> Node:
                     "differs": mapping(
                         "Entity type to the number of names under this entity that will resolve to another value; "
                         "omitted if there are none.",
-                        {"type": "integer", "minimum": 1},
+                        {**count("The number of names."), "minimum": 1},
                         {"client-id": 3},
                         minProperties=1,
                     ),

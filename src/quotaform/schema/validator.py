@@ -16,11 +16,19 @@ if TYPE_CHECKING:
 
 
 @cache
-def gate(name: str) -> Gate:
-    """Return the validator that only says whether a document is valid."""
+def gate(name: str, definition: str | None = None) -> Gate:
+    """Return the validator that only says whether a document is valid, or a part of one.
+
+    Args:
+        name: The name of the schema.
+        definition: One of its definitions, for an item of a long list that is never in memory whole.
+    """
     from jsonschema_rs import Draft7Validator as Gate
 
-    return Gate(load_schema(name))
+    schema = load_schema(name)
+    if definition is None:
+        return Gate(schema)
+    return Gate({**schema["definitions"][definition], "definitions": schema["definitions"]})
 
 
 @cache

@@ -1,0 +1,110 @@
+"""The JSON of a plan file: read line by line when it is laid out as quotaform writes it, and whole when it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from json import JSONDecodeError, loads
+from typing import Any
+
+from quotaform.document.envelope import KindError, VersionError, document_digest, is_sealed, require_kind
+from quotaform.document.json_text import ConstantError, refuse_constant, refuse_repeated
+from quotaform.document.line_layout import LayoutError, read_lines
+from quotaform.errors import PlanFileChangedError, PlanFileError
+from quotaform.model.document_kind import PLAN
+from quotaform.model.text import quote
+
+_strictly = partial(loads, object_pairs_hook=refuse_repeated, parse_constant=refuse_constant)
+
+
+class PlanContent:
+    """The content of a plan file."""
+
+    def __init__(self, content: bytes, file: str, lists: Collection[str]) -> None:
+        """Note what is read.
+
+        Args:
+            content: The content.
+            file: The name of the file, for messages.
+            lists: The fields with a line per item.
+        """
+        self._content, self._file, self._lists = content, file, lists
+
+    def document(self) -> Mapping[str, Any]:
+        """Return the document; a list with a line per item may be an `ItemLines`.
+
+        Raises:
+            PlanFileError: It is cut off, not a plan, or of an unknown major version.
+            PlanFileChangedError: It was changed after it was written.
+            RepeatedNameError: It has another layout, and a name comes twice in one object.
+        """
+        if not is_sealed(self._content):
+            return self.whole()
+        try:
+            return self._plan(read_lines(self._content))
+        except LayoutError:
+            return self.whole()
+
+    def strict_document(self) -> Mapping[str, Any]:
+        """Return a document that `document` returned once more, now looking for names that come twice.
+
+        Raises:
+            RepeatedNameError: A name comes twice in one object.
+        """
+        try:
+            return read_lines(self._content, _strictly)
+        except LayoutError:
+            return self.whole()
+
+    def is_text(self, pieces: Iterable[str]) -> bool:
+        """Whether this is a text in pieces, to the letter."""
+        position = 0
+        for piece in pieces:
+            if not self._content.startswith(piece.encode("ascii"), position):
+                return False
+            position += len(piece)
+        return position == len(self._content)
+
+    def whole(self) -> dict[str, Any]:
+        """Return the document, read as any JSON is.
+
+        Raises:
+            PlanFileError: It is cut off, not a plan, or of an unknown major version.
+            PlanFileChangedError: It was changed after it was written.
+            RepeatedNameError: A name comes twice in one object.
+        """
+        try:
+            document = _strictly(self._content)
+        except ConstantError:
+            raise PlanFileChangedError(self._file, "digest") from None
+        except (ValueError, RecursionError) as error:
+            where = f" at line {error.lineno}" if isinstance(error, JSONDecodeError) else ""
+            raise self.invalid(f"its JSON ends or breaks{where}") from error
+        document = self._plan(document)
+        if not is_sealed(self._content) and self._digest(document) != document.get("digest"):
+            raise PlanFileChangedError(self._file, "digest")
+        return document
+
+    def invalid(self, problem: str) -> PlanFileError:
+        """Return the error that refuses it."""
+        return PlanFileError(self._file, f"is not a valid plan file: {problem}; make a new plan")
+
+    def _plan(self, document: object) -> dict[str, Any]:
+        try:
+            return require_kind(document, PLAN)
+        except KindError:
+            text = f"is not a plan file: it has no kind {PLAN.kind!r}; make one with quotaform plan --out"
+            raise PlanFileError(self._file, text) from None
+        except VersionError as error:
+            raise PlanFileError(
+                self._file,
+                f"has format version {quote(str(error.version)[:20])}; this quotaform reads {PLAN.version}: use the "
+                "quotaform that wrote it, or make a new plan",
+            ) from None
+
+    def _digest(self, document: Mapping[str, Any]) -> str:
+        """Return the digest of what was read; empty for what is never written (1e400, deep nesting)."""
+        try:
+            return document_digest({name: document[name] for name in document if name != "digest"}, self._lists)
+        except (ValueError, RecursionError):
+            return ""

@@ -1,0 +1,91 @@
+"""Whether a document that anybody may have written is one that quotaform writes.
+
+A path such as `changes[3].keys[0].after` says where it is not. Long lists are checked item by item, as they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from re import compile as regex
+from typing import Any, Final
+
+from quotaform.document.line_layout import ItemLines
+from quotaform.model.text import quote
+from quotaform.schema.validator import gate
+
+_WORD: Final = regex(r"[A-Za-z0-9_-]{1,40}").fullmatch
+_MISSING: Final = object()
+
+
+class ShapeError(Exception):
+    """Something in a document is not what it has to be.
+
+    Attributes:
+        path: Where; empty for the document as a whole.
+        problem: What is wrong there.
+    """
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path = path
+        self.problem = problem
+        super().__init__(f"{path} {problem}".strip())
+
+
+def require_shape(document: Mapping[str, Any], schema: str, lists: Collection[str]) -> None:
+    """Make sure that a document fits its schema; the items of its long lists are left to `shaped_items`.
+
+    Raises:
+        ShapeError: It does not.
+    """
+    are_lists: dict[str, list[Any]] = {name: [] for name in lists if isinstance(document.get(name), (list, ItemLines))}
+    _require_valid({**document, **are_lists}, "", schema)
+
+
+def shaped_items(document: Mapping[str, Any], name: str, schema: str, definition: str) -> Iterator[Any]:
+    """Yield the items of a long list, each after making sure that it fits its definition in the schema.
+
+    Raises:
+        ShapeError: One does not.
+    """
+    is_valid = gate(schema, definition).is_valid
+    for index, item in enumerate(document.get(name, ())):
+        try:
+            fits = is_valid(item)
+        except ValueError:  # The library takes no lone surrogate.
+            fits = False
+        if not fits:
+            _require_valid(item, f"{name}[{index}]", schema, definition)
+        yield item
+
+
+def _require_valid(item: object, path: str, schema: str, definition: str | None = None) -> None:
+    try:
+        error = next(iter(gate(schema, definition).iter_errors(item)), None)
+    except ValueError:
+        raise ShapeError(path, "holds a name that is not valid Unicode") from None
+    if error is not None:
+        missing = getattr(error.kind, "property", None)
+        problem = "has a wrong type or value" if missing is None else f"lacks the field {quote(str(missing))}"
+        raise ShapeError((path + "".join(map(_step, error.instance_path))).removeprefix("."), problem)
+
+
+def first_difference(expected: Any, found: Any, path: str = "") -> str | None:
+    """Return where a value differs from what is expected; a mapping may have more fields.
+
+    >>> first_difference({"a": [1, 2]}, {"a": [1, 3], "b": 4})
+    '.a[1]'
+    """
+    if isinstance(expected, Mapping) and isinstance(found, Mapping):
+        pairs = [(_step(name), value, found.get(name, _MISSING)) for name, value in expected.items()]
+    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        pairs = [(_step(index), *both) for index, both in enumerate(zip(expected, found, strict=True))]
+    else:
+        return None if expected == found else path
+    paths = (first_difference(one, other, path + step) for step, one, other in pairs)
+    return next((each for each in paths if each is not None), None)
+
+
+def _step(name: object) -> str:
+    if isinstance(name, int):
+        return f"[{name}]"
+    return f".{name}" if _WORD(str(name)) else f".{quote(str(name), 40)}"

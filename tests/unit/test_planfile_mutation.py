@@ -1,0 +1,194 @@
+"""A plan file that somebody changed and sealed again is refused in one sentence, or does what the original does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from hashlib import sha256
+from json import dumps, loads
+from typing import Any
+
+import pytest
+
+from quotaform.core.canonical import digest
+from quotaform.core.check import rule
+from quotaform.core.plan import Plan
+from quotaform.document.envelope import document_digest
+from quotaform.document.plan import PLAN_LISTS, dump_plan, load_plan
+from quotaform.errors import PlanFileError, StaleError
+from quotaform.model.allowance import Allowance
+from quotaform.model.entity import Entity
+from tests.builder import CONSUMER, PRODUCER, REQUEST, plan_of
+
+Path = tuple[str | int, ...]
+
+END = "\n}\n"
+ALICE, DEFAULT = Entity(user="alice"), Entity(user=None)
+ORIGINAL = plan_of(
+    {
+        ALICE: {PRODUCER: 2048.0, CONSUMER: 5.0},
+        Entity(user="bob", client_id=None): {REQUEST: 12.5},
+        Entity(user="old"): {},
+        Entity(user="same"): {PRODUCER: 7.0},
+    },
+    {
+        ALICE: {PRODUCER: 1024.0, CONSUMER: 5.0},
+        DEFAULT: {PRODUCER: float("nan")},
+        Entity(user="old"): {PRODUCER: 1.0},
+        Entity(user="same"): {PRODUCER: 7.0},
+    },
+    allowances=(Allowance("delete", 12),),
+)
+DOCUMENT: dict[str, Any] = loads(dump_plan(ORIGINAL))
+
+DEEP: list[Any] = []
+for _ in range(400):
+    DEEP = [DEEP]
+
+VALUES: tuple[Any, ...] = (
+    None, True, False, 0, -1, 1, 2, 7.5, 1e300, 5e-324, 10**400, 2**63, float("inf"), float("nan"),
+    "", "x", "NaN", "-Infinity", "a\n::error::b", "\ud800", "\x1b[31m", "x" * 10_000, "create", "delete", "loosen",
+    "user=alice", "sha256:" + "0" * 64, "2026-02-30", [], [None], [[]], {}, {"user": "mallory"}, {"": None},
+    {"\ud800": "x"}, {"a\n": 1}, {PRODUCER: 1}, DEEP,
+)  # fmt: skip
+"""What is put in the place of each value."""
+
+
+def paths(value: Any, path: Path = ()) -> Iterator[Path]:
+    """Yield where every value of a document is."""
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, item in items:
+        yield from paths(item, (*path, step))
+
+
+def at(document: Any, path: Path) -> Any:
+    for step in path:
+        document = document[step]
+    return document
+
+
+def sealed_again(document: dict[str, Any]) -> str:
+    """The document as somebody writes it who computes both digests again, as far as they can be computed."""
+    with suppress(KeyError, TypeError, ValueError, RecursionError):
+        document["plan_id"] = digest(
+            {
+                "allowances": document["allowances"],
+                "changes": sorted(
+                    [change["address"], row["key"], row["action"], row["before"], row["after"]]
+                    for change in document["changes"]
+                    for row in change["keys"]
+                ),
+                "cluster_id": document["cluster"]["id"],
+            }
+        )
+    document.pop("digest", None)
+    try:
+        return dumps({**document, "digest": document_digest(document, PLAN_LISTS)})
+    except (ValueError, RecursionError):
+        return dumps(document)
+
+
+def require_harmless(text: str, what: str) -> None:
+    """Load a plan file: it is refused in one sentence, or it is a plan as planning makes them."""
+    try:
+        plan = load_plan(text, "plan.json")
+    except (PlanFileError, StaleError) as error:
+        message = str(error)
+        assert message.startswith("plan.json "), what
+        assert message.isprintable(), what
+        assert len(message) < 300, what
+        return
+    require_consistent(plan, what)
+
+
+def require_consistent(plan: Plan, what: str) -> None:
+    """What apply decides by follows from the rows, which the plan id covers."""
+    assert len({change.entity for change in plan.changes}) == len(plan.changes), what
+    for change in plan.changes:
+        ops = {row.key: row.after for row in change.changes}
+        assert change.alteration().ops == ops, what
+        for row in change.changes:
+            assert change.before.get(row.key) == row.before, what
+            assert change.after.get(row.key) == row.after, what
+    again = dump_plan(plan)
+    assert dump_plan(load_plan(again, "plan.json")) == again, what
+
+
+@pytest.mark.parametrize("path", [path for path in paths(DOCUMENT) if path], ids=lambda path: ".".join(map(str, path)))
+def test_no_value_in_any_place_is_an_internal_error(path: Path) -> None:
+    """Eight fields with a value of another type, sealed again, ended in an internal error."""
+    for value in VALUES:
+        document = loads(dumps(DOCUMENT))
+        at(document, path[:-1])[path[-1]] = value
+        require_harmless(sealed_again(document), f"{path}: {value!r:.60}")
+    document = loads(dumps(DOCUMENT))
+    del at(document, path[:-1])[path[-1]]
+    require_harmless(sealed_again(document), f"without {path}")
+
+
+def test_an_item_that_comes_twice_is_refused() -> None:
+    """Two changes of one entity were both sent."""
+    for name in ("changes", "declared"):
+        document = loads(dumps(DOCUMENT))
+        document[name].append(document[name][0])
+        with pytest.raises(PlanFileError, match=r"is not a valid plan file: (changes|summary|declared)\b"):
+            load_plan(sealed_again(document), "plan.json")
+    document = loads(dumps(DOCUMENT))
+    document["changes"][0]["keys"] *= 2
+    with pytest.raises(PlanFileError, match="keys has a key twice"):
+        load_plan(sealed_again(document), "plan.json")
+
+
+@pytest.mark.parametrize("is_lines", [True, False])
+def test_a_name_that_comes_twice_in_an_object_is_refused(is_lines: bool) -> None:
+    """Readers of JSON take the first or the last of them, so that people may have approved another value."""
+    text = dump_plan(ORIGINAL) if is_lines else dumps(DOCUMENT)
+    for field, twice in (
+        ('"owner": null', '"owner": "a", "owner": null'),
+        ('"dirty": false', '"dirty": true, "dirty": false'),
+        ('"complete": true', '"complete": false, "complete": true'),
+        (f'"{CONSUMER}": 5', f'"{CONSUMER}": 6, "{CONSUMER}": 5'),
+    ):
+        assert field in text
+        content = text.replace(field, twice).rpartition('"digest"')[0].rstrip().removesuffix(",")
+        sealed = f'{content},\n  "digest": "sha256:{sha256((content + END).encode()).hexdigest()}"{END}'
+        with pytest.raises(PlanFileError, match="twice in one object; make a new plan"):
+            load_plan(sealed, "plan.json")
+
+
+@pytest.mark.parametrize(
+    ("edit", "path"),
+    [
+        (lambda d: d["changes"][0].update(action="create"), r"changes\[0\]\.action"),
+        (lambda d: d["changes"][1].update(direction="none"), r"changes\[1\]\.direction"),
+        (lambda d: d["changes"][0].update(address="user=bob"), "plan id"),
+        (lambda d: d["changes"][1]["before"].update({CONSUMER: 6}), r"changes\[1\]\.after"),
+        (lambda d: d["changes"][1]["keys"][0]["display"].update(after="1 GiB/s"), r"changes\[1\]\.keys\[0\]\.display"),
+        (lambda d: d["changes"][1]["keys"][0]["effective"]["after"].update(value=1), r"effective\.after\.value"),
+        (lambda d: d["summary"].update(delete=0), r"summary\.delete"),
+        (lambda d: d.update(applyable=False), "applyable"),
+        (lambda d: d.update(complete=False), "complete"),
+        (lambda d: d["declared"].remove("user=alice"), r"changes\[1\]\.cause"),
+        (lambda d: d["unmanaged"][0].update(address="user=alice", entity={"user": "alice"}), r"unmanaged\[0\]"),
+        (lambda d: d["unmanaged"][0].update(entity={"user": "x"}), r"unmanaged\[0\]\.address"),
+    ],
+)
+def test_a_field_that_contradicts_others_is_refused_with_its_path(edit: Any, path: str) -> None:
+    """A plan file with both digests right said one thing in `keys` and another in `before` and `after`."""
+    document = loads(dumps(DOCUMENT))
+    edit(document)
+    with pytest.raises((PlanFileError, StaleError), match=path):
+        load_plan(sealed_again(document), "plan.json")
+
+
+def test_what_blocks_a_plan_is_part_of_its_id() -> None:
+    """Somebody could take a finding out of a blocked plan: with the id of the approved plan it was applied."""
+    blocked = plan_of({ALICE: {PRODUCER: 1.0}}, {}, findings=(rule.CLUSTER_ID.finding("pinned to another"),))
+    document = loads(dump_plan(blocked))
+    assert blocked.plan_id != plan_of({ALICE: {PRODUCER: 1.0}}, {}).plan_id
+    document["findings"][0]["blocking"] = False
+    document.update(applyable=True, allowances=[])
+    document["summary"]["blocked"] = 0
+    with pytest.raises(PlanFileError, match=r"findings\[0\]\.blocking contradicts the rule"):
+        load_plan(sealed_again(document), "plan.json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from os import getpid, kill
 from signal import SIGINT
 from ssl import PROTOCOL_TLS_SERVER, SSLContext
@@ -222,13 +223,62 @@ class TestConnecting:
         """Within the limit of a frame, room was to be made for what never comes."""
         import tracemalloc
 
-        broker.spoil = at(API_VERSIONS, pack(">ii", 200 << 20, 1), HANG_UP)
+        broker.spoil = at(DESCRIBE, pack(">ii", 200 << 20, 1), HANG_UP)
+        connection = connect(broker)
         tracemalloc.start()
-        with pytest.raises(ConnectError, match="closed the connection"):
-            connect(broker)
+        with pytest.raises(UnansweredError, match="was lost before it answered"):
+            connection.send(DESCRIBE_ALL, timeout=2)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < 10 << 20
+
+    @pytest.mark.parametrize(("api_key", "words"), [(API_VERSIONS, "Kafka protocol"), (METADATA, "more than the")])
+    def test_an_answer_that_grows_for_ever_is_not_read(self, broker: FakeBroker, api_key: int, words: str) -> None:
+        """Before it is known who a server is, it could fill 256 MB."""
+        broker.spoil = at(api_key, pack(">ii", 20 << 20, 1), *[bytes(1 << 16)] * 400)
+        with within(2), pytest.raises(ConnectError, match=words):
+            connect(broker)
+
+    def test_a_broker_cannot_name_servers_that_one_could_not_write(self, broker: FakeBroker) -> None:
+        """A server that nobody knows yet may name anything; names were shown in messages and connected to."""
+        real = broker.address.rpartition(":")
+        named = [
+            (1, real[0], int(real[2]), None),
+            (2, "evil\n::error::forged", 9092, None),
+            (3, "esc\x1b[31m", 9092, None),
+            (4, "b4", 0, None),
+            (5, "b5", 70_000, None),
+            (6, "b6", -1, None),
+            (7, "", 9092, None),
+            (8, "x" * 300, 9092, None),
+            (9, "b9", 9092, None),
+        ]
+        broker._answer_3 = lambda asked: {  # type: ignore[method-assign]
+            "brokers": named,
+            "cluster_id": "fake-cluster",
+            "controller_id": 1,
+            "topics": [],
+        }
+        assert sorted(connect(broker).brokers) == [1, 9]
+
+    def test_servers_that_are_named_no_more_are_forgotten(self, broker: FakeBroker) -> None:
+        """Each reconnect added what Metadata named, so that a broker could make the list grow for ever."""
+        real = broker.address.rpartition(":")
+        count = [0]
+
+        def metadata(asked: Asked) -> dict[str, Any]:
+            count[0] += 1
+            brokers = [(1, real[0], int(real[2]), None), (2, f"127.0.0.{count[0] + 1}", 1, None)]
+            return {"brokers": brokers, "cluster_id": "fake-cluster", "controller_id": 1, "topics": []}
+
+        broker._answer_3 = metadata  # type: ignore[method-assign]
+        broker.spoil = lambda asked, frame: [frame, HANG_UP] if asked.api_key == DESCRIBE else frame
+        connection = connect(broker)
+        for _ in range(5):
+            connection.send(DESCRIBE_ALL, timeout=2)
+            sleep(0.02)
+        assert count[0] == 5
+        assert [str(server) for server in connection._servers] == [broker.address, "127.0.0.6:1"]
 
     def test_an_interrupt_while_connecting_is_prompt_and_leaves_nothing(self, broker: FakeBroker) -> None:
         broker.spoil = at(METADATA, HANG)
@@ -614,6 +664,29 @@ class TestAuthentication:
         broker.spoil = lambda asked, frame: [frame, HANG_UP] if asked.api_key == HANDSHAKE else frame
         with pytest.raises(AuthenticationError, match="does not offer the SASL mechanism PLAIN"):
             connect(broker, SASL)
+
+    @pytest.mark.parametrize(
+        "token",
+        [
+            b"",
+            b"\xff\xfe",
+            b"r=x,s=!!!,i=4096",
+            b"e=other-error",
+            b"i=",
+            b"r=x,s=QUJD,i=2147483647",
+            b"r=x,s=QUJD,i=" + b"9" * 5000,
+            b"i=0000099999999",
+        ],
+    )
+    def test_what_a_server_says_before_it_proved_anything_is_read_with_care(
+        self, broker: FakeBroker, token: bytes
+    ) -> None:
+        """A server could ask for 2,147,483,647 rounds of hashing, which nothing interrupts."""
+        scram = replace(SASL, sasl_mechanism="SCRAM-SHA-512")
+        broker._answer_17 = lambda asked: {"error_code": 0, "mechanisms": []}  # type: ignore[method-assign]
+        broker._answer_36 = lambda asked: {"error_code": 0, "error_message": None, "auth_bytes": token}  # type: ignore[method-assign]
+        with within(3), pytest.raises(ClusterError, match=r"could not prove that|SCRAM iterations"):
+            connect(broker, scram)
 
     @pytest.mark.parametrize("api_key", [HANDSHAKE, AUTHENTICATE])
     def test_an_answer_cut_anywhere_while_authenticating_is_one_sentence(

@@ -6,6 +6,8 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 from math import inf
+from random import Random
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -232,3 +234,75 @@ def test_what_cannot_be_written_is_a_value_error() -> None:
 
 def test_no_secret_is_in_a_repr() -> None:
     assert "token" not in repr(SaslAuthenticate(b"token"))
+
+
+def entities(*rows: tuple[list[tuple[str, str | None]], list[tuple[str, float]]], version: int = 1) -> bytes:
+    fields = {"throttle_time_ms": 0, "error_code": 0, "error_message": "", "entries": list(rows)}
+    return answer(DescribeClientQuotas(EntityFilter()), version, fields)
+
+
+ALICE: list[tuple[str, str | None]] = [("user", "alice")]
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([(ALICE, [("k", 1.0)]), (ALICE, [("k", 2.0)])], "it names an entity twice"),
+        ([(ALICE * 2, [("k", 1.0)])], "an entity type of an entity twice"),
+        ([(ALICE, [("k", 1.0), ("k", 2.0)])], "a quota key of an entity twice"),
+        ([([(f"t{number}", "x") for number in range(17)], [("k", 1.0)])], "entity types"),
+        ([(ALICE, [(f"k{number}", 1.0) for number in range(1_001)])], "1,001 quota keys"),
+    ],
+)
+def test_quotas_that_contradict_themselves_are_malformed(version: int, rows: Any, words: str) -> None:
+    """The last one won, in silence."""
+    with pytest.raises(MalformedError, match=words):
+        DescribeClientQuotas(EntityFilter()).decode(entities(*rows, version=version), version)
+
+
+def test_a_name_that_is_no_text_is_malformed() -> None:
+    surrogate = entities((ALICE, [("k", 1.0)])).replace(b"alice", b"\xed\xa0\x80ok")
+    with pytest.raises(MalformedError, match="not UTF-8"):
+        DescribeClientQuotas(EntityFilter()).decode(surrogate, 1)
+
+
+def test_values_that_are_no_numbers_are_read_as_they_are() -> None:
+    odd = [("a", float("nan")), ("b", float("inf")), ("c", -0.0)]
+    [values] = DescribeClientQuotas(EntityFilter()).decode(entities((ALICE, odd)), 1).quotas.values()
+    assert repr(list(values.items())) == repr(odd)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_more_rows_than_were_asked_for_are_malformed(version: int) -> None:
+    rows = [(0, None, ALICE), (0, None, [("user", "bob")])]
+    request = AlterClientQuotas([Alteration(Entity(user="alice"), {"k": 1.0})])
+    with pytest.raises(MalformedError, match="it has 2 rows for 1 entities"):
+        request.decode(answer(request, version, {"throttle_time_ms": 0, "entries": rows}), version)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_damaged_answers_are_read_or_malformed_and_take_no_time(version: int) -> None:
+    """Seeded: runs of bytes changed, cut out and repeated in an answer of 200 entities."""
+    random = Random(8)
+    rows = [([("user", f"u{number}"), ("client-id", None)], [("k", 1.0), ("l", 2.0)]) for number in range(200)]
+    whole = entities(*rows, version=version)
+    request = DescribeClientQuotas(EntityFilter())
+    began = perf_counter()
+    for _ in range(1_500):
+        damaged = bytearray(whole)
+        for _ in range(random.randint(1, 4)):
+            start = random.randrange(4, len(damaged))
+            size = random.choice([1, 2, 4, 9, 50])
+            damaged[start : start + size] = random.choice(
+                [
+                    random.randbytes(size),
+                    b"",
+                    b"\xff" * size,
+                    bytes(damaged[start : start + size]) * 2,
+                    b"\x7f\xff\xff\xff",
+                ]
+            )
+        with suppress(MalformedError):
+            request.decode(bytes(damaged), version)
+    assert perf_counter() - began < 20

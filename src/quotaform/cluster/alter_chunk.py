@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Final
 
-from quotaform.cluster.error_code import grant
+from quotaform.cluster.error_code import cut_words, grant
 from quotaform.model.alteration import CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_CODES, Alteration, AlterRow, Outcome
 from quotaform.model.entity import MAX_NAME_BYTES as MAX_NAME_BYTES
 from quotaform.model.entity import Entity, Part, spell_name
@@ -164,6 +164,7 @@ def match_rows(chunk: Sequence[Alteration], answer: Iterable[RawRow]) -> tuple[A
 
 
 def _row(entity: Entity, code: int, message: str | None) -> AlterRow:
+    message = cut_words(message) if message else message
     if code == 0:
         return AlterRow(entity, Outcome.OK)
     if code in UNKNOWN_CODES:

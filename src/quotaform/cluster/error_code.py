@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from quotaform.errors import AuthorizationError, ClusterError, UnknownOutcomeError
 from quotaform.model.alteration import CLUSTER_AUTHORIZATION_FAILED, ERRORS_BY_CODE
 from quotaform.model.text import inert
+
+_MOST_WORDS: Final = 1_000
 
 
 def grant(right: str) -> str:
@@ -45,4 +49,9 @@ def require_success(code: int, message: str | None, *, subject: str, right: str,
         # A read has no outcome that could be unknown.
         kind = ClusterError
     text = f"{problem} error code {code}"
-    raise kind(f"{text}: {inert(message)}" if message else text, code=code)
+    raise kind(f"{text}: {inert(cut_words(message))}" if message else text, code=code)
+
+
+def cut_words(message: str) -> str:
+    """Return a broker's words, cut where nobody reads on."""
+    return message if len(message) <= _MOST_WORDS else f"{message[:_MOST_WORDS]}…"

@@ -24,7 +24,7 @@ from typing import Final
 
 from quotaform.cluster.alter_chunk import MAX_BYTES, MAX_NAME_BYTES
 from quotaform.cluster.broker_gateway import BrokerGateway
-from quotaform.cluster.error_code import grant, require_success
+from quotaform.cluster.error_code import cut_words, grant, require_success
 from quotaform.cluster.wire.failure import UnansweredError
 from quotaform.cluster.wire.scram_credentials import (
     AlterUserScramCredentials,
@@ -203,7 +203,7 @@ def require_name(user: str) -> int:
 
 def _read_user(result: DescribedUser) -> ScramUser:
     credentials = (ScramCredential(ScramMechanism.spell(number), rounds) for number, rounds in result.credentials)
-    words = result.error_message or f"The broker returned error code {result.error_code}."
+    words = cut_words(result.error_message or "") or f"The broker returned error code {result.error_code}."
     return ScramUser(result.user, tuple(sorted(credentials)), result.error_code, words if result.error_code else "")
 
 
@@ -217,7 +217,7 @@ def _read_row(alteration: ScramAlteration, answer: tuple[int, str | None] | None
         # The broker's own words are a dump of its request object.
         return ScramRow(alteration, Outcome.REFUSED, code, ALTER_ACL)
     outcome = Outcome.UNKNOWN if code in UNKNOWN_CODES else Outcome.REFUSED
-    return ScramRow(alteration, outcome, code, message or f"The broker returned error code {code}.")
+    return ScramRow(alteration, outcome, code, cut_words(message or "") or f"The broker returned error code {code}.")
 
 
 def _rows_of(part: Iterable[ScramAlteration], outcome: Outcome, reason: str) -> list[ScramRow]:

@@ -18,6 +18,16 @@ class Server(NamedTuple):
     host: str
     port: int
 
+    @property
+    def is_valid(self) -> bool:
+        """Whether one could write it: a broker may name anything as its address."""
+        return (
+            self.host.isprintable()
+            and len(self.host) < 256
+            and _WRITTEN(str(self)) is not None
+            and 0 < self.port < 65536
+        )
+
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from re import compile as regex
 from ssl import SSLCertVerificationError, SSLContext
 from threading import Event
 from time import monotonic
@@ -38,6 +39,8 @@ from quotaform.model.server import Server
 
 MAX_FRAME: Final = 256 << 20
 """Over three million quotas; and less than what the first bytes of a TLS alert say when read as a length."""
+_MANY_ITERATIONS: Final = regex(rb"(?:^|,)i=(0*[1-9][0-9]{6,}|[0-9]{20,})").search
+"""A million SCRAM iterations or more, which would take minutes; brokers accept 16,384 at most."""
 _SESSION_SHARE: Final = 0.85
 """The part of a session's lifetime after which one authenticates again; Kafka's own clients choose 0.85 to 0.95."""
 
@@ -144,9 +147,12 @@ class BrokerConnection:
             answer = self.exchange(SaslAuthenticate(mechanism.auth_bytes()), deadline)
             if answer.error_code:
                 raise CodeError(SASL_FAILED)
+            if many := _MANY_ITERATIONS(answer.token):
+                raise MalformedError(f"it asks for {many[1][:12].decode()} SCRAM iterations")
             try:
                 mechanism.receive(answer.token)
-            except (ValueError, KeyError):
+            except Exception:
+                # kafka-python reads what a server says before that has proved anything.
                 raise UnprovenError from None
             lifetime = answer.session_lifetime_ms / 1000
         if not mechanism.is_authenticated():
@@ -222,7 +228,9 @@ class BrokerConnection:
         if not 0 <= size <= MAX_FRAME:
             raise NotKafkaError(head)
         if size < INT32.size:
-            raise MalformedError(f"it has {size} bytes")
+            raise MalformedError(f"it has {size} bytes, fewer than an answer begins with")
+        if size > request.MAX_RESPONSE:
+            raise MalformedError(f"it has {size:,} bytes, more than the {request.MAX_RESPONSE:,} that it may have")
         answer = self._stream.receive(size, deadline, silence)
         (correlation_id,) = INT32.unpack_from(answer)
         if correlation_id != self._correlation_id:

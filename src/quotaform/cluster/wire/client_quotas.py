@@ -15,6 +15,11 @@ from quotaform.model.filter import EntityFilter, FilterComponent, Rule
 
 _MATCH_TYPES: Final = {Rule.EXACT: 0, Rule.DEFAULT: 1, Rule.ANY: 2}
 
+_MAX_ENTITIES: Final = 3_000_000
+_MAX_PARTS: Final = 16
+_MAX_KEYS: Final = 1_000
+"""What an answer may hold: of an entity that takes hundreds of bytes here, a few bytes are enough on the wire."""
+
 _NO_ERROR: Final = b"\0\0\0"
 """Code 0 and no message, as a row of a flexible answer begins."""
 
@@ -44,6 +49,7 @@ class DescribeClientQuotas(BrokerRequest[DescribedQuotas]):
     API_KEY = 48
     VERSIONS = range(2)
     FLEXIBLE_FROM = 1
+    MAX_RESPONSE = 256 << 20
 
     entity_filter: EntityFilter
 
@@ -64,7 +70,11 @@ class DescribeClientQuotas(BrokerRequest[DescribedQuotas]):
         """Return the quotas."""
         throttle, error_code, error_message = reader.int32(), reader.int16(), reader.nullable_string()
         count = reader.count() or 0
+        if count > _MAX_ENTITIES:
+            raise MalformedError(f"it has {count:,} entities, more than the {_MAX_ENTITIES:,} that it may have")
         quotas = _read_compact_entries(reader, count) if reader.is_flexible else _read_entries(reader, count)
+        if len(quotas) != count:
+            raise MalformedError("it names an entity twice")
         reader.tags()
         return DescribedQuotas(
             throttle_time_ms=throttle, error_code=error_code, error_message=error_message, quotas=quotas
@@ -75,16 +85,29 @@ def _read_entries(reader: Reader, count: int) -> dict[Entity, dict[str, float]]:
     quotas = {}
     for _ in range(count):
         entity = Entity.of(_read_parts(reader))
-        quotas[entity] = {reader.string(): reader.float64() for _ in range(reader.count() or 0)}
+        number = reader.count() or 0
+        _require_few(number, _MAX_KEYS, "quota keys")
+        quotas[entity] = {reader.string(): reader.float64() for _ in range(number)}
+        if len(quotas[entity]) != number:
+            raise MalformedError("it names a quota key of an entity twice")
     return quotas
 
 
 def _read_parts(reader: Reader) -> list[Part]:
     parts: list[Part] = []
-    for _ in range(reader.count() or 0):
+    number = reader.count() or 0
+    _require_few(number, _MAX_PARTS, "entity types")
+    for _ in range(number):
         parts.append((reader.string(), reader.nullable_string()))
         reader.tags()
+    if len(dict(parts)) < number:
+        raise MalformedError("it names an entity type of an entity twice")
     return parts
+
+
+def _require_few(number: int, most: int, what: str) -> None:
+    if number > most:
+        raise MalformedError(f"an entity in it has {number:,} {what}")
 
 
 def _read_compact_entries(reader: Reader, count: int) -> dict[Entity, dict[str, float]]:
@@ -104,6 +127,7 @@ def _read_compact_entries(reader: Reader, count: int) -> dict[Entity, dict[str, 
             number, position = data[position], position + 1
             if number > 0x7F:
                 number, position = read_uvarint(data, position - 1)
+                _require_few(number - 1, _MAX_KEYS, "quota keys")
             for _ in range(number - 1):
                 size, position = data[position], position + 1
                 if size > 0x7F:
@@ -124,6 +148,8 @@ def _read_compact_entries(reader: Reader, count: int) -> dict[Entity, dict[str, 
                 position = _pass_tags(reader, position)
             else:
                 position += 1
+            if len(values) < number - 1:
+                raise MalformedError("it names a quota key of an entity twice")
             quotas[of(parts)] = values
     except (IndexError, StructError):
         raise MalformedError("it is cut short") from None
@@ -147,8 +173,8 @@ def _read_compact_parts(reader: Reader, position: int, texts: dict[bytes, str]) 
     data = reader.data
     parts: list[Part] = []
     number, position = data[position], position + 1
-    if number > 0x7F:
-        number, position = read_uvarint(data, position - 1)
+    if number > _MAX_PARTS:
+        raise MalformedError("an entity in it has too many entity types")
     for _ in range(number - 1):
         size, position = data[position], position + 1
         if size > 0x7F:
@@ -172,6 +198,8 @@ def _read_compact_parts(reader: Reader, position: int, texts: dict[bytes, str]) 
             position = _pass_tags(reader, position)
         else:
             position += 1
+    if len(parts) > 1 and len(dict(parts)) < len(parts):
+        raise MalformedError("it names an entity type of an entity twice")
     return parts, position
 
 
@@ -200,6 +228,7 @@ class AlterClientQuotas(BrokerRequest[AlteredQuotas]):
     API_KEY = 49
     VERSIONS = range(2)
     FLEXIBLE_FROM = 1
+    MAX_RESPONSE = 16 << 20
 
     alterations: Sequence[Alteration]
     validate_only: bool = False
@@ -242,6 +271,8 @@ class AlterClientQuotas(BrokerRequest[AlteredQuotas]):
 
         throttle = reader.int32()
         count = reader.count() or 0
+        if count > len(self.alterations):
+            raise MalformedError(f"it has {count:,} rows for {len(self.alterations):,} entities")
         rows = _read_compact_rows(reader, count) if reader.is_flexible else _read_rows(reader, count)
         reader.tags()
         return AlteredQuotas(throttle_time_ms=throttle, rows=rows)

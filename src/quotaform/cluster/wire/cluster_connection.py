@@ -126,6 +126,7 @@ class ClusterConnection:
             # Takes a third of a second the first time, and may find that kafka-python is not what it should be.
             make_sasl_mechanism(config, servers[0].host)
         self._timeout = timeout
+        self._given = tuple(servers)
         self._servers = list(servers)
         self._intent = Intent(
             name=name,
@@ -327,7 +328,11 @@ class ClusterConnection:
             return self._failure(broker, stage or broker.stage, error, seconds)
         self.cluster_id = metadata.cluster_id
         self.brokers = metadata.brokers
-        self._servers += [named for named in metadata.brokers.values() if named not in self._servers]
+        # Those that no broker names any more are forgotten, but for the given ones.
+        named = {*metadata.brokers.values(), *self._given, server}
+        self._servers = list(
+            dict.fromkeys([*(each for each in self._servers if each in named), *metadata.brokers.values()])
+        )
         return None
 
     def _failure(self, broker: BrokerConnection, stage: Stage, error: Exception, seconds: float) -> Failure:

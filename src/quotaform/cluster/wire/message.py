@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Generic, TypeVar
 
-from quotaform.cluster.wire.codec import INT16, INT32, Reader, Writer
+from quotaform.cluster.wire.codec import INT16, INT32, MalformedError, Reader, Writer
 from quotaform.model.server import Server
 
 UNSUPPORTED_VERSION: Final = 35
+_MAX_BROKERS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,7 @@ class BrokerRequest(ABC, Generic[ResponseT]):
         API_KEY: Its number.
         VERSIONS: The versions that this client speaks, the best one last.
         FLEXIBLE_FROM: The first flexible version (KIP-482).
+        MAX_RESPONSE: How many bytes its answer may have; a server without TLS and SASL may be anybody.
     """
 
     __slots__ = ()
@@ -41,6 +43,7 @@ class BrokerRequest(ABC, Generic[ResponseT]):
     API_KEY: ClassVar[int]
     VERSIONS: ClassVar[range]
     FLEXIBLE_FROM: ClassVar[int]
+    MAX_RESPONSE: ClassVar[int] = 1 << 20
 
     @abstractmethod
     def write(self, writer: Writer, version: int) -> None:
@@ -181,7 +184,9 @@ class Metadata(BrokerRequest[ClusterMetadata]):
             return found
 
         throttle = reader.int32()
-        brokers = dict(reader.array(broker))
+        brokers = {node_id: server for node_id, server in reader.array(broker) if server.is_valid}
+        if len(brokers) > _MAX_BROKERS:
+            raise MalformedError(f"it names over {_MAX_BROKERS:,} brokers")
         cluster_id = reader.nullable_string()
         reader.int32()  # the controller, which any broker may be (KIP-590)
         reader.array(reader.int8)  # no topics were asked for

@@ -36,6 +36,7 @@ class DescribeUserScramCredentials(BrokerRequest[DescribedCredentials]):
     API_KEY = 50
     VERSIONS = range(1)
     FLEXIBLE_FROM = 0
+    MAX_RESPONSE = 64 << 20
 
     users: Sequence[str] = ()
 
@@ -87,6 +88,7 @@ class AlterUserScramCredentials(BrokerRequest[AlteredCredentials]):
     API_KEY = 51
     VERSIONS = range(1)
     FLEXIBLE_FROM = 0
+    MAX_RESPONSE = 16 << 20
 
     alterations: Sequence[ScramAlteration]
 

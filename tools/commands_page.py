@@ -54,7 +54,7 @@ def render_page() -> str:
         "",
         *_exit_codes(),
         "",
-        f"`{parser.prog}` uses the exit codes of Kafka's own scripts: 0, 1 for any error, 130 if interrupted.",
+        f"`{parser.prog}` uses the exit codes of Kafka's own scripts: 0, 1 for any error, 130 or 143 if interrupted.",
         "",
         "## Formats",
         "",

@@ -11,6 +11,7 @@ from quotaform.cli.process import (
     TerminatedError,
     end_on_signals,
     ignore_signals,
+    interrupt_code,
     rare_collections,
     signals_raised,
 )
@@ -45,7 +46,11 @@ def main() -> NoReturn:
     """Run `quotaform` with the arguments of the process and exit."""
     end_on_signals()
     open_closed_streams()
-    code = run(sys.argv[1:])
+    try:
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt as interrupt:
+        # It came when everything was said.
+        code = interrupt_code(interrupt)
     drop_unwritten_output()
     ignore_signals()
     sys.exit(int(code))

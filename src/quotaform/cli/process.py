@@ -58,6 +58,11 @@ def ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+def interrupt_code(interrupt: KeyboardInterrupt) -> ExitCode:
+    """Return the exit code of an interrupt."""
+    return ExitCode.TERMINATED if isinstance(interrupt, TerminatedError) else ExitCode.INTERRUPTED
+
+
 def _end(number: int, _frame: FrameType | None) -> NoReturn:
     os._exit(ExitCode.INTERRUPTED if number == signal.SIGINT else ExitCode.TERMINATED)
 

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from quotaform import __version__
 from quotaform.cli.client_quotas.lists import COMMA, read_ops, read_parts, read_properties
 from quotaform.cli.console import Console
-from quotaform.cli.process import TerminatedError, end_on_signals, ignore_signals, rare_collections, signals_raised
+from quotaform.cli.process import end_on_signals, ignore_signals, interrupt_code, rare_collections, signals_raised
 from quotaform.cli.stream import drop_unwritten_output, guarded_streams, open_closed_streams
 from quotaform.errors import ClusterError, QuotaformError, UsageError
-from quotaform.exit_code import ExitCode
 from quotaform.model.entity import ENTITY_TYPES, Entity
 from quotaform.model.text import quote
 from quotaform.printable import printable
@@ -49,8 +48,12 @@ def main() -> NoReturn:
     """Run `kafka-client-quotas` with the arguments of the process and exit."""
     end_on_signals()
     open_closed_streams()
-    with signals_raised(), rare_collections():
-        code = run(sys.argv[1:])
+    try:
+        with signals_raised(), rare_collections():
+            code = run(sys.argv[1:])
+    except KeyboardInterrupt as interrupt:
+        # It came when everything was said.
+        code = interrupt_code(interrupt)
     drop_unwritten_output()
     ignore_signals()
     sys.exit(code)
@@ -75,8 +78,8 @@ def _try(arguments: list[str]) -> int:
         return int(ended.code or 0)
     except KeyboardInterrupt as interrupt:
         sent = "--alter" in arguments and "--validate-only" not in arguments
-        code = ExitCode.TERMINATED if isinstance(interrupt, TerminatedError) else ExitCode.INTERRUPTED
-        return _fail("interrupted" + ("; the quotas may or may not have been altered" if sent else ""), code)
+        words = "interrupted" + ("; the quotas may or may not have been altered" if sent else "")
+        return _fail(words, interrupt_code(interrupt))
     except QuotaformError as error:
         return _fail(str(error))
     except ValueError as error:

@@ -1,0 +1,98 @@
+"""Signals at any moment of a process: the exit code is that of an interrupt or of what was done, and nothing else."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from socket import create_server
+from threading import Event, Thread
+
+import pytest
+
+from tests.workflow.command import QUOTAFORM, SCRIPT, environment
+
+pytestmark = pytest.mark.workflow
+
+
+def start(command: str, *arguments: str, cwd: Path, ignored: bool = False) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [command, *arguments],
+        cwd=cwd,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=(lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) if ignored else None,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_a_process_ends_does_not_kill_it(tmp_path: Path, number: int) -> None:
+    """After the last line, SIGHUP ended the process by the signal (-1), since its own handlers were gone."""
+    for step in range(8):
+        process = start(QUOTAFORM, "schema", "plan", cwd=tmp_path)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(0.004 * step)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+        assert process.returncode in (0, 130 if number == signal.SIGINT else 143), err
+        assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        (QUOTAFORM, ("describe", "--bootstrap-server")),
+        (SCRIPT, ("--describe", "--bootstrap-server")),
+    ],
+)
+def test_every_signal_has_its_exit_code(
+    tmp_path: Path, number: int, code: int, command: str, arguments: tuple[str, ...]
+) -> None:
+    """The command of KIP-546 was killed by SIGTERM and SIGHUP."""
+    with socket_that_says_nothing() as (address, accepted):
+        process = start(command, *arguments, address, cwd=tmp_path)
+        accepted.wait(20)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == code, err
+    assert "Traceback" not in err
+
+
+def test_a_signal_that_is_ignored_stays_so(tmp_path: Path) -> None:
+    """Under nohup, a closed terminal ended the command all the same."""
+    with socket_that_says_nothing() as (address, accepted):
+        process = start(QUOTAFORM, "describe", "--bootstrap-server", address, cwd=tmp_path, ignored=True)
+        accepted.wait(20)
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert process.returncode == 143
+
+
+@contextmanager
+def socket_that_says_nothing() -> Iterator[tuple[str, Event]]:
+    """Yield the address of a server that accepts a connection and says nothing, and what is set when it has."""
+    accepted = Event()
+    with create_server(("127.0.0.1", 0)) as listening:
+
+        def accept() -> None:
+            connection, _ = listening.accept()
+            accepted.set()
+            with connection, suppress(OSError):
+                while connection.recv(65536):
+                    pass
+
+        thread = Thread(target=accept, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listening.getsockname()[1]}", accepted
+        thread.join(10)

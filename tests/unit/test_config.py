@@ -116,7 +116,7 @@ SECRET = "s3cr3t\n::error"
         (
             'profiles: {gold: {producer_byte_rate: "${env:SECRET}"}}',
             '1:39: error: producer_byte_rate: "${env:SECRET}" is not a value; '
-            "variables are replaced in quotaform.yaml only, and must hold a value [bad-value]",
+            "variables are expanded in quotaform.yaml only, and must contain a value [bad-value]",
         ),
         ("prune: ${env:SECRET}", '1:8: error: prune must be report, not "${env:SECRET}" [bad-choice]'),
         (
@@ -189,7 +189,7 @@ def test_what_a_variable_holds_is_never_shown(tmp_path: Path, text: str, said: s
         ),
         (
             "clusters: {a: {bootstrap_servers: [1:30]}}",
-            ['1:36: error: this must be text, and YAML reads 1:30 as a sexagesimal number; write "1:30" [wrong-type]'],
+            ['1:36: error: this must be text, but YAML reads 1:30 as a sexagesimal number; write "1:30" [wrong-type]'],
         ),
         (
             "clusters: {a b: {snapshot: x}}",
@@ -200,10 +200,7 @@ def test_what_a_variable_holds_is_never_shown(tmp_path: Path, text: str, said: s
         ),
         (
             "clusters: {a: }",
-            [
-                "1:15: error: a must be a mapping, but nothing is written here; write something or leave it out "
-                "[wrong-type]"
-            ],
+            ["1:15: error: a must be a mapping, but it is empty; add a value or remove the field [wrong-type]"],
         ),
         (
             "profiles: {gold: {producer_byte_rates: 1, consumer_byte_rate: 10MiBps}}",
@@ -218,8 +215,8 @@ def test_what_a_variable_holds_is_never_shown(tmp_path: Path, text: str, said: s
         (
             "scope: {include: [{user: 007}, {user: 5}]}",
             [
-                '1:26: error: this must be text, and YAML reads 007 as an octal number; write "007" [wrong-type]',
-                '1:39: error: user must be text, and YAML reads 5 as a number; write "5" [wrong-type]',
+                '1:26: error: this must be text, but YAML reads 007 as an octal number; write "007" [wrong-type]',
+                '1:39: error: user must be text, but YAML reads 5 as a number; write "5" [wrong-type]',
             ],
         ),
         ("scope: {include: []}", ["1:18: error: include must not be empty [empty-field]"]),

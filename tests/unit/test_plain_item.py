@@ -65,7 +65,7 @@ def read_in_full(text: str) -> list[list[Entry]]:
     for index, item in enumerate(root["quotas"]):
         report, entries = FileReport(document), list[Entry]()
         EntryReader(PROFILES).read_item(item, report.at("quotas", index), FILE, starts[index], entries)
-        result.append([] if report.findings else entries)
+        result.append([] if report.findings.all() else entries)
     return result
 
 

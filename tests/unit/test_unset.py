@@ -69,19 +69,19 @@ def test_an_expired_common_entry_stays_expired() -> None:
         (
             "    unset: [connection_creation_rate]\n",
             [
-                "prod/a.yaml:3:13: error: connection_creation_rate does not fit user=a; an entity of user takes "
-                f"{CLIENT_KEYS_TEXT} [bad-key]"
+                "prod/a.yaml:3:13: error: connection_creation_rate is not valid for user=a; user entities can "
+                f"have {CLIENT_KEYS_TEXT} [bad-key]"
             ],
         ),
         (
             "    unset: [producer_byte_rate, producer_byte_rate]\n",
-            ["prod/a.yaml:3:33: error: user=a producer_byte_rate is in unset twice; keep one of the two [bad-unset]"],
+            ["prod/a.yaml:3:33: error: user=a producer_byte_rate is in unset twice; remove one of the two [bad-unset]"],
         ),
         (
             "    values: {producer_byte_rate: 1}\n    unset: [producer_byte_rate]\n",
             [
-                "prod/a.yaml:4:13: error: user=a producer_byte_rate is in unset and in values, at prod/a.yaml:3:14; "
-                "keep one of the two [bad-unset]"
+                "prod/a.yaml:4:13: error: user=a producer_byte_rate is both in unset and in values, at "
+                "prod/a.yaml:3:14; remove one of the two [bad-unset]"
             ],
         ),
         (
@@ -91,7 +91,7 @@ def test_an_expired_common_entry_stays_expired() -> None:
         (
             "    state: absent\n    unset: [producer_byte_rate]\n",
             [
-                "prod/a.yaml:4:5: error: user=a is absent, so unset means nothing; remove it, or remove state: absent "
+                "prod/a.yaml:4:5: error: user=a has state: absent, which does not allow unset; remove one of the two "
                 "[bad-state]"
             ],
         ),
@@ -103,7 +103,7 @@ def test_an_expired_common_entry_stays_expired() -> None:
         (
             "    unset: [5]\n",
             [
-                "prod/a.yaml:3:13: error: item 1 of unset must be text, and YAML reads 5 as a number; "
+                "prod/a.yaml:3:13: error: item 1 of unset must be text, but YAML reads 5 as a number; "
                 'write "5" [wrong-type]'
             ],
         ),
@@ -125,6 +125,6 @@ def test_there_must_be_a_common_entry() -> None:
 def test_a_common_file_cannot_use_it() -> None:
     _, findings = check([SourceFile("a.yaml", COMMON + "    unset: [request_percentage]\n")], GOLD, TODAY)
     assert [str(finding) for finding in findings] == [
-        "a.yaml:4:5: error: user=a is in a common file, and unset takes a key of the common entry away; write it in "
-        "the folder of a cluster, or remove unset [bad-unset]"
+        "a.yaml:4:5: error: user=a is declared in a common file, but unset removes keys of the common entry; "
+        "use it in the directory of a cluster, or remove it [bad-unset]"
     ]

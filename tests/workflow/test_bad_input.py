@@ -92,19 +92,19 @@ BAD_FILES: dict[str, tuple[str | bytes, str, str]] = {
     "beyond-long": (value("9223372036854775809"), VALUE, "user=a||producer_byte_rate||9223372036854775809"),
     "not-a-double": (value("9007199254740993"), VALUE, "user=a||producer_byte_rate||9007199254740993"),
     "null-value": (value("null"), VALUE, "there is no value; leave the key out to inherit one, or write unlimited"),
-    "boolean-value": (value("on"), VALUE, "on is true or false to YAML"),
+    "boolean-value": (value("on"), VALUE, "on is a boolean, not a limit"),
     "hexadecimal-value": (value("0x10"), VALUE, "write it in plain digits"),
-    "list-value": (value("[1]"), VALUE, "a list is not a value"),
+    "list-value": (value("[1]"), VALUE, "a list is not a limit"),
     "no-values": (entry("{user: a}", ""), "quotas.d/quotas.yaml:3:13", "user=a||has no values"),
-    "nothing-declared": ("quotas:\n  - match: {user: a}\n", "quotas.d/quotas.yaml:2:5", "user=a||declares nothing"),
+    "nothing-declared": ("quotas:\n  - match: {user: a}\n", "quotas.d/quotas.yaml:2:5", "user=a||declares no values"),
     "no-match": ("quotas:\n  - values: {producer_byte_rate: 1}\n", "quotas.d/quotas.yaml:2:5", "has no match"),
     "absent-with-values": (
         f"{entry('{user: a}')}    state: absent\n",
         "quotas.d/quotas.yaml:3:5",
-        "user=a||is absent, so values means nothing",
+        "user=a||has state: absent, which does not allow values",
     ),
-    "no-day": (f"{entry('{user: a}')}    expires: soon\n", "quotas.d/quotas.yaml:4:14", "write one as in 2026-12-31"),
-    "no-such-day": (f"{entry('{user: a}')}    expires: 2026-02-30\n", "quotas.d/quotas.yaml:4:14", "is not a day"),
+    "no-day": (f"{entry('{user: a}')}    expires: soon\n", "quotas.d/quotas.yaml:4:14", "write it as in 2026-12-31"),
+    "no-such-day": (f"{entry('{user: a}')}    expires: 2026-02-30\n", "quotas.d/quotas.yaml:4:14", "is not a date"),
     "unknown-profile": (
         "quotas:\n  - match: {user: a}\n    profile: gold\n",
         "quotas.d/quotas.yaml:3:14",
@@ -118,12 +118,12 @@ BAD_FILES: dict[str, tuple[str | bytes, str, str]] = {
     "connections-of-a-user": (
         value("5", "connection_creation_rate"),
         "quotas.d/quotas.yaml:3:14",
-        "connection_creation_rate does not fit user=a",
+        "connection_creation_rate is not valid for user=a",
     ),
     "bytes-of-an-ip": (
         entry("{ip: 10.0.0.1}"),
         "quotas.d/quotas.yaml:3:14",
-        "producer_byte_rate does not fit ip=10.0.0.1",
+        "producer_byte_rate is not valid for ip=10.0.0.1",
     ),
     "network": (
         entry("{ip: 10.0.0.0/8}", "connection_creation_rate: 5"),
@@ -143,7 +143,7 @@ BAD_FILES: dict[str, tuple[str | bytes, str, str]] = {
     "long-name": (
         entry(f"{{user: {'x' * 40_000}}}"),
         NAME,
-        "this user name has 40000 bytes; Kafka's protocol carries at most 32767",
+        "this user name has 40000 bytes; Kafka's protocol allows at most 32767",
     ),
     "escaped-surrogate": (
         entry('{user: "a\\ud800"}'),
@@ -155,15 +155,15 @@ BAD_FILES: dict[str, tuple[str | bytes, str, str]] = {
     "utf-16": (entry("{user: a}").encode("utf-16"), "quotas.d/quotas.yaml", "UTF-16||as UTF-8"),
     "raw-control": ("quotas:\n  - match: {user: a\x07b}\n", "quotas.d/quotas.yaml:2:20", 'write it as "\\u0007"'),
     "alias-bomb": (bomb(), "quotas.d/quotas.yaml:", "the aliases of this file expand to more than"),
-    "recursive-alias": ("quotas: &a [*a]\n", "quotas.d/quotas.yaml:1:13", "is inside of what it points to"),
-    "unknown-alias": (entry("{user: *nobody}"), "quotas.d/quotas.yaml:2:19", "points to nothing"),
+    "recursive-alias": ("quotas: &a [*a]\n", "quotas.d/quotas.yaml:1:13", "is part of the value that it refers to"),
+    "unknown-alias": (entry("{user: *nobody}"), "quotas.d/quotas.yaml:2:19", "has no anchor &nobody before it"),
     "deep": (f"quotas: {'[' * 200}{']' * 200}\n", "quotas.d/quotas.yaml:1:", "levels deep"),
     "template": (
         entry("{user: {{ name }}}"),
         "quotas.d/quotas.yaml:2:",
         "is {{ … }} a template that was not rendered?",
     ),
-    "tag": (entry("{user: !!python/name:os.system x}"), "quotas.d/quotas.yaml:2:", "means nothing here"),
+    "tag": (entry("{user: !!python/name:os.system x}"), "quotas.d/quotas.yaml:2:", "is not supported"),
     "list-file": ("- a\n", "quotas.d/quotas.yaml", "must be a mapping"),
 }
 

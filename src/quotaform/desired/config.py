@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,14 +17,16 @@ from quotaform.desired.shape import explain_shape, has_shape
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.value import read_values
 from quotaform.desired.variable import expand_variables
+from quotaform.desired.yaml.document import StopReadingError
 from quotaform.desired.yaml.reader import read_document
+from quotaform.desired.yaml.scalar import taken_for
 from quotaform.errors import ClusterChoiceError, UsageError
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES
-from quotaform.model.finding import Finding, by_place
+from quotaform.model.finding import Finding
 from quotaform.model.quotas import Values
 from quotaform.model.server import parse_server
 from quotaform.model.snapshot import Snapshot
-from quotaform.model.text import did_you_mean, quote
+from quotaform.model.text import did_you_mean, listed, quote
 
 PRUNE_REPORT: Final = "report"
 """List what no file declares, and leave it alone."""
@@ -95,11 +98,18 @@ def read_config(source: SourceFile, directory: Path, environment: Mapping[str, s
     if isinstance(text, Finding):
         return Config(), [text]
     document = read_document(source.name, text, detailed=True)
-    if document.root is None:
-        return Config(), document.problems
     report = FileReport(document)
+    config = Config()
+    if document.root is not None:
+        with suppress(StopReadingError):
+            config = _read_root(report, directory, environment)
+    report.findings.extend(document.problems)
+    return config, report.findings.all()
+
+
+def _read_root(report: FileReport, directory: Path, environment: Mapping[str, str]) -> Config:
     expand_variables(report, environment)
-    root = document.root if isinstance(document.root, dict) else {}
+    root = _root(report.document.root)
     _check_texts(report)
     config = Config(
         clusters={
@@ -113,10 +123,9 @@ def read_config(source: SourceFile, directory: Path, environment: Mapping[str, s
     for name in _mapping(root, "clusters"):
         _check_cluster_name(root["clusters"], name, report)
     _check_prune(root, report)
-    problems = [*document.problems, *report.findings]
-    if not has_shape("config", document):
-        problems += explain_shape("config", report, _REFUSED)
-    return config, by_place(problems)
+    if not has_shape("config", report.document):
+        explain_shape("config", report, _REFUSED)
+    return config
 
 
 def choose_cluster(config: Config, name: str | None) -> Cluster:
@@ -172,7 +181,7 @@ def _named(config: Config, name: str) -> Cluster:
 
 
 def _listed(config: Config) -> str:
-    return f" The clusters are {', '.join(config.clusters)}" if config.clusters else ""
+    return f" The clusters are {listed(config.clusters)}" if config.clusters else ""
 
 
 def _mapping(node: dict[str, Any], key: str) -> dict[str, Any]:
@@ -183,11 +192,10 @@ def _mapping(node: dict[str, Any], key: str) -> dict[str, Any]:
 def _check_texts(report: FileReport) -> None:
     """Refuse what another reader of YAML takes for a number or a date; values of profiles say it themselves."""
     document = report.document
-    for (container, key), oddity in document.odd.items():
-        place = document.places[container, key]
+    for container, key, oddity, place in document.odd_places():
         in_profiles = any(container == id(values) for values in _mapping(_root(document.root), "profiles").values())
         if not in_profiles:
-            text = f'this must be text, and YAML reads {place.text} as {oddity}; write "{place.text}"'
+            text = f"this must be text, but {taken_for(place.text or '', oddity)}"
             report.at("", container, key).add_at(rule.WRONG_TYPE, text, place.value)
 
 

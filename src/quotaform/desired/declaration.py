@@ -9,15 +9,17 @@ from typing import Any, Final
 
 from quotaform.core.check import rule
 from quotaform.desired.match import MAX_ENTITIES, read_match
+from quotaform.desired.misplaced import misspells_any, report_misplaced
 from quotaform.desired.plain_item import PlainItemReader
 from quotaform.desired.report import FileReport, Part
 from quotaform.desired.value import find_key_problem, misfit_text, of_entity, read_values
+from quotaform.desired.yaml.scalar import taken_for
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause, Entry, LayerFile, ProfileUse, ValuePlace
 from quotaform.model.location import Position
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Values
-from quotaform.model.text import did_you_mean, quote
+from quotaform.model.text import did_you_mean, listed, quote
 
 Profiles = Mapping[str, Values]
 """Profile name to its values."""
@@ -37,16 +39,25 @@ class EntryReader:
         self.known: dict[tuple[tuple[str, float], ...], Values] = {}
         self.plain = PlainItemReader(self.share)
 
-    def read(self, items: list[Any], report: FileReport, file: LayerFile) -> list[Entry]:
-        """Read the `quotas` of one file; what is wrong goes to the report.
+    def read(
+        self, items: list[Any], report: FileReport, file: LayerFile, entries: list[Entry], *, is_good: bool
+    ) -> None:
+        """Read the `quotas` of one file, or some of them; what is wrong goes to the report.
+
+        Args:
+            items: The list.
+            report: Takes what is wrong.
+            file: The file.
+            entries: The entries of the file that were read before; takes those of the list.
+            is_good: Whether the items have the shape of their schema.
 
         Raises:
             UnclearError: Something is wrong and the document was read without details.
+            StopReadingError: There are more problems than are shown.
         """
-        entries: list[Entry] = []
         document = report.document
         starts = document.starts[id(items)]
-        may_be_plain = not document.odd and not document.is_detailed
+        may_be_plain = not document.odd and is_good
         for index, (item, position) in enumerate(zip(items, starts, strict=True)):
             if not isinstance(item, dict):
                 continue
@@ -56,7 +67,6 @@ class EntryReader:
                     entries.append(entry)
                     continue
             self.read_item(item, report.at("quotas", index), file, position, entries)
-        return entries
 
     def share(self, values: Values) -> Values:
         """Return the same values for equal ones, which are many."""
@@ -70,6 +80,7 @@ class EntryReader:
         if not isinstance(match, dict):
             return
         errors = part.errors
+        report_misplaced(item, part)
         named = read_match(match, part.at("match"), MAX_ENTITIES - len(entries))
         entity = named[0] if named else None
         if part.document.odd:
@@ -130,13 +141,15 @@ class EntryReader:
             positions = part.document.keys.get(id(own)) or [position] * len(own)
             where.update((key, at) for key, at in zip(own, positions, strict=True) if key in written)
             if not own:
-                text = f"{of_entity(entity)}has no values; write some, or state: absent"
+                text = f"{of_entity(entity)}has no values; add some, or write state: absent"
                 part.at("values").add(rule.NO_VALUES, text, item, "values")
-        elif item.keys().isdisjoint({"profile", "values", "unset", "state"}):
-            text = f"{of_entity(entity)}declares nothing; write values, profile or state: absent"
-            part.at("").add_at(rule.NO_VALUES, text, part.document.locate(part.path).value)
-        elif item.keys().isdisjoint({"profile", "values", "unset"}) and item["state"] == "present":
-            text = f"{of_entity(entity)}declares nothing; write values or profile beside state: present"
+        elif (
+            item.keys().isdisjoint({"profile", "values", "unset"})
+            and item.get("state", "present") == "present"
+            and not misspells_any(item)
+        ):
+            state = " with state: present" if "state" in item else ""
+            text = f"{of_entity(entity)}declares no values{state}; write values, profile or state: absent"
             part.at("").add_at(rule.NO_VALUES, text, part.document.locate(part.path).value)
         return self.share(values), tuple(where.values())
 
@@ -147,8 +160,8 @@ class EntryReader:
             return {}
         values = self.profiles.get(name)
         if values is None:
-            known = f" The profiles are {', '.join(map(quote, self.profiles))}" if self.profiles else ""
-            guess = did_you_mean(name, self.profiles) or "; quotaform.yaml has none of this name."
+            known = f" The profiles are {listed(map(quote, self.profiles))}" if self.profiles else ""
+            guess = did_you_mean(name, self.profiles) or "; quotaform.yaml does not define it."
             part.add(rule.UNKNOWN_PROFILE, f"unknown profile {quote(name)}{guess}{known}", item, "profile")
             return {}
         for key in values:
@@ -177,8 +190,8 @@ def _read_unset(
     own = item.get("values")
     if file.layer is None:
         text = (
-            f"{of_entity(entity)}is in a common file, and unset takes a key of the common entry away; "
-            "write it in the folder of a cluster, or remove unset"
+            f"{of_entity(entity)}is declared in a common file, but unset removes keys of the common entry; "
+            "use it in the directory of a cluster, or remove it"
         )
         part.at("unset").add(rule.BAD_UNSET, text, item, "unset", at_key=True)
         return None
@@ -191,11 +204,11 @@ def _read_unset(
         if problem is not None:
             here.add(problem[0], problem[1], listed, index, address=address)
         elif key in unset:
-            text = f"{of_entity(entity)}{key} is in unset twice; keep one of the two"
+            text = f"{of_entity(entity)}{key} is in unset twice; remove one of the two"
             here.add(rule.BAD_UNSET, text, listed, index, address=address, quota_key=key)
         elif isinstance(own, dict) and key in own:
             other = part.document.place(own, key).key
-            text = f"{of_entity(entity)}{key} is in unset and in values, at {other}; keep one of the two"
+            text = f"{of_entity(entity)}{key} is both in unset and in values, at {other}; remove one of the two"
             here.add(rule.BAD_UNSET, text, listed, index, address=address, quota_key=key)
         else:
             unset[key] = starts[index]
@@ -207,14 +220,14 @@ def _check_texts(item: dict[str, Any], part: Part) -> None:
         oddity = part.document.odd.get((id(item), field))
         if oddity is not None:
             raw = item[field]
-            text = f'{field} must be text, and YAML reads {raw} as {oddity}; write "{raw}"'
+            text = f"{field} must be text, but {taken_for(raw, oddity)}"
             part.at(field).add(rule.WRONG_TYPE, text, item, field)
 
 
 def _check_absent(item: dict[str, Any], entity: Entity | None, part: Part) -> None:
     for field in ("values", "profile", "unset", "expires"):
         if field in item:
-            text = f"{of_entity(entity)}is absent, so {field} means nothing; remove it, or remove state: absent"
+            text = f"{of_entity(entity)}has state: absent, which does not allow {field}; remove one of the two"
             part.at(field).add(rule.BAD_STATE, text, item, field, at_key=True)
 
 
@@ -227,6 +240,6 @@ def _read_expires(item: dict[str, Any], part: Part) -> date | None:
             return date.fromisoformat(raw)
     except ValueError:
         pass
-    text = f"expires: {quote(raw)} is not a day; write one as in 2026-12-31"
+    text = f"expires: {quote(raw)} is not a date; write it as in 2026-12-31"
     part.at("expires").add(rule.BAD_DATE, text, item, "expires")
     return None

@@ -15,15 +15,16 @@ from threading import Lock
 from quotaform.core.check import rule
 from quotaform.core.scope import FULL_SCOPE, Scope
 from quotaform.desired.declaration import TRACKED, EntryReader, Profiles
+from quotaform.desired.finding_list import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.desired.report import FileReport
 from quotaform.desired.shape import explain_shape, has_shape
 from quotaform.desired.tree import Layout, SourceFile, decode
-from quotaform.desired.yaml.document import UnclearError
-from quotaform.desired.yaml.reader import read_document
+from quotaform.desired.yaml.document import Document, StopReadingError, UnclearError
+from quotaform.desired.yaml.reader import Stream, read_document
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
 from quotaform.model.entry import STATE_ABSENT, Cause, Desired, Entry, LayerFile, ValuePlace
-from quotaform.model.finding import Finding, Severity, by_place
+from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
 from quotaform.model.quotas import Values
 
@@ -77,7 +78,7 @@ class LoadedFiles:
             cluster: Its name; `None` is about the common files alone.
         """
         desired, findings = conclude(self.files(cluster), self._today, self._scope)
-        return desired, by_place([*self.layout.problems(cluster), *findings])
+        return desired, first_findings([*self.layout.problems(cluster), *findings])
 
     def desired(self, cluster: str | None) -> Desired:
         """Return what the files say for a cluster.
@@ -123,8 +124,12 @@ def load_files(layout: Layout, profiles: Profiles, today: date, scope: Scope = F
 def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = FULL_SCOPE) -> tuple[Desired, list[Finding]]:
     """Merge what files say, and return it with what is to be said of them, sorted by place."""
     desired, problems = assemble(files, today)
-    problems += [_out_of_scope(entry) for entity, entry in desired.items() if not scope.contains(entity)]
-    return desired, by_place([*(problem for file in files for problem in file.problems), *problems])
+    for entity, entry in desired.items():
+        if not scope.contains(entity):
+            problems.add(_out_of_scope(entry))
+            if problems.is_full:
+                break
+    return desired, first_findings([*(problem for file in files for problem in file.problems), *problems.all()])
 
 
 def _out_of_scope(entry: Entry) -> Finding:
@@ -151,21 +156,36 @@ def _load_file(source: SourceFile, reader: EntryReader) -> LoadedFile:
 
 
 def _read(file: LayerFile, text: str, reader: EntryReader, *, detailed: bool) -> tuple[list[Entry], list[Finding]]:
-    document = read_document(file.name, text, detailed=detailed, tracked=TRACKED)
-    root = document.root
-    if root is None:
-        return [], document.problems
-    is_good = has_shape("quotas", document)
-    if not is_good and not detailed:
-        raise UnclearError
-    report = FileReport(document)
-    items = root.get("quotas") if isinstance(root, dict) else None
-    entries = reader.read(items, report, file) if isinstance(items, list) else []
-    shape = [] if is_good else explain_shape("quotas", report)
-    return entries, [*document.problems, *report.findings, *shape]
+    entries: list[Entry] = []
+    entities: set[Entity] = set()
+    findings = FindingList()
+
+    def take(document: Document) -> None:
+        """Read the items of a part of the file, or the rest of it."""
+        is_good = has_shape("quotas", document)
+        if not is_good and not detailed:
+            raise UnclearError
+        report = FileReport(document, findings)
+        items = document.root.get("quotas") if isinstance(document.root, dict) else None
+        if isinstance(items, list):
+            known = len(entries)
+            reader.read(items, report, file, entries, is_good=is_good)
+            entities.update([entry.entity for entry in entries[known:]])
+        if not is_good:
+            explain_shape("quotas", report)
+        if len(entries) - len(entities) > MAX_PROBLEMS:
+            raise StopReadingError  # `assemble` reports these duplicates
+
+    document = read_document(file.name, text, detailed=detailed, tracked=TRACKED, stream=Stream("quotas", take))
+    if document.root is not None:
+        with suppress(StopReadingError):
+            take(document)
+    for problem in document.problems:
+        findings.add(problem)
+    return entries, findings.all()
 
 
-def assemble(files: Iterable[LoadedFile], today: date) -> tuple[Desired, list[Finding]]:
+def assemble(files: Iterable[LoadedFile], today: date) -> tuple[Desired, FindingList]:
     """Merge what files say: each entity once per layer, the cluster's layer over the common one, key by key.
 
     Args:
@@ -173,22 +193,22 @@ def assemble(files: Iterable[LoadedFile], today: date) -> tuple[Desired, list[Fi
         today: The day (UTC) on which entries may have expired.
     """
     layers: dict[str | None, dict[Entity, Entry]] = {None: {}}
-    problems: list[Finding] = []
+    problems = FindingList()
     for file in files:
         layer = layers.setdefault(file.layer, {})
         for entry in file.entries:
             first = layer.setdefault(entry.entity, entry)
-            if first is not entry:
-                problems.append(_duplicate(entry, first))
+            if first is not entry and not problems.is_full:
+                problems.add(_duplicate(entry, first))
     common = layers[None]
     desired: dict[Entity, Entry] = {}
     for layer in layers.values():
         for entity, entry in layer.items():
             if entry.unset:
-                problems += _unset_problems(entry, common.get(entity))
+                problems.extend(_unset_problems(entry, common.get(entity)))
             if entry.expires is not None and entry.expires <= today:
                 entry = entry._replace(values={}, places=(), cause=Cause.EXPIRED)
-                problems.append(_expired(entry))
+                problems.add(_expired(entry))
             below = desired.get(entity)
             desired[entity] = entry if below is None else _merge(below, entry)
     return desired, problems

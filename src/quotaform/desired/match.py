@@ -5,12 +5,14 @@ from __future__ import annotations
 from decimal import Decimal
 from itertools import product
 from math import prod
+from re import compile as regex
 from typing import Any, Final
 
 from quotaform.core.check import rule
+from quotaform.desired.odd_name import name_oddness
 from quotaform.desired.report import Part
-from quotaform.desired.yaml.document import Node
-from quotaform.desired.yaml.scalar import Oddity
+from quotaform.desired.yaml.document import Node, StopReadingError
+from quotaform.desired.yaml.scalar import Oddity, glued_key, taken_for
 from quotaform.model.entity import (
     DEFAULT_WORD,
     ENTITY_TYPES,
@@ -23,13 +25,13 @@ from quotaform.model.entity import (
     spell_name,
 )
 from quotaform.model.ip import ip_problem
-from quotaform.model.text import did_you_mean, quote
-from quotaform.model.variable import PREFIX
+from quotaform.model.text import did_you_mean, inert, quote
 
-MAX_ENTITIES: Final = 1_000_000
+MAX_ENTITIES: Final = 200_000
 """How many entities one file may declare: lists multiply."""
 
 _KNOWN: Final = frozenset(ENTITY_TYPES)
+_PLAIN: Final = regex(r"(?!User:|(?i:default)$|(?:user|client-id|ip)=)[A-Za-z0-9._@:/=,+-]+").fullmatch
 
 
 def read_match(match: dict[str, Any], part: Part, room: int) -> list[Entity]:
@@ -39,6 +41,10 @@ def read_match(match: dict[str, Any], part: Part, room: int) -> list[Entity]:
         match: Entity type to name, list of names or `{name: ...}`.
         part: Takes the problems.
         room: How many entities the file may still declare.
+
+    Raises:
+        UnclearError: Something is wrong and the document was read without details.
+        StopReadingError: There are more problems than are shown, or more entities than a file may declare.
     """
     errors = part.errors
     columns = [
@@ -51,27 +57,44 @@ def read_match(match: dict[str, Any], part: Part, room: int) -> list[Entity]:
     if not columns or part.errors > errors:
         return []
     if prod(map(len, columns)) > room:
-        text = f"the lists of this file make more than {MAX_ENTITIES} entities; write fewer"
+        text = f"this file declares more than {MAX_ENTITIES:,} entities; divide it"
         part.add(rule.TOO_MANY_ENTITIES, text, match, columns[0][0][0])
-        return []
+        raise StopReadingError
     return [Entity.of(parts) for parts in product(*columns)]
 
 
 def _check_types(match: dict[str, Any], part: Part) -> None:
-    if not match:
+    if not match or _is_unquoted(match, part):
         return
     for entity_type in match:
         if entity_type not in _KNOWN:
             other = meant_type(entity_type, is_related=True)
             guess = f"; did you mean {other}?" if other else did_you_mean(entity_type, ENTITY_TYPES)
+            if glued := glued_key(entity_type, ENTITY_TYPES):
+                guess = f"; write a space after the colon of {glued}."
             text = f"unknown entity type {quote(entity_type)}{guess or '.'} The types are {', '.join(ENTITY_TYPES)}"
             part.add(rule.BAD_MATCH, text, match, entity_type, at_key=True)
     known = _KNOWN.intersection(match)
     if not can_combine(known):
         alone = min(known, key=lambda name: len(KNOWN_TYPES[name].combines_with))
         others = " or ".join(name for name in ENTITY_TYPES if name != alone)
-        text = f"{alone} cannot be combined with {others}; Kafka counts connections per address only"
+        text = f"{alone} cannot be combined with {others}; Kafka limits connections per address only"
         part.add(rule.BAD_MATCH, text, match, alone, at_key=True)
+
+
+def _is_unquoted(match: dict[str, Any], part: Part) -> bool:
+    """Report a name with commas that is not quoted, as `{user: CN=a,OU=b}`, which YAML takes for two keys."""
+    known = [entity_type for entity_type in match if entity_type in _KNOWN]
+    loose = [key for key, name in match.items() if key not in _KNOWN and name is None]
+    if not loose or len(known) + len(loose) < len(match) or not isinstance(match[known[-1]] if known else None, str):
+        return False
+    entity_type = known[-1]
+    names = [match[entity_type], *loose]
+    text = f"{quote(loose[0])} is not an entity type; quote the name: {{{entity_type}: {quote(','.join(names))}}}"
+    if not any("=" in name for name in names):
+        text += f", or write a list of names: {{{entity_type}: [{', '.join(map(inert, names))}]}}"
+    part.add(rule.BAD_MATCH, text, match, loose[0], at_key=True)
+    return True
 
 
 def _read_names(match: dict[str, Any], entity_type: str, part: Part) -> list[str | None]:
@@ -80,7 +103,7 @@ def _read_names(match: dict[str, Any], entity_type: str, part: Part) -> list[str
         name, is_good = _read_name(match, entity_type, entity_type, part)
         return [name] if is_good else []
     if not node:
-        text = f"the list of {entity_type} names is empty; name somebody or remove the entry"
+        text = f"the list of {entity_type} names is empty; add a name, or remove the entry"
         part.add(rule.BAD_MATCH, text, match, entity_type)
     names: dict[str | None, int] = {}
     for index in range(len(node)):
@@ -113,7 +136,7 @@ def _read_literal(
 ) -> tuple[str | None, bool]:
     if list(node) != ["name"]:
         part.add(
-            rule.BAD_NAME, f'{entity_type} takes a name or {{name: "..."}} with nothing else in it', container, key
+            rule.BAD_NAME, f'{entity_type} must be a name, or {{name: "..."}} without other fields', container, key
         )
         return None, False
     name = node["name"]
@@ -125,7 +148,7 @@ def _read_literal(
 
 def _check_name(container: Any, key: str | int, entity_type: str, name: str, part: Part) -> bool:
     if not name:
-        text = f"{entity_type} has an empty name, which no broker takes; write {DEFAULT_WORD} if the default is meant"
+        text = f"{entity_type} has an empty name, which brokers reject; write {DEFAULT_WORD} for the default"
         part.add(rule.BAD_NAME, text, container, key)
         return False
     if entity_type == IP:
@@ -135,27 +158,15 @@ def _check_name(container: Any, key: str | int, entity_type: str, name: str, par
             return False
         return True
     if len(name) * 4 > MAX_NAME_BYTES and (size := len(name.encode())) > MAX_NAME_BYTES:
-        text = f"this {entity_type} name has {size} bytes; Kafka's protocol carries at most {MAX_NAME_BYTES}"
+        text = f"this {entity_type} name has {size} bytes; Kafka's protocol allows at most {MAX_NAME_BYTES}"
         part.add(rule.BAD_NAME, text, container, key)
         return False
-    if _oddness(name) is not None:
-        text = (
-            f"{entity_type}={spell_name(name)} {_oddness(name)}; Kafka takes it as it is, so make sure that it is meant"
-        )
-        part.add(rule.ODD_NAME, text, container, key)
+    if _PLAIN(name):
+        return True
+    oddness = name_oddness(entity_type, name)
+    if oddness is not None:
+        part.add(rule.ODD_NAME, f"{entity_type}={spell_name(name)} {oddness}", container, key)
     return True
-
-
-def _oddness(name: str) -> str | None:
-    if not name.isprintable():
-        return "holds characters that do not print"
-    if PREFIX in name:
-        return "holds a variable, which is not replaced here"
-    if name[0] == " " or name[-1] == " ":
-        return "begins or ends with a space"
-    if "*" in name:
-        return f"holds a *, and names are no patterns ({DEFAULT_WORD} stands for all others)"
-    return "begins with User:, and quotas go by the name alone" if name.startswith("User:") else None
 
 
 def _refuse_name(container: Any, key: str | int, entity_type: str, node: Node, part: Part) -> None:
@@ -163,18 +174,18 @@ def _refuse_name(container: Any, key: str | int, entity_type: str, node: Node, p
     oddity = part.document.odd.get((id(container), key))
     if node is None:
         text = (
-            f"{entity_type} has no name; an unset variable must never mean everybody. "
-            f"Write {DEFAULT_WORD} if the default is meant" + (f', "{raw}" if that is the name' if raw else "")
+            f"{entity_type} has no name, perhaps because a variable is not set; "
+            f"write {DEFAULT_WORD} for the default" + (f', or "{raw}" if that is the name' if raw else "")
         )
     elif isinstance(node, bool):
-        text = f'YAML reads {raw} as true or false, not as a {entity_type} name; write "{raw}"'
+        text = taken_for(raw, f"a boolean, not as a {entity_type} name")
     elif isinstance(node, int | Decimal):
-        text = f'YAML reads {raw} as a number, not as a {entity_type} name; write "{raw}"'
+        text = taken_for(raw, f"a number, not as a {entity_type} name")
     elif oddity is not None:
-        text = f'YAML reads {raw} as {_KINDS.get(oddity, oddity)}, not as a {entity_type} name; write "{raw}"'
+        text = taken_for(raw, f"{_KINDS.get(oddity, oddity)}, not as a {entity_type} name")
     else:
-        text = f"{entity_type} takes a name, a list of names or {{name: ...}}, and no list inside of a list"
+        text = f"{entity_type} must be a name, a list of names or {{name: ...}}; a list cannot contain lists"
     part.add(rule.BAD_NAME, text, container, key)
 
 
-_KINDS: Final = {Oddity.INFINITE: "infinity or no number"}
+_KINDS: Final = {Oddity.INFINITE: "infinity or not a number"}

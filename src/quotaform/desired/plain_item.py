@@ -22,7 +22,10 @@ _FIELDS: Final = frozenset({"match", "values", "owner", "reason"})
 _TYPES: Final = frozenset({(USER,), (CLIENT_ID,), (USER, CLIENT_ID), (CLIENT_ID, USER)})
 """The types of a match, as written. Names of ips have rules of their own."""
 
-_NAME: Final = regex(r"(?!User:)[A-Za-z0-9._@:/=,-](?:[A-Za-z0-9._@:/=, -]*[A-Za-z0-9._@:/=,-])?").fullmatch
+_NAME: Final = regex(
+    r"(?!User:|(?i:default)$|(?:user|client-id|ip)=)"
+    r"[A-Za-z0-9._@:/=,-](?:[A-Za-z0-9._@:/=, -]*[A-Za-z0-9._@:/=,-])?"
+).fullmatch
 """A name about which there is nothing to report."""
 
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from quotaform.desired.yaml.document import Document, Node, UnclearError
+from typing import Final
+
+from quotaform.core.check import rule
+from quotaform.desired.finding_list import FindingList
+from quotaform.desired.yaml.document import Document, Node, StopReadingError, UnclearError
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
 from quotaform.model.rule import FindingRule
+
+_ABSENCES: Final = frozenset({rule.MISSING_FIELD.id, rule.EMPTY_FIELD.id, rule.NO_VALUES.id})
+"""What is not reported where the reader gave up: what is missing may come later in the file."""
 
 NodePath = tuple[str | int, ...]
 """The keys and indexes that lead from the root of a document to a node."""
@@ -20,16 +27,22 @@ class FileReport:
         document: What it is about.
         covered: The parts that something was found in; the schema's opinion of them is not wanted.
         errors: How many of the findings are errors.
-        findings: What was found, in that order.
+        findings: What was found: the first of it, if it is a lot.
     """
 
     __slots__ = ("covered", "document", "errors", "findings")
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, findings: FindingList | None = None) -> None:
+        """Make a report.
+
+        Args:
+            document: What it is about.
+            findings: Takes what is found, together with what was found before.
+        """
         self.document = document
         self.covered: set[NodePath] = set()
         self.errors = 0
-        self.findings: list[Finding] = []
+        self.findings = FindingList() if findings is None else findings
 
     def at(self, *path: str | int) -> Part:
         """Return the part of the document at a path, to report what is wrong there."""
@@ -44,13 +57,26 @@ class FileReport:
 
         Raises:
             UnclearError: The document was read without details.
+            StopReadingError: There are more problems than are shown.
         """
         if not self.document.is_detailed:
             raise UnclearError
         if finding.severity is Severity.ERROR:
             self.covered.add(path)
             self.errors += 1
-        self.findings.append(finding)
+        self.add_shape(finding)
+
+    def add_shape(self, finding: Finding) -> None:
+        """Add a finding of the schema, which covers nothing.
+
+        Raises:
+            StopReadingError: There are more problems than are shown.
+        """
+        if self.document.is_cut and finding.rule in _ABSENCES:
+            return
+        self.findings.add(finding)
+        if self.findings.is_full:
+            raise StopReadingError
 
 
 class Part:
@@ -83,7 +109,7 @@ class Part:
 
     def add(
         self,
-        rule: FindingRule,
+        broken: FindingRule,
         message: str,
         container: Node,
         key: str | int,
@@ -99,12 +125,12 @@ class Part:
         """
         place = self.document.place(container, key)
         location = place.key if at_key else place.value
-        self.report.add(self.path, rule.finding(message, address=address, key=quota_key, location=location))
+        self.report.add(self.path, broken.finding(message, address=address, key=quota_key, location=location))
 
-    def add_at(self, rule: FindingRule, message: str, location: Location) -> None:
+    def add_at(self, broken: FindingRule, message: str, location: Location) -> None:
         """Report something about a place.
 
         Raises:
             UnclearError: The document was read without details.
         """
-        self.report.add(self.path, rule.finding(message, location=location))
+        self.report.add(self.path, broken.finding(message, location=location))

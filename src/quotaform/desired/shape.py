@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from quotaform.core.check import rule
 from quotaform.desired.report import FileReport
 from quotaform.desired.yaml.document import Document
+from quotaform.desired.yaml.scalar import glued_key, taken_for
 from quotaform.model.finding import Finding
 from quotaform.model.rule import FindingRule
 from quotaform.model.text import did_you_mean, quote
@@ -19,9 +20,13 @@ _TYPES: Mapping[str, str] = {
     "string": "text",
     "number": "a number",
     "integer": "a whole number",
-    "boolean": "true or false",
+    "boolean": "a boolean",
     "null": "empty",
 }
+_LOOKED_AT: Final = 20
+"""How many unknown fields are compared with those that are missing."""
+_STREAMED: Final = 2
+"""How long the path of an item is that was handed over while the file was read."""
 _COMPOSITE = frozenset({"anyOf", "oneOf", "not", "if", "dependencies"})
 _EMPTY: Mapping[str, str] = {"array": "[]", "object": "{}"}
 
@@ -31,30 +36,33 @@ def has_shape(name: str, document: Document) -> bool:
     return gate(name).is_valid(document.root)
 
 
-def explain_shape(name: str, report: FileReport, refusals: Mapping[str, str] | None = None) -> list[Finding]:
-    """Say where and why a document does not fit its schema.
+def explain_shape(name: str, report: FileReport, refusals: Mapping[str, str] | None = None) -> None:
+    """Report where and why a document does not fit its schema.
+
+    At least one problem is reported if nothing was found before.
 
     Args:
         name: The schema.
-        report: What was already found; parts that it covers are left out, so that one mistake is one problem.
+        report: What was already found; parts that it covers are left out, so that one mistake is one problem. Takes
+            what is found.
         refusals: Messages for fields of the root that are not unknown but refused.
 
-    Returns:
-        At least one problem if nothing was found before.
+    Raises:
+        StopReadingError: There are more problems than are shown.
     """
-    errors = list(explainer(name).iter_errors(report.document.root))
-    found: dict[tuple[Any, ...], Finding] = {}
-    for error in errors:
-        if error.validator not in _COMPOSITE:
-            for path, finding in _explain(error, report, refusals or {}):
-                found.setdefault((path, finding.rule), finding)
-    if not found and not report.covered:
-        for error in errors:
-            path = tuple(error.absolute_path)
-            found.setdefault((path, rule.BAD_SHAPE.id), _finding(report, rule.BAD_SHAPE, path, _composite_text(path)))
-    if not found and not report.covered:
-        found[()] = _finding(report, rule.BAD_SHAPE, (), "this is not what the schema asks for")
-    return list(found.values())
+    found: set[tuple[Any, ...]] = set()
+    composites: list[tuple[Any, ...]] = []
+    for error in explainer(name).iter_errors(report.document.root):
+        if error.validator in _COMPOSITE:
+            composites.append(tuple(error.absolute_path))
+            continue
+        for path, finding in _explain(error, report, refusals or {}):
+            if (path, finding.rule) not in found:
+                found.add((path, finding.rule))
+                report.add_shape(finding)
+    if not found and not report.covered and not report.document.is_cut:
+        for path in composites or [()]:
+            report.add(path, _finding(report, rule.BAD_SHAPE, path, f"{_name(path, report)} does not fit the schema"))
 
 
 def _finding(
@@ -81,9 +89,9 @@ def _explain(error: Any, report: FileReport, refusals: Mapping[str, str]) -> Ite
     if error.validator == "required":
         unknown = [key for key in error.instance if key not in schema.get("properties", {})]
         for key in error.validator_value:
-            is_misspelt = any(did_you_mean(other, [key]) for other in unknown)
+            is_misspelt = any(did_you_mean(other, [key]) for other in unknown[:_LOOKED_AT])
             if key not in error.instance and not is_misspelt and not report.covers((*path, key)):
-                text = f"{_name(path)} has no {key}; it must have one"
+                text = f"{_name(path, report)} has no {key}; add it"
                 yield (*path, key), _finding(report, rule.MISSING_FIELD, path, text)
         return
     broken, text = _scalar_text(error, path, report)
@@ -91,7 +99,7 @@ def _explain(error: Any, report: FileReport, refusals: Mapping[str, str]) -> Ite
 
 
 def _scalar_text(error: Any, path: tuple[Any, ...], report: FileReport) -> tuple[FindingRule, str]:
-    name, schema = _name(path), error.schema
+    name, schema = _name(path, report), error.schema
     examples = schema.get("examples") if isinstance(schema, dict) else None
     example = f"; write for example {examples[0]}" if examples and not isinstance(examples[0], dict | list) else ""
     shown = quote(error.instance) if isinstance(error.instance, str) else "this"
@@ -118,28 +126,27 @@ def _type_text(error: Any, name: str, raw: str | None) -> str:
     if instance is None:
         may_be_empty = error.schema.keys().isdisjoint({"minItems", "minProperties", "required", "oneOf"})
         empty = _EMPTY.get(wanted[0]) if may_be_empty else None
-        remedy = f"write {name}: {empty} if there are none" if empty else "write something or leave it out"
-        return f"{name} must be {words}, but nothing is written here; {remedy}"
+        remedy = f"write {name}: {empty} if there are none" if empty else "add a value or remove the field"
+        return f"{name} must be {words}, but it is empty; {remedy}"
     if isinstance(instance, dict | list):
         return f"{name} must be {words}, not {'a mapping' if isinstance(instance, dict) else 'a list'}"
     if "string" in wanted and raw is not None:
-        kind = "true or false" if isinstance(instance, bool) else "a number"
-        return f'{name} must be text, and YAML reads {raw} as {kind}; write "{raw}"'
+        kind = "a boolean" if isinstance(instance, bool) else "a number"
+        return f"{name} must be text, but {taken_for(raw, kind)}"
     return f"{name} must be {words}, not {quote(raw) if raw is not None else 'a single value'}"
 
 
 def _unknown_text(key: str, known: list[str]) -> str:
+    if glued := glued_key(key, known):
+        return f"unknown field {quote(key)}; write a space after the colon of {glued}"
     return f"unknown field {quote(key)}{did_you_mean(key, known) or '.'} The fields here are {', '.join(known)}"
 
 
-def _composite_text(path: tuple[Any, ...]) -> str:
-    return f"{_name(path)} is not what the schema asks for"
-
-
-def _name(path: tuple[Any, ...]) -> str:
+def _name(path: tuple[Any, ...], report: FileReport) -> str:
     if not path:
         return "the file"
     last = path[-1]
     if isinstance(last, str):
         return last if last.isidentifier() else quote(last)
-    return f"item {last + 1} of {path[-2]}" if len(path) > 1 else f"item {last + 1}"
+    number = last + 1 + (report.document.offset if len(path) == _STREAMED else 0)
+    return f"item {number} of {path[-2]}" if len(path) > 1 else f"item {number}"

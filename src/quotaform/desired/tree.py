@@ -16,7 +16,7 @@ from quotaform.model.entity import spell_name
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
 from quotaform.model.rule import FindingRule
-from quotaform.model.text import did_you_mean, quote
+from quotaform.model.text import did_you_mean, listed, quote
 
 _YAML: Final = frozenset({".yaml", ".yml"})
 _UTF16_MARKS: Final = frozenset({b"\xff\xfe", b"\xfe\xff"})
@@ -202,6 +202,6 @@ def _suffix(path: str) -> str:
 
 
 def _folder_text(name: str, known: Collection[str]) -> str:
-    clusters = f"the clusters are {', '.join(known)}" if known else "quotaform.yaml names no cluster"
+    clusters = f"the clusters are {listed(known)}" if known else "quotaform.yaml names no cluster"
     guess = did_you_mean(name, known)
     return f"the folder {quote(name)} is not the name of a cluster and would be ignored{guess or ';'} {clusters}"

@@ -29,7 +29,7 @@ def read_values(node: dict[str, Any], entity: Entity | None, part: Part) -> dict
     types = entity.types if entity is not None else ()
     for key, raw in node.items():
         kind = type(raw)
-        if (kind is str or kind is int) and not odd:
+        if (kind is str or kind is int) and (not odd or (id(node), key) not in odd):
             try:
                 values[key] = parse_fitting(key, raw, types)
                 continue
@@ -80,11 +80,13 @@ def _value_text(raw: Any, text: str | None, oddity: Oddity | None) -> str:
     if raw is None:
         raise ValueError(f"there is no value; leave the key out to inherit one, or write {UNLIMITED}")
     if isinstance(raw, bool):
-        raise ValueError(f"{text} is true or false to YAML, not a limit; write a value, or {UNLIMITED}")
+        raise ValueError(f"{text} is a boolean, not a limit; write a value, or {UNLIMITED}")
     if isinstance(raw, dict | list):
-        raise ValueError(f"{'a mapping' if isinstance(raw, dict) else 'a list'} is not a value")
+        raise ValueError(
+            f"{'a mapping' if isinstance(raw, dict) else 'a list'} is not a limit; write a value, or {UNLIMITED}"
+        )
     if oddity in _UNCLEAR_NUMBERS:
-        raise ValueError(f"{text} is {oddity} to some readers of YAML; write it in plain digits")
+        raise ValueError(f"some readers of YAML take {quote(text or '')} for {oddity}; write it in plain digits")
     if isinstance(raw, Decimal):
         return text or str(raw)
     return str(raw)
@@ -109,11 +111,11 @@ def _key_guess(key: str) -> str:
 def misfit_text(key: str, entity: Entity) -> str:
     """Say that an entity cannot have a key, and which it can have."""
     kinds = " and ".join(entity.types)
-    return f"{key} does not fit {entity.address}; an entity of {kinds} takes {', '.join(keys_for(entity))}"
+    return f"{key} is not valid for {entity.address}; {kinds} entities can have {', '.join(keys_for(entity))}"
 
 
 def _variable_text(written: str) -> str:
-    return f"{quote(written)} is not a value; variables are replaced in quotaform.yaml only, and must hold a value"
+    return f"{quote(written)} is not a value; variables are expanded in quotaform.yaml only, and must contain a value"
 
 
 def of_entity(entity: Entity | None, gap: str = " ") -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from itertools import islice
 from json import dumps
 from typing import Final
 
@@ -10,6 +11,9 @@ from quotaform.printable import break_commands, escape, printable
 
 LONGEST: Final = 80
 """How many characters of a foreign text a message shows."""
+
+_COMPARED: Final = 2 * LONGEST
+"""How long a known word may be that an unknown one is compared with, which takes the product of their lengths."""
 
 
 def quote(text: str, longest: int = LONGEST) -> str:
@@ -46,6 +50,17 @@ def _is_command(text: str) -> bool:
     return not begin and bool(command) and text.count("::") > 1
 
 
+def listed(words: Iterable[str], most: int = 10) -> str:
+    """Return the first words of a list, and how many more there are.
+
+    >>> listed(["a", "b", "c"]), listed(["a", "b", "c"], 2)
+    ('a, b, c', 'a, b and 1 more')
+    """
+    first = list(islice(words := iter(words), most))
+    more = sum(1 for _ in words)
+    return f"{', '.join(first)} and {more} more" if more else ", ".join(first)
+
+
 def nearest(word: str, words: Collection[str], *, cutoff: float = 0.6, is_exact: bool = False) -> str | None:
     """Return the known word that is nearest to an unknown one, `None` when none is near.
 
@@ -58,8 +73,11 @@ def nearest(word: str, words: Collection[str], *, cutoff: float = 0.6, is_exact:
     >>> nearest("Producer-Byte-Rat", ["producer_byte_rate"])
     'producer_byte_rate'
     """
+    if len(word) > LONGEST:
+        return None
     from difflib import get_close_matches
 
+    words = [known for known in words if len(known) <= _COMPARED]
     if is_exact:
         close = get_close_matches(word, words, n=1, cutoff=cutoff)
         return close[0] if close else None

@@ -68,6 +68,15 @@ RECURSIVE_ALIAS: Final = FindingRule(
 )
 ALIAS_BOMB: Final = FindingRule("alias-bomb", "The aliases of a file expand to too many values.", "Use fewer aliases.")
 TOO_DEEP: Final = FindingRule("too-deep", "A file is nested too deeply.", "Reduce the nesting.")
+TOO_LARGE: Final = FindingRule(
+    "too-large", "An entry, a list, a text or a pattern is larger than allowed.", "Divide it, or shorten it."
+)
+MORE_PROBLEMS: Final = FindingRule(
+    "more-problems", "There are more problems than are shown.", "Correct those that are shown and check again.", _NOTE
+)
+MORE_WARNINGS: Final = FindingRule(
+    "more-warnings", "There are more warnings and notes than are shown.", "Correct those that are shown.", _NOTE
+)
 
 # The shape that a JSON Schema asks for.
 UNKNOWN_FIELD: Final = FindingRule("unknown-field", "A field is unknown.", "Correct or remove it.")
@@ -168,7 +177,7 @@ DUPLICATE_ENTITY: Final = FindingRule(
     "Remove one of the two.",
 )
 TOO_MANY_ENTITIES: Final = FindingRule(
-    "too-many-entities", "The lists in the matches of a file expand to too many entities.", "Shorten the lists."
+    "too-many-entities", "A file declares too many entities; lists in a match multiply.", "Divide the file."
 )
 OUT_OF_SCOPE: Final = FindingRule(
     "out-of-scope",

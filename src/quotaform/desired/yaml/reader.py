@@ -3,17 +3,21 @@
 No node tree is built. Where things are written is recorded only when it is asked for (`detailed`): a good
 file is read once, a bad one a second time to say where and how it was written.
 
-Aliases share what they point to, and what they would expand to is counted and bounded.
+Everything is bounded. One long list of the root may be handed over in parts (`Stream`), so that a file can be long; all
+else in it, and each item of that list, is limited in size. Aliases share what they point to, and what they would expand
+to is counted and limited.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from quotaform.core.check import rule
-from quotaform.desired.yaml.document import Document, Place, UnclearError
+from quotaform.desired.finding_list import MAX_PROBLEMS
+from quotaform.desired.yaml.document import Document, StopReadingError, UnclearError
 from quotaform.desired.yaml.scalar import NUMERIC_STARTS, WORDS, Oddity, read_number
+from quotaform.desired.yaml.syntax import syntax_text
 from quotaform.model.location import Location, Position, pack_position
 from quotaform.model.rule import FindingRule
 from quotaform.model.text import quote
@@ -24,12 +28,43 @@ MAX_ALIASED: Final = 100_000
 """How many nodes aliases may add to a file, before its own size counts."""
 ALIASED_PER_NODE: Final = 10
 """How many more they may add per node that is written."""
+MOST_ALIASED: Final = 1_000_000
+"""How many they may add to any file."""
+MAX_ANCHORED: Final = 20_000
+"""How many values the anchors of a file may hold."""
+MAX_VALUES: Final = 100_000
+"""How many values an item of the streamed list may hold, and how many there may be beside that list."""
+MAX_CHARACTERS: Final = 100_000
+"""How long a text may be."""
+
+_PART_ITEMS: Final = 500
+_PART_VALUES: Final = 20_000
 
 _STR_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str"})
 _MERGE: Final = "<<"
 
 
-def read_document(name: str, text: str, *, detailed: bool = False, tracked: frozenset[str] = frozenset()) -> Document:
+class Stream(NamedTuple):
+    """A list of the root that is handed over in parts while the file is read.
+
+    Attributes:
+        key: The key of the root that holds it.
+        take: Called with the document whose root holds one part of the list and nothing else; the part is gone
+            afterwards. May raise `UnclearError` and `StopReadingError`.
+    """
+
+    key: str
+    take: Callable[[Document], None]
+
+
+def read_document(
+    name: str,
+    text: str,
+    *,
+    detailed: bool = False,
+    tracked: frozenset[str] = frozenset(),
+    stream: Stream | None = None,
+) -> Document:
     """Read a YAML file.
 
     Args:
@@ -37,23 +72,24 @@ def read_document(name: str, text: str, *, detailed: bool = False, tracked: froz
         text: Its content.
         detailed: Whether to record all places and collect problems.
         tracked: The keys whose own places, and those of the keys of the mapping there, are recorded in any case.
+        stream: The list that is handed over while it is read; it is empty in what is returned.
 
     Raises:
         UnclearError: Something is wrong with it as YAML; only without `detailed`.
     """
     document = Document(name, is_detailed=detailed)
-    reader = _Reader(document, tracked)
+    reader = _Reader(document, tracked, stream)
     try:
-        reader.read(text)
-    except _StopError:
+        try:
+            reader.read(text)
+        except (UnclearError, StopReadingError):
+            raise
+        except Exception as error:
+            reader.report_syntax(error, text)
+        reader.hand_over()
+    except StopReadingError:
         pass
-    except Exception as error:
-        reader.report_syntax(error, text)
     return document
-
-
-class _StopError(Exception):
-    """The rest of the file is not worth reading."""
 
 
 class _Anchor(NamedTuple):
@@ -65,8 +101,11 @@ class _Anchor(NamedTuple):
 
 
 class _Reader:
-    def __init__(self, document: Document, tracked: frozenset[str]) -> None:
+    def __init__(self, document: Document, tracked: frozenset[str], stream: Stream | None) -> None:
         self.document = document
+        self.stream = stream
+        self.streamed: list[Any] | None = None
+        self.anchored = 0
         self.tracked = tracked | {_MERGE} if tracked else tracked
         self.anchors: dict[str, _Anchor] = {}
         self.open_anchors: dict[str, int] = {}
@@ -81,7 +120,7 @@ class _Reader:
         mapping_start, sequence_start = yaml.MappingStartEvent, yaml.SequenceStartEvent
         mapping_end, sequence_end = yaml.MappingEndEvent, yaml.SequenceEndEvent
         document_start = yaml.DocumentStartEvent
-        document, starts = self.document, self.document.starts
+        document = self.document
         detailed, tracked = document.is_detailed, self.tracked
 
         stack: list[
@@ -97,15 +136,22 @@ class _Reader:
         anchor: str | None = None
         opened: Any = None
         nodes = height = documents = 0
-        written = 0
+        written = taken = 0
+        bound = MAX_VALUES
+        streamed: list[Any] | None = None
         value: Any
 
         for event in _events(text):
             kind = type(event)
             written += 1
             oddity = None
+            if written > bound:
+                self.report_size(streamed is not None and len(stack) > 2, opened)
+                self.cut(stack, target, opened)
             if kind is scalar_event:
                 value = event.value
+                if len(value) > MAX_CHARACTERS:
+                    self.report_length(len(value), event)
                 if is_mapping and key is None:
                     if event.tag is not None and event.tag not in _STR_TAGS:
                         self.report_tag(event)
@@ -139,6 +185,7 @@ class _Reader:
                     self.report_tag(event)
                 if len(stack) >= MAX_DEPTH:
                     self.report_depth(event)
+                is_streamed = len(stack) == 1 and self.starts_stream(key, target, event)
                 # The mappings of a list belong to its key: `<<` may name several.
                 holder = key if is_mapping or not stack else stack[-1][1]
                 stack.append((target, key, key_mark, merges, positions, anchor, opened, nodes, height))
@@ -152,7 +199,11 @@ class _Reader:
                     target = {}
                 else:
                     target = []
-                    marks = starts[id(target)] = []
+                    marks = document.starts[id(target)] = []
+                    if is_streamed:
+                        streamed = self.streamed = target
+                        document.keep(stack[-1][0])
+                        document.keep(streamed)
                 continue
             elif kind is mapping_end or kind is sequence_end:
                 value, mark = target, opened
@@ -164,12 +215,15 @@ class _Reader:
                     del self.open_anchors[anchor]
                     size = written + self.aliased - nodes
                     self.anchors[anchor] = _Anchor(value, None, size, height + 1, mark.line)
+                    self.anchored += document.keep(value)
+                    if self.anchored > MAX_ANCHORED:
+                        self.report_anchors(mark)
                 below = height + 1
                 target, key, key_mark, merges, positions, anchor, opened, nodes, height = stack.pop()
                 height = max(height, below)
                 is_mapping = type(target) is dict
                 if type(target) is list:
-                    marks = starts[id(target)]
+                    marks = document.starts[id(target)]
             elif kind is alias_event:
                 self.written = written
                 found = self.follow(event, len(stack))
@@ -194,7 +248,7 @@ class _Reader:
                 if merges is not None and key == _MERGE:
                     merges.append((value, mark))
                 elif detailed and key in target:
-                    document.kept.append(value)
+                    document.hold(value)
                 else:
                     target[key] = value
                     if positions is not None:
@@ -204,24 +258,70 @@ class _Reader:
                     if oddity is not None:
                         document.odd[id(target), key] = oddity  # type: ignore[index]
                     if detailed:
-                        self.note(target, key, key_mark, event, mark)  # type: ignore[arg-type]
+                        scalar = event.value if kind is scalar_event else None
+                        document.record(target, key, _position(key_mark), _position(mark), scalar)  # type: ignore[arg-type]
                 key = None
             elif target is not None:
                 if oddity is not None:
                     document.odd[id(target), len(target)] = oddity
+                position = _position(mark)
                 if detailed:
-                    self.note(target, len(target), mark, event, mark)
+                    scalar = event.value if kind is scalar_event else None
+                    document.record(target, len(target), position, position, scalar)
                 target.append(value)
-                marks.append(_position(mark))
+                marks.append(position)
+                if streamed is not None and target is streamed:
+                    bound = written + MAX_VALUES
+                    if len(streamed) >= _PART_ITEMS or written - taken > _PART_VALUES:
+                        taken = written
+                        self.hand_over()
             else:
                 document.root = value
 
     def location(self, mark: Any) -> Location:
         return Location(self.document.name, mark.line + 1, mark.column + 1)
 
-    def note(self, target: Any, key: str | int, key_mark: Any, event: Any, mark: Any) -> None:
-        text = getattr(event, "value", None)
-        self.document.places[id(target), key] = Place(self.location(key_mark), self.location(mark), text)
+    def starts_stream(self, key: str | None, root: Any, event: Any) -> bool:
+        """Whether the list that begins here is handed over in parts; one with an anchor is needed as a whole."""
+        is_first = self.stream is not None and self.streamed is None and key == self.stream.key
+        return is_first and type(root) is dict and key not in root and event.anchor is None
+
+    def hand_over(self) -> None:
+        """Hand over the items that were read since the last time, and forget them."""
+        document, items = self.document, self.streamed
+        if self.stream is None or not items:
+            return
+        root, document.root = document.root, {self.stream.key: items}
+        try:
+            self.stream.take(document)
+        except StopReadingError:
+            document.root = None
+            raise
+        document.root = root
+        document.offset += len(items)
+        items.clear()
+        document.starts[id(items)].clear()
+        if root is None:
+            document.forget()
+
+    def cut(self, stack: list[Any], target: Any, opened: Any) -> None:
+        """Take what was read so far for the whole, so that the first problems in it are found."""
+        document = self.document
+        document.is_cut = True
+        for parent, key, key_mark, _, _, _, parent_opened, *_ in reversed(stack):
+            at = _position(opened)
+            if isinstance(parent, list):
+                document.record(parent, len(parent), at, at, None)
+                document.starts[id(parent)].append(at)
+                parent.append(target)
+            elif isinstance(parent, dict) and key not in parent:
+                document.record(parent, key, _position(key_mark), at, None)
+                parent[key] = target
+            if parent is not None:
+                target, opened = parent, parent_opened
+        document.root = target
+        self.hand_over()
+        raise StopReadingError
 
     def follow(self, event: Any, depth: int) -> _Anchor:
         """Return what an alias points to, unless it expands to too much."""
@@ -229,25 +329,23 @@ class _Reader:
         if name in self.open_anchors:
             self.report(
                 rule.RECURSIVE_ALIAS,
-                f"the alias *{name} is inside of what it points to (line {self.open_anchors[name] + 1})",
+                f"the alias *{name} is part of the value that it refers to (line {self.open_anchors[name] + 1})",
                 event,
             )
-            raise _StopError
+            raise StopReadingError
         anchor = self.anchors.get(name)
         if anchor is None:
-            self.report(
-                rule.UNKNOWN_ALIAS, f"the alias *{name} points to nothing; there is no &{name} before it", event
-            )
-            raise _StopError
+            self.report(rule.UNKNOWN_ALIAS, f"the alias *{name} has no anchor &{name} before it", event)
+            raise StopReadingError
         self.aliased += anchor.size
-        limit = MAX_ALIASED + ALIASED_PER_NODE * self.written
+        limit = min(MAX_ALIASED + ALIASED_PER_NODE * self.written, MOST_ALIASED)
         if self.aliased > limit:
             self.report(
                 rule.ALIAS_BOMB,
-                f"the aliases of this file expand to more than {limit} values; write out what is meant",
+                f"the aliases of this file expand to more than {limit:,} values; use fewer aliases",
                 event,
             )
-            raise _StopError
+            raise StopReadingError
         if depth + anchor.height > MAX_DEPTH:
             self.report_depth(event)
         return anchor
@@ -261,11 +359,11 @@ class _Reader:
         """Add what `<<` names; what is written out wins, then what is named first (YAML 1.1, merge keys)."""
         document = self.document
         for value, mark in merges:
-            document.kept.append(value)
+            document.hold(value)
             for source in value if isinstance(value, list) else [value]:
                 if not isinstance(source, dict):
                     self.report_at_mark(
-                        rule.BAD_MERGE, "<< takes a mapping or a list of mappings, as in <<: *name", mark
+                        rule.BAD_MERGE, "<< must be a mapping or a list of mappings, as in <<: *name", mark
                     )
                     continue
                 where = document.keys.get(id(source)) or [_position(mark)] * len(source)
@@ -275,12 +373,7 @@ class _Reader:
                     target[key] = merged
                     if positions is not None:
                         positions.append(position)
-                    elif (id(source), key) in document.tracked:
-                        document.tracked[id(target), key] = document.tracked[id(source), key]
-                    if (id(source), key) in document.odd:
-                        document.odd[id(target), key] = document.odd[id(source), key]
-                    if (id(source), key) in document.places:
-                        document.places[id(target), key] = document.places[id(source), key]
+                    document.repeat(source, target, key)
 
     def report(self, rule: FindingRule, message: str, event: Any) -> None:
         self.report_at_mark(rule, message, event.start_mark)
@@ -292,13 +385,15 @@ class _Reader:
         if not self.document.is_detailed:
             raise UnclearError
         self.document.problems.append(rule.finding(message, location=location))
+        if len(self.document.problems) > MAX_PROBLEMS:
+            raise StopReadingError
 
     def report_duplicate(self, target: dict[str, Any], key: str, event: Any) -> None:
         first = self.document.place(target, key).key
         self.report(rule.DUPLICATE_KEY, f"the key {quote(key)} is written twice; it is also at {first}", event)
 
     def report_tag(self, event: Any) -> None:
-        self.report(rule.YAML_TAG, f"the tag {quote(event.tag)} means nothing here; write the value without it", event)
+        self.report(rule.YAML_TAG, f"the tag {quote(event.tag)} is not supported; remove it", event)
 
     def report_key(self, event: Any) -> None:
         self.report(
@@ -306,19 +401,19 @@ class _Reader:
             "a key must be text, not a mapping or a list; is {{ … }} a template that was not rendered?",
             event,
         )
-        raise _StopError
+        raise StopReadingError
 
     def report_depth(self, event: Any) -> None:
         self.report(rule.TOO_DEEP, f"this is nested more than {MAX_DEPTH} levels deep", event)
-        raise _StopError
+        raise StopReadingError
 
     def report_documents(self, event: Any) -> None:
         self.report(
             rule.MULTI_DOCUMENT,
-            "a second YAML document begins here; a file holds one, so remove the --- or make two files",
+            "a second YAML document begins here; a file contains one, so remove the --- or make two files",
             event,
         )
-        raise _StopError
+        raise StopReadingError
 
     def report_syntax(self, error: Exception, text: str) -> None:
         """Report an error of the YAML parser; re-raise anything else."""
@@ -329,24 +424,35 @@ class _Reader:
             before = text.encode()[: error.position].decode(errors="ignore").splitlines() or [""]
             location = Location(self.document.name, len(before), len(before[-1]) + 1)
             code = f"{error.character:04X}"
-            what = f'the character U+{code} must not stand in a file; write it as "\\u{code}", in double quotes'
+            what = f'the character U+{code} is not allowed in a file; write it as "\\u{code}", in double quotes'
             self.report_at_location(rule.YAML_SYNTAX, what, location)
         elif isinstance(error, MarkedYAMLError):
             where = self.location(error.problem_mark) if error.problem_mark else Location(self.document.name)
-            begun = f" {error.context}" if error.context else ""
-            if begun and error.context_mark:
-                begun += f" that begins on line {error.context_mark.line + 1}"
-            hint = _HINTS.get(error.problem or "", "")
-            self.report_at_location(rule.YAML_SYNTAX, f"not valid YAML: {error.problem}{begun}{hint}", where)
+            self.report_at_location(rule.YAML_SYNTAX, syntax_text(error, text), where)
+            self.document.root = None
+            if self.streamed:
+                # The mistake may be in what was taken for the end of the last item.
+                self.document.starts[id(self.streamed)].pop()
+                self.streamed.pop()
         else:
             raise error
 
+    def report_size(self, is_item: bool, mark: Any) -> None:
+        what = "this file holds, beside its entries," if self.stream else "this file holds"
+        if is_item:
+            what = "this entry holds"
+        self.report_at_mark(rule.TOO_LARGE, f"{what} more than {MAX_VALUES:,} values; divide it", mark)
 
-_HINTS: Final = {
-    "found character that cannot start any token": "; quote a tab, @, ` or %, and indent with spaces",
-    "mapping values are not allowed in this context": "; a name with a colon and a space must be quoted",
-    "found invalid Unicode character escape code": "; half of a surrogate pair is not a character",
-}
+    def report_length(self, length: int, event: Any) -> None:
+        text = f"this text has {length:,} characters; at most {MAX_CHARACTERS:,} are allowed"
+        self.report(rule.TOO_LARGE, text, event)
+        raise StopReadingError
+
+    def report_anchors(self, mark: Any) -> None:
+        self.report_at_mark(
+            rule.TOO_LARGE, f"the anchors of this file hold more than {MAX_ANCHORED:,} values; use fewer anchors", mark
+        )
+        raise StopReadingError
 
 
 def _position(mark: Any) -> Position:

@@ -12,12 +12,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache
 from re import VERBOSE
 from re import compile as regex
 from typing import Final, TypeAlias
+
+from quotaform.model.text import LONGEST, quote
 
 Scalar: TypeAlias = str | int | Decimal | bool | None
 
@@ -83,6 +86,27 @@ def read_number(text: str) -> str | int | Decimal | Oddity:
     if len(text) <= _MAX_NUMBER and _DECIMAL(text) and text[0] != "+" and any(map(str.isdigit, text.split("e")[0])):
         return Decimal(text)
     return next((oddity for oddity, matches in _ODD if matches(text)), text)
+
+
+def glued_key(key: str, known: Collection[str]) -> str | None:
+    """Return the known key that a key begins with when only the space after its colon is missing.
+
+    >>> glued_key("user:alice", ["user"]), glued_key("user", ["user"])
+    ('user', None)
+    """
+    begin, colon, _ = key.partition(":")
+    return begin if colon and begin in known else None
+
+
+def taken_for(raw: str, kind: str) -> str:
+    """Say that YAML takes a plain scalar for something that is no text, and what to write.
+
+    >>> print(taken_for("007", "an octal number"))
+    YAML reads 007 as an octal number; write "007"
+    """
+    if len(raw) > LONGEST:
+        return f"YAML reads {quote(raw)} as {kind}; quote it"
+    return f'YAML reads {raw} as {kind}; write "{raw}"'
 
 
 def is_text(text: str) -> bool:

@@ -1,0 +1,191 @@
+"""Files of any size and shape: a bounded number of problems, in bounded time.
+
+A million bad lines took minutes, a gigabyte of memory and 28 MB of output.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import date
+
+import pytest
+
+from quotaform.core.check import rule
+from quotaform.desired.finding_list import MAX_PROBLEMS, FindingList, first_findings
+from quotaform.desired.loader import conclude, load_file
+from quotaform.desired.match import MAX_ENTITIES
+from quotaform.desired.tree import SourceFile
+from quotaform.desired.yaml.reader import MAX_ANCHORED, MAX_CHARACTERS, MAX_VALUES
+from quotaform.model.finding import Finding, Severity
+from quotaform.model.location import Location
+
+TODAY = date(2026, 6, 1)
+LINES = 300_000
+SECONDS = 20
+"""More than it takes by far, and far less than anything quadratic takes."""
+
+ENTRY = "quotas:\n  - match: {user: a}\n"
+MANY = {
+    "bad items": "quotas:\n" + "  - x\n" * LINES,
+    "bad entries": "quotas:\n" + "  - match: {user: 7}\n" * LINES,
+    "bad entries on one line": "quotas: [" + "{match: {user: 7}}, " * LINES + "]\n",
+    "bad names": "quotas:\n  - match:\n      user:\n" + "        - 7\n" * LINES,
+    "bad aliases": "x: &x {match: {user: 7, ip: 8}}\nquotas:\n" + "  - *x\n" * LINES,
+    "an entity twice": "quotas:\n" + "  - {match: {user: a}, values: {producer_byte_rate: 1}}\n" * LINES,
+    "unknown fields of the file": "".join(f"k{number}: 1\n" for number in range(LINES)),
+    "unknown fields of an entry": ENTRY + "".join(f"    k{number}: 1\n" for number in range(LINES)),
+    "unknown entity types": "quotas:\n  - match:\n" + "".join(f"      k{number}: 1\n" for number in range(LINES)),
+    "unknown keys": f"{ENTRY}    values:\n" + "".join(f"      k{number}: 1\n" for number in range(LINES)),
+    "a key twice": f"{ENTRY}    values:\n" + "      producer_byte_rate: 1\n" * LINES,
+    "a key of the file twice": "k: 1\n" * LINES,
+    "tags": "quotas:\n" + "  - !!python/object:os.system x\n" * LINES,
+    "line ends of old": "quotas:\r" + "  - x\r" * LINES,
+    "marks in the middle": "quotas:\n" + "\ufeff  - x\n" * LINES,
+}
+FEW = {
+    "documents": ("---\n" * LINES, "multi-document"),
+    "lists in lists": ("[" * LINES, "too-deep"),
+    "mappings in mappings": ("{a: " * LINES, "too-deep"),
+    "lists below lists": ("- " * LINES, "too-deep"),
+    "a list of names": (
+        "quotas:\n  - match:\n      user:\n" + "".join(f"        - u{number}\n" for number in range(LINES)),
+        "too-large",
+    ),
+    "a list of the file": ("x:\n" + "  - a\n" * LINES + "quotas: []\n", "too-large"),
+    "a name": (
+        f"quotas:\n  - match: {{user: {'a' * 5_000_000}}}\n    values: {{producer_byte_rate: 1}}\n",
+        "too-large",
+    ),
+    "digits": (f"{ENTRY}    values: {{producer_byte_rate: {'9' * 1_000_000}}}\n", "too-large"),
+    "digits that fit": (f"{ENTRY}    values: {{producer_byte_rate: {'9' * MAX_CHARACTERS}}}\n", "bad-value"),
+    "an exponent": (f"{ENTRY}    values: {{producer_byte_rate: 1e999999999}}\n", "bad-value"),
+    "hexadecimal digits": (f"{ENTRY}    values: {{producer_byte_rate: 0x{'f' * 99_000}}}\n", "bad-value"),
+    "sexagesimal digits": (f"{ENTRY}    values: {{producer_byte_rate: {'1:' * 49_000}1}}\n", "bad-value"),
+    "a key": (f"{ENTRY}    values: {{{'k' * 1_000_000}: 1}}\n", "too-large"),
+    "lines of a text": (f"{ENTRY}    reason: |\n" + "      b\n" * LINES, "too-large"),
+    "anchors": (
+        "quotas:\n"
+        + "".join(f"  - &a{n} {{match: {{user: u{n}}}, values: {{producer_byte_rate: 1}}}}\n" for n in range(50_000)),
+        "too-large",
+    ),
+    "merge keys of merge keys": (
+        "a0: &a0 {k0: 1}\n"
+        + "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}], k{n}: 1}}\n" for n in range(1, 20_000)),
+        "alias-bomb",
+    ),
+    "lists that multiply": (
+        f"quotas:\n  - match: {{user: [{','.join(f'u{n}' for n in range(1000))}], "
+        f"client-id: [{','.join(f'c{n}' for n in range(1000))}]}}\n    values: {{producer_byte_rate: 1}}\n",
+        "too-many-entities",
+    ),
+    "zero bytes": ("quotas: [\0]\n" * LINES, "yaml-syntax"),
+    "tabs": ("\t" * LINES + "quotas: []\n", "yaml-syntax"),
+}
+
+
+def findings_of(text: str) -> list[Finding]:
+    begin = time.perf_counter()
+    _, findings = conclude([load_file(SourceFile("f.yaml", text), {})], TODAY)
+    assert time.perf_counter() - begin < SECONDS
+    return findings
+
+
+@pytest.mark.parametrize("text", MANY.values(), ids=MANY)
+def test_of_a_great_many_problems_the_first_hundred_are_shown(text: str) -> None:
+    *findings, last = findings_of(text)
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    assert len(errors) == MAX_PROBLEMS
+    assert last.rule == rule.MORE_PROBLEMS.id
+    assert f"only the first {MAX_PROBLEMS} problems are shown" in last.message
+    assert max(len(str(finding)) for finding in findings) < 500
+
+
+@pytest.mark.parametrize(("text", "broken"), FEW.values(), ids=FEW)
+def test_what_is_too_large_is_one_problem(text: str, broken: str) -> None:
+    findings = findings_of(text)
+    assert broken in {finding.rule for finding in findings}
+    assert len(findings) <= 2
+    assert max(len(str(finding)) for finding in findings) < 500
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (FEW["a name"][0], f"2:19: error: this text has 5,000,000 characters; at most {MAX_CHARACTERS:,} are allowed"),
+        (FEW["a list of names"][0], f"4:9: error: this entry holds more than {MAX_VALUES:,} values; divide it"),
+        (
+            FEW["a list of the file"][0],
+            f"2:3: error: this file holds, beside its entries, more than {MAX_VALUES:,} values; divide it",
+        ),
+        (
+            FEW["anchors"][0],
+            f"error: the anchors of this file hold more than {MAX_ANCHORED:,} values; use fewer anchors",
+        ),
+        (
+            FEW["lists that multiply"][0],
+            f"2:19: error: this file declares more than {MAX_ENTITIES:,} entities; divide it",
+        ),
+    ],
+)
+def test_a_limit_is_said_with_its_number(text: str, said: str) -> None:
+    assert any(said in str(finding) for finding in findings_of(text))
+
+
+@pytest.mark.parametrize("text", ["#" + "x" * 20_000_000 + "\n", "# x\n" * 3_000_000, "\n" * 10_000_000])
+def test_a_large_file_that_says_little_is_read(text: str) -> None:
+    assert findings_of(text + ENTRY + "    values: {producer_byte_rate: 1}\n") == []
+
+
+def test_warnings_are_limited_and_do_not_hide_errors() -> None:
+    names = "".join(
+        f"  - {{match: {{user: 'a*{number}'}}, values: {{producer_byte_rate: 1}}}}\n" for number in range(500)
+    )
+    findings = findings_of(f"quotas:\n{names}  - x\n")
+    assert [str(finding.severity) for finding in findings].count("warning") == MAX_PROBLEMS
+    assert [finding.message for finding in findings if finding.severity is Severity.ERROR] == [
+        'item 501 of quotas must be a mapping, not "x"'
+    ]
+    assert findings[-1].rule == rule.MORE_WARNINGS.id
+
+
+def test_a_hundred_problems_are_all_shown() -> None:
+    findings = findings_of("quotas:\n" + "  - x\n" * MAX_PROBLEMS)
+    assert len(findings) == MAX_PROBLEMS
+    assert {finding.severity for finding in findings} == {Severity.ERROR}
+
+
+def test_the_entries_before_a_syntax_error_are_checked() -> None:
+    findings = findings_of("quotas:\n  - x\n  - y\n  - {\n")
+    assert [finding.rule for finding in findings] == ["wrong-type", "yaml-syntax"]
+
+
+def test_of_many_files_the_first_problems_by_place_are_shown() -> None:
+    files = [load_file(SourceFile(f"{number:04}.yaml", "quotas: [x, y]\n"), {}) for number in range(1000)]
+    _, findings = conclude(files, TODAY)
+    assert len(findings) == MAX_PROBLEMS + 1
+    assert [finding.location for finding in findings[:2]] == [
+        Location("0000.yaml", 1, 10),
+        Location("0000.yaml", 1, 13),
+    ]
+
+
+def test_a_list_that_was_cut_stays_known_as_cut() -> None:
+    found = FindingList(rule.BAD_NAME.finding(str(number)) for number in range(MAX_PROBLEMS + 1)).all()
+    assert first_findings(found) == first_findings(first_findings(found))
+    assert found[-1].rule == rule.MORE_PROBLEMS.id
+
+
+@pytest.mark.parametrize("anchored", ["", "&first "])
+def test_places_in_a_long_file_are_those_of_each_entry(anchored: str) -> None:
+    """Entries are read in parts, and what is known of one part is forgotten after it, but for what aliases repeat."""
+    lines = [f"  - {anchored}{{match: {{user: u0}}, values: {{producer_byte_rate: 1}}}}\n"]
+    lines += [f"  - {{match: {{user: u{number}}}, values: {{producer_byte_rate: 1}}}}\n" for number in range(1, 3000)]
+    lines.append("  - {match: {user: 7}, values: {producer_byte_rate: 1, consumer_byte_rate: 0}}\n")
+    lines.append("  - {<<: *first, match: {user: z}}\n" if anchored else "  - x\n")
+    file = load_file(SourceFile("f.yaml", "quotas:\n" + "".join(lines)), {})
+    assert [finding.location.line for finding in file.problems if finding.location][:2] == [3002, 3002]
+    entry = file.entries[2500]
+    assert (entry.entity.address, entry.location) == ("user=u2500", Location("f.yaml", 2502, 5))
+    assert entry.provenances()["producer_byte_rate"].location.line == 2502
+    if anchored:
+        assert file.entries[-1].provenances()["producer_byte_rate"].location == Location("f.yaml", 2, 41)

@@ -372,6 +372,19 @@ def test_an_object_that_is_too_large_or_damaged_is_a_reason(
     assert "the commit of the files is not known: git says " in capsys.readouterr().out
 
 
+def test_folders_are_read_again_when_there_are_too_many_to_keep(
+    origin: GitRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git, "_MAX_CACHED_ENTRIES", 1)
+    with open_objects(origin.path) as objects:
+        made = objects.commit("HEAD")
+        assert made is not None
+        for _ in range(2):
+            read = objects.bytes_read
+            assert objects.entry(made.tree, "quotas.d/all.yaml") is not None
+            assert objects.bytes_read > read
+
+
 def test_a_git_that_does_not_answer_is_not_waited_for(
     origin: GitRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

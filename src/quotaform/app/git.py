@@ -32,8 +32,10 @@ from quotaform.model.text import quote
 _PATIENCE_SECONDS: Final = 30.0
 """How long one object may take."""
 
-_MAX_BYTES: Final = 64 * 1024 * 1024
-"""The largest object that is read."""
+_MAX_BYTES: Final = 16 * 1024 * 1024
+"""The largest object that is read; a folder of 100,000 files takes about 5 MiB."""
+
+_MAX_CACHED_ENTRIES: Final = 50_000
 
 _MAX_LINKS: Final = 10
 
@@ -139,7 +141,11 @@ def open_objects(top: Path) -> Iterator[GitObjects]:
 
 
 class GitObjects:
-    """The objects of a repository, by id."""
+    """The objects of a repository, by id.
+
+    Attributes:
+        bytes_read: The size of all objects that were read.
+    """
 
     def __init__(self, process: subprocess.Popen[bytes], top: Path) -> None:
         assert process.stdin is not None  # noqa: S101 (made with pipes)
@@ -150,6 +156,8 @@ class GitObjects:
         self._top = top
         self._pending = b""
         self._trees: dict[str, Mapping[str, TreeEntry]] = {}
+        self._cached_entries = 0
+        self.bytes_read = 0
 
     def commit(self, name: str) -> Commit | None:
         """Return a commit by its id or as `HEAD`; `None` when there is none.
@@ -161,9 +169,9 @@ class GitObjects:
         if found is None:
             return None
         commit_id, content = found
-        head = [line.split(b" ", 1) for line in content.split(b"\n\n", 1)[0].split(b"\n")]
-        trees = [words[1].decode() for words in head if words[0] == b"tree"]
-        parents = tuple(words[1].decode() for words in head if words[0] == b"parent")
+        head = [line.partition(b" ") for line in content.partition(b"\n\n")[0].split(b"\n")]
+        trees = [value.decode(errors="replace") for key, _, value in head if key == b"tree"]
+        parents = tuple(value.decode(errors="replace") for key, _, value in head if key == b"parent")
         return Commit(commit_id, trees[0], parents) if trees else None
 
     def complaint(self) -> str | None:
@@ -188,7 +196,12 @@ class GitObjects:
         """
         if tree_id not in self._trees:
             found = self._object(tree_id, b"tree")
-            self._trees[tree_id] = {} if found is None else _parse_tree(found[1], len(tree_id) // 2)
+            tree = {} if found is None else _parse_tree(found[1], len(tree_id) // 2)
+            self._cached_entries += len(tree)
+            if self._cached_entries > _MAX_CACHED_ENTRIES:
+                self._trees.clear()
+                self._cached_entries = len(tree)
+            self._trees[tree_id] = tree
         return self._trees[tree_id]
 
     def entry(self, root: str, path: str, links: int = _MAX_LINKS) -> TreeEntry | None:
@@ -229,6 +242,7 @@ class GitObjects:
         if size > _MAX_BYTES:
             self._process.kill()
             raise GitError(f"an object of {size:,} bytes is larger than {_MAX_BYTES:,}")
+        self.bytes_read += size
         content = self._read(size + 1)[:size]
         return (words[0].decode(), content) if words[1] == kind else None
 

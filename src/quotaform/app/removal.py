@@ -32,7 +32,7 @@ MAX_COMMITS: Final = 500
 """How many commits are gone back."""
 
 MAX_READ_BYTES: Final = 32 * 1024 * 1024
-"""How much of earlier files is read, of all commits together."""
+"""How much is read of commits and folders, and again of earlier files."""
 
 MAX_PARSED_BYTES: Final = 4 * 1024 * 1024
 """How much of it is parsed: files of which a line was removed that has the name of an entity in question."""
@@ -96,7 +96,10 @@ class Removals:
         """
         with self._lock, open_objects(self._top) as objects:
             if self._steps is None:
-                self._steps = list(self._read_steps(objects))
+                self._steps = []
+                # What is too large or damaged ends the search; what was found before it counts.
+                with suppress(GitError):
+                    self._steps.extend(self._read_steps(objects))
             return _Search(objects, self._tree.name, self._profiles, self._today).find(self._steps, cluster, entities)
 
     def _read_steps(self, objects: GitObjects) -> Iterator[Step]:
@@ -105,6 +108,8 @@ class Removals:
         later: str | None = None
         listed: str | None = None
         for commit in islice(_first_parents(objects, self._head), MAX_COMMITS):
+            if objects.bytes_read > MAX_READ_BYTES:
+                return
             folder = objects.entry(commit.tree, self._folder)
             if folder is not None and folder.id == listed:
                 later = commit.id
@@ -162,7 +167,12 @@ class _Search:
 
         before = self._content(replaced.before)
         after = self._content(replaced.after)
-        if before is None or self._readable < 0 or not _may_name(before, after or b"", words):
+        if (
+            before is None
+            or self._readable < 0
+            or len(before) > MAX_PARSED_BYTES
+            or not _may_name(before, after or b"", words)
+        ):
             return {}
         self._parsable -= len(before)
         if self._parsable < 0:

@@ -9,6 +9,8 @@ from re import compile as regex
 from typing import Any, Final
 
 _LONGEST: Final = 100_000
+_MOST_PLACES: Final = 20_000
+_FEW_PLACES: Final = 300
 _TIMES: Final = (*(1, 2, 3, 10, 30, 100) * 8, 1_000, 20_000)
 """How often something is repeated: rarely so often that reading it costs more than a moment."""
 _TOKENS: Final = tuple(
@@ -168,9 +170,9 @@ _MUTATIONS: Final[tuple[Mutation, ...]] = (
 
 def mutate_tree(random: Random, tree: Any) -> Any:
     """Return a JSON value with one change somewhere in it."""
-    places: list[tuple[Any, Any]] = []
+    places: list[tuple[Any, Any]] = []  # a container, and a key or an index of it
     waiting = [tree]
-    while waiting:
+    while waiting and len(places) < _MOST_PLACES:
         node = waiting.pop()
         items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
         for key, value in list(items):
@@ -195,7 +197,7 @@ def mutate_tree(random: Random, tree: Any) -> Any:
     elif isinstance(node, dict):
         node[random.choice(["", "x", "user", "\n", f"{key}s", "é"])] = node.pop(key) if change < 0.95 else node[key]
     else:
-        node[key:key] = [_copy(node[key])] * random.choice([1, 2, 300])
+        node[key:key] = [_copy(node[key])] * random.choice([1, 2, 300 if len(places) < _FEW_PLACES else 1])
     return tree
 
 

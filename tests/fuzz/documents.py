@@ -46,7 +46,9 @@ def _read_sealed_plan(document: bytes) -> None:
     sealed = _sealed(document)
     try:
         _read_plan(sealed)
-    except PlanFileChangedError:
+    except PlanFileChangedError as error:
+        if error.mismatch == "digest":  # of what is no JSON, which nobody can seal
+            raise
         tree = json.loads(sealed)
         tree["plan_id"] = _plan_id(tree)
         _read_plan(_sealed(json.dumps(tree).encode()))
@@ -59,7 +61,11 @@ def _plan_id(tree: Any) -> str:
         for change in tree["changes"]
         for row in change["keys"]
     )
-    return digest({"allowances": tree.get("allowances", []), "changes": rows, "cluster_id": tree["cluster"]["id"]})
+    content = {"allowances": tree.get("allowances", []), "changes": rows, "cluster_id": tree["cluster"]["id"]}
+    blocking = [finding for finding in tree["findings"] if finding["blocking"]]
+    if blocking:
+        content["blocked"] = sorted([each["rule"], each["address"] or "", each["key"] or ""] for each in blocking)
+    return digest(content)
 
 
 def _snapshots() -> Sequence[bytes]:

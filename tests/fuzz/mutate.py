@@ -78,7 +78,7 @@ def _json(random: Random, tree: Any) -> bytes:
     """Return a JSON value as text in UTF-8; nothing for one that is nested too deeply."""
     try:
         text = json.dumps(tree, indent=random.choice([None, 2]), ensure_ascii=random.random() < 0.8)
-    except RecursionError:
+    except (RecursionError, ValueError):  # ValueError: a part that holds itself
         return b""
     return text.encode("utf-8", "surrogatepass")
 
@@ -195,7 +195,9 @@ def mutate_tree(random: Random, tree: Any) -> Any:
         for _ in range(random.choice([2, 100])):
             node[key] = [node[key]]
     elif isinstance(node, dict):
-        node[random.choice(["", "x", "user", "\n", f"{key}s", "é"])] = node.pop(key) if change < 0.95 else node[key]
+        node[random.choice(["", "x", "user", "\n", f"{key}s", "é"])] = (
+            node.pop(key) if change < 0.95 else _copy(node[key])
+        )
     else:
         node[key:key] = [_copy(node[key])] * random.choice([1, 2, 300 if len(places) < _FEW_PLACES else 1])
     return tree

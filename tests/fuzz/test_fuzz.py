@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.fuzz.run import REGRESSIONS, TARGETS, document_of
 from tests.fuzz.target import examine
 
-UNDER_REPAIR = {"sealed-plan", "properties", "requests"}
+UNDER_REPAIR = {"properties", "requests"}
 KEPT = sorted(REGRESSIONS.glob("*/*"))
 
 

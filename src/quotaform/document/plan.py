@@ -115,9 +115,10 @@ def load_plan(text: str | bytes, file: str) -> Plan:
     content = PlanContent(text.encode(errors="replace") if isinstance(text, str) else text, file, PLAN_LISTS)
     try:
         try:
-            return _checked(content, content.document(), file)
+            return _checked(content, content.document(), content.strict_document, file)
         except LayoutError:  # Found late: a list is read line by line only when its items are needed.
-            return _checked(content, content.whole(), file)
+            whole = content.whole()
+            return _checked(content, whole, lambda: whole, file)
     except ShapeError as error:
         raise content.invalid(str(error)) from error
     except RepeatedNameError as error:
@@ -126,7 +127,9 @@ def load_plan(text: str | bytes, file: str) -> Plan:
         raise content.invalid("it is nested too deeply") from error
 
 
-def _checked(content: PlanContent, document: Mapping[str, Any], file: str) -> Plan:
+def _checked(
+    content: PlanContent, document: Mapping[str, Any], strict: Callable[[], Mapping[str, Any]], file: str
+) -> Plan:
     require_shape(document, PLAN.name, PLAN_LISTS)
     plan = _plan(document)
     if plan.plan_id != document["plan_id"]:
@@ -134,7 +137,7 @@ def _checked(content: PlanContent, document: Mapping[str, Any], file: str) -> Pl
     if problem := saved_plan_problem(plan):
         raise ShapeError(*problem)
     if not content.is_text(plan_lines(plan)):
-        _require_derived(plan, content.strict_document())
+        _require_derived(plan, strict())
     return plan
 
 

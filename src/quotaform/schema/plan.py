@@ -5,6 +5,7 @@ from __future__ import annotations
 from quotaform.core.effects import Direction
 from quotaform.core.plan import Origin
 from quotaform.model.document_kind import PLAN
+from quotaform.model.entity import ENTITY_TYPES
 from quotaform.model.entry import Cause
 from quotaform.schema.definition import (
     IN_SYNC,
@@ -153,6 +154,7 @@ def _key() -> Node:
                         {**count("The number of names."), "minimum": 1},
                         {"client-id": 3},
                         minProperties=1,
+                        propertyNames={"enum": list(ENTITY_TYPES)},
                     ),
                 },
                 optional=("differs",),

@@ -231,6 +231,15 @@ class TestUnmentionedNames:
         assert admin.resolve_all([ALICE])[ALICE] == found
 
 
+def test_a_client_id_that_is_called_like_a_user_is_not_taken_for_it() -> None:
+    """What was kept for a user was found again by a client-id of the same name, where no entry names a client-id."""
+    admin = QuotaAdmin(ScriptedGateway({ALICE: {PRODUCER: 1.0}}))
+    both, other = Entity(user="alice", client_id="alice"), Entity(user="bob", client_id="alice")
+    found = admin.resolve_all([Entity(user="alice", client_id="x"), both, other])
+    assert (found[both][PRODUCER].value, found[both][PRODUCER].overridden) == (1.0, ())
+    assert found[other][PRODUCER].value is None
+
+
 class TestNoRows:
     @pytest.mark.parametrize(
         ("key", "entity", "text"),

@@ -73,15 +73,23 @@ _new: Final = tuple.__new__
 
 
 class QuotaEntry:
-    """The quotas of one entity on their level of precedence."""
+    """The quotas of one entity on their level of precedence.
 
-    __slots__ = ("_effective", "_resolved", "entity", "is_shared", "level", "values")
+    Attributes:
+        level: The level.
+        entity: The entity.
+        values: Its quotas.
+        is_shared: Whether requests of several names in the first column meet it.
+        alone: What a request has that meets no other entry with these keys; `None` until `resolve_alone` was called.
+    """
+
+    __slots__ = ("_effective", "alone", "entity", "is_shared", "level", "values")
 
     def __init__(self, level: Level, entity: Entity, values: Values, is_shared: bool) -> None:
         self.level, self.entity, self.values = level, entity, values
         self.is_shared = is_shared
         self._effective: dict[str, Effective] | None = None
-        self._resolved: dict[str, Resolved] | None = None
+        self.alone: dict[str, Resolved] | None = None
 
     def effective(self, key: str, value: float) -> Effective:
         """What a request has that the entry wins one of its keys for; one object for all who share the entry."""
@@ -94,12 +102,10 @@ class QuotaEntry:
             found = self._effective[key] = Effective(value, self.entity, self.level)
         return found
 
-    @property
-    def alone(self) -> dict[str, Resolved]:
-        """What a request has that meets no other entry with these keys: made once for many requests."""
-        if self._resolved is None:
-            self._resolved = {key: Resolved(value, self.entity, (), self.level) for key, value in self.values.items()}
-        return self._resolved
+    def resolve_alone(self) -> dict[str, Resolved]:
+        """Make `alone`, once for many requests."""
+        self.alone = {key: Resolved(value, self.entity, (), self.level) for key, value in self.values.items()}
+        return self.alone
 
 
 def effective(entries: Iterable[QuotaEntry], key: str) -> Effective:

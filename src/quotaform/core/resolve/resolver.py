@@ -23,25 +23,28 @@ class _Merged:
     What is kept grows with the quotas and not with the requests.
     """
 
-    __slots__ = ("_default", "_entries", "_found", "_kept", "result")
+    __slots__ = ("_beaten", "_default", "_found", "_kept", "result")
 
     def __init__(self, found: dict[str, Resolved], kept: dict[Hashable, _Merged] | None) -> None:
         self._found = found
         self._kept = kept
         self._default: _Merged | None = None
-        self._entries: dict[str, tuple[Effective, ...]] | None = None
+        self._beaten: dict[str, tuple[Effective, ...]] = {}
         self.result: Mapping[str, Resolved] = MappingProxyType(found)
 
     def under(self, run: Run, request: Request) -> _Merged:
         """Return the same under the entries that a request finds on stronger levels."""
         names = run.pick(request)
         kept = self._kept
-        if kept is not None and names in kept:
-            return kept[names]
+        if kept is not None and (known := kept.get(names)) is not None:
+            return known
         entries = run.find(names)
         if entries is run.default:
+            if kept is None:
+                return self._with(entries, None) if entries else self
+            # Another object even without entries: what it keeps is by the names of another run.
             if self._default is None:
-                self._default = self._with(entries, None if kept is None else {}) if entries else self
+                self._default = self._with(entries, {})
             return self._default
         merged = self._with(entries, None)
         if kept is not None:
@@ -50,26 +53,20 @@ class _Merged:
 
     def _with(self, entries: tuple[QuotaEntry, ...], kept: dict[Hashable, _Merged] | None) -> _Merged:
         found = self._found.copy()
-        for entry in reversed(entries):
-            for key, own in entry.alone.items():
+        for place, entry in enumerate(reversed(entries)):
+            # What the first one beats is beaten by the entries of other requests as well, which share it.
+            shared = self._beaten if place == 0 else {}
+            for key, own in (entry.alone or entry.resolve_alone()).items():
                 beaten = found.get(key, NOT_LIMITED)
-                if beaten.source is None:
+                if beaten[1] is None:
                     found[key] = own
-                else:
-                    # Half the time of calling the class.
-                    found[key] = _new(Resolved, (own[0], own[1], self._entries_of(key, beaten), own[3], own[4]))
+                    continue
+                lost = shared.get(key)
+                if lost is None:
+                    lost = shared[key] = beaten.entries
+                # Half the time of calling the class.
+                found[key] = _new(Resolved, (own[0], own[1], lost, own[3], own[4]))
         return _Merged(found, kept)
-
-    def _entries_of(self, key: str, beaten: Resolved) -> tuple[Effective, ...]:
-        """Return the entries that another one beats; one object for all that are put over this one."""
-        if self._found.get(key) is not beaten:
-            return beaten.entries
-        if self._entries is None:
-            self._entries = {}
-        entries = self._entries.get(key)
-        if entries is None:
-            entries = self._entries[key] = beaten.entries
-        return entries
 
 
 class Resolver:

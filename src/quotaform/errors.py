@@ -83,6 +83,16 @@ class UsageError(QuotaformError):
     exit_code = ExitCode.USAGE
 
 
+class LayerDirectoryError(UsageError):
+    """The folder of one cluster was given for the whole quotas directory, whose common files would be left out."""
+
+    def __init__(self, directory: str, cluster: str, whole: str) -> None:
+        self.directory = directory
+        self.cluster = cluster
+        self.whole = whole
+        super().__init__(f"{directory} is the layer of cluster {cluster}; give {whole}")
+
+
 class ClusterChoiceError(UsageError):
     """quotaform.yaml names several clusters, which are in `clusters`, and nothing says which is meant."""
 

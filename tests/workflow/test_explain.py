@@ -36,7 +36,7 @@ def test_the_place_of_a_value_is_printed_and_what_it_overrides(declared: Reposit
         "  user=a   (quotas.d/prod/a.yaml:2:5)\n"
         "    producer_byte_rate = 3 MiB/s\n"
         "        1 MiB/s  common  values  quotas.d/a.yaml:3:14\n"
-        "      > 3 MiB/s  prod    values  quotas.d/prod/a.yaml:3:14\n"
+        "      * 3 MiB/s  prod    values  quotas.d/prod/a.yaml:3:14\n"
     )
 
 

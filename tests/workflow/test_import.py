@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
+from quotaform.cli.console import write_file
+from quotaform.errors import QuotaformError
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_values
 from tests.workflow.command import Cluster, Repository
 
 pytestmark = pytest.mark.workflow
+
+import_quotas = import_module("quotaform.cli.command.import_quotas")
 
 MIB = 1048576.0
 
@@ -94,7 +100,7 @@ def test_after_an_import_of_anything_the_plan_is_empty(
     assert (done.code, done.err) == (0, "")
     expressible = len(everything) - len(INEXPRESSIBLE)
     assert done.last == f"Imported {expressible} entities."
-    assert f"Left alone: {len(INEXPRESSIBLE)} that files cannot express." in done.out
+    assert f"Left alone: {len(INEXPRESSIBLE)} that files cannot represent." in done.out
     for told, (entity, _) in INEXPRESSIBLE.items():
         assert f"{entity.address}: {told}" in done.out
     assert "10.0.0.1, 10.1 are one address to a broker" in done.out
@@ -208,7 +214,7 @@ def test_a_second_import_takes_only_what_is_new_and_overwrites_nothing(
     first = repository.read("quotas.d/imported.yaml")
     again = repository("import")
     assert (again.code, again.last) == (0, "Imported 0 entities.")
-    assert "1 declared already" in again.out
+    assert "1 already declared" in again.out
     cluster.set({"producer_byte_rate": MIB}, user="b")
     assert repository("import").out.startswith("Wrote quotas.d/imported-2.yaml (1 entity)")
     assert repository.read("quotas.d/imported.yaml") == first
@@ -244,5 +250,66 @@ def test_an_import_can_be_split_by_the_first_word_of_the_names(repository: Repos
 
 def test_an_import_of_nothing_says_so(repository: Repository, cluster: Cluster) -> None:
     assert cluster.read() == {}
+    """Nothing was written, and the next `validate` failed for the missing directory."""
     done = repository("import")
-    assert (done.code, done.out, done.err) == (0, "Imported 0 entities.\n", "")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == "Wrote quotas.d/imported.yaml (0 entities)\nImported 0 entities.\n"
+    assert repository.read("quotas.d/imported.yaml").endswith("quotas: []\n")
+    assert repository("validate").code == 0
+    assert repository("import").out == "Imported 0 entities.\n"
+
+
+def write_snapshot(repository: Repository, *quotas: str) -> None:
+    rows = ", ".join(quotas)
+    repository.write(
+        "live.json",
+        '{"format_version": "1.0", "kind": "quotaform.snapshot", "cluster": {"name": "lab", "id": "lab-1"}, '
+        f'"captured_at": "2026-11-20T09:12:44Z", "quotas": [{rows}]}}\n',
+    )
+
+
+def test_an_import_says_when_a_declared_entity_differs_from_the_live_one(offline: Repository) -> None:
+    """Imported into a clone with example files, quotas were declared that were not there, and nothing said so."""
+    write_snapshot(offline, '{"entity": {"user": "a"}, "values": {"producer_byte_rate": 1048576}}')
+    offline.quotas("  - match: {user: [a, b]}\n    values: {producer_byte_rate: 2MiB/s}\n")
+    done = offline("import", "--snapshot", "live.json")
+    assert done.code == 0
+    assert "Warning: 2 declared entities differ from the cluster; quotaform plan shows how." in done.out
+
+
+def test_a_split_import_of_a_long_name_writes_all_files(offline: Repository) -> None:
+    """A name of 300 characters was too long for a file, and two of three files were written."""
+    long = "z" * 300
+    rows = [f'{{"entity": {{"user": "{name}"}}, "values": {{"producer_byte_rate": 1}}}}' for name in ("a", "b", long)]
+    write_snapshot(offline, *rows)
+    done = offline("import", "--snapshot", "live.json", "--split", "prefix")
+    assert (done.code, done.last) == (0, "Imported 3 entities.")
+    names = sorted(path.name for path in (offline.path / "quotas.d").iterdir())
+    assert names == ["imported-a.yaml", "imported-b.yaml", f"imported-{'z' * 60}.yaml"]
+
+
+def test_an_import_writes_all_files_or_none(offline: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files that were written before the one that could not be written stayed."""
+    rows = [f'{{"entity": {{"user": "{name}"}}, "values": {{"producer_byte_rate": 1}}}}' for name in ("a", "b")]
+    write_snapshot(offline, *rows)
+
+    def fail_on_second(path: Path, text: str) -> None:
+        if path.name == "imported-b.yaml":
+            raise QuotaformError(f"{path} cannot be written: No space left on device")
+        write_file(path, text)
+
+    monkeypatch.setattr(import_quotas, "write_file", fail_on_second)
+    done = offline("import", "--snapshot", "live.json", "--split", "prefix")
+    assert done.code == 1
+    assert "No space left on device" in done.err
+    assert list((offline.path / "quotas.d").iterdir()) == []
+
+
+def test_an_import_does_not_write_through_a_link_that_leads_nowhere(offline: Repository) -> None:
+    """A dangling link counted as free, and the file was written where it led."""
+    write_snapshot(offline, '{"entity": {"user": "a"}, "values": {"producer_byte_rate": 1}}')
+    (offline.path / "quotas.d").mkdir()
+    (offline.path / "quotas.d" / ".keep").touch()
+    (offline.path / "quotas.d" / "imported.yaml").symlink_to(offline.path / "elsewhere.yaml")
+    offline("import", "--snapshot", "live.json")
+    assert not (offline.path / "elsewhere.yaml").exists()

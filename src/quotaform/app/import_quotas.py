@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from itertools import chain, count
+from os.path import lexists
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from quotaform.app.actual import read_actual
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
@@ -16,11 +18,19 @@ from quotaform.core.result import Import
 from quotaform.desired.loader import load_files
 from quotaform.desired.writer import SCHEMA, render_quotas
 from quotaform.model.entity import Entity
+from quotaform.model.entry import Entry
 from quotaform.model.finding import by_weight
-from quotaform.model.quotas import Values
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Values, same_values
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Config
+
+_ALL: Final = "imported"
+_MAX_WORD: Final = 60
+"""How much of a name becomes a file's; file systems allow 255 bytes."""
+_MAX_ENTITIES: Final = 50_000
+"""How many entities one file gets; it may declare four times as many."""
 
 
 def import_cluster(
@@ -63,8 +73,11 @@ def import_cluster(
     folder = repository.directory / cluster_name if is_own else repository.directory
     files: dict[str, str] = {}
     counts: dict[str, int] = {}
-    for stem, group in sorted(_groups(able, is_split).items()):
-        path = str(_free(folder, stem))
+    groups = list(_groups(able, is_split))
+    if not groups and not layout.tree.has_files:
+        groups = [(_ALL, {})]
+    for stem, group in groups:
+        path = str(_free(folder, stem, files))
         files[path], _ = render_quotas(group, schema=f"../{SCHEMA}" if is_own else SCHEMA)
         counts[path] = len(group)
     return Import(
@@ -73,21 +86,31 @@ def import_cluster(
         declared=len(actual) - len(todo),
         out_of_scope=len(todo) - len(inside),
         left_out=len(inside) - len(able),
+        differing=sum(not _is_in_sync(entry, actual.get(entity, {})) for entity, entry in declared.items()),
         findings=tuple(by_weight(check_live(actual))),
     )
 
 
-def _free(folder: Path, stem: str) -> Path:
-    """Return the first name that no file has yet: what was imported before stays as it is."""
+def _is_in_sync(entry: Entry, live: Values) -> bool:
+    return same_values(entry.values, {key: value for key, value in live.items() if key in QUOTA_KEYS})
+
+
+def _free(folder: Path, stem: str, taken: Collection[str]) -> Path:
+    """Return the first name that no file has yet, nor a link to nowhere: what is there stays as it is."""
     names = chain([stem], (f"{stem}-{number}" for number in count(2)))
-    return next(path for name in names if not (path := folder / f"{name}.yaml").exists())
+    paths = (folder / f"{name}.yaml" for name in names)
+    return next(path for path in paths if str(path) not in taken and not lexists(path))
 
 
-def _groups(quotas: dict[Entity, Values], is_split: bool) -> dict[str, dict[Entity, Values]]:
+def _groups(quotas: dict[Entity, Values], is_split: bool) -> Iterator[tuple[str, dict[Entity, Values]]]:
+    """Yield the stem of a file and what goes into it; one stem may come several times."""
     groups: dict[str, dict[Entity, Values]] = {}
     for entity, values in quotas.items():
-        groups.setdefault(_stem(entity) if is_split else "imported", {})[entity] = values
-    return groups
+        groups.setdefault(_stem(entity) if is_split else _ALL, {})[entity] = values
+    for stem, group in sorted(groups.items()):
+        entities = sorted(group, key=lambda entity: entity.address)
+        for begin in range(0, len(entities), _MAX_ENTITIES):
+            yield stem, {entity: group[entity] for entity in entities[begin : begin + _MAX_ENTITIES]}
 
 
 def _stem(entity: Entity) -> str:
@@ -102,4 +125,5 @@ def _stem(entity: Entity) -> str:
         if not (character.isascii() and character.isalnum()):
             break
         word += character.lower()
+    word = word[:_MAX_WORD]
     return f"imported-{word}" if word else "imported-other"

@@ -18,10 +18,12 @@ from quotaform.errors import (
     ClusterIdError,
     FileReadError,
     InvalidFilesError,
+    LayerDirectoryError,
     NoClusterError,
 )
 from quotaform.files import is_folder, trusted_folder
 from quotaform.model.location import Location
+from quotaform.model.text import inert
 
 if TYPE_CHECKING:
     from quotaform.cluster.client.config import ClientConfig
@@ -87,6 +89,9 @@ class Repository:
             return cls(directory=quotas, config_path=config_path, needs_config=True, revision=revision)
         beside = quotas.parent / CONFIG_NAME
         found = beside if os.path.lexists(beside) else Path(CONFIG_NAME)
+        above = Path(os.path.normpath(Path.cwd() / quotas)).parent
+        if above.name == QUOTAS_NAME and os.path.lexists(above.parent / CONFIG_NAME):
+            found = above.parent / CONFIG_NAME
         return cls(directory=quotas, config_path=found, revision=revision)
 
     def config(self, environment: Mapping[str, str] = environ) -> Config:
@@ -97,6 +102,7 @@ class Repository:
 
         Raises:
             InvalidFilesError: It is invalid, or missing although somebody named it; all problems at once.
+            LayerDirectoryError: The quotas directory is the folder of one cluster.
         """
         from quotaform.desired.config import Config, read_config
         from quotaform.desired.tree import shown_path
@@ -118,7 +124,23 @@ class Repository:
         config, problems = read_config(source, self.config_path.parent, environment)
         if problems:
             raise InvalidFilesError(problems)
+        self._require_whole(config)
         return config
+
+    def _require_whole(self, config: Config) -> None:
+        """Make sure that the directory is not the folder of one cluster.
+
+        Raises:
+            LayerDirectoryError: It is named after a cluster, in `quotas.d` or beside folders of other clusters.
+        """
+        path = Path(os.path.normpath(Path.cwd() / self.directory))
+        if path.name not in config.clusters:
+            return
+        others = [path.parent / name for name in config.clusters if name != path.name]
+        if path.parent.name == QUOTAS_NAME or any(is_folder(other) for other in others):
+            is_named = self.directory.name == path.name
+            whole = self.directory.parent if is_named else self.directory / os.pardir
+            raise LayerDirectoryError(inert(self.directory.as_posix()), path.name, inert(whole.as_posix()))
 
     def has_config(self) -> bool:
         """Whether there is a quotaform.yaml."""

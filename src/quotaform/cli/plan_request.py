@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quotaform.errors import UsageError
+
 if TYPE_CHECKING:
     from quotaform.app.plan import Planner, PlanRequest
     from quotaform.cli.option.cluster import ManyClusters
@@ -24,8 +26,11 @@ def make_request(
         InvalidFilesError: quotaform.yaml is invalid.
     """
     from quotaform.app.plan import PlanRequest
-    from quotaform.core.scope import Selection
+    from quotaform.core.scope import Selection, pattern_problem
 
+    for pattern in (*(select or ()), *(exclude or ())):
+        if problem := pattern_problem(pattern):
+            raise UsageError(f"{problem}; shorten it")
     repository = target.repository(directory)
     config = repository.config()
     return PlanRequest(

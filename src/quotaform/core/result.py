@@ -41,6 +41,7 @@ class Import:
         declared: How many live entities were declared already.
         out_of_scope: How many are out of scope.
         left_out: How many the files cannot express.
+        differing: How many entities are declared otherwise than they are on the cluster.
         findings: What files cannot express and what else is worth saying.
     """
 
@@ -49,6 +50,7 @@ class Import:
     declared: int
     out_of_scope: int
     left_out: int
+    differing: int
     findings: tuple[Finding, ...]
 
 

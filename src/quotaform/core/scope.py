@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import lru_cache
+from re import compile as regex
 from typing import Final
 
 from quotaform.model.entity import DEFAULT_WORD, Entity, Part
 
+MAX_PATTERN: Final = 1000
+"""How many characters a glob may have: a longer one takes the square of its length to read."""
+
 _NOT_THERE: Final = object()
+
+
+def pattern_problem(glob: str) -> str | None:
+    """Return why a glob is not accepted; `None` if it is.
+
+    >>> pattern_problem("svc-*"), pattern_problem("[" * 1001)
+    (None, 'a pattern has at most 1,000 characters, and this one has 1,001')
+    """
+    if len(glob) <= MAX_PATTERN:
+        return None
+    return f"a pattern has at most {MAX_PATTERN:,} characters, and this one has {len(glob):,}"
+
+
+@lru_cache(maxsize=4096)
+def _matcher(glob: str) -> Callable[[str], object]:
+    return regex(translate(glob)).match
+
+
+def matches_glob(name: str, glob: str) -> bool:
+    """Whether a name matches a case-sensitive glob; none that is too long does."""
+    return len(glob) <= MAX_PATTERN and _matcher(glob)(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +61,7 @@ class Pattern:
             if glob is None:
                 if name is not None:
                     return False
-            elif not isinstance(name, str) or not fnmatchcase(name, glob):
+            elif not isinstance(name, str) or not matches_glob(name, glob):
                 return False
         return True
 
@@ -92,12 +118,12 @@ class Selection:
 
 
 def _matches_any(entity: Entity, globs: Sequence[str]) -> bool:
-    if any(fnmatchcase(entity.address, glob) for glob in globs):
+    if any(matches_glob(entity.address, glob) for glob in globs):
         return True
     if any(name == DEFAULT_WORD for _, name in entity.parts):
         return False  # without its quotes it would look like the default
     raw = ",".join([f"{kind}={DEFAULT_WORD if name is None else name}" for kind, name in entity.parts])
-    return any(fnmatchcase(raw, glob) for glob in globs)
+    return any(matches_glob(raw, glob) for glob in globs)
 
 
 ALL: Final = Selection()

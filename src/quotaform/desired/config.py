@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 from re import compile as regex
 from typing import Any, Final
 
 from quotaform.core.check import rule
-from quotaform.core.scope import FULL_SCOPE, Pattern, Scope
-from quotaform.desired.report import FileReport
+from quotaform.core.scope import FULL_SCOPE, Pattern, Scope, matches_glob, pattern_problem
+from quotaform.desired.report import FileReport, Part
 from quotaform.desired.shape import explain_shape, has_shape
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.value import read_values
@@ -118,7 +117,7 @@ def _read_root(report: FileReport, directory: Path, environment: Mapping[str, st
             if isinstance(node, dict)
         },
         profiles=_read_profiles(_mapping(root, "profiles"), report),
-        scope=_read_scope(_mapping(root, "scope")),
+        scope=_read_scope(_mapping(root, "scope"), report),
     )
     for name in _mapping(root, "clusters"):
         _check_cluster_name(root["clusters"], name, report)
@@ -164,7 +163,9 @@ def choose_clusters(config: Config, patterns: Sequence[str], *, takes_all: bool 
         return (choose_cluster(config, None),)
     chosen: set[str] = set()
     for pattern in patterns:
-        matching = {name for name in config.clusters if fnmatchcase(name, pattern)}
+        if problem := pattern_problem(pattern):
+            raise UsageError(f"{problem}; shorten it")
+        matching = {name for name in config.clusters if matches_glob(name, pattern)}
         if not matching and not _GLOB(pattern):
             matching = {_named(config, pattern).name}
         if not matching:
@@ -263,26 +264,28 @@ def _read_profiles(node: dict[str, Any], report: FileReport) -> dict[str, Values
     return profiles
 
 
-def _read_scope(node: dict[str, Any]) -> Scope:
+def _read_scope(node: dict[str, Any], report: FileReport) -> Scope:
     include, exclude = (
-        tuple(_read_pattern(item) for item in node.get(side) or () if isinstance(item, dict))
-        if isinstance(node.get(side), list)
-        else ()
+        tuple(
+            _read_pattern(item, report.at("scope", side, index))
+            for index, item in enumerate(node[side] if isinstance(node.get(side), list) else ())
+            if isinstance(item, dict)
+        )
         for side in ("include", "exclude")
     )
     return Scope(include=include, exclude=exclude)
 
 
-def _read_pattern(node: dict[str, Any]) -> Pattern:
+def _read_pattern(node: dict[str, Any], part: Part) -> Pattern:
     """Return a pattern; what is no text was found by the schema."""
-    names = ((entity_type, node[entity_type]) for entity_type in ENTITY_TYPES if entity_type in node)
-    return Pattern(
-        tuple(
-            (entity_type, None if name == DEFAULT_WORD else name)
-            for entity_type, name in names
-            if isinstance(name, str)
-        )
-    )
+    parts: list[tuple[str, str | None]] = []
+    for entity_type in ENTITY_TYPES:
+        name = node.get(entity_type)
+        if isinstance(name, str):
+            if problem := pattern_problem(name):
+                part.at(entity_type).add(rule.TOO_LARGE, f"{problem}; shorten it", node, entity_type)
+            parts.append((entity_type, None if name == DEFAULT_WORD else name))
+    return Pattern(tuple(parts))
 
 
 def _check_prune(root: dict[str, Any], report: FileReport) -> None:

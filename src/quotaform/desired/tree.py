@@ -19,6 +19,8 @@ from quotaform.model.rule import FindingRule
 from quotaform.model.text import did_you_mean, listed, quote
 
 _YAML: Final = frozenset({".yaml", ".yml"})
+_MEANT: Final = (".json", ".yaml.txt", ".yml.txt")
+"""How names end of files that are not read and were probably meant to be."""
 _UTF16_MARKS: Final = frozenset({b"\xff\xfe", b"\xfe\xff"})
 
 
@@ -122,8 +124,10 @@ class Layout:
 
     def _unread(self, known: Collection[str], cluster: str | None) -> Iterator[Finding]:
         for path in self.tree.others:
-            if _suffix(path) == ".json" and path.count("/") <= 1 and _layer(path) in (None, cluster):
-                text = "only .yaml and .yml files are read; JSON is YAML, so rename it"
+            if path.lower().endswith(_MEANT) and path.count("/") <= 1 and _layer(path) in (None, cluster):
+                text = "only .yaml and .yml files are read; rename it"
+                if _suffix(path) == ".json":
+                    text = "only .yaml and .yml files are read; JSON is YAML, so rename it"
                 yield self._problem(rule.UNREAD_FILE, text, path)
         for path, reason in self.tree.unreadable.items():
             is_wanted = path in known if path in self._folders else _layer(path) in (None, cluster)

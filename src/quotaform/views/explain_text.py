@@ -57,7 +57,7 @@ def _key_lines(explained: ExplainedKey, style: Style) -> Iterator[str]:
     rows = [_cells(explained.key, step) for step in explained.steps]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for number, (value, layer, giver, location) in enumerate(rows, start=1):
-        mark = ">" if number == len(rows) else " "
+        mark = "*" if number == len(rows) else " "
         line = f"{mark} {value:<{widths[0]}}  {layer:<{widths[1]}}  {giver:<{widths[2]}}  {location}"
         yield f"      {line if number == len(rows) else style.paint(line, 'dim')}"
 

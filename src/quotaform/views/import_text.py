@@ -21,14 +21,18 @@ def _lines(done: Import, style: Style) -> Iterator[str]:
     left = [
         f"{number} {words}"
         for number, words in (
-            (done.declared, "declared already"),
+            (done.declared, "already declared"),
             (done.out_of_scope, "out of scope"),
-            (done.left_out, "that files cannot express"),
+            (done.left_out, "that files cannot represent"),
         )
         if number
     ]
     if left:
         yield f"Left alone: {', '.join(left)}."
+    if done.differing:
+        differ = "differs" if done.differing == 1 else "differ"
+        text = f"{counted(done.differing, 'declared entity', 'declared entities')} {differ} from the cluster"
+        yield style.paint(f"Warning: {text}; quotaform plan shows how.", "yellow")
     if done.findings:
         yield from render_findings(done.findings, style)
     total = sum(done.counts.values())

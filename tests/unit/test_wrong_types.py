@@ -1,0 +1,85 @@
+"""Every field of quotaform.yaml and quotas.d with values of every wrong type: a problem with its place.
+
+`prune: [report]` was an internal error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quotaform.desired.config import read_config
+from quotaform.desired.loader import conclude, load_file
+from quotaform.desired.tree import SourceFile
+from quotaform.model.finding import Finding, Severity
+from quotaform.schema.catalog import load_schema
+
+WRONG = (
+    "[report]", "[]", "[[a]]", "[{a: [b]}]", "{a: b}", "{}", "{5: a}", "{null: a}", "{[a]: b}", "{true: a}", "null", "",
+    '""', "true", "5", "-1", "1.5", "1e999", "0x1f", "1:30", ".nan", "2026-12-31", "2026-12-31T10:00:00Z", "a",
+    "!!binary aGk=", "!!set {a}", "!!timestamp 2026-12-31", "!x a", "*nobody", "&a [*a]", "{<<: 5}", "{<<: [a]}",
+)  # fmt: skip
+
+
+def templates(name: str, node: Any) -> Iterator[str]:
+    """The text of a file for each field of a schema, with an @ where its value is."""
+    yield "@"
+    for part in (*node.get("allOf", ()), *node.get("anyOf", ())):
+        yield from templates(name, part)
+    if "$ref" in node:
+        yield from templates(name, load_schema(name)["definitions"][node["$ref"].rpartition("/")[2]])
+    for key, field in node.get("properties", {}).items():
+        yield from (f"{{{key}: {inner}}}" for inner in templates(name, field))
+    if isinstance(node.get("additionalProperties"), dict):
+        yield from (f"{{x: {inner}}}" for inner in templates(name, node["additionalProperties"]))
+    if isinstance(node.get("items"), dict):
+        yield from (f"[{inner}]" for inner in templates(name, node["items"]))
+
+
+CONFIG = sorted(set(templates("config", load_schema("config"))))
+QUOTAS = sorted(set(templates("quotas", load_schema("quotas"))))
+
+
+def check_quotas(text: str) -> list[Finding]:
+    return conclude([load_file(SourceFile("f.yaml", text, "lab"), {})], date(2026, 6, 1))[1]
+
+
+def check_config(text: str) -> list[Finding]:
+    return list(read_config(SourceFile("f.yaml", text), Path(), {})[1])
+
+
+def require_places(text: str, findings: list[Finding]) -> None:
+    for finding in findings:
+        assert finding.location is not None, text
+        assert finding.location.file == "f.yaml", text
+        assert finding.location.line > 0, text
+        assert finding.location.column > 0, text
+
+
+@pytest.mark.parametrize("template", CONFIG)
+def test_a_field_of_the_configuration_with_a_value_of_a_wrong_type_is_a_problem(template: str) -> None:
+    for value in WRONG:
+        text = template.replace("@", value) + "\n"
+        require_places(text, check_config(text))
+
+
+@pytest.mark.parametrize("template", QUOTAS)
+def test_a_field_of_a_file_of_quotas_with_a_value_of_a_wrong_type_is_a_problem(template: str) -> None:
+    for value in WRONG:
+        text = template.replace("@", value) + "\n"
+        require_places(text, check_quotas(text))
+
+
+def test_the_templates_cover_every_field() -> None:
+    assert {"{prune: @}", "{clusters: {x: {confirm: @}}}", "{scope: {include: [{user: @}]}}"} <= set(CONFIG)
+    assert {"{quotas: [{expires: @}]}", "{quotas: [{match: {user: [{name: @}]}}]}"} <= set(QUOTAS)
+
+
+@pytest.mark.parametrize("value", ["[report]", "{report: report}", "5", "true", "null", "2026-12-31"])
+def test_prune_must_be_one_of_its_words(value: str) -> None:
+    problems = [finding for finding in check_config(f"prune: {value}\n") if finding.severity is Severity.ERROR]
+    assert {str(problem.location) for problem in problems} == {"f.yaml:1:8"}

@@ -207,7 +207,7 @@ def test_what_a_variable_holds_is_never_shown(tmp_path: Path, text: str, said: s
             [
                 '1:19: error: unknown quota key "producer_byte_rates"; did you mean producer_byte_rate? The keys are '
                 f"{ALL_KEYS_TEXT} [unknown-key]",
-                '1:63: error: consumer_byte_rate: "10MiBps" has no unit of consumer_byte_rate; '
+                '1:63: error: consumer_byte_rate: "10MiBps" is not in a unit of consumer_byte_rate; '
                 "did you mean 10MiB/s? [bad-value]",
             ],
         ),

@@ -54,9 +54,9 @@ NEAREST = "the nearest that can are"
 @pytest.mark.parametrize(
     ("key", "text", "said"),
     [
-        (PRODUCER_BYTE_RATE, "10MiBps", '"10MiBps" has no unit of producer_byte_rate; did you mean 10MiB/s?'),
-        (PRODUCER_BYTE_RATE, "10 MB", '"10 MB" has no unit of producer_byte_rate; did you mean 10MB/s?'),
-        (PRODUCER_BYTE_RATE, "10mib/S", '"10mib/S" has no unit of producer_byte_rate; did you mean 10MiB/s?'),
+        (PRODUCER_BYTE_RATE, "10MiBps", '"10MiBps" is not in a unit of producer_byte_rate; did you mean 10MiB/s?'),
+        (PRODUCER_BYTE_RATE, "10 MB", '"10 MB" lacks "/s"; did you mean 10MB/s?'),
+        (PRODUCER_BYTE_RATE, "10mib/S", '"10mib/S" is not in a unit of producer_byte_rate; did you mean 10MiB/s?'),
         (
             PRODUCER_BYTE_RATE,
             "10Mbps",
@@ -94,17 +94,21 @@ NEAREST = "the nearest that can are"
         ),
         (PRODUCER_BYTE_RATE, "8193PiB/s", "8193PiB/s is too large for producer_byte_rate; its maximum is written as "),
         (CONNECTION_CREATION_RATE, "2147483648", "2147483648 is too large for connection_creation_rate; "),
-        (REQUEST_PERCENTAGE, "5/s", '"5/s" has no unit of request_percentage; the units are %, or a bare number'),
-        (CONTROLLER_MUTATION_RATE, "5%", '"5%" has no unit of controller_mutation_rate; the units are /s, or a bare '),
+        (REQUEST_PERCENTAGE, "5/s", '"5/s" is not in a unit of request_percentage; the units are %, or a bare number'),
+        (
+            CONTROLLER_MUTATION_RATE,
+            "5%",
+            '"5%" is not in a unit of controller_mutation_rate; the units are /s, or a bare ',
+        ),
         (PRODUCER_BYTE_RATE, "1,000", '"1,000" is not a value of producer_byte_rate; write the number without separ'),
         (PRODUCER_BYTE_RATE, "1 000 B/s", '"1 000 B/s" is not a value of producer_byte_rate; write the number without'),
         (PRODUCER_BYTE_RATE, "٥", '"٥" is not a value of producer_byte_rate; write for example 10MiB/s'),
         (PRODUCER_BYTE_RATE, "", '"" is not a value of producer_byte_rate; write for example 10MiB/s'),
         (PRODUCER_BYTE_RATE, " 5", '" 5" is not a value of producer_byte_rate; '),
-        (PRODUCER_BYTE_RATE, "5\x1b[31m", '"5\\u001b[31m" has no unit of producer_byte_rate; '),
+        (PRODUCER_BYTE_RATE, "5\x1b[31m", '"5\\u001b[31m" is not in a unit of producer_byte_rate; '),
         (PRODUCER_BYTE_RATE, "x" * 500, f'"{"x" * 60}…" (500 characters) is not a value of producer_byte_rate; '),
         (PRODUCER_BYTE_RATE, "9" * 500, f'"{"9" * 60}…" (500 characters) is out of range: '),
-        (PRODUCER_BYTE_RATE, "9" * 500 + "MiBps", f'"{"9" * 60}…" (505 characters) has no unit of '),
+        (PRODUCER_BYTE_RATE, "9" * 500 + "MiBps", f'"{"9" * 60}…" (505 characters) is not in a unit of '),
     ],
 )
 def test_what_is_no_value_says_why_and_what_to_write(key: QuotaKey, text: str, said: str) -> None:

@@ -124,9 +124,10 @@ def _unknown_unit(key: QuotaKey, text: str, number: str, unit: str) -> str:
     folded = unit.strip().lower().removesuffix("ps").removesuffix("/s").removesuffix("/sec")
     for known in _FACTORS[key.unit]:
         if known and folded and len(number) < _SHOWN and known.lower().removesuffix("/s") == folded:
-            return f"{shown} has no unit of {key.name}; did you mean {number}{known}?"
+            wrong = 'lacks "/s"' if f"{unit.strip()}/s".lower() == known.lower() else f"is not in a unit of {key.name}"
+            return f"{shown} {wrong}; did you mean {number}{known}?"
     units = " ".join(known for known in _FACTORS[key.unit] if known)
-    return f"{shown} has no unit of {key.name}; the units are {units}, or a bare number"
+    return f"{shown} is not in a unit of {key.name}; the units are {units}, or a bare number"
 
 
 def parse_number(text: str) -> float:

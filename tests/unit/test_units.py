@@ -98,7 +98,7 @@ NEAREST = "the nearest that can are"
         (
             CONTROLLER_MUTATION_RATE,
             "5%",
-            '"5%" is not in a unit of controller_mutation_rate; the units are /s, or a bare ',
+            '"5%" is not in a unit of controller_mutation_rate; the units are /s, ',
         ),
         (PRODUCER_BYTE_RATE, "1,000", '"1,000" is not a value of producer_byte_rate; write the number without separ'),
         (PRODUCER_BYTE_RATE, "1 000 B/s", '"1 000 B/s" is not a value of producer_byte_rate; write the number without'),

@@ -29,7 +29,7 @@ PRODUCER, CONSUMER, REQUEST = "producer_byte_rate", "consumer_byte_rate", "reque
 
 ENTRY = "quotas:"
 PLAN = "$ quotaform plan\n"
-IMPORT = "quotaform import"
+IMPORT = "mkdir kafka-quotas"
 CONFIG = "clusters:"
 LOOP = "quotaform validate"
 MANY = "quotaform plan --all --out"
@@ -136,7 +136,9 @@ def test_the_first_plan_is_what_is_printed(repository: Repository, cluster: Clus
 def test_a_cluster_comes_under_management_as_described(offline: Repository, cluster: Cluster, sandbox: Sandbox) -> None:
     cluster.set({PRODUCER: 10 * MIB, REQUEST: 50.0}, user="svc-orders")
     cluster.set({PRODUCER: MIB}, user=None)
-    imported = shell(put_in(block(IMPORT).text, {"broker1:9092": sandbox.bootstrap_servers}), offline.path)
+    offline.path.mkdir(exist_ok=True)
+    here = {"broker1:9092": sandbox.bootstrap_servers, "mkdir kafka-quotas && cd kafka-quotas": "true"}
+    imported = shell(put_in(block(IMPORT).text, here), offline.path)
     assert imported.code == 0, imported
     assert offline.read("quotas.d/imported.yaml").count("- match") == 2
 

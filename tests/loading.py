@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import date
-from os import environ
 from pathlib import Path
 
 from quotaform.app.repository import Repository
@@ -31,9 +30,9 @@ class Texts(Layout):
         return []
 
 
-def load_config(path: Path, environment: Mapping[str, str] = environ) -> Config:
+def load_config(path: Path) -> Config:
     """The content of a quotaform.yaml that must exist."""
-    return Repository(directory=path.parent / "quotas.d", config_path=path, needs_config=True).config(environment)
+    return Repository(directory=path.parent / "quotas.d", config_path=path, needs_config=True).config()
 
 
 def files_of(sources: Iterable[SourceFile], profiles: Profiles, today: date, scope: Scope = FULL_SCOPE) -> LoadedFiles:

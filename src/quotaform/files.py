@@ -37,7 +37,7 @@ SNAPSHOT_LIMIT: Final = 256 * MIB
 """The most bytes of a snapshot; 100,000 entities take about 20 MiB."""
 REQUESTS_LIMIT: Final = 256 * MIB
 """The most bytes of a file of requests to resolve."""
-PROPERTIES_LIMIT: Final = 4 * MIB
+PROPERTIES_LIMIT: Final = MIB
 """The most bytes of a client properties file, which may hold PEM stores."""
 PEM_LIMIT: Final = 16 * MIB
 """The most bytes of a PEM store; the certificates of a whole system take less than 1 MiB."""

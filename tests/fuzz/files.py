@@ -16,7 +16,7 @@ from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import render_quotas
 from quotaform.errors import InvalidFilesError
 from quotaform.model.finding import Severity
-from tests.fuzz.target import CANARY, Target
+from tests.fuzz.target import Target
 
 _TODAY: Final = date(2026, 11, 20)
 _PROFILES: Final = {"gold": {"producer_byte_rate": 1048576.0}}
@@ -109,7 +109,7 @@ def _read_quotas(document: bytes) -> None:
 
 
 def _read_config(document: bytes) -> None:
-    _, findings = read_config(SourceFile("quotaform.yaml", document), Path(), {"QUOTAFORM_X": CANARY})
+    _, findings = read_config(SourceFile("quotaform.yaml", document), Path())
     if findings:
         raise InvalidFilesError(findings)
 

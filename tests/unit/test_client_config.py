@@ -148,7 +148,7 @@ class TestKeys:
             ("security.protocol=TLS", "security.protocol=TLS is not supported; set it to PLAINTEXT, SSL, "),
             ("request.timeout.ms=30s", "request.timeout.ms=30s is not a number of milliseconds above 0"),
             ("request.timeout.ms=0", "request.timeout.ms=0 is not a number of milliseconds above 0"),
-            ("bootstrap.servers=b1", "bootstrap.servers: The bootstrap server 'b1' is not host:port"),
+            ("bootstrap.servers=b1", "bootstrap.servers is not host:port, as in broker-1:9092"),
             ("config.providers=file,env", "config.providers: only env is supported"),
         ],
     )
@@ -165,7 +165,7 @@ class TestKeys:
     def test_properties_may_come_without_a_file(self) -> None:
         config = from_properties({"client.id": " x ", "bootstrap.servers": "b:1"}, environ={})
         assert config == ClientConfig(client_id="x", bootstrap_servers=("b:1",))
-        with pytest.raises(InvalidFilesError, match=r"--adminclient-property: error: foo is not supported"):
+        with pytest.raises(InvalidFilesError, match=r"--adminclient-property: error: a property is given that"):
             from_properties({"foo": "1"}, source="--adminclient-property", environ={})
 
 
@@ -257,33 +257,46 @@ class TestSasl:
 
 class TestVariables:
     def test_variables_are_expanded_in_values(self, tmp_path: Path) -> None:
-        text = SASL.replace("alice-secret", "${env:PASS}").replace("alice", "${env:WHO}-x")
-        config = load(tmp_path, text, PASS="s${env:NO}", WHO="bob")
+        text = SASL.replace("alice-secret", "${env:QUOTAFORM_PASS}").replace("alice", "${env:WHO}-x")
+        config = load(tmp_path, text, QUOTAFORM_PASS="s${env:NO}", WHO="bob", QUOTAFORM_ALLOW_ENV="WHO")
         assert (config.sasl_username, password_of(config)) == ("bob-x", "s${env:NO}")
+        assert config.shown_username == "${env:WHO}-x"
 
     def test_a_whole_line_may_be_a_variable(self, tmp_path: Path) -> None:
         jaas = f'{PLAIN} required username="u" password="p\\"q";'
-        text = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config=${env:JAAS}"
-        assert password_of(load(tmp_path, text, JAAS=jaas)) == 'p"q'
+        text = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config=${env:QUOTAFORM_JAAS}"
+        config = load(tmp_path, text, QUOTAFORM_JAAS=jaas)
+        assert (password_of(config), config.shown_username) == ('p"q', "of sasl.jaas.config")
 
     def test_javas_own_declaration_of_the_provider_is_accepted(self, tmp_path: Path) -> None:
         text = (
-            "config.providers=env\nclient.id=${env:X}\n"
+            "config.providers=env\nclient.id=${env:QUOTAFORM_X}\n"
             "config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider\n"
         )
-        assert load(tmp_path, text, X="y").client_id == "y"
+        assert load(tmp_path, text, QUOTAFORM_X="y").client_id == "y"
 
     def test_a_missing_variable_is_named_with_its_line(self, tmp_path: Path) -> None:
-        text = SASL.replace("alice-secret", "${env:PASS}") + "client.id=${env:ALSO}\n"
+        text = SASL.replace("alice-secret", "${env:QUOTAFORM_PASS}") + "client.id=${env:ALSO}\n"
         assert problems(tmp_path, text) == [
-            "4: sasl.jaas.config needs the environment variable PASS, which is not set",
-            "5: client.id needs the environment variable ALSO, which is not set",
+            "4: sasl.jaas.config: the environment variable QUOTAFORM_PASS is not set; set it",
+            "5: client.id: the environment variable ALSO may not be read; rename it to QUOTAFORM_ALSO or list it in"
+            " QUOTAFORM_ALLOW_ENV",
         ]
+
+    def test_what_is_not_used_needs_no_variable(self, tmp_path: Path) -> None:
+        """A variable of another program's key, or of a store that the protocol has no use for, had to be set."""
+        text = "basic.auth.user.info=${env:QUOTAFORM_A}\nssl.key.password=${env:QUOTAFORM_B}\nretries=${env:HOME}\n"
+        assert load(tmp_path, text) == ClientConfig()
+
+    def test_servers_of_a_variable_show_as_they_are_written(self, tmp_path: Path) -> None:
+        config = load(tmp_path, "bootstrap.servers=${env:QUOTAFORM_HOST}:9092\n", QUOTAFORM_HOST="b1")
+        assert config.bootstrap_servers == (("b1", 9092),)
+        assert "b1" not in repr(config)
 
     def test_other_providers_are_refused_without_showing_more(self, tmp_path: Path) -> None:
         assert problems(tmp_path, "client.id=${file:/hunter2:key}${env:a b}") == [
-            "1: client.id holds a ${…} that is no ${env:NAME}; only environment variables are expanded",
-            "1: client.id holds an ${env:…} whose name is not that of an environment variable",
+            "1: client.id: only ${env:NAME} is expanded here, and nothing else in ${ }",
+            "1: client.id: the name in ${env:…} is not that of an environment variable; correct it",
         ]
 
 
@@ -343,7 +356,7 @@ class TestTls:
         assert load(tmp_path, text).tls is not None
         monkeypatch.chdir("/")
         assert problems(tmp_path, text) == [
-            "3: ssl.truststore.location: there is no file pem/ca.pem in the working folder or beside this file"
+            "3: ssl.truststore.location names a file that exists neither in the working folder nor beside this file"
         ]
         (tmp_path / "pem").mkdir()
         (tmp_path / "pem" / "ca.pem").write_bytes(certificates.authority.read_bytes())
@@ -366,7 +379,7 @@ class TestTls:
             ),
             (
                 "ssl.truststore.type=PEM\nssl.truststore.location=/no/ca",
-                "3: ssl.truststore.location: there is no file /no/ca",
+                "3: ssl.truststore.location names a file that does not exist",
             ),
             (
                 "ssl.keystore.type=PEM\nssl.keystore.key=hunter2",
@@ -388,12 +401,12 @@ class TestTls:
                 "ssl.truststore.type=PEM\nssl.truststore.certificates=x\nssl.truststore.location=/dev/null",
                 "3: ssl.truststore.certificates and ssl.truststore.location exclude each other",
             ),
-            ("ssl.endpoint.identification.algorithm=x", "2: ssl.endpoint.identification.algorithm=x is not known"),
+            ("ssl.endpoint.identification.algorithm=x", "2: the value of ssl.endpoint.identification.algorithm is not"),
             ("ssl.enabled.protocols=TLSv1.1,TLSv1.2", "2: ssl.enabled.protocols holds TLSv1.1; supported are TLSv1.2"),
             ("ssl.protocol=SSLv3", "2: ssl.protocol=SSLv3 is not supported; use TLSv1.2 or TLSv1.3"),
             (
                 "ssl.protocol=TLSv1.2\nssl.enabled.protocols=TLSv1.3",
-                "3: ssl.enabled.protocols and ssl.protocol=TLSv1.2",
+                "3: ssl.enabled.protocols and ssl.protocol have no version in common",
             ),
         ],
     )

@@ -41,7 +41,7 @@ def test_configuration_and_files_come_from_one_revision(tmp_path: Path) -> None:
     """Only the quotas directory could be read elsewhere; quotaform.yaml was opened on disk by its reader."""
     here = Repository.at(tmp_path / "quotas.d", None)
     base = replace(here, config_path=tmp_path / "quotaform.yaml", revision=Commit(CONFIG, {"a.yaml": ENTRY}))
-    config = base.config({})
+    config = base.config()
     assert config.clusters["lab"].snapshot == tmp_path / "lab.json"
     assert base.load(config, date(2026, 1, 1)).desired("lab")[Entity({"user": "a"})].values == {"producer_byte_rate": 1}
     assert validate_files(base).report.is_valid

@@ -6,9 +6,9 @@ from time import monotonic
 
 import pytest
 
-from quotaform.model.variable import ReferenceProblem, expand
+from quotaform.model.variable import ReferenceProblem, expand, problem_text
 
-VARIABLES = {"HOST": "b1", "PORT": "9092", "NESTED": "${env:HOST}"}
+VARIABLES = {"HOST": "b1", "PORT": "9092", "NESTED": "${env:HOST}", "QUOTAFORM_ALLOW_ENV": "HOST, PORT,NESTED,OTHER"}
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,9 @@ def test_variables_are_replaced_once(text: str, expanded: str) -> None:
         ("${env:1}", ReferenceProblem.BAD_NAME, "1"),
         ("${env:}", ReferenceProblem.BAD_NAME, ""),
         ("${env:OTHER}", ReferenceProblem.UNSET, "OTHER"),
+        ("${env:QUOTAFORM_OTHER}", ReferenceProblem.UNSET, "QUOTAFORM_OTHER"),
+        ("${env:quotaform_host}", ReferenceProblem.NOT_ALLOWED, "quotaform_host"),
+        ("${env:" + "X" * 300 + "}", ReferenceProblem.BAD_NAME, "X" * 300),
     ],
 )
 def test_what_is_not_replaced_stays_and_says_why(text: str, problem: ReferenceProblem, name: str) -> None:
@@ -53,3 +56,21 @@ def test_many_openings_take_no_time() -> None:
     start = monotonic()
     expand("${" * 200_000, VARIABLES)
     assert monotonic() - start < 2
+
+
+@pytest.mark.parametrize("environment", [{}, {"AWS_SECRET_ACCESS_KEY": "s3cr3t"}])
+def test_a_variable_that_the_operator_does_not_allow_is_not_read(environment: dict[str, str]) -> None:
+    """A pull request chose which variables of the CI machine were read; now the answer does not say which exist."""
+    expansion = expand("${env:AWS_SECRET_ACCESS_KEY}", environment)
+    assert expansion.text == "${env:AWS_SECRET_ACCESS_KEY}"
+    [(problem, name)] = expansion.problems
+    assert problem_text(problem, name) == (
+        "the environment variable AWS_SECRET_ACCESS_KEY may not be read; "
+        "rename it to QUOTAFORM_AWS_SECRET_ACCESS_KEY or list it in QUOTAFORM_ALLOW_ENV"
+    )
+
+
+@pytest.mark.parametrize("name", ["hunter2", "Hunter2", "QUOTAFORM_hunter2"])
+@pytest.mark.parametrize("problem", ReferenceProblem)
+def test_a_value_in_the_place_of_a_name_is_not_repeated(problem: ReferenceProblem, name: str) -> None:
+    assert "hunter2" not in problem_text(problem, name).lower()

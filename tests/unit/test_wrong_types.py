@@ -49,7 +49,7 @@ def check_quotas(text: str) -> list[Finding]:
 
 
 def check_config(text: str) -> list[Finding]:
-    return list(read_config(SourceFile("f.yaml", text), Path(), {})[1])
+    return list(read_config(SourceFile("f.yaml", text), Path())[1])
 
 
 def require_places(text: str, findings: list[Finding]) -> None:

@@ -285,7 +285,11 @@ BAD_CONFIGS = {
     "bad-name": ("clusters: {'a b': {bootstrap_servers: ['b:1']}}\n", "quotaform.yaml:1:12", "the cluster name"),
     "bad-prune": ("prune: everything\n", "quotaform.yaml:1:8", "prune must be"),
     "unsupported": ("guards: {delete: {count: 5}}\n", "quotaform.yaml:1:1", "not enforced by this version"),
-    "unset": ("clusters: {lab: {cluster_id: '${env:QF_NOT_SET}'}}\n", "quotaform.yaml:1:", "QF_NOT_SET is not set"),
+    "variable": (
+        "clusters: {lab: {snapshot: x, cluster_id: '${env:QUOTAFORM_X}'}}\n",
+        "quotaform.yaml:1:",
+        "${env:NAME} is expanded only in bootstrap_servers and command_config",
+    ),
     "bad-profile": ("profiles: {gold: {producer_byte_rate: 0}}\n", "quotaform.yaml:1:39", "0 is not above 0"),
 }
 

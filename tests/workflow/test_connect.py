@@ -214,17 +214,19 @@ def test_the_right_credentials_work_on_every_listener(
 
 
 def test_a_password_comes_from_the_environment(patient: Repository, secured_sandbox: Sandbox) -> None:
-    properties = secured_sandbox.client_properties("SASL_PLAINTEXT").replace("admin-secret", "${env:QF_PASSWORD}")
-    assert "${env:QF_PASSWORD}" in properties
+    properties = secured_sandbox.client_properties("SASL_PLAINTEXT").replace(
+        "admin-secret", "${env:QUOTAFORM_PASSWORD}"
+    )
+    assert "${env:QUOTAFORM_PASSWORD}" in properties
     patient.write("client.properties", properties)
     arguments = [
         "plan", "--bootstrap-server", secured_sandbox.bootstrap_servers, "--command-config", "client.properties"
     ]  # fmt: skip
-    assert patient(*arguments, env={"QF_PASSWORD": "admin-secret"}).code == 0
-    one_sentence(patient(*arguments, env={"QF_PASSWORD": "hunter2"}), "did not accept user admin")
+    assert patient(*arguments, env={"QUOTAFORM_PASSWORD": "admin-secret"}).code == 0
+    one_sentence(patient(*arguments, env={"QUOTAFORM_PASSWORD": "hunter2"}), "did not accept user admin")
     missing = patient(*arguments)
     assert missing.code == 3
-    assert "QF_PASSWORD" in missing.err
+    assert "QUOTAFORM_PASSWORD" in missing.err
 
 
 def test_properties_that_are_not_understood_are_named(patient: Repository) -> None:

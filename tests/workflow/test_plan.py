@@ -173,12 +173,12 @@ def test_a_pinned_cluster_id_that_is_not_the_live_one_blocks(
 def test_variables_of_the_environment_are_expanded_in_the_configuration(
     changing: Repository, sandbox_servers: str
 ) -> None:
-    changing.config("clusters: {lab: {bootstrap_servers: ['${env:LAB_SERVERS}']}}\n")
-    assert changing("plan", env={"LAB_SERVERS": sandbox_servers}).code == 0
+    changing.config("clusters: {lab: {bootstrap_servers: ['${env:QUOTAFORM_SERVERS}']}}\n")
+    assert changing("plan", env={"QUOTAFORM_SERVERS": sandbox_servers}).code == 0
     missing = changing("plan")
     assert missing.code == 3
     assert "quotaform.yaml:1:" in missing.err
-    assert "the environment variable LAB_SERVERS is not set" in missing.err
+    assert "the environment variable QUOTAFORM_SERVERS is not set" in missing.err
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quotaform.app.address import bootstrap_servers, client_config, folder_of
 from quotaform.app.revision import WORK_TREE, Revision, WorkTree
 from quotaform.core.check import rule
 from quotaform.core.check.guard import check_pinned_id
@@ -21,12 +21,11 @@ from quotaform.errors import (
     LayerDirectoryError,
     NoClusterError,
 )
-from quotaform.files import is_folder, trusted_folder
+from quotaform.files import is_folder
 from quotaform.model.location import Location
 from quotaform.model.text import inert
 
 if TYPE_CHECKING:
-    from quotaform.cluster.client.config import ClientConfig
     from quotaform.cluster.gateway import Gateway
     from quotaform.desired.config import Cluster, Config
     from quotaform.desired.loader import LoadedFiles
@@ -94,11 +93,8 @@ class Repository:
             found = above.parent / CONFIG_NAME
         return cls(directory=quotas, config_path=found, revision=revision)
 
-    def config(self, environment: Mapping[str, str] = environ) -> Config:
+    def config(self) -> Config:
         """Read quotaform.yaml; an empty configuration when there is none and nobody named one.
-
-        Args:
-            environment: The variables for `${env:NAME}`.
 
         Raises:
             InvalidFilesError: It is invalid, or missing although somebody named it; all problems at once.
@@ -121,7 +117,7 @@ class Repository:
             )
         if source is None:
             return Config()
-        config, problems = read_config(source, self.config_path.parent, environment)
+        config, problems = read_config(source, self.config_path.parent)
         if problems:
             raise InvalidFilesError(problems)
         self._require_whole(config)
@@ -276,28 +272,8 @@ def open_gateway(cluster: Cluster) -> Gateway:
         from quotaform.cluster.snapshot import SnapshotGateway
         from quotaform.document.snapshot import read_snapshot
 
-        taken = cluster.taken or read_snapshot(cluster.snapshot, within=_within(cluster, cluster.snapshot))
+        taken = cluster.taken or read_snapshot(cluster.snapshot, within=folder_of(cluster, cluster.snapshot))
         return SnapshotGateway(taken, name=cluster.name, path=str(cluster.snapshot))
     from quotaform.cluster.kafka import KafkaGateway
 
-    return KafkaGateway.connect(cluster.bootstrap_servers, client_config(cluster), name=cluster.name)
-
-
-def _within(cluster: Cluster, path: Path) -> Path | None:
-    """Return the folder that a file of a cluster must lie in; `None` for one that the operator names."""
-    return None if cluster.folder is None else trusted_folder(path, cluster.folder)
-
-
-def client_config(cluster: Cluster) -> ClientConfig:
-    """Read the client properties of a cluster; the defaults when it has none.
-
-    Raises:
-        InvalidFilesError: They are invalid.
-    """
-    if cluster.command_config is None:
-        from quotaform.cluster.client.config import ClientConfig
-
-        return ClientConfig()
-    from quotaform.cluster.client.config_reader import load_client_config
-
-    return load_client_config(cluster.command_config, repository=cluster.folder)
+    return KafkaGateway.connect(bootstrap_servers(cluster), client_config(cluster), name=cluster.name)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from quotaform.app.repository import client_config, require_pinned
+from quotaform.app.address import bootstrap_servers, client_config
+from quotaform.app.repository import require_pinned
 from quotaform.cluster.scram import ScramGateway, make_upsertion
 from quotaform.errors import BlockedError, UsageError
 from quotaform.model.scram import ScramDeletion, ScramMechanism, ScramUpsertion
@@ -26,7 +27,7 @@ def open_scram(cluster: Cluster) -> ScramGateway:
     """
     if cluster.snapshot is not None:
         raise UsageError(f"cluster {cluster.name} is a snapshot file, which holds quotas and no SCRAM credentials")
-    gateway = ScramGateway.connect(cluster.bootstrap_servers, client_config(cluster), name=cluster.name)
+    gateway = ScramGateway.connect(bootstrap_servers(cluster), client_config(cluster), name=cluster.name)
     try:
         require_pinned(cluster.name, cluster.cluster_id, gateway.cluster_id)
     except BlockedError:

@@ -113,7 +113,7 @@ class BrokerGateway:
     @classmethod
     def connect(
         cls,
-        bootstrap_servers: str | Iterable[str] = (),
+        bootstrap_servers: str | Iterable[str | Server] = (),
         client_config: ClientConfig | None = None,
         *,
         name: str | None = None,

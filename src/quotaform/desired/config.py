@@ -15,7 +15,7 @@ from quotaform.desired.report import FileReport, Part
 from quotaform.desired.shape import explain_shape, has_shape
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.value import read_values
-from quotaform.desired.variable import expand_variables
+from quotaform.desired.variable import Referring, check_variables
 from quotaform.desired.yaml.document import StopReadingError
 from quotaform.desired.yaml.reader import read_document
 from quotaform.desired.yaml.scalar import taken_for
@@ -23,9 +23,10 @@ from quotaform.errors import ClusterChoiceError, UsageError
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Values
-from quotaform.model.server import parse_server
+from quotaform.model.server import parse_server, spell_server
 from quotaform.model.snapshot import Snapshot
 from quotaform.model.text import did_you_mean, listed, quote
+from quotaform.model.variable import PREFIX
 
 PRUNE_REPORT: Final = "report"
 """List what no file declares, and leave it alone."""
@@ -49,6 +50,8 @@ class Cluster:
         cluster_id: The id that the cluster must have.
         confirm: `name` when the cluster's name must be typed to apply by hand.
         snapshot: The snapshot file that stands for the cluster.
+        references: The bootstrap servers and the command_config that refer to environment variables, by their text;
+            the variables are looked up when the cluster is reached, and messages show the text.
         folder: The folder of the quotaform.yaml that names the files; `None` when the operator does.
         taken: What the snapshot file holds, when it was read already.
     """
@@ -59,6 +62,7 @@ class Cluster:
     cluster_id: str | None = None
     confirm: str | None = None
     snapshot: Path | None = None
+    references: Mapping[str, Referring] = field(default_factory=dict, compare=False)
     folder: Path | None = field(default=None, compare=False)
     taken: Snapshot | None = field(default=None, compare=False, repr=False)
 
@@ -85,13 +89,12 @@ class Config:
     prune: str = PRUNE_REPORT
 
 
-def read_config(source: SourceFile, directory: Path, environment: Mapping[str, str]) -> tuple[Config, list[Finding]]:
+def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Finding]]:
     """Return what a configuration says and what is wrong with it.
 
     Args:
         source: Its text.
         directory: The folder that paths in it are relative to.
-        environment: The variables for `${env:NAME}`.
     """
     text = decode(source)
     if isinstance(text, Finding):
@@ -101,13 +104,13 @@ def read_config(source: SourceFile, directory: Path, environment: Mapping[str, s
     config = Config()
     if document.root is not None:
         with suppress(StopReadingError):
-            config = _read_root(report, directory, environment)
+            config = _read_root(report, directory)
     report.findings.extend(document.problems)
     return config, report.findings.all()
 
 
-def _read_root(report: FileReport, directory: Path, environment: Mapping[str, str]) -> Config:
-    expand_variables(report, environment)
+def _read_root(report: FileReport, directory: Path) -> Config:
+    check_variables(report)
     root = _root(report.document.root)
     _check_texts(report)
     config = Config(
@@ -218,31 +221,43 @@ def _read_cluster(name: str, node: dict[str, Any], directory: Path, report: File
     elif "snapshot" in node and "command_config" in node:
         text = "command_config means nothing beside snapshot; remove it"
         report.at("clusters", name, "command_config").add(rule.BAD_CLUSTER, text, node, "command_config", at_key=True)
+    references: dict[str, Referring] = {}
+    command_config = node.get("command_config")
+    if isinstance(command_config, str) and PREFIX in command_config:
+        place = report.document.place(node, "command_config").value
+        references[str(directory / command_config)] = Referring(command_config, place)
     return Cluster(
         name=name,
-        bootstrap_servers=_read_servers(name, node, report),
+        bootstrap_servers=_read_servers(name, node, report, references),
         command_config=_read_path(node, "command_config", directory),
         cluster_id=_read_text(node, "cluster_id"),
         confirm=_read_text(node, "confirm"),
         snapshot=_read_path(node, "snapshot", directory),
+        references=references,
         folder=directory,
     )
 
 
-def _read_servers(name: str, node: dict[str, Any], report: FileReport) -> tuple[str, ...]:
-    """Return the servers; one text may hold several, as variables often do."""
+def _read_servers(
+    name: str, node: dict[str, Any], report: FileReport, references: dict[str, Referring]
+) -> tuple[str, ...]:
+    """Return the servers, those that refer to variables as they are written; one text may hold several."""
     servers: list[str] = []
     listed = node.get("bootstrap_servers")
     for index, text in enumerate(listed if isinstance(listed, list) else []):
         if not isinstance(text, str) or not text:
             continue
+        place = report.document.place(listed, index).value
+        parts = [part.strip() for part in text.split(",")]
+        references |= {part: Referring(part, place) for part in parts if PREFIX in part}
         try:
-            servers += [str(parse_server(part.strip())) for part in text.split(",")]
+            servers += [part if PREFIX in part else str(parse_server(part)) for part in parts]
         except ValueError:
             part = report.at("clusters", name, "bootstrap_servers", index)
             if not report.covers(part.path):
                 raw = report.document.place(listed, index).text or ""
-                part.add(rule.BAD_SERVER, f"{quote(raw)} is not HOST:PORT, as in broker-1:9092", listed, index)
+                text = f"{spell_server(raw)} is not HOST:PORT, as in broker-1:9092"
+                part.add(rule.BAD_SERVER, text, listed, index)
     return tuple(servers)
 
 

@@ -15,7 +15,7 @@ from quotaform.model.quota_key import QUOTA_KEYS, keys_for
 from quotaform.model.rule import FindingRule
 from quotaform.model.text import did_you_mean, quote
 from quotaform.model.units import UNLIMITED, parse_value
-from quotaform.model.variable import PREFIX
+from quotaform.model.variable import PLACES, PREFIX
 
 _UNCLEAR_NUMBERS: Final = frozenset(
     {Oddity.OCTAL, Oddity.HEXADECIMAL, Oddity.BINARY, Oddity.UNDERSCORED, Oddity.SEXAGESIMAL}
@@ -115,7 +115,7 @@ def misfit_text(key: str, entity: Entity) -> str:
 
 
 def _variable_text(written: str) -> str:
-    return f"{quote(written)} is not a value; variables are expanded in quotaform.yaml only, and must contain a value"
+    return f"{quote(written)} is not a value; {PLACES}"
 
 
 def of_entity(entity: Entity | None, gap: str = " ") -> str:

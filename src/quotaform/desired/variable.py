@@ -1,31 +1,66 @@
-"""`${env:NAME}` in the values of quotaform.yaml."""
+"""`${env:NAME}` in quotaform.yaml: allowed where it says how to reach a cluster, and looked up when that is used."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from quotaform.core.check import rule
 from quotaform.desired.report import FileReport, NodePath
-from quotaform.model.variable import ReferenceProblem, expand
+from quotaform.errors import InvalidFilesError
+from quotaform.model.location import Location
+from quotaform.model.variable import PLACES, ReferenceProblem, check_references, expand, problem_text
+
+EXPANDED: Final = frozenset({"bootstrap_servers", "command_config"})
+"""The fields of a cluster that may hold `${env:NAME}`."""
+_RULES: Final = {
+    ReferenceProblem.NOT_ALLOWED: rule.FORBIDDEN_VARIABLE,
+    ReferenceProblem.UNSET: rule.UNSET_VARIABLE,
+}
 
 
-def expand_variables(report: FileReport, environment: Mapping[str, str]) -> None:
-    """Replace references by the values of environment variables, in place and never in messages.
+@dataclass(frozen=True, slots=True)
+class Referring:
+    """A text of quotaform.yaml with `${env:NAME}` in it.
 
-    Args:
-        report: Takes a problem for each variable that is not set; its document is changed.
-        environment: The variables.
+    Attributes:
+        text: As it is written, which is also what messages show.
+        location: Where.
     """
+
+    text: str
+    location: Location
+
+    def expand(self, environment: Mapping[str, str]) -> str:
+        """Return the text with its variables replaced, which is a secret.
+
+        Raises:
+            InvalidFilesError: A variable is not set or may not be read.
+        """
+        expansion = expand(self.text, environment)
+        if expansion.problems:
+            raise InvalidFilesError(
+                [
+                    _RULES.get(problem, rule.BAD_VARIABLE).finding(problem_text(problem, name), location=self.location)
+                    for problem, name in expansion.problems
+                ]
+            )
+        return expansion.text
+
+
+def check_variables(report: FileReport) -> None:
+    """Report each `${...}` that is none, or is where nothing is replaced; the environment is not looked at."""
     for path, container, key, text in _texts(report.document.root, ()):
-        expansion = expand(text, environment)
-        for problem, name in expansion.problems:
-            if problem is ReferenceProblem.UNSET:
-                broken, message = rule.UNSET_VARIABLE, f"the environment variable {name} is not set; set it"
-            else:
-                broken, message = rule.BAD_VARIABLE, "only ${env:NAME} is replaced here, and nothing else in ${ }"
-            report.at(*path).add(broken, message, container, key)
-        container[key] = expansion.text
+        is_expanded = len(path) > 2 and path[0] == "clusters" and path[2] in EXPANDED
+        # Values say it themselves.
+        if "${" not in text or path[0] == "profiles":
+            continue
+        problems = [problem_text(problem, "") for problem in check_references(text)]
+        if not is_expanded:
+            problems = [f"{PLACES}; write the value itself"]
+        for message in problems:
+            report.at(*path).add(rule.BAD_VARIABLE, message, container, key)
 
 
 def _texts(node: Any, path: NodePath) -> Iterator[tuple[NodePath, Any, Any, str]]:

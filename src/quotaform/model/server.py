@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from re import ASCII
 from re import compile as regex
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
+
+from quotaform.model.text import quote
 
 _WRITTEN: Final = regex(
-    r"(?:\w+://)?(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[^\s\[\]:/,]+)):(?P<port>[0-9]{1,5})", ASCII
+    r"(?:\w+://)?(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[^\s\[\]:/,@]+)):(?P<port>[0-9]{1,5})", ASCII
 ).fullmatch
 
 
@@ -32,6 +34,49 @@ class Server(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+class HiddenServer(Server):
+    """A server whose address is a secret: an environment variable holds it.
+
+    It prints as it was written.
+
+    >>> str(HiddenServer("b1", 9092, "${env:QUOTAFORM_HOST}:9092"))
+    '${env:QUOTAFORM_HOST}:9092'
+    """
+
+    written: str
+
+    def __new__(cls, host: str, port: int, written: str) -> Self:
+        """Return a server.
+
+        Args:
+            host: The host.
+            port: The port.
+            written: What is shown.
+        """
+        self = super().__new__(cls, host, port)
+        self.written = written
+        return self
+
+    def __getnewargs__(self) -> tuple[str, int, str]:
+        """Keep what is shown when it is sent to another process."""
+        return self.host, self.port, self.written
+
+    def __str__(self) -> str:
+        return self.written
+
+    def __repr__(self) -> str:
+        return f"HiddenServer({self.written!r})"
+
+
+def shown_host(shown: str) -> str:
+    """Return the host of a server as messages show it.
+
+    >>> shown_host("b1:9092"), shown_host("${env:QUOTAFORM_SERVERS}")
+    ('b1', '${env:QUOTAFORM_SERVERS}')
+    """
+    return shown if shown.endswith("}") else shown.rpartition(":")[0]
+
+
 def parse_server(written: str) -> Server:
     """Read one server.
 
@@ -47,11 +92,22 @@ def parse_server(written: str) -> Server:
     match = _WRITTEN(written)
     port = int(match["port"]) if match else 0
     if match is None or not 0 < port < 65536:
-        raise ValueError(f"The bootstrap server {written!r} is not host:port; write for example broker1:9092.")
+        raise ValueError(
+            f"The bootstrap server {spell_server(written)} is not host:port; write for example broker1:9092."
+        )
     return Server(match["v6"] or match["host"], port)
 
 
-def parse_servers(written: str | Iterable[str]) -> tuple[Server, ...]:
+def spell_server(written: str) -> str:
+    """Return a text that is no server as messages show it, without the password that may be in front of an `@`.
+
+    >>> print(spell_server("b1"), spell_server("https://me:hunter2@b1"))
+    "b1" "…@b1"
+    """
+    return quote(f"…@{written.rpartition('@')[2]}" if "@" in written else written)
+
+
+def parse_servers(written: str | Iterable[str | Server]) -> tuple[Server, ...]:
     """Read servers, in a list or separated by commas, without duplicates.
 
     >>> [str(server) for server in parse_servers("b1:9092, [::1]:9093,b1:9092")]
@@ -61,7 +117,12 @@ def parse_servers(written: str | Iterable[str]) -> tuple[Server, ...]:
         ValueError: There is none, or one is not `host:port`.
     """
     items = [written] if isinstance(written, str) else list(written)
-    names = [name.strip() for item in items for name in item.split(",") if name.strip()]
-    if not names:
+    servers: list[Server] = []
+    for item in items:
+        if isinstance(item, Server):
+            servers.append(item)
+        else:
+            servers += [parse_server(name.strip()) for name in item.split(",") if name.strip()]
+    if not servers:
         raise ValueError("There is no bootstrap server to connect to; give at least one as host:port.")
-    return tuple(dict.fromkeys(map(parse_server, names)))
+    return tuple(dict.fromkeys(servers))

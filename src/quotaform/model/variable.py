@@ -1,11 +1,14 @@
 """`${env:NAME}` in texts: one reading of it, for quotaform.yaml and for client properties.
 
-The environment is an argument, and no message holds what a variable holds.
+What may be changed in a pull request must not choose which variables of the machine are read. So only variables are
+expanded whose names begin with `QUOTAFORM_`, or that the operator lists in the environment variable
+`QUOTAFORM_ALLOW_ENV`. The environment is an argument. What a variable holds is a secret: whoever shows an expanded text
+shows it as it was written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from re import Match
@@ -14,10 +17,19 @@ from typing import Final
 
 PREFIX: Final = "${env:"
 """How a reference to a variable begins."""
+ALLOWED_PREFIX: Final = "QUOTAFORM_"
+"""How the names begin of variables that may be expanded."""
+ALLOW_LIST: Final = "QUOTAFORM_ALLOW_ENV"
+"""The variable that names others that may be expanded, separated by commas."""
+
+PLACES: Final = "${env:NAME} is expanded only in bootstrap_servers and command_config of quotaform.yaml"
+"""Where it is replaced, beside client properties, for messages about other places."""
 
 # One match takes everything up to the next brace, so that no text is gone over twice.
 _ANY: Final = regex(r"\$\{([^}]*)(\}?)")
-_NAME: Final = regex(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
+_NAME: Final = regex(r"[A-Za-z_][A-Za-z0-9_]{0,199}").fullmatch
+# Somebody may have written the value itself in the place of the name, so only what looks like a name is shown.
+_USUAL_NAME: Final = regex(r"[A-Z][A-Z0-9_]{0,99}").fullmatch
 
 
 class ReferenceProblem(Enum):
@@ -28,12 +40,14 @@ class ReferenceProblem(Enum):
     | NOT_A_REFERENCE | `${NAME}`, `${env:NAME` |
     | OTHER_SOURCE | `${file:NAME}` |
     | BAD_NAME | `${env:1}` |
-    | UNSET | `${env:NAME}` without such a variable |
+    | NOT_ALLOWED | `${env:HOME}`, whether there is such a variable or not |
+    | UNSET | `${env:QUOTAFORM_NAME}` without such a variable |
     """
 
     NOT_A_REFERENCE = auto()
     OTHER_SOURCE = auto()
     BAD_NAME = auto()
+    NOT_ALLOWED = auto()
     UNSET = auto()
 
 
@@ -53,26 +67,20 @@ class Expansion:
 def expand(text: str, environment: Mapping[str, str]) -> Expansion:
     """Replace every `${env:NAME}` by the value of the variable; what comes from a variable is not expanded again.
 
-    >>> expand("${env:HOST}:9092", {"HOST": "b1"}).text
+    >>> expand("${env:QUOTAFORM_HOST}:9092", {"QUOTAFORM_HOST": "b1"}).text
     'b1:9092'
-    >>> expand("${env:HOST}:9092", {}).problems
-    ((<ReferenceProblem.UNSET: 4>, 'HOST'),)
+    >>> expand("${env:HOST}:9092", {"HOST": "b1"}).problems
+    ((<ReferenceProblem.NOT_ALLOWED: 4>, 'HOST'),)
+    >>> expand("${env:HOST}:9092", {"HOST": "b1", "QUOTAFORM_ALLOW_ENV": "HOST,PORT"}).text
+    'b1:9092'
     """
     if "${" not in text:
         return Expansion(text)
     problems: list[tuple[ReferenceProblem, str]] = []
+    allowed = {name.strip() for name in environment.get(ALLOW_LIST, "").split(",")}
 
     def replace(match: Match[str]) -> str:
-        source, colon, name = match[1].partition(":")
-        problem = None
-        if not colon or not match[2]:
-            problem = ReferenceProblem.NOT_A_REFERENCE
-        elif source != "env":
-            problem = ReferenceProblem.OTHER_SOURCE
-        elif not _NAME(name):
-            problem = ReferenceProblem.BAD_NAME
-        elif name not in environment:
-            problem = ReferenceProblem.UNSET
+        problem, name = _check(match, environment, allowed)
         if problem is None:
             return environment[name]
         problems.append((problem, name))
@@ -80,3 +88,46 @@ def expand(text: str, environment: Mapping[str, str]) -> Expansion:
 
     expanded = _ANY.sub(replace, text)
     return Expansion(expanded, tuple(problems))
+
+
+def _check(
+    match: Match[str], environment: Mapping[str, str], allowed: Collection[str]
+) -> tuple[ReferenceProblem | None, str]:
+    """Return what is wrong with one `${...}`, and the name in it."""
+    source, colon, name = match[1].partition(":")
+    problem = None
+    if not colon or not match[2]:
+        problem = ReferenceProblem.NOT_A_REFERENCE
+    elif source != "env":
+        problem = ReferenceProblem.OTHER_SOURCE
+    elif not _NAME(name):
+        problem = ReferenceProblem.BAD_NAME
+    elif not name.startswith(ALLOWED_PREFIX) and name not in allowed:
+        problem = ReferenceProblem.NOT_ALLOWED
+    elif name not in environment:
+        problem = ReferenceProblem.UNSET
+    return problem, name
+
+
+def check_references(text: str) -> tuple[ReferenceProblem, ...]:
+    """Return what is wrong with the references of a text in any environment."""
+    names = (_check(match, {}, ()) for match in _ANY.finditer(text))
+    lenient = {None, ReferenceProblem.NOT_ALLOWED, ReferenceProblem.UNSET}
+    return tuple(problem for problem, _ in names if problem is not None and problem not in lenient)
+
+
+def problem_text(problem: ReferenceProblem, name: str) -> str:
+    """Return what is wrong with a reference, and the remedy.
+
+    >>> problem_text(ReferenceProblem.UNSET, "QUOTAFORM_HOST")
+    'the environment variable QUOTAFORM_HOST is not set; set it'
+    """
+    shown = name if _USUAL_NAME(name) else "that ${env:…} names"
+    if problem is ReferenceProblem.UNSET:
+        return f"the environment variable {shown} is not set; set it"
+    if problem is ReferenceProblem.NOT_ALLOWED:
+        renamed = f"{ALLOWED_PREFIX}{name}" if _USUAL_NAME(name) else f"{ALLOWED_PREFIX}…"
+        return f"the environment variable {shown} may not be read; rename it to {renamed} or list it in {ALLOW_LIST}"
+    if problem is ReferenceProblem.BAD_NAME:
+        return "the name in ${env:…} is not that of an environment variable; correct it"
+    return "only ${env:NAME} is expanded here, and nothing else in ${ }"

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from quotaform.app.repository import open_gateway
+from quotaform.app.repository import CONFIG_NAME, open_gateway
 from quotaform.desired.config import Cluster
+from quotaform.desired.variable import Referring
 from quotaform.errors import QuotaformError
+from quotaform.model.location import Location
 from quotaform.model.quotas import Quotas
 from quotaform.spark.failure import failure_row
 from quotaform.spark.schemas import QUOTAS
@@ -35,6 +37,7 @@ class KafkaQuotas(DataSource):
     | option | content |
     | --- | --- |
     | clusters | a JSON list of objects of `name`, `bootstrap_servers` (a list), `command_config`, `snapshot` (paths) |
+    | | `references` (those of them with `${env:NAME}` in them, as they are written), `folder` (of quotaform.yaml) |
     | directory | what relative paths are relative to; the executor's own directory by default |
 
     Spark shows options in plans and logs, so credentials never are among them: the properties file that
@@ -109,6 +112,8 @@ def dump_clusters(clusters: Iterable[Cluster]) -> str:
                 "bootstrap_servers": cluster.bootstrap_servers,
                 "command_config": None if cluster.command_config is None else str(cluster.command_config),
                 "snapshot": None if cluster.snapshot is None else str(cluster.snapshot),
+                "references": {key: referring.text for key, referring in cluster.references.items()},
+                "folder": None if cluster.folder is None else str(cluster.folder),
             }
             for cluster in clusters
         ]
@@ -128,6 +133,10 @@ def load_clusters(text: str) -> list[Cluster]:
                 bootstrap_servers=tuple(item.get("bootstrap_servers") or ()),
                 command_config=_path(item.get("command_config")),
                 snapshot=_path(item.get("snapshot")),
+                references={
+                    key: Referring(text, Location(CONFIG_NAME)) for key, text in item.get("references", {}).items()
+                },
+                folder=_path(item.get("folder")),
             )
             for item in loads(text)
         ]

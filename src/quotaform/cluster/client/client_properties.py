@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 from quotaform.cluster.client.java_properties import Property
+from quotaform.cluster.client.property_key import is_word
 from quotaform.core.check import rule
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
-from quotaform.model.variable import ReferenceProblem, expand
+from quotaform.model.variable import ReferenceProblem, expand, problem_text
+
+_MOST_PROBLEMS: Final = 100
 
 
 class ClientProperties:
-    """Hands out values and gathers problems; a later property wins over an earlier one of the same key."""
+    """Hands out values and gathers problems; a later property wins over an earlier one of the same key.
+
+    A variable is looked up when the value is asked for: one that nobody asks for needs no variable. No problem holds a
+    value, unless it is a number or a word that stands for itself: a value may be a secret that took a wrong place.
+    """
 
     def __init__(
         self,
@@ -25,7 +33,7 @@ class ClientProperties:
         repository: Path | None = None,
         problems: Iterable[Finding] = (),
     ) -> None:
-        """Expand the variables of the properties that count.
+        """Take the properties that count.
 
         Args:
             properties: In their order.
@@ -38,22 +46,10 @@ class ClientProperties:
         self.problems = list(problems)
         self.folder = folder
         self.repository = repository
+        self._environ = environ
         self._source = source
         self._written = {each.key: each for each in properties}
         self._values: dict[str, str | None] = {}
-        for key, written in self._written.items():
-            self._values[key] = self._expand(written, environ)
-
-    def _expand(self, written: Property, environ: Mapping[str, str]) -> str | None:
-        """Return a value with its variables replaced; `None` after reporting one that cannot be.
-
-        This is what Kafka's own EnvVarConfigProvider does; a `${` that names no source stays as it is.
-        """
-        expansion = expand(written.value, environ)
-        problems = [each for each in expansion.problems if each[0] is not ReferenceProblem.NOT_A_REFERENCE]
-        for problem, name in problems:
-            self.add(_reference_text(problem, written.key, name), written.location)
-        return None if problems else expansion.text
 
     @property
     def keys(self) -> list[str]:
@@ -62,29 +58,55 @@ class ClientProperties:
 
     def has(self, key: str) -> bool:
         """Whether a key has a value that is not empty, or one that cannot be known for a missing variable."""
-        return key in self._values and self._values[key] != ""
+        return key in self._written and self.get(key) != ""
 
     def get(self, key: str) -> str | None:
-        """Return a value; `None` for none."""
-        return self._values.get(key)
+        """Return a value with its variables replaced; `None` for none, and for one that cannot be known.
+
+        This is what Kafka's own EnvVarConfigProvider does; a `${` that names no source stays as it is.
+        """
+        if key not in self._written:
+            return None
+        if key not in self._values:
+            written = self._written[key]
+            expansion = expand(written.value, self._environ)
+            problems = [each for each in expansion.problems if each[0] is not ReferenceProblem.NOT_A_REFERENCE]
+            for problem, name in problems[:_MOST_PROBLEMS]:
+                self.add(f"{key}: {problem_text(problem, name)}", written.location)
+            self._values[key] = None if problems else expansion.text
+        return self._values[key]
+
+    def written(self, key: str) -> str:
+        """Return a value as it is written, its variables not replaced."""
+        return self._written[key].value
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more problems are taken."""
+        return len(self.problems) > _MOST_PROBLEMS
 
     def is_line(self, key: str) -> bool:
         """Whether a key was read from a line of a file."""
         return bool(self._written[key].location.line)
 
+    def spell(self, key: str) -> str:
+        """Return what messages call a property: with its value when that cannot be a secret."""
+        value = self.written(key)
+        return f"{key}={value}" if is_word(value) else f"the value of {key}"
+
     def report(self, key: str, message: str) -> None:
-        """Add a problem with a key; the message never holds the value of a secret."""
+        """Add a problem with a key."""
         written = self._written.get(key)
         self.add(message, written.location if written else self._source)
 
     def add(self, message: str, location: Location) -> None:
-        """Add a problem at a place."""
-        self.problems.append(rule.CLIENT_PROPERTIES.finding(message, location=location))
+        """Add a problem at a place, unless there are very many."""
+        add_problem(self.problems, message, location)
 
 
-def _reference_text(problem: ReferenceProblem, key: str, name: str) -> str:
-    if problem is ReferenceProblem.OTHER_SOURCE:
-        return f"{key} holds a ${{…}} that is no ${{env:NAME}}; only environment variables are expanded"
-    if problem is ReferenceProblem.UNSET:
-        return f"{key} needs the environment variable {name}, which is not set"
-    return f"{key} holds an ${{env:…}} whose name is not that of an environment variable"
+def add_problem(problems: list[Finding], message: str, location: Location) -> None:
+    """Add a problem with client properties; of very many the first are enough."""
+    if len(problems) == _MOST_PROBLEMS:
+        message, location = "there are more problems; correct these first", Location(location.file)
+    if len(problems) <= _MOST_PROBLEMS:
+        problems.append(rule.CLIENT_PROPERTIES.finding(message, location=location))

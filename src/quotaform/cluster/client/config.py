@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from quotaform.cluster.client.tls import Tls
     from quotaform.model.secret import Secret
+    from quotaform.model.server import Server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,17 +26,19 @@ class ClientConfig:
         sasl_mechanism: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, if the protocol has SASL.
         sasl_username: The user name for it.
         sasl_password: The password for it.
+        shown_username: What messages call the user.
         tls: What is trusted and shown, if the protocol has TLS.
         request_timeout: Seconds for one request.
         api_timeout: Seconds for one operation with all its retries.
     """
 
-    bootstrap_servers: tuple[str, ...] = ()
+    bootstrap_servers: tuple[str | Server, ...] = ()
     client_id: str | None = None
     security_protocol: str = "PLAINTEXT"
     sasl_mechanism: str | None = None
     sasl_username: str | None = None
     sasl_password: Secret | None = None
+    shown_username: str | None = field(default=None, compare=False)
     tls: Tls | None = None
     request_timeout: float = 30.0
     api_timeout: float = 60.0

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from re import compile as regex
 from typing import Any, Final
 
-from quotaform.cluster.client.client_properties import ClientProperties
+from quotaform.cluster.client.client_properties import ClientProperties, add_problem
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.jaas import FORM, Login, parse_jaas
 from quotaform.cluster.client.java_properties import Property, parse_properties
@@ -22,9 +23,10 @@ from quotaform.errors import FileReadError, InvalidFilesError
 from quotaform.files import PROPERTIES_LIMIT, read_bytes, trusted_folder
 from quotaform.model.finding import Finding, by_place
 from quotaform.model.location import Location
-from quotaform.model.server import parse_servers
+from quotaform.model.server import HiddenServer, Server, parse_servers
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_MILLISECONDS: Final = regex(r"[0-9]{1,10}").fullmatch
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
@@ -34,6 +36,7 @@ def load_client_config(
     overrides: Mapping[str, str] | None = None,
     environ: Mapping[str, str] | None = None,
     repository: Path | None = None,
+    name: str | None = None,
 ) -> ClientConfig:
     """Read a client properties file.
 
@@ -43,11 +46,12 @@ def load_client_config(
         environ: The variables for `${env:NAME}`; those of the process if not given.
         repository: The folder of the repository that names the file, which links must not lead out of; `None` when the
             operator names it.
+        name: What messages call the file; its path if not given.
 
     Raises:
         InvalidFilesError: It cannot be read or used; with all its problems, each with its line.
     """
-    file, problems = str(path), list[Finding]()
+    file, problems = name or str(path), list[Finding]()
     try:
         within = None if repository is None else trusted_folder(path, repository)
         content = read_bytes(path, PROPERTIES_LIMIT, within=within)
@@ -58,11 +62,7 @@ def load_client_config(
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = content.decode("latin-1")
-    properties = list(
-        parse_properties(
-            text, file, lambda message, at: problems.append(rule.CLIENT_PROPERTIES.finding(message, location=at))
-        )
-    )
+    properties = list(parse_properties(text, file, lambda message, at: add_problem(problems, message, at)))
     given = _given(overrides or {}, Location("client properties given as options"))
     reader = ClientProperties(
         [*properties, *given],
@@ -111,6 +111,7 @@ def _read(reader: ClientProperties) -> ClientConfig:
         sasl_mechanism=mechanism,
         sasl_username=login.username if login else None,
         sasl_password=login.password if login else None,
+        shown_username=_shown_user(reader, login) if login else None,
         tls=read_tls(reader) if protocol.endswith("SSL") else None,
         request_timeout=_seconds(reader, "request.timeout.ms", 30.0),
         api_timeout=_seconds(reader, "default.api.timeout.ms", 60.0),
@@ -124,6 +125,8 @@ def _check_keys(reader: ClientProperties) -> None:
     for key in reader.keys:
         if key in USED or is_ignored(key):
             continue
+        if reader.is_full:
+            break
         reader.report(key, refusal(key, is_line=reader.is_line(key)))
     providers = reader.get("config.providers")
     if providers and providers != "env":
@@ -163,12 +166,23 @@ def _read_sasl(reader: ClientProperties) -> tuple[str | None, Login | None]:
         return mechanism, None
 
 
+def _shown_user(reader: ClientProperties, login: Login) -> str:
+    """Return what messages call a user: the name as it is written, for a variable may hold it."""
+    written = reader.written("sasl.jaas.config")
+    if written == reader.get("sasl.jaas.config"):
+        return login.username
+    try:
+        return parse_jaas(written).username
+    except ValueError:
+        return "of sasl.jaas.config"
+
+
 def _choice(reader: ClientProperties, key: str, choices: tuple[str, ...], default: Any) -> Any:
     value = reader.get(key)
     if not value:
         return default
     if value.upper() not in choices:
-        reader.report(key, f"{key}={value} is not supported; set it to {_or(choices)}")
+        reader.report(key, f"{reader.spell(key)} is not supported; set it to {_or(choices)}")
         return default
     return value.upper()
 
@@ -181,18 +195,22 @@ def _seconds(reader: ClientProperties, key: str, default: float) -> float:
     value = reader.get(key)
     if not value:
         return default
-    if not (value.isascii() and value.isdigit()) or not 0 < int(value) < 2**31:
-        reader.report(key, f"{key}={value} is not a number of milliseconds above 0")
+    if not _MILLISECONDS(value) or not 0 < int(value) < 2**31:
+        reader.report(key, f"{reader.spell(key)} is not a number of milliseconds above 0")
         return default
     return int(value) / 1000
 
 
-def _servers(reader: ClientProperties) -> tuple[str, ...]:
+def _servers(reader: ClientProperties) -> tuple[str | Server, ...]:
     value = reader.get("bootstrap.servers")
     if not value:
         return ()
     try:
-        return tuple(map(str, parse_servers(value)))
-    except ValueError as error:
-        reader.report("bootstrap.servers", f"bootstrap.servers: {error}")
+        servers = parse_servers(value)
+    except ValueError:
+        reader.report("bootstrap.servers", "bootstrap.servers is not host:port, as in broker-1:9092")
         return ()
+    written = reader.written("bootstrap.servers")
+    if written != value:
+        return tuple(HiddenServer(host, port, written) for host, port in servers)
+    return tuple(map(str, servers))

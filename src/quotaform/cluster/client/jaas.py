@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from quotaform.model.secret import Secret
 
 _TOKEN: Final = regex(
-    r"""(?P<blank>[\x00-\x20]+|//[^\r\n]*|/\*.*?\*/|/[^\r\n]*)"""
+    r"""(?P<blank>[\x00-\x20]+|/\*.*?(?:\*/|\Z)|/[^\r\n]*)"""
     r"""|"(?P<double>(?:[^"\\\r\n]|\\[^\r\n])*)"|'(?P<single>(?:[^'\\\r\n]|\\[^\r\n])*)'"""
     r"""|(?P<word>[A-Za-z_$\u00a0-\U0010ffff][A-Za-z0-9_$.\-\u00a0-\U0010ffff]*)"""
     r"""|(?P<sign>[=;])""",

@@ -19,6 +19,9 @@ from typing import Final
 
 from quotaform.model.location import Location
 
+MOST_PROPERTIES: Final = 10_000
+"""How many properties are read from a file; Kafka's clients have some 200 in all."""
+
 _LINE_END: Final = regex(r"\r\n|\r|\n")
 _BLANK: Final = " \t\f"
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -54,8 +57,11 @@ def parse_properties(text: str, file: str, report: Report) -> Iterator[Property]
         file: Its name, for places.
         report: Told of lines that cannot be read; no message holds anything of the line, which may be a secret.
     """
-    for number, line in _logical_lines(text):
+    for count, (number, line) in enumerate(_logical_lines(text)):
         location = Location(file, number)
+        if count == MOST_PROPERTIES:
+            report(f"this file has more than {MOST_PROPERTIES:,} properties; no client has so many", location)
+            return
         if _BAD_UNICODE(line):
             report(
                 r"a \u on this line is not followed by four hexadecimal digits; write \\u for the two characters",
@@ -76,9 +82,12 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         line = natural.lstrip(_BLANK)
         if not line or line[0] in "#!":
             continue
+        parts = []
+        # What a continued line ends with, less its last backslash, is an even number of them: each part counts alone.
         while _is_continued(line):
-            line = line[:-1] + next(lines, (0, ""))[1].lstrip(_BLANK)
-        yield number, line
+            parts.append(line[:-1])
+            line = next(lines, (0, ""))[1].lstrip(_BLANK)
+        yield number, "".join([*parts, line])
 
 
 def _is_continued(line: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from re import compile as regex
 from typing import Final
 
 from quotaform.model.text import nearest
@@ -73,6 +74,18 @@ _PLUGINS: Final = (
     ".implementation",
 )
 
+_VALUES = """
+    PLAINTEXT SSL TLS SASL SASL_PLAINTEXT SASL_SSL SASL_TLS SASL-SSL
+    PLAIN GSSAPI KERBEROS OAUTHBEARER AWS_MSK_IAM DIGEST-MD5 SCRAM SCRAM-SHA-1 SCRAM-SHA-256 SCRAM-SHA-512
+    PEM JKS PKCS12 P12 BCFKS DEFAULT
+    TLSV1 TLSV1.0 TLSV1.1 TLSV1.2 TLSV1.3 SSLV2 SSLV3
+    HTTPS NONE TRUE FALSE ENV FILE DIRECTORY
+"""
+_WORDS: Final = frozenset(_VALUES.split())
+"""Values, in capitals, that mean the same to everybody and are no secret."""
+_NUMBER: Final = regex(r"[+-]?[0-9]{1,10}(\.[0-9]{1,6})?(ms|s|m|h)?").fullmatch
+_KEY: Final = regex(r"[a-z][a-z0-9.-]{0,79}").fullmatch
+
 _FAMILIES: Final = frozenset(key.partition(".")[0] for key in USED | _IGNORED)
 
 
@@ -85,26 +98,37 @@ def is_ignored(key: str) -> bool:
     return key in _IGNORED or key.startswith(_IGNORED_PREFIXES)
 
 
+def is_word(value: str) -> bool:
+    """Whether a value is a number or a word of Kafka's configuration, so that it may be shown: it is no secret.
+
+    >>> is_word("gssapi"), is_word("30s"), is_word("hunter2")
+    (True, True, False)
+    """
+    return all(part.strip().upper() in _WORDS for part in value.split(",")) or bool(_NUMBER(value))
+
+
 def refusal(key: str, *, is_line: bool) -> str:
     """Return why a key is refused and what to do.
 
     Args:
-        key: The key.
-        is_line: Whether it was read from a line of a file. Then a key that is like none of Kafka's is not shown:
-            it may be the rest of a secret that was meant to go on over a line's end.
+        key: The key. One that is like none of Kafka's is not shown: it may be a secret in the wrong place, or the rest
+            of one that was meant to go on over a line's end.
+        is_line: Whether it was read from a line of a file.
 
     >>> refusal("sasl.machanism", is_line=True)
     'sasl.machanism is not a key of Kafka clients; did you mean sasl.mechanism?'
     """
     if remedy := _REMEDIES.get(key):
         return f"{key} is not supported: {remedy}"
-    if known := nearest(key, USED, cutoff=0.85):
+    if _KEY(key) and (known := nearest(key, USED, cutoff=0.85)):
         return f"{key} is not a key of Kafka clients; did you mean {known}?"
-    if is_line and (key.partition(".")[0] not in _FAMILIES or "." not in key):
-        return (
-            "this line does not begin with a key of Kafka clients; remove it, or end the line before it with a"
-            " backslash if it was to go on here"
-        )
+    if _KEY(key) is None or key.partition(".")[0] not in _FAMILIES or "." not in key:
+        if is_line:
+            return (
+                "this line does not begin with a key of Kafka clients; remove it, or end the line before it with a"
+                " backslash if it was to go on here"
+            )
+        return "a property is given that is not a key of Kafka clients; remove it"
     if key.endswith(_PLUGINS):
         return f"{key} chooses Java code, which cannot run here; remove it"
     return f"{key} is not supported; remove it if the connection does not need it"

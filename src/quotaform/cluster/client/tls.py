@@ -49,7 +49,7 @@ class Tls:
         else:
             try:
                 context.load_verify_locations(cadata=self.ca)
-            except (SSLError, ValueError):
+            except (SSLError, ValueError, TypeError):
                 raise TrustError("it holds no PEM certificate that can be read") from None
         if self.key_store is not None:
             self._show(context, self.key_store)
@@ -57,7 +57,10 @@ class Tls:
 
     def _show(self, context: SSLContext, key_store: Secret) -> None:
         # OpenSSL reads key and chain from files alone, so they are in one (mode 0600) for that moment.
-        descriptor, name = mkstemp(suffix=".pem")
+        try:
+            descriptor, name = mkstemp(suffix=".pem")
+        except OSError as error:
+            raise KeyStoreError(f"no temporary file can be made for it ({error.strerror})") from None
         is_asked = False
 
         def answer() -> str:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from re import DOTALL, Match
+from re import Match
 from re import compile as regex
 from typing import Final
 
 from quotaform.cluster.client.client_properties import ClientProperties
+from quotaform.cluster.client.property_key import is_word
 from quotaform.cluster.client.tls import TLS_VERSIONS, KeyStoreError, Tls, TrustError
 from quotaform.errors import FileReadError, NotTextError
 from quotaform.files import PEM_LIMIT, read_text, trusted_folder
 from quotaform.model.secret import Secret
 
-_PEM: Final = regex(r"(-----BEGIN [A-Z0-9 ]+-----)(.*?)(-----END [A-Z0-9 ]+-----)", DOTALL)
+_MARKER: Final = regex(r"-----(BEGIN|END) [A-Z0-9 ]{1,64}-----")
 _CONVERT: Final = {
     "truststore": "openssl pkcs12 -in STORE -nokeys -out ca.pem",
     "keystore": "openssl pkcs12 -in STORE -nodes -out client.pem",
@@ -30,7 +32,8 @@ def read_tls(reader: ClientProperties) -> Tls:
         check_host=_read_host_check(reader),
         versions=_read_versions(reader),
     )
-    if len(reader.problems) == before:
+    # The certificates of the system, which take a while to load, need no check.
+    if len(reader.problems) == before and (tls.ca is not None or tls.key_store is not None):
         try:
             tls.context()
         except TrustError as error:
@@ -52,7 +55,8 @@ def _read_trust(reader: ClientProperties) -> str | None:
         reader.report(inline, f"{inline} and {location} exclude each other; remove one")
         return None
     if reader.has(location):
-        return _read_file(reader, location)
+        text = _read_file(reader, location)
+        return None if text is None else _bare(text)
     return _rewrap(reader.get(inline) or "")
 
 
@@ -81,7 +85,9 @@ def _is_pem(reader: ClientProperties, store: str, used: str) -> bool:
     type_key, password = f"ssl.{store}.type", f"ssl.{store}.password"
     kind = reader.get(type_key)
     if kind != "PEM":
-        problem = f"{type_key}={kind} is not supported" if kind else f"{used} without {type_key} means a JKS store"
+        problem = (
+            f"{reader.spell(type_key)} is not supported" if kind else f"{used} without {type_key} means a JKS store"
+        )
         reader.report(
             type_key if kind else used,
             f"{problem}; convert it once ({_CONVERT[store]}; keytool -importkeystore makes PKCS12 of JKS) and set"
@@ -96,7 +102,8 @@ def _is_pem(reader: ClientProperties, store: str, used: str) -> bool:
 
 def _read_file(reader: ClientProperties, key: str) -> str | None:
     """Return the text of the file that a key names, relative to the working folder or else to the properties file."""
-    written = Path(reader.get(key) or "").expanduser()
+    value = reader.get(key) or ""
+    written = Path(value).expanduser() if value.startswith("~/") else Path(value)
     places = [written]
     if not written.is_absolute() and reader.folder is not None:
         places.append(reader.folder / written)
@@ -105,35 +112,51 @@ def _read_file(reader: ClientProperties, key: str) -> str | None:
         try:
             return read_text(place, PEM_LIMIT, within=within)
         except NotTextError:
-            reader.report(key, f"{key}: {place} is not a PEM file")
+            reader.report(key, f"{key} names a file that is not a PEM file")
             return None
         except FileReadError as error:
             if not error.is_missing:
-                reader.report(key, f"{key}: {error}")
+                reader.report(key, f"{key} names a file that cannot be read: {error.reason}")
                 return None
-    beside = " in the working folder or beside this file" if len(places) > 1 else ""
-    reader.report(key, f"{key}: there is no file {written}{beside}")
+    nowhere = "exists neither in the working folder nor beside this file" if len(places) > 1 else "does not exist"
+    reader.report(key, f"{key} names a file that {nowhere}")
     return None
+
+
+def _blocks(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the blocks of a PEM text: first line, content, last line; what is around them is a comment."""
+    begin: Match[str] | None = None
+    for marker in _MARKER.finditer(text):
+        if marker[1] == "BEGIN":
+            begin = begin or marker
+        elif begin is not None:
+            yield begin[0], text[begin.end() : marker.start()], marker[0]
+            begin = None
+
+
+def _bare(text: str) -> str:
+    """Return the blocks of a PEM text without what is around them, which may be in any language."""
+    return "\n".join("".join(block) for block in _blocks(text))
 
 
 def _rewrap(text: str) -> str:
     """Return PEM text as OpenSSL wants it; in properties it may have spaces for line ends, as Kafka accepts."""
-    return "\n".join(map(_rewrap_one, _PEM.finditer(text)))
+    return "\n".join(_rewrap_one(*block) for block in _blocks(text))
 
 
-def _rewrap_one(match: Match[str]) -> str:
-    if ":" in match[2]:
-        return match[0]
-    body = "".join(match[2].split())
+def _rewrap_one(first: str, content: str, last: str) -> str:
+    if ":" in content:
+        return f"{first}{content}{last}"
+    body = "".join(content.split())
     lines = [body[start : start + 64] for start in range(0, len(body), 64)]
-    return "\n".join([match[1], *lines, match[3]])
+    return "\n".join([first, *lines, last])
 
 
 def _read_host_check(reader: ClientProperties) -> bool:
     key = "ssl.endpoint.identification.algorithm"
     algorithm = reader.get(key)
     if algorithm is not None and algorithm.lower() not in {"", "https"}:
-        reader.report(key, f"{key}={algorithm} is not known; https checks the host name, and nothing does not")
+        reader.report(key, f"{reader.spell(key)} is not known; https checks the host name, and nothing does not")
     return algorithm != ""
 
 
@@ -141,15 +164,17 @@ def _read_versions(reader: ClientProperties) -> tuple[str, ...]:
     key = "ssl.enabled.protocols"
     protocol = reader.get("ssl.protocol") or "TLS"
     if protocol != "TLS" and protocol not in TLS_VERSIONS:
-        reader.report("ssl.protocol", f"ssl.protocol={protocol} is not supported; use {' or '.join(TLS_VERSIONS)}")
+        known = " or ".join(TLS_VERSIONS)
+        reader.report("ssl.protocol", f"{reader.spell('ssl.protocol')} is not supported; use {known}")
     names = [name.strip() for name in (reader.get(key) or ",".join(TLS_VERSIONS)).split(",") if name.strip()]
     unknown = [name for name in names if name not in TLS_VERSIONS]
     if unknown:
-        reader.report(key, f"{key} holds {', '.join(unknown)}; supported are {' and '.join(TLS_VERSIONS)}")
+        holds = ", ".join(unknown) if all(map(is_word, unknown)) else "what is not supported"
+        reader.report(key, f"{key} holds {holds}; supported are {' and '.join(TLS_VERSIONS)}")
     # A Java context for TLSv1.2 knows nothing later.
     versions = tuple(name for name in names if name in TLS_VERSIONS and (protocol != "TLSv1.2" or name == protocol))
     if not versions and not unknown:
-        reader.report(key, f"{key} and ssl.protocol={protocol} have no version in common")
+        reader.report(key, f"{key} and ssl.protocol have no version in common")
     return versions or tuple(TLS_VERSIONS)
 
 

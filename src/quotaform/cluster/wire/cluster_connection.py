@@ -132,7 +132,7 @@ class ClusterConnection:
             name=name,
             protocol=config.security_protocol,
             mechanism=config.sasl_mechanism,
-            user=config.sasl_username,
+            user=config.shown_username or config.sasl_username,
             has_certificate=config.has_certificate,
             certificate_validity=_certificate_validity(config),
         )
@@ -327,11 +327,13 @@ class ClusterConnection:
             self._abandon(broker)
             return self._failure(broker, stage or broker.stage, error, seconds)
         self.cluster_id = metadata.cluster_id
-        self.brokers = metadata.brokers
+        # A server that was given is shown as it was given, also when the cluster gives its address.
+        given = {each: each for each in self._given}
+        self.brokers = {node_id: given.get(each, each) for node_id, each in metadata.brokers.items()}
         # Those that no broker names any more are forgotten, but for the given ones.
-        named = {*metadata.brokers.values(), *self._given, server}
+        named = {*self.brokers.values(), *self._given, server}
         self._servers = list(
-            dict.fromkeys([*(each for each in self._servers if each in named), *metadata.brokers.values()])
+            dict.fromkeys([*(each for each in self._servers if each in named), *self.brokers.values()])
         )
         return None
 

@@ -22,6 +22,7 @@ from quotaform.cluster.wire.failure import (
 )
 from quotaform.cluster.wire.tls_error import explain_alert, explain_tls
 from quotaform.errors import AuthenticationError, ClusterError, ConnectError, UnsupportedError
+from quotaform.model.server import shown_host
 
 SASL_FAILED: Final = 58
 """SASL_AUTHENTICATION_FAILED"""
@@ -70,7 +71,7 @@ def _explain(intent: Intent, failure: Failure) -> Sentence:
 
 def _explain_connect(intent: Intent, failure: Failure, cause: BaseException) -> Sentence:
     server = failure.server
-    host = server.rpartition(":")[0]
+    host = shown_host(server)
     if isinstance(cause, gaierror):
         return ConnectError, f"the host name {host} of {server} cannot be resolved", "check its spelling and your DNS"
     if isinstance(cause, LookupTimeoutError):

@@ -61,7 +61,7 @@ class Stream:
             OSError: The name has no address, or none of its addresses can be reached.
         """
         addresses = resolve(server, deadline, self._closing)
-        problem: Exception = OSError(f"{server.host} has no address")
+        problem: Exception = OSError("the host name has no address")
         for number, (family, kind, protocol, _, address) in enumerate(addresses):
             # An address that swallows connections leaves time for the others.
             share = (deadline - monotonic()) / (len(addresses) - number)

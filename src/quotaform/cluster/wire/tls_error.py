@@ -13,6 +13,7 @@ from typing import Final
 from quotaform.cluster.wire.certificate import Validity
 from quotaform.cluster.wire.failure import EXPIRED, NOT_YET_VALID, CertificateError, Failure, Intent, Sentence, shorten
 from quotaform.errors import AuthenticationError, ConnectError
+from quotaform.model.server import shown_host
 
 _HOST_MISMATCH: Final = frozenset({62, 64})
 _SELF_SIGNED: Final = 18
@@ -54,7 +55,7 @@ def _is_end(cause: SSLError) -> bool:
 
 def _explain_certificate(server: str, error: CertificateError) -> Sentence:
     if error.code in _HOST_MISMATCH:
-        host = server.rpartition(":")[0]
+        host = shown_host(server)
         return (
             ConnectError,
             f"the certificate of {server} was not issued for {host}",

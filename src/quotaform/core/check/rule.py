@@ -109,8 +109,13 @@ BAD_CLUSTER: Final = FindingRule(
 BAD_SERVER: Final = FindingRule("bad-server", "A bootstrap server is not HOST:PORT.", "Write it as `broker-1:9092`.")
 BAD_VARIABLE: Final = FindingRule(
     "bad-variable",
-    "A string contains a `${...}` other than `${env:NAME}`.",
-    "Use `${env:NAME}`; only environment variables are expanded.",
+    "A string contains a `${...}` other than `${env:NAME}`, or one where variables are not expanded.",
+    "Use `${env:NAME}`, in client properties, bootstrap_servers and command_config only.",
+)
+FORBIDDEN_VARIABLE: Final = FindingRule(
+    "forbidden-variable",
+    "A referenced environment variable may not be read.",
+    "Rename it to `QUOTAFORM_...`, or list it in `QUOTAFORM_ALLOW_ENV`.",
 )
 UNSET_VARIABLE: Final = FindingRule(
     "unset-variable", "A referenced environment variable is not set.", "Set the variable."

@@ -71,7 +71,8 @@ def test_a_folder_that_is_no_cluster_is_a_problem(tmp_path: Path) -> None:
 def test_a_folder_in_the_folder_of_a_cluster_is_a_problem(tmp_path: Path) -> None:
     make(tmp_path, "a.yaml", "prod/team/c.yaml")
     assert problems(tmp_path, "prod") == [
-        "DIR/prod/team: error: a folder inside of a cluster's folder is not read; move its files up [nested-directory]"
+        "DIR/prod/team: error: a directory within the directory of a cluster is not read; "
+        "move its files up [nested-directory]"
     ]
 
 

@@ -119,7 +119,7 @@ class Layout:
         for path in self.tree.folders:
             parent, _, inner = path.partition("/")
             if inner and "/" not in inner and parent in known:
-                text = "a folder inside of a cluster's folder is not read; move its files up"
+                text = "a directory within the directory of a cluster is not read; move its files up"
                 yield self._problem(rule.NESTED_DIRECTORY, text, path)
 
     def _unread(self, known: Collection[str], cluster: str | None) -> Iterator[Finding]:

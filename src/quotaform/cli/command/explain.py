@@ -32,7 +32,8 @@ def explain(
     """Show where the declared values of an entity come from, offline.
 
     For each quota key: the effective declared value, then what each layer sets, in order (profile, values, unset,
-    state: absent or expiry), with its location; the last one wins. Without --cluster, all clusters of quotaform.yaml.
+    state: absent or expiry), with its location; the last one wins, marked with *. Without --cluster, all clusters of
+    quotaform.yaml. Exit 1 if no file declares the entity.
 
     \b
     Examples:

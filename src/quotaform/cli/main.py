@@ -91,6 +91,12 @@ def _run(arguments: list[str]) -> int:
         return _fail("terminated", ExitCode.TERMINATED)
     except KeyboardInterrupt:
         return _fail("interrupted", ExitCode.INTERRUPTED)
+    except OSError as error:
+        # A name that is too long, a disk that is full, no descriptor left: nothing to report to the authors.
+        from quotaform.cli.usage import shorten
+
+        place = f"{shorten(str(error.filename))} cannot be used: " if error.filename is not None else ""
+        return _fail(f"{place}{error.strerror or error}", ExitCode.ERROR)
     except Exception as error:
         if {"-v", "--verbose"}.intersection(arguments):
             raise

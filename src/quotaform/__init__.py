@@ -9,10 +9,10 @@ if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
     # `python -m quotaform` looks for modules in the current folder first, which may hold a stranger's yaml.py.
     del sys.path[0]
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # without typing, whose import takes as long as the whole of `quotaform --version`
 if TYPE_CHECKING:
+    from typing import Any
+
     from quotaform.admin import QuotaAdmin
     from quotaform.core.resolve.entry import Effective, Resolved
     from quotaform.errors import QuotaformError
@@ -49,8 +49,10 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Import a public name when it is first used, so that `quotaform --version` imports none of them."""
+    from importlib import import_module
+
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+TYPE_CHECKING = False  # see `quotaform.cli.stream`
+if TYPE_CHECKING:
+    from typing import Final
 
 COMMAND_MARKS: Final = ("##[", "##vso[")
 """What runners of GitHub Actions and Azure Pipelines take for a command, wherever it stands in a line of a log."""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from quotaform.cli.main import run
-from quotaform.cli.stream import GuardedStream, guarded_streams, make_harmless
+from quotaform.cli.stream import GuardedStream, GuardedStreams, make_harmless
 from quotaform.document.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.snapshot import Snapshot
@@ -158,7 +158,7 @@ def test_what_an_encoding_lacks_is_escaped_as_in_json(monkeypatch: pytest.Monkey
     r"""`\xfc` in a JSON string is no JSON."""
     written = BytesIO()
     monkeypatch.setattr(sys, "stdout", TextIOWrapper(written, "ascii"))
-    with guarded_streams():
+    with GuardedStreams():
         sys.stdout.write('"ü\U0001f600"')
     assert written.getvalue() == rb'"\u00fc\ud83d\ude00"'
 

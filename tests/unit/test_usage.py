@@ -113,3 +113,12 @@ def test_every_problem_begins_its_line_with_its_place(command: str, capsys: pyte
     lines = (printed.out + printed.err).splitlines()
     assert len(lines) > 2
     assert all(line.startswith("quotas.d/a.yaml:1:") for line in lines[:-1])
+
+
+@pytest.mark.parametrize("line", ["import --output", "plan --config", "plan", "validate", "plan --snapshot", "show"])
+def test_a_name_that_is_too_long_for_the_file_system_is_no_internal_error(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`import --output` with a name of 100,000 characters ended with an internal error."""
+    assert run([*line.split(), "a" * 100_000]) in (1, 3, 64)
+    assert "internal error" not in capsys.readouterr().err

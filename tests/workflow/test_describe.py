@@ -161,7 +161,7 @@ def without_head(text: str) -> str:
         (["--default", "user=a"], '--default "user=a" is not an entity type'),
         (["--any", ""], "an argument is empty"),
         (["--strict"], "give at least one type"),
-        (["--format", "xml"], "choose from text, json, yaml, csv"),
+        (["--format", "xml"], "choose text, json, yaml or csv"),
         (["--name", "user=" + "x" * 32_768], "cannot be a name"),
     ],
     ids=lambda options: " ".join(options)[:40] if isinstance(options, list) else "",
@@ -176,12 +176,9 @@ def test_what_a_broker_refuses_exits_1_in_its_words(described: Repository) -> No
     done = described("describe", "--name", "user=a", "--any", "ip")
     assert (done.code, done.out) == (1, "")
     assert "Invalid entity filter component combination" in done.err
-    assert "Unsupported entity type group" in described("describe", "--any", "group").err
 
 
 def test_a_misspelt_quota_type_is_told(described: Repository) -> None:
     done = described("describe", "--quota-type", "producer_byterate")
-    assert done.last == "No entity matches."
-    assert done.err == (
-        'The quota key "producer_byterate" is not known to this version; did you mean producer_byte_rate?\n'
-    )
+    assert (done.code, done.out) == (64, "")
+    assert "did you mean producer_byte_rate?" in done.err

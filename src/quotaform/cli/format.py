@@ -88,7 +88,7 @@ def read_output(subject: str, text: str) -> tuple[str, Path]:
         name, path = _FORMAT_OF_FILES, text
     require_format(subject, name)
     if not path:
-        raise UsageError(f"--out {shorten(text)}: a path is missing; write for example --out json=plan.json")
+        raise UsageError(f"--out {shorten(text)}: a path is missing; write for example --out json={subject}.json")
     return name, Path(path)
 
 
@@ -108,7 +108,7 @@ def out_option(subject: str) -> Any:
     return typer.Option(
         "--out",
         metavar="[FORMAT=]PATH",
-        help="Also write the result to a file, e.g. json=plan.json. Repeatable.",
+        help=f"Also write the result to a file, e.g. json={subject}.json. Repeatable.",
         autocompletion=complete_from([f"{name}=" for name in FORMATS[subject]]),
     )
 

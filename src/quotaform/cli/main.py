@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
-from typing import TYPE_CHECKING, NoReturn
 
-from quotaform.cli.process import (
-    TerminatedError,
-    end_on_signals,
-    ignore_signals,
-    interrupt_code,
-    rare_collections,
-    signals_raised,
-)
-from quotaform.cli.stream import drop_unwritten_output, guarded_streams, open_closed_streams
-from quotaform.exit_code import ExitCode
+from quotaform.cli.stream import GuardedStreams, drop_unwritten_output, open_closed_streams
 from quotaform.printable import printable
 
+TYPE_CHECKING = False  # see `quotaform.cli.stream`
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     import typer
 
     from quotaform.cli.stream import GuardedStream
-
-_EMPTY_OPTION = re.compile(r"--[a-z-]+=").fullmatch
 
 _COMPLETION = "_QUOTAFORM_COMPLETE"
 """With this in the environment a shell asks for words to complete to, whatever the arguments are."""
@@ -44,10 +34,18 @@ _GLOBALS = {
 
 def main() -> NoReturn:
     """Run `quotaform` with the arguments of the process and exit."""
+    arguments = sys.argv[1:]
+    if _asks_for_version(arguments):
+        open_closed_streams()
+        version_code = run(arguments)
+        drop_unwritten_output()
+        sys.exit(version_code)
+    from quotaform.cli.process import end_on_signals, ignore_signals, interrupt_code
+
     end_on_signals()
     open_closed_streams()
     try:
-        code = run(sys.argv[1:])
+        code = run(arguments)
     except KeyboardInterrupt as interrupt:
         # It came when everything was said.
         code = interrupt_code(interrupt)
@@ -61,15 +59,23 @@ def run(arguments: list[str]) -> int:
 
     Nothing is raised but an internal error with `--verbose`.
     """
-    with guarded_streams() as (output, _), signals_raised(), rare_collections():
-        if arguments == ["--version"] and _COMPLETION not in os.environ:
+    with GuardedStreams() as (output, _):
+        if _asks_for_version(arguments):
             from quotaform import __version__
 
             output.write(f"quotaform {__version__}\n")
-            code: int = ExitCode.DONE
+            code = 0
         else:
-            code = _run(arguments)
+            from quotaform.cli.process import rare_collections, signals_raised
+
+            with signals_raised(), rare_collections():
+                code = _run(arguments)
         return _fail_lost(output, code) if output.is_lost else code
+
+
+def _asks_for_version(arguments: list[str]) -> bool:
+    """Whether nothing but the version is asked for, which takes no more than starting Python."""
+    return arguments == ["--version"] and _COMPLETION not in os.environ
 
 
 def _fail_lost(output: GuardedStream, code: int) -> int:
@@ -81,7 +87,10 @@ def _fail_lost(output: GuardedStream, code: int) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    if any(argument == "" or _EMPTY_OPTION(argument) for argument in arguments):
+    from quotaform.cli.process import TerminatedError
+    from quotaform.exit_code import ExitCode
+
+    if any(map(_is_empty, arguments)):
         return _fail(
             "an argument is empty, as an unset variable makes it; leave it out, or give a value", ExitCode.USAGE
         )
@@ -108,11 +117,17 @@ def _run(arguments: list[str]) -> int:
         )
 
 
+def _is_empty(argument: str) -> bool:
+    option, is_given, value = argument.partition("=")
+    return not argument or (option.startswith("--") and bool(is_given) and not value)
+
+
 def _invoke(arguments: list[str]) -> int:
     import typer
 
     from quotaform.cli.root import Interruption, build_app
     from quotaform.errors import InvalidFilesError, QuotaformError
+    from quotaform.exit_code import ExitCode
 
     words = globals_last(arguments)
     app = build_app(words[0] if words and _COMPLETION not in os.environ else None)
@@ -153,6 +168,7 @@ def globals_last(arguments: list[str]) -> list[str]:
 def _fail_usage(error: typer.TyperException, words: list[str]) -> int:
     from quotaform.cli.root import COMMANDS
     from quotaform.cli.usage import usage_text
+    from quotaform.exit_code import ExitCode
 
     message = str(error)
     if message.startswith("Usage:"):  # a group without a command: the help is the message

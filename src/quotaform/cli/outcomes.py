@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from quotaform.cli.cluster_path import PLACEHOLDER, cluster_paths
 from quotaform.cli.console import Console, remove_file, require_writable, write_file
@@ -13,7 +13,9 @@ from quotaform.cli.format import read_output, render
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import NotReadError
 from quotaform.model.text import inert
-from quotaform.views.style import Style
+
+if TYPE_CHECKING:
+    from quotaform.views.style import Style
 
 T = TypeVar("T")
 

@@ -3,6 +3,8 @@
 * A failed write is noted, not raised: what was done to a cluster stays done when nobody can read about it.
 * What is left of control characters, and what a CI runner takes for a command, is escaped. This is the last safety net:
   views and errors escape what they quote themselves.
+
+`quotaform --version` needs this module and little else, so it imports nothing that takes long (`typing`, `re`).
 """
 
 from __future__ import annotations
@@ -10,18 +12,18 @@ from __future__ import annotations
 import os
 import sys
 from codecs import register_error
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from io import TextIOWrapper
-from re import MULTILINE
-from re import compile as regex
-from typing import Any, Final, TextIO
 
 from quotaform.printable import break_commands, escape, spell
 
-_COLOUR: Final = regex("(\x1b\\[(?:0|1|2|31|32|33)m)")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any, Final, TextIO
+
+_COLOUR: Final = "(\x1b\\[(?:0|1|2|31|32|33)m)"
 """What `quotaform.views.style` writes."""
-_COMMAND: Final = regex(r"^([ \t]*)::", MULTILINE)
+_COMMAND: Final = r"(?m)^([ \t]*)::"
 """A line that GitHub Actions takes for a command."""
 _ESCAPE_UNENCODABLE: Final = "quotaform.escape"
 _PIECE: Final = 800
@@ -91,14 +93,18 @@ def make_harmless(text: str, *, begins_line: bool = True, allows_colour: bool = 
         allows_colour: Whether colours stay.
     """
     if not text.replace("\n", "").isprintable():
-        parts = _COLOUR.split(text) if allows_colour else [text]
+        from re import split
+
+        parts = split(_COLOUR, text) if allows_colour else [text]
         parts[::2] = ["".join(c if c in "\n\t" else escape(c) for c in part) for part in parts[::2]]
         text = "".join(parts)
     if "##" in text:
         text = break_commands(text)
     if "::" in text:
+        from re import sub
+
         head = "" if begins_line else "-"
-        text = _COMMAND.sub(lambda found: f"{found[1]}{spell(':')}:", head + text)[len(head) :]
+        text = sub(_COMMAND, lambda found: f"{found[1]}{spell(':')}:", head + text)[len(head) :]
     return text
 
 
@@ -124,24 +130,29 @@ def _write(stream: TextIO, text: str) -> None:
                 select([], [stream.fileno()], [])
 
 
-@contextmanager
-def guarded_streams() -> Iterator[tuple[GuardedStream, GuardedStream]]:
-    """Guard stdout and stderr for as long as a command runs; they are left as they were found."""
-    before = sys.stdout, sys.stderr
-    wrappers = [stream for stream in before if isinstance(stream, TextIOWrapper)]
-    errors = [stream.errors for stream in wrappers]
-    register_error(_ESCAPE_UNENCODABLE, _escape_unencodable)
-    for stream in wrappers:
-        stream.reconfigure(errors=_ESCAPE_UNENCODABLE)
-    guarded = GuardedStream(sys.stdout), GuardedStream(sys.stderr)
-    sys.stdout, sys.stderr = guarded
-    try:
-        yield guarded
-    finally:
-        sys.stdout, sys.stderr = before
-        for stream, name in zip(wrappers, errors, strict=True):
-            with suppress(OSError, ValueError):  # nobody reads it any more, or it is closed
+class GuardedStreams:
+    """Guards stdout and stderr for as long as a command runs; they are left as they were found."""
+
+    def __enter__(self) -> tuple[GuardedStream, GuardedStream]:
+        self._before = sys.stdout, sys.stderr
+        self._wrappers = [stream for stream in self._before if isinstance(stream, TextIOWrapper)]
+        self._errors = [stream.errors for stream in self._wrappers]
+        register_error(_ESCAPE_UNENCODABLE, _escape_unencodable)
+        for stream in self._wrappers:
+            stream.reconfigure(errors=_ESCAPE_UNENCODABLE)
+        guarded = GuardedStream(sys.stdout), GuardedStream(sys.stderr)
+        sys.stdout, sys.stderr = guarded
+        return guarded
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        sys.stdout, sys.stderr = self._before
+        for stream, name in zip(self._wrappers, self._errors, strict=True):
+            try:
                 stream.reconfigure(errors=name)
+            except (OSError, ValueError):  # nobody reads it any more, or it is closed
+                continue
 
 
 def _escape_unencodable(error: UnicodeError) -> tuple[str, int]:
@@ -169,7 +180,6 @@ def drop_unwritten_output() -> None:
         try:
             stream.flush()
         except (OSError, ValueError):
-            with suppress(OSError, ValueError):
-                nowhere = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(nowhere, stream.fileno())
-                os.close(nowhere)
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from quotaform.core.plan import Action
+if TYPE_CHECKING:
+    from quotaform.core.plan import Action
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
-_BY_ACTION = {Action.CREATE: "green", Action.UPDATE: "yellow", Action.DELETE: "red"}
+_BY_ACTION = {"create": "green", "update": "yellow", "delete": "red"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,7 @@ class Style:
 
     def action(self, text: str, action: Action) -> str:
         """Return the text in the colour of an action: green creates, yellow updates, red deletes."""
-        return self.paint(text, _BY_ACTION[action])
+        return self.paint(text, _BY_ACTION[action.value])
 
 
 PLAIN = Style()

@@ -16,7 +16,7 @@ from quotaform import __version__
 from quotaform.cli.client_quotas.lists import COMMA, read_ops, read_parts, read_properties
 from quotaform.cli.console import Console
 from quotaform.cli.process import end_on_signals, ignore_signals, interrupt_code, rare_collections, signals_raised
-from quotaform.cli.stream import drop_unwritten_output, guarded_streams, open_closed_streams
+from quotaform.cli.stream import GuardedStreams, drop_unwritten_output, open_closed_streams
 from quotaform.errors import ClusterError, QuotaformError, UsageError
 from quotaform.model.entity import ENTITY_TYPES, Entity
 from quotaform.model.text import quote
@@ -61,7 +61,7 @@ def main() -> NoReturn:
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code, as Kafka's scripts do: 0, or 1 whatever went wrong."""
-    with guarded_streams() as (output, _):
+    with GuardedStreams() as (output, _):
         code = _try(arguments)
         if not output.is_lost:
             return code

@@ -105,7 +105,11 @@ def upsert(
     iterations: Annotated[
         int,
         typer.Option(
-            "--iterations", metavar="N", min=1, max=100_000, help="Iterations of hashing; brokers allow 4096 to 16384."
+            "--iterations",
+            metavar="N",
+            min=1,
+            max=100_000,
+            help="Number of hash iterations; brokers accept 4096 to 16384.",
         ),
     ] = 4096,
     password_file: Annotated[

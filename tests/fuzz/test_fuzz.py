@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tests.fuzz.run import REGRESSIONS, TARGETS, document_of
 from tests.fuzz.target import examine
 
-UNDER_REPAIR = {"properties", "requests"}
 KEPT = sorted(REGRESSIONS.glob("*/*"))
 
 
@@ -26,7 +25,7 @@ def test_a_valid_document_is_read(name: str) -> None:
     assert [examine(target, document) for document in more] == [None] * len(more)
 
 
-@pytest.mark.parametrize("name", sorted(TARGETS.keys() - UNDER_REPAIR))
+@pytest.mark.parametrize("name", TARGETS)
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=150)
 def test_a_document_changed_at_random_is_read_or_refused_in_words(name: str, seed: int) -> None:

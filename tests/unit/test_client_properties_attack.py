@@ -9,7 +9,7 @@ import pytest
 
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.client.config_reader import from_properties, load_client_config
-from quotaform.cluster.client.property_key import USED
+from quotaform.cluster.client.property_key import USED, refusal
 from quotaform.errors import InvalidFilesError
 from quotaform.sandbox.certificate import Certificates
 
@@ -186,3 +186,9 @@ def test_a_link_in_a_repository_leads_to_no_store_elsewhere(tmp_path: Path, cert
     with pytest.raises(InvalidFilesError, match="a link leads out of the directory"):
         load_client_config(path, repository=path.parent)
     assert load_client_config(path).tls is not None
+
+
+def test_a_secret_without_its_equals_sign_is_not_shown() -> None:
+    """A line `ssl.key.passwordVALUE`, its `=` forgotten, was shown as a key that is not supported."""
+    text = refusal("ssl.key.passwordhunter2", is_line=True)
+    assert text == "ssl.key.password is followed by something else than = and a value; write ssl.key.password=VALUE"

@@ -86,6 +86,9 @@ _WORDS: Final = frozenset(_VALUES.split())
 _NUMBER: Final = regex(r"[+-]?[0-9]{1,10}(\.[0-9]{1,6})?(ms|s|m|h)?").fullmatch
 _KEY: Final = regex(r"[a-z][a-z0-9.-]{0,79}").fullmatch
 
+_SECRETS: Final = tuple(sorted(key for key in USED if key.endswith((".jaas.config", ".password", ".keystore.key"))))
+"""Keys whose values are secret."""
+
 _FAMILIES: Final = frozenset(key.partition(".")[0] for key in USED | _IGNORED)
 
 
@@ -120,6 +123,8 @@ def refusal(key: str, *, is_line: bool) -> str:
     """
     if remedy := _REMEDIES.get(key):
         return f"{key} is not supported: {remedy}"
+    if secret := next((each for each in _SECRETS if key.startswith(each)), None):
+        return f"{secret} is followed by something else than = and a value; write {secret}=VALUE"
     if _KEY(key) and (known := nearest(key, USED, cutoff=0.85)):
         return f"{key} is not a key of Kafka clients; did you mean {known}?"
     if _KEY(key) is None or key.partition(".")[0] not in _FAMILIES or "." not in key:

@@ -89,6 +89,8 @@ def read_output(subject: str, text: str) -> tuple[str, Path]:
     require_format(subject, name)
     if not path:
         raise UsageError(f"--out {shorten(text)}: a path is missing; write for example --out json={subject}.json")
+    if path == "-":
+        raise UsageError(f"--out {shorten(text)}: - is no file; --format {name} prints to stdout")
     return name, Path(path)
 
 

@@ -57,6 +57,8 @@ def import_quotas(
     console = output.console()
     console.keep_code()
     require_choice("split", split, SPLITS)
+    if str(directory) == "-":
+        raise UsageError("--output names a directory, and - is none; quotaform snapshot writes to stdout")
     if directory is not None and directory.exists() and not directory.is_dir():
         raise UsageError(f"--output is a folder, and {directory} is a file")
     repository = target.repository(directory)

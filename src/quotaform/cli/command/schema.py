@@ -10,6 +10,7 @@ import typer
 from quotaform.cli.console import Console, write_file
 from quotaform.cli.option.completion import complete_schema
 from quotaform.cli.usage import require_choice
+from quotaform.errors import UsageError
 
 
 def schema(
@@ -33,6 +34,8 @@ def schema(
 
     console = Console()
     names = schema_names()
+    if str(output) == "-":
+        raise UsageError("--output names a directory, and - is none; give NAME to print a schema to stdout")
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
         for each in names:

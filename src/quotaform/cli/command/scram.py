@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
-from typer.core import TyperCommand
 
 from quotaform.cli.approval import require_confirmed
 from quotaform.cli.console import Console
@@ -17,6 +16,7 @@ from quotaform.cli.format import format_option, render, require_format
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
+from quotaform.cli.option.redacted import RedactedCommand
 from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _RESTART_BUG = (
 )
 
 
-class _UpsertCommand(TyperCommand):
+class _UpsertCommand(RedactedCommand):
     """Says why there is no `--password`, and does not repeat one that stands where no argument belongs."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -57,7 +57,7 @@ class _UpsertCommand(TyperCommand):
         return left
 
 
-@app.command("describe", short_help="Show users and their SCRAM credentials.")
+@app.command("describe", cls=RedactedCommand, short_help="Show users and their SCRAM credentials.")
 @with_option_groups
 def describe(
     *,
@@ -160,7 +160,7 @@ def upsert(
         return _conclude(result, gateway, format_name, console)
 
 
-@app.command("delete", short_help="Delete credentials.")
+@app.command("delete", cls=RedactedCommand, short_help="Delete credentials.")
 @with_option_groups
 def delete(
     *,

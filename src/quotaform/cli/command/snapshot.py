@@ -45,6 +45,8 @@ def snapshot(
     from quotaform.model.text import inert
 
     console = output.console()
+    if str(path) == "-":
+        path = None
     clusters = target.choose()
     names = [cluster.name for cluster in clusters]
     paths = cluster_paths("--output", path or "", names, example="snapshots/{cluster}.json")

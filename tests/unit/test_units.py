@@ -151,7 +151,13 @@ def test_a_value_is_spelled_for_a_file_or_not_at_all(key: QuotaKey, value: float
     ("key", "value", "text"),
     [
         (PRODUCER_BYTE_RATE, 10 * MIB, "10 MiB/s"),
-        (PRODUCER_BYTE_RATE, 50e6, "47.684 MiB/s [50000000]"),
+        (PRODUCER_BYTE_RATE, 50e6, "50 MB/s"),
+        # A file's 20MB/s was shown as 19.073 MiB/s [20000000].
+        (PRODUCER_BYTE_RATE, 20e6, "20 MB/s"),
+        (PRODUCER_BYTE_RATE, 1.5e9, "1.5 GB/s"),
+        (PRODUCER_BYTE_RATE, 12345678.0, "11.774 MiB/s [12345678]"),
+        (PRODUCER_BYTE_RATE, 1500.0, "1.5 kB/s"),
+        (PRODUCER_BYTE_RATE, 1536.0, "1.5 KiB/s"),
         (PRODUCER_BYTE_RATE, 512.0, "512 B/s"),
         (PRODUCER_BYTE_RATE, 2.0**63, "unlimited"),
         (PRODUCER_BYTE_RATE, float("nan"), "NaN"),

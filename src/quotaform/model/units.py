@@ -25,6 +25,7 @@ UNLIMITED: Final = "unlimited"
 
 _IEC: Final = {"B/s": 1, "KiB/s": 2**10, "MiB/s": 2**20, "GiB/s": 2**30, "TiB/s": 2**40, "PiB/s": 2**50}
 _SI: Final = {"kB/s": 10**3, "KB/s": 10**3, "MB/s": 10**6, "GB/s": 10**9, "TB/s": 10**12, "PB/s": 10**15}
+_SHOWN_SI: Final = {name: size for name, size in _SI.items() if name != "KB/s"}
 _FACTORS: Final[dict[str, dict[str, int]]] = {
     "B/s": {"": 1, **_IEC, **_SI},
     "%": {"": 1, "%": 1},
@@ -189,9 +190,13 @@ def plain(value: float) -> str:
 def render_value(key: QuotaKey | None, value: float) -> str:
     """Return a value as plans print it: units, at most 3 decimals, `[raw]` behind what was rounded.
 
+    Bytes have the unit that is exact, of two such units the one with fewer digits, of equal ones that of IEC.
+
     >>> from quotaform.model.quota_key import PRODUCER_BYTE_RATE
     >>> render_value(PRODUCER_BYTE_RATE, 10485760.0), render_value(PRODUCER_BYTE_RATE, 50e6)
-    ('10 MiB/s', '47.684 MiB/s [50000000]')
+    ('10 MiB/s', '50 MB/s')
+    >>> render_value(PRODUCER_BYTE_RATE, 12345678.0)
+    '11.774 MiB/s [12345678]'
 
     Args:
         key: The quota key, or `None` for a key that this version does not know: then the plain number.
@@ -201,15 +206,20 @@ def render_value(key: QuotaKey | None, value: float) -> str:
         return plain(value)
     if value == key.maximum:
         return UNLIMITED
-    factor, unit = 1, key.unit
-    if key.unit == "B/s":
-        factor, unit = next(((size, name) for name, size in reversed(_IEC.items()) if value >= size), (1, "B/s"))
     exact = Fraction(value) if value == int(value) else Fraction(repr(value))
-    shown = round(exact / factor, 3)
-    digits = plain_fraction(shown)
-    gap = " " if unit == "B/s" or factor > 1 else ""
-    raw = "" if shown * factor == exact else f" [{plain(value)}]"
-    return f"{digits}{gap}{unit}{raw}"
+    if key.unit != "B/s":
+        shown, rest = plain_fraction(round(exact, 3)), "" if round(exact, 3) == exact else f" [{plain(value)}]"
+        return f"{shown}{key.unit}{rest}"
+    units = (_largest_unit(_IEC, value), _largest_unit(_SHOWN_SI, value))
+    fitting = [(size, name) for size, name in units if round(exact / size, 3) == exact / size]
+    size, name = min(fitting, key=lambda unit: len(plain_fraction(exact / unit[0])), default=units[0])
+    rest = "" if fitting else f" [{plain(value)}]"
+    return f"{plain_fraction(round(exact / size, 3))} {name}{rest}"
+
+
+def _largest_unit(units: dict[str, int], value: float) -> tuple[int, str]:
+    """Return the largest unit that a value has at least one of; a byte per second if there is none."""
+    return next(((size, name) for name, size in reversed(units.items()) if value >= size), (1, "B/s"))
 
 
 def plain_fraction(number: Fraction) -> str:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
+from json import loads
 
 from quotaform.core.check import rule
 from quotaform.core.drift import Drift, DriftClass, make_drift
 from quotaform.core.scope import Pattern, Scope
+from quotaform.document.drift import dump_drift
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Desired
+from quotaform.model.entry import Cause, Desired
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas
-from tests.builder import CONSUMER, HEADER, PRODUCER, REQUEST, declare, plan_of
+from quotaform.views.drift_text import render_drift
+from tests.builder import CONNECTION, CONSUMER, HEADER, PRODUCER, REQUEST, declare, plan_of
 
 ALICE, BOB, CAROL, DAVE = (Entity(user=name) for name in ("alice", "bob", "carol", "dave"))
 FILES: Quotas = {ALICE: {PRODUCER: 1.0}, BOB: {PRODUCER: 1.0}, CAROL: {}, Entity(user="same"): {REQUEST: 1.0}}
@@ -109,3 +113,36 @@ def test_a_guard_that_blocks_the_plan_does_not_make_drift_unknown() -> None:
     plan = plan_of({}, {})
     assert make_drift(replace(plan, findings=(guard,))).is_known
     assert not make_drift(replace(plan, findings=(guard, other_cluster))).is_known
+
+
+def test_an_expired_entry_is_told_from_one_that_is_not_declared() -> None:
+    """Drift said "not in the files" of an entry that has expired, which plan said right."""
+    files = {**declare({ALICE: {}}, cause=Cause.EXPIRED, expires=date(2026, 1, 1)), **declare({BOB: {}})}
+    drift = drift_of(files, {ALICE: {PRODUCER: 1.0}, BOB: {PRODUCER: 1.0}, CAROL: {PRODUCER: 1.0}})
+    assert [drifted.absent for drifted in drift.entities] == ["expired 2026-01-01", "state: absent", None]
+    text = render_drift(drift)
+    assert "1 B/s on the cluster, expired 2026-01-01 in the files" in text
+    assert "1 B/s on the cluster, state: absent in the files" in text
+    assert text.count("not in the files") == 1
+    assert loads(dump_drift(drift))["entities"][0]["absent"] == "expired 2026-01-01"
+
+
+def test_what_nobody_can_declare_exclude_or_remove_is_no_drift() -> None:
+    """An empty name, which brokers can show and nobody can remove, made every drift exit with 2 for ever."""
+    live = {Entity(user=""): {PRODUCER: 1.0}, Entity({"group": "g"}): {PRODUCER: 1.0}}
+    assert drift_of({}, live).status == "in-sync"
+
+
+def test_what_files_cannot_declare_can_be_out_of_scope() -> None:
+    """A host name as an ip was drift, whatever the scope said."""
+    live = {Entity(ip="localhost"): {CONNECTION: 1.0}}
+    assert drift_of({}, live).status == "drift"
+    assert drift_of({}, live, scope=Scope(exclude=(Pattern((("ip", "localhost"),)),))).status == "in-sync"
+
+
+def test_drift_is_printed_class_by_class() -> None:
+    """The classes were mixed, in the order of the addresses."""
+    lines = [line.split()[0] for line in render_drift(drift_of(FILES, LIVE)).splitlines() if " user=" in line]
+    assert lines == ["modified", "missing", "unexpected", "unexpected"]
+    mixed = render_drift(drift_of({ALICE: {PRODUCER: 1.0}, DAVE: {PRODUCER: 1.0}}, {DAVE: {PRODUCER: 2.0}}))
+    assert mixed.index("modified") < mixed.index("missing")

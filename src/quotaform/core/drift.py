@@ -18,6 +18,7 @@ from typing import Any
 
 from quotaform.core.canonical import digest, json_number
 from quotaform.core.check import rule
+from quotaform.core.check.writable import is_out_of_reach
 from quotaform.core.plan import Action, Change, Plan
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause
@@ -44,6 +45,7 @@ class DriftedEntity:
         drift_class: In what way.
         changes: The keys that differ, as the changes that would bring the cluster back.
         is_declared: Whether the files speak of it.
+        absent: Why the files say that it must not exist: `state: absent` or `expired DATE`; `None` if they do not.
         owner: Whose entry it is.
         location: Where the entry is.
     """
@@ -52,6 +54,7 @@ class DriftedEntity:
     drift_class: DriftClass
     changes: tuple[Change, ...]
     is_declared: bool = True
+    absent: str | None = None
     owner: str | None = None
     location: Location | None = None
 
@@ -65,7 +68,7 @@ class Drift:
         cluster_id: As in the plan.
         read_at: When the cluster or its snapshot was read, ISO 8601 UTC.
         entities: What differs.
-        in_sync: How many declared entities are as they should be.
+        in_sync: How many declared entities match the cluster.
         findings: What is worth saying about the live cluster.
         options: What was asked for: `select`, `exclude`.
         snapshot: The snapshot that was read in the place of the cluster.
@@ -135,13 +138,17 @@ _CLASSES = {
 
 
 def make_drift(plan: Plan) -> Drift:
-    """Read a plan as drift: what it would change, and what is in scope and not declared."""
+    """Read a plan as drift: what it would change, and what is in scope and not declared.
+
+    What nobody can declare, exclude or remove is a finding and no drift, which would never end.
+    """
     entities = [
         DriftedEntity(
             entity=change.entity,
             drift_class=_CLASSES[change.action],
             changes=change.changes,
             is_declared=change.cause is not Cause.UNDECLARED,
+            absent=change.reason if change.cause in (Cause.TOMBSTONE, Cause.EXPIRED) else None,
             owner=change.owner,
             location=change.location,
         )
@@ -157,7 +164,7 @@ def make_drift(plan: Plan) -> Drift:
             is_declared=False,
         )
         for item in plan.unmanaged
-        if item.in_scope
+        if item.in_scope and not is_out_of_reach(item.entity)
     ]
     return Drift(
         cluster_name=plan.header.cluster_name,

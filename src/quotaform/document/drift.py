@@ -33,6 +33,7 @@ def _dump_drifted(drifted: DriftedEntity) -> dict[str, Any]:
         **dump_entity(drifted.entity),
         "class": drifted.drift_class.value,
         "declared": drifted.is_declared,
+        "absent": drifted.absent,
         "keys": [
             {"key": change.key, "desired": json_number(change.after), "actual": json_number(change.before)}
             for change in drifted.changes

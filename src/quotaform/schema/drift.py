@@ -51,10 +51,16 @@ def drift() -> tuple[Node, dict[str, Node]]:
                 (each.value for each in DriftClass),
             ),
             "declared": boolean("Whether the files declare it."),
+            "absent": maybe_text(
+                "Why it must not exist, according to the files; null if it is declared or in no file, and omitted "
+                "before version 1.1.",
+                "expired 2026-12-31",
+            ),
             "keys": items("The quota keys that differ.", ref("drifted_key"), minItems=1),
             "location": ref("maybe_location", "The location of its entry."),
             "owner": maybe_text("The owner, from the files."),
         },
+        optional=("absent",),
     )
     drifted_key = record(
         "One quota key that differs.",

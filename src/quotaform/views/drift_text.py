@@ -26,8 +26,10 @@ def _lines(drift: Drift, style: Style) -> Iterator[str]:
     cluster = style.paint(spell_name(drift.cluster_name), "bold")
     yield f"Cluster  {cluster} (id {spell_name(drift.cluster_id)})   {reading_text(drift.read_at, drift.snapshot)}"
     yield ""
-    for drifted in drift.entities:
-        yield from _entity_lines(drifted, style)
+    for drift_class in DriftClass:
+        for drifted in drift.entities:
+            if drifted.drift_class is drift_class:
+                yield from _entity_lines(drifted, style)
     if drift.entities:
         yield ""
     yield from render_removed(drift.findings, style)
@@ -50,7 +52,7 @@ def summary_line(counts: Mapping[str, int], in_sync: int, partial: str = "") -> 
 
     Args:
         counts: How many entities each class has.
-        in_sync: How many declared entities are as they should be.
+        in_sync: How many declared entities match the cluster.
         partial: What follows `Drift` when not everything was compared.
     """
     if not any(counts.values()):
@@ -73,11 +75,11 @@ def _entity_lines(drifted: DriftedEntity, style: Style) -> Iterator[str]:
     yield f"  {name} {drifted.entity.address}{where}"
     width = max((len(change.key) for change in drifted.changes), default=0)
     for change in drifted.changes:
-        yield f"      {spell_name(change.key):<{width}} : {_difference(change)}"
+        yield f"      {spell_name(change.key):<{width}} : {_difference(change, drifted.absent)}"
 
 
-def _difference(change: Change) -> str:
+def _difference(change: Change, absent: str | None) -> str:
     actual = "not set" if change.before is None else value_text(change.key, change.before)
     if change.after is None:
-        return f"{actual} on the cluster, not in the files"
+        return f"{actual} on the cluster, {'not' if absent is None else inert(absent)} in the files"
     return f"{actual} on the cluster, {value_text(change.key, change.after)} in the files"

@@ -218,7 +218,7 @@ EMPTY_NAME: Final = FindingRule(
 IP_NAME: Final = FindingRule(
     "ip-name",
     "An ip is not an IP address in its canonical form.",
-    "Use the canonical address; remove a live entry with Kafka's own tools.",
+    "Use the canonical address; remove a live entry with `quotaform alter --delete`.",
     _WARNING,
 )
 IP_ALIAS: Final = FindingRule(

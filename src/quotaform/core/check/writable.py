@@ -62,6 +62,15 @@ def writable_values(entity: Entity, values: Values) -> Values | None:
     return known
 
 
+def is_out_of_reach(entity: Entity) -> bool:
+    """Whether neither files nor quotaform can name an entity: it has an empty name, or a type that is not known.
+
+    >>> is_out_of_reach(Entity(user="")), is_out_of_reach(Entity(ip="localhost"))
+    (True, False)
+    """
+    return any(name == "" or entity_type not in _KNOWN for entity_type, name in entity.parts)
+
+
 def _name_problems(entity: Entity) -> list[tuple[FindingRule, str]]:
     problems: list[tuple[FindingRule, str]] = []
     for entity_type, name in entity.parts:
@@ -78,7 +87,7 @@ def _name_problems(entity: Entity) -> list[tuple[FindingRule, str]]:
         elif entity_type == IP:
             problem = ip_problem(name)
             if problem:
-                text = f"{problem}. It is left alone; remove it with Kafka's own tools and declare the address"
+                text = f"{problem}. It is left alone; remove it with quotaform alter --delete and declare the address"
                 problems.append((rule.IP_NAME, text))
         elif not is_sendable(name):
             problems.append((rule.BAD_NAME, f"the {entity_type} name cannot be sent to a broker; it is left alone"))

@@ -300,9 +300,14 @@ class StaleEntitiesError(StaleError):
 
     shown = 5
 
-    def __init__(self, entities: Sequence[Entity]) -> None:
-        self.entities = tuple(entities)
-        names = ", ".join(entity.address for entity in self.entities[: self.shown])
+    def __init__(self, differences: Mapping[Entity, str]) -> None:
+        """Build the message.
+
+        Args:
+            differences: The entities, each with how it differs, in words.
+        """
+        self.entities = tuple(differences)
+        names = ", ".join(f"{entity.address} ({how})" for entity, how in islice(differences.items(), self.shown))
         more = f" and {len(self.entities) - self.shown:,} more" if len(self.entities) > self.shown else ""
         super().__init__(
             f"the cluster changed after the plan was made and no longer holds what the plan says of {names}{more}; "

@@ -56,7 +56,7 @@ EXAMPLES: list[QuotaformError] = [
     PlanFileChangedError("plan.json", "digest"),
     PlanIdError(expected="a", found="b"),
     PlanClusterError(expected="a", found="b"),
-    StaleEntitiesError([ALICE]),
+    StaleEntitiesError({ALICE: "producer_byte_rate was 1 B/s in the plan, is 2 B/s"}),
     PartialError("late", [ALICE]),
     ClusterError("gone"),
     ConnectError("nothing listens", remedy="start it.", server="b1:9092", cluster="lab", more=" Tried as well: b2."),

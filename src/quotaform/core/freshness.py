@@ -20,16 +20,18 @@ class Freshness:
         pending: The cluster holds `before`: to be made.
         applied: The cluster holds `after` already.
         stale: The cluster holds something else: somebody changed it.
+        live: What the cluster holds of each of those that are stale.
     """
 
     pending: tuple[EntityChange, ...]
     applied: tuple[EntityChange, ...]
     stale: tuple[EntityChange, ...]
+    live: tuple[Values, ...] = ()
 
 
 def check_fresh(changes: tuple[EntityChange, ...], actual: Quotas) -> Freshness:
     """Sort changes by what the cluster holds now."""
-    pending, applied, stale = [], [], []
+    pending, applied, stale, held = [], [], [], []
     for change in changes:
         live = actual.get(change.entity, NO_VALUES)
         if same_values(live, change.before):
@@ -38,7 +40,8 @@ def check_fresh(changes: tuple[EntityChange, ...], actual: Quotas) -> Freshness:
             applied.append(change)
         else:
             stale.append(change)
-    return Freshness(tuple(pending), tuple(applied), tuple(stale))
+            held.append(live)
+    return Freshness(tuple(pending), tuple(applied), tuple(stale), tuple(held))
 
 
 def describe_difference(change: EntityChange, live: Values) -> str:
@@ -73,4 +76,15 @@ def require_fresh(freshness: Freshness) -> None:
         StaleEntitiesError: Somebody did.
     """
     if freshness.stale:
-        raise StaleEntitiesError([change.entity for change in freshness.stale])
+        pairs = zip(freshness.stale, freshness.live, strict=True)
+        raise StaleEntitiesError({change.entity: _moved(change.before, live) for change, live in pairs})
+
+
+def _moved(planned: Values, live: Values) -> str:
+    """Return how values differ from those that a plan was made of, in words."""
+    keys = [key for key in dict.fromkeys([*planned, *live]) if not same_value(planned.get(key), live.get(key))]
+    return "; ".join(f"{inert(key)} was {_value(key, planned)} in the plan, is {_value(key, live)}" for key in keys)
+
+
+def _value(key: str, values: Values) -> str:
+    return render_value(QUOTA_KEYS.get(key), values[key]) if key in values else "not set"

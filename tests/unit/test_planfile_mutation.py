@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
 from json import dumps, loads
+from random import Random
 from typing import Any
 
 import pytest
@@ -152,9 +153,8 @@ def test_a_name_that_comes_twice_in_an_object_is_refused(is_lines: bool) -> None
     ):
         assert field in text
         content = text.replace(field, twice).rpartition('"digest"')[0].rstrip().removesuffix(",")
-        sealed = f'{content},\n  "digest": "sha256:{sha256((content + END).encode()).hexdigest()}"{END}'
         with pytest.raises(PlanFileError, match="twice in one object; make a new plan"):
-            load_plan(sealed, "plan.json")
+            load_plan(sealed_text(content), "plan.json")
 
 
 @pytest.mark.parametrize(
@@ -192,3 +192,39 @@ def test_what_blocks_a_plan_is_part_of_its_id() -> None:
     document["summary"]["blocked"] = 0
     with pytest.raises(PlanFileError, match=r"findings\[0\]\.blocking contradicts the rule"):
         load_plan(sealed_again(document), "plan.json")
+
+
+def sealed_text(content: str) -> str:
+    """A text with the digest that belongs to it, whatever it is."""
+    return f'{content},\n  "digest": "sha256:{sha256((content + END).encode()).hexdigest()}"{END}'
+
+
+def test_a_line_that_is_no_item_is_found_late_and_refused() -> None:
+    """The layout of a list is seen when its items are read: a line of another form was an internal error."""
+    content = dump_plan(ORIGINAL).rpartition(',\n  "digest"')[0]
+    assert '    "user=alice",' in content
+    for line in ('    "user=alice" ,', '    "user=alice", "user=bob",'):
+        moved = content.replace('    "user=alice",', line).replace('"owner": null', '"owner": 7', 1)
+        with pytest.raises(PlanFileError, match=r"changes\[0\]\.owner has a wrong type or value; make a new plan"):
+            load_plan(sealed_text(moved), "plan.json")
+    shifted = content.replace('    "user=alice",', '    "user=alice" ,')
+    assert dump_plan(load_plan(sealed_text(shifted), "plan.json")) == dump_plan(ORIGINAL)
+
+
+def test_a_bare_word_in_a_field_that_nobody_knows_is_refused() -> None:
+    content = dump_plan(ORIGINAL).rpartition(',\n  "digest"')[0]
+    with pytest.raises(PlanFileError, match="NaN is not a number in JSON"):
+        load_plan(sealed_text(content.replace('"owner": null', '"owner": null, "more": NaN', 1)), "plan.json")
+
+
+def test_bytes_changed_at_random_and_sealed_again_are_no_internal_error() -> None:
+    """Whatever bytes a file holds, it ends in a plan or in one sentence."""
+    choose = Random(7)
+    content = dump_plan(ORIGINAL).rpartition(',\n  "digest"')[0]
+    for _ in range(600):
+        text = content
+        for _ in range(choose.randint(1, 4)):
+            place, other = choose.randrange(len(text)), choose.randrange(len(text))
+            piece = choose.choice(['"', "{", "[", "null", "1e999", "\\ud800", ",", "-", "\n", text[other : other + 40]])
+            text = text[:place] + piece + text[place + choose.choice([0, 0, 1, 20]) :]
+        require_harmless(sealed_text(text), text)

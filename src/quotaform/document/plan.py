@@ -34,7 +34,7 @@ from quotaform.document.field import (
     load_snapshot_file,
     load_values,
 )
-from quotaform.document.json_text import RepeatedNameError
+from quotaform.document.json_text import ConstantError, RepeatedNameError
 from quotaform.document.line_layout import LayoutError
 from quotaform.document.plan_content import PlanContent
 from quotaform.document.shape import ShapeError, first_difference, require_shape, shaped_items
@@ -123,6 +123,8 @@ def load_plan(text: str | bytes, file: str) -> Plan:
         raise content.invalid(str(error)) from error
     except RepeatedNameError as error:
         raise content.invalid(f"{quote(error.name)} is there twice in one object") from error
+    except ConstantError as error:
+        raise content.invalid(f"{error} is not a number in JSON") from error
     except RecursionError as error:
         raise content.invalid("it is nested too deeply") from error
 

@@ -29,6 +29,7 @@ class PlanContent:
             lists: The fields with a line per item.
         """
         self._content, self._file, self._lists = content, file, lists
+        self._strict: Mapping[str, Any] | None = None
 
     def document(self) -> Mapping[str, Any]:
         """Return the document; a list with a line per item may be an `ItemLines`.
@@ -46,15 +47,13 @@ class PlanContent:
             return self.whole()
 
     def strict_document(self) -> Mapping[str, Any]:
-        """Return a document that `document` returned once more, now looking for names that come twice.
+        """Return what was read once more, now looking for names that come twice if that was not done.
 
         Raises:
-            RepeatedNameError: A name comes twice in one object.
+            RepeatedNameError: A name comes twice in one object; raised as late as its line is read.
+            ConstantError: A number is none of JSON, likewise.
         """
-        try:
-            return read_lines(self._content, _strictly)
-        except LayoutError:
-            return self.whole()
+        return read_lines(self._content, _strictly) if self._strict is None else self._strict
 
     def is_text(self, pieces: Iterable[str]) -> bool:
         """Whether this is a text in pieces, to the letter."""
@@ -83,6 +82,7 @@ class PlanContent:
         document = self._plan(document)
         if not is_sealed(self._content) and self._digest(document) != document.get("digest"):
             raise PlanFileChangedError(self._file, "digest")
+        self._strict = document
         return document
 
     def invalid(self, problem: str) -> PlanFileError:

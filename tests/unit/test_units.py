@@ -163,6 +163,9 @@ def test_a_value_is_spelled_for_a_file_or_not_at_all(key: QuotaKey, value: float
         (PRODUCER_BYTE_RATE, float("nan"), "NaN"),
         (PRODUCER_BYTE_RATE, 1024.5, "1 KiB/s [1024.5]"),
         (REQUEST_PERCENTAGE, 150.0, "150%"),
+        # These two were lines of more than 300 digits, and the first began with 0%.
+        (REQUEST_PERCENTAGE, 5e-324, "<0.001% [0.0000000000…0005 (326 characters)]"),
+        (REQUEST_PERCENTAGE, 1e300, "100000000000…0160 (301 characters)%"),
         (CONNECTION_CREATION_RATE, 50.0, "50/s"),
         (None, 1e20, "100000000000000000000"),
     ],

@@ -43,6 +43,8 @@ _SPELLED_NUMBER: Final = regex(r"[+-]?[.]?(?:inf|nan|infinity)").fullmatch
 _SEPARATED: Final = regex(r"[0-9]{1,3}(?:[ ,_'][0-9]{3})+(?:\.[0-9]+)?(?: ?[^0-9 ,_'].*)?").fullmatch
 _BITS: Final = regex(r"(?:[kKMGTmgt]i?)?b(?:its?)?(?:ps|/s|/sec)").fullmatch
 _SHOWN: Final = 60
+_SHOWN_DIGITS: Final = 40
+"""Plans and messages show no more digits of a value."""
 _MAX_DIGITS: Final = 400
 """No double has more digits before its point; a longer number is refused before any arithmetic."""
 
@@ -186,6 +188,21 @@ def plain(value: float) -> str:
     return format(Decimal(repr(value)), "f")
 
 
+def readable(value: float) -> str:
+    """Return a double as messages and plans print it: as `plain` does, and the middle of very many digits left out.
+
+    >>> readable(0.1), readable(5e-324), readable(1e300)
+    ('0.1', '0.0000000000…0005 (326 characters)', '100000000000…0160 (301 characters)')
+    """
+    return _cut_digits(plain(value))
+
+
+def _cut_digits(digits: str) -> str:
+    if len(digits) <= _SHOWN_DIGITS:
+        return digits
+    return f"{digits[:12]}…{digits[-4:]} ({len(digits)} characters)"
+
+
 @lru_cache(maxsize=65536)
 def render_value(key: QuotaKey | None, value: float) -> str:
     """Return a value as plans print it: units, at most 3 decimals, `[raw]` behind what was rounded.
@@ -203,18 +220,23 @@ def render_value(key: QuotaKey | None, value: float) -> str:
         value: The value, which may be one that quotaform would not write (NaN, a fraction of a byte).
     """
     if key is None or not isfinite(value) or value <= 0:
-        return plain(value)
+        return readable(value)
     if value == key.maximum:
         return UNLIMITED
     exact = Fraction(value) if value == int(value) else Fraction(repr(value))
     if key.unit != "B/s":
-        shown, rest = plain_fraction(round(exact, 3)), "" if round(exact, 3) == exact else f" [{plain(value)}]"
-        return f"{shown}{key.unit}{rest}"
+        return f"{_rounded(exact)}{key.unit}{'' if round(exact, 3) == exact else f' [{readable(value)}]'}"
     units = (_largest_unit(_IEC, value), _largest_unit(_SHOWN_SI, value))
     fitting = [(size, name) for size, name in units if round(exact / size, 3) == exact / size]
     size, name = min(fitting, key=lambda unit: len(plain_fraction(exact / unit[0])), default=units[0])
-    rest = "" if fitting else f" [{plain(value)}]"
-    return f"{plain_fraction(round(exact / size, 3))} {name}{rest}"
+    rest = "" if fitting else f" [{readable(value)}]"
+    return f"{_rounded(exact / size)} {name}{rest}"
+
+
+def _rounded(number: Fraction) -> str:
+    """Return a number above 0 with at most 3 decimals; none is shown as 0, which would block."""
+    rounded = round(number, 3)
+    return _cut_digits(plain_fraction(rounded)) if rounded else "<0.001"
 
 
 def _largest_unit(units: dict[str, int], value: float) -> tuple[int, str]:

@@ -33,7 +33,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
 from quotaform.model.rule import FindingRule
 from quotaform.model.text import inert
-from quotaform.model.units import is_unlimited, is_writable, plain
+from quotaform.model.units import is_unlimited, is_writable, readable
 
 CALLBACK: Final = "client.quota.callback.class"
 """The broker configuration that replaces the choice of quotas (KIP-257)."""
@@ -140,7 +140,7 @@ def _value_problem(key: str, value: float) -> str:
         effect = "which is less than 1 and effectively blocks everything"
     else:
         effect = "which is not a whole number; brokers enforce it nevertheless"
-    return f"{key} is {plain(value)}, {effect}"
+    return f"{key} is {readable(value)}, {effect}"
 
 
 def check_shapes(quotas: Quotas) -> list[Finding]:

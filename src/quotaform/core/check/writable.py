@@ -17,7 +17,7 @@ from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
 from quotaform.model.quotas import Values
 from quotaform.model.rule import FindingRule
 from quotaform.model.text import quote
-from quotaform.model.units import UNLIMITED, is_writable, plain
+from quotaform.model.units import UNLIMITED, is_writable, plain, readable
 
 _KNOWN: Final = frozenset(ENTITY_TYPES)
 
@@ -106,7 +106,7 @@ def _value_problem(types: tuple[str, ...], name: str, value: float) -> tuple[Fin
         return rule.MISFIT_KEY, f"{name} does not fit this entity, which takes {fitting or 'no key'}; it is left alone"
     if is_writable(key, value):
         return None
-    text = f"{name} is {plain(value)}, {_reason(key, value)}; the entity is left alone until the files declare it"
+    text = f"{name} is {readable(value)}, {_reason(key, value)}; the entity is left alone until the files declare it"
     return rule.NAN_VALUE if isnan(value) else rule.INEXACT_VALUE, text
 
 

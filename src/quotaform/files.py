@@ -264,6 +264,36 @@ def write_text_atomically(path: str | Path, text: str | Iterable[str]) -> None:
     _sync_folder(target.parent)
 
 
+def write_new_text(path: str | Path, text: str | Iterable[str]) -> None:
+    """Write a file that does not exist yet, so that a reader sees all of it or no file.
+
+    Args:
+        path: The file to write; its folder must exist.
+        text: What it will hold, whole or in pieces, encoded in UTF-8.
+
+    Raises:
+        FileExistsError: There is something of this name, which stays as it is.
+        OSError: It cannot be written.
+    """
+    target = Path(path)
+    temporary = target.with_name(f".quotaform-{token_hex(8)}.tmp")
+    try:
+        with open(temporary, "xb") as file:  # noqa: PTH123
+            file.writelines(piece.encode() for piece in ((text,) if isinstance(text, str) else text))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            target.hardlink_to(temporary)
+        except FileExistsError:
+            raise
+        except OSError:  # Not every file system has hard links.
+            target.touch(exist_ok=False)
+            temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync_folder(target.parent)
+
+
 def remove_regular_file(path: str | Path) -> None:
     """Remove what `write_text_atomically` would replace: a regular file, or the one that a symbolic link leads to.
 

@@ -18,6 +18,7 @@ from quotaform.errors import (
     FileReadError,
     InvalidFilesError,
     KeyNotHeldError,
+    LayerDirectoryError,
     NoClusterError,
     NotTextError,
     PartialError,
@@ -42,6 +43,7 @@ ALICE, BOB = Entity(user="alice"), Entity(user="bob")
 FINDING = Finding(rule="cluster-id", message="No.", blocking=True)
 EXAMPLES: list[QuotaformError] = [
     UsageError("words"),
+    LayerDirectoryError("quotas.d/lab", "lab", "quotas.d"),
     ClusterChoiceError(["a", "b"]),
     NoClusterError("quotaform.yaml", exists=False),
     KeyNotHeldError(ALICE, "x", '"x"'),

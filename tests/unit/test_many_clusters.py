@@ -133,12 +133,24 @@ def test_no_drift_is_said_of_all_only_when_all_were_compared(capsys: pytest.Capt
 def test_a_selection_that_leaves_nothing_is_no_all_clear(
     command: str, options: list[str], selection: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A misspelt --select ended in: No changes. Your infrastructure matches the configuration."""
-    assert run([command, *options, *selection]) == 0
-    printed = capsys.readouterr().out
-    assert printed.splitlines()[-1] == "Nothing was compared: --select and --exclude leave no entity."
-    assert "No changes" not in printed
-    assert "No drift" not in printed
+    """A misspelt --select ended in: No changes. Your infrastructure matches the configuration. It was a success."""
+    Path("plan-eu.json").write_text("an earlier result")
+    assert run([command, *options, *selection, "--out", "plan-{cluster}.json"]) == 64
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert not Path("plan-eu.json").exists(), "it would be taken for the result of this run"
+    assert "no entity of the files or of the cluster" in printed.err
+    assert "patterns begin with an entity type, as in --select 'user=svc-*'" in printed.err
+
+
+@pytest.mark.parametrize("command", ["plan", "drift"])
+def test_a_selection_that_leaves_something_on_one_cluster_is_none_of_nothing(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether --select matches is a question to all chosen clusters together, and to what is declared or live."""
+    snapshot(Path(), "us", {Entity(user="by-hand"): {PRODUCER: 1.0}})
+    assert run([command, "--cluster", "eu", "--cluster", "us", "--select", "user=by-hand"]) in (0, 2)
+    assert "by-hand" in capsys.readouterr().out
 
 
 def test_nothing_is_chosen_for_the_user(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from json import loads
+from pathlib import Path
 
 import pytest
 
+from quotaform.app.receipt_file import receipt_path, write_receipt
+from quotaform.app.repository import Repository
+from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Action
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.document.envelope import document_digest
 from quotaform.document.receipt import RECEIPT_LISTS, dump_receipt
 from quotaform.model.entity import Entity
+from quotaform.views.outcome_text import render_receipt_total
 from quotaform.views.receipt_text import render_receipt
 from tests.builder import PRODUCER, plan_of
 
@@ -101,6 +108,13 @@ def test_the_last_line_of_an_incomplete_apply_counts_what_is_left() -> None:
     assert "Nothing is rolled back. Run quotaform plan to see what is left." in lines
 
 
+def test_the_last_line_of_several_clusters_counts_what_is_left_on_all() -> None:
+    """It had dropped what was there already and what failed."""
+    outcomes = [ClusterOutcome("eu", receipt_of(*Result)), ClusterOutcome("us", receipt_of(Result.ALREADY_APPLIED))]
+    last = render_receipt_total(outcomes).splitlines()[-1]
+    assert last.startswith("Apply incomplete! Resources: 1 added, 0 changed, 0 destroyed (2 already there); 1 failed, ")
+
+
 def test_the_words_of_a_broker_cannot_forge_a_line() -> None:
     receipt = receipt_of(Result.REFUSED, message="no\n::error::forged\x1b[31m")
     text = render_receipt(receipt)
@@ -113,3 +127,44 @@ def test_the_json_is_one_line_per_entity() -> None:
     receipt = receipt_of(*Result)
     text = dump_receipt(receipt)
     assert len([line for line in text.splitlines() if '"address"' in line]) == len(receipt.results)
+
+
+def test_the_json_has_the_values_before_and_after_and_what_the_files_declare() -> None:
+    """A receipt without values proves nothing, and nothing can be put back from it."""
+    document = loads(dump_receipt(receipt_of(Result.APPLIED)))
+    assert document["results"][0]["keys"] == [{"key": PRODUCER, "before": None, "after": 1}]
+    assert document["declared"] == [f"user={name}" for name in NAMES]
+
+
+def test_two_receipts_of_one_name_are_two_files(tmp_path: Path) -> None:
+    """Two applies within one second wrote one file, and one of the receipts was lost."""
+    path = tmp_path / "receipt.json"
+    receipts = [receipt_of(result) for result in (Result.APPLIED, Result.REFUSED, Result.UNKNOWN)]
+    with ThreadPoolExecutor() as pool:
+        written = list(pool.map(lambda receipt: write_receipt(path, receipt), receipts))
+    assert sorted(file.name for file in written) == ["receipt-2.json", "receipt-3.json", "receipt.json"]
+    assert [file.read_text() for file in written] == [dump_receipt(receipt) for receipt in receipts]
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_receipt_overwrites_nothing_where_there_are_no_hard_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    path = tmp_path / "receipt.json"
+    written = [write_receipt(path, receipt_of(Result.APPLIED)) for _ in range(2)]
+    assert [file.name for file in written] == ["receipt.json", "receipt-2.json"]
+    assert {file.read_text() for file in written} == {dump_receipt(receipt_of(Result.APPLIED))}
+
+
+@pytest.mark.parametrize("name", ["x" * 500, "a/../../b", "..", "a\n::error::b", "ä" * 200])
+def test_a_cluster_of_any_name_has_a_receipt_in_the_folder_of_receipts(tmp_path: Path, name: str) -> None:
+    """A long name of a cluster made a file name that no file system takes, after everything had been written."""
+    plan = replace(PLAN, header=replace(PLAN.header, cluster_name=name))
+    path = receipt_path(plan, Repository.at(tmp_path / "quotas.d", tmp_path / "quotaform.yaml"))
+    assert path.parent == tmp_path / ".quotaform" / "receipts"
+    path.parent.mkdir(parents=True)
+    assert write_receipt(path, receipt_of(Result.APPLIED)) == path

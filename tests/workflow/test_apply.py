@@ -69,10 +69,19 @@ def test_without_a_terminal_nobody_can_say_yes(ready: Repository, cluster: Clust
     for stdin in ("", "yes\n"):
         refused = ready("apply", stdin=stdin)
         assert refused.code == 4
-        assert refused.out == ""
+        assert refused.last == "Plan: 1 to add, 1 to change, 1 to destroy."
         assert "--auto-approve" in refused.err
     assert cluster.read() == before
     assert ready.receipts == []
+
+
+def test_without_a_terminal_there_may_be_nothing_to_approve(ready: Repository) -> None:
+    """It ended with 4 before it had looked whether there was anything to do."""
+    assert ready("apply", "plan.json").code == 0
+    done = ready("apply", stdin="")
+    assert done.code == 0
+    assert "No changes." in done.out
+    assert done.last == "Apply complete! Resources: 0 added, 0 changed, 0 destroyed."
 
 
 def test_yes_on_a_terminal_applies(ready: Repository, cluster: Cluster) -> None:
@@ -137,7 +146,7 @@ def test_a_plan_is_stale_when_somebody_changed_what_it_touches(ready: Repository
     refused = ready("apply", "plan.json")
     assert refused.code == 5
     assert refused.out == ""
-    assert "of user=b; nothing was written" in refused.err
+    assert "of user=b (producer_byte_rate was 1 MiB/s in the plan, is 7 MiB/s); nothing was written" in refused.err
     assert "nothing was written: make a new plan" in refused.err
     assert cluster.read() == before
     assert ready.receipts == []
@@ -199,6 +208,29 @@ def test_the_receipt_goes_where_it_is_told(ready: Repository) -> None:
     assert ready.receipts == []
 
 
+def test_a_receipt_holds_what_was_and_what_is_set(ready: Repository, cluster: Cluster) -> None:
+    """Receipts had no values, so that nobody could prove what had been set, or put back what had been there."""
+    before = cluster.read()
+    assert ready("apply", "plan.json").code == 0
+    receipt = json.loads(ready.receipts[0].read_text())
+    for item in receipt["results"]:
+        entity = Entity(item["entity"])
+        assert {row["key"]: row["before"] for row in item["keys"] if row["before"]} == before.get(entity, {})
+        assert {row["key"]: row["after"] for row in item["keys"] if row["after"]} == cluster.read().get(entity, {})
+    assert receipt["declared"] == sorted(entity.address for entity in cluster.read())
+
+
+def test_a_receipt_overwrites_no_file(ready: Repository, cluster: Cluster) -> None:
+    """The receipt of an earlier apply was lost."""
+    ready.write("receipt.json", "an earlier receipt")
+    before = cluster.read()
+    refused = ready("apply", "plan.json", "--receipt", "receipt.json")
+    assert refused.code == 64
+    assert "--receipt receipt.json exists" in refused.err
+    assert cluster.read() == before
+    assert ready.read("receipt.json") == "an earlier receipt"
+
+
 @pytest.mark.parametrize("receipt", ["quotas.d", "quotaform.yaml/receipt.json"], ids=["a-folder", "below-a-file"])
 def test_without_a_place_for_the_receipt_nothing_is_written(ready: Repository, cluster: Cluster, receipt: str) -> None:
     before = cluster.read()
@@ -225,14 +257,14 @@ def edited(find: str, replacement: str) -> Callable[[str], str]:
         (edited('"user=old"', '"user=other"'), 5, "was changed after it was written"),
         (edited('"applyable": true', '"applyable": false'), 5, "was changed after it was written"),
         (edited("lab", "prod"), 5, "was changed after it was written"),
-        (lambda text: text[: len(text) // 2], 3, "plan.json is not a whole plan file"),
-        (lambda text: text[:-2], 3, "is not a whole plan file"),
-        (lambda text: "", 3, "is not a whole plan file"),
+        (lambda text: text[: len(text) // 2], 3, "plan.json is not a valid plan file"),
+        (lambda text: text[:-2], 3, "is not a valid plan file"),
+        (lambda text: "", 3, "is not a valid plan file"),
         (lambda text: "[]", 3, "is not a plan file"),
         (lambda text: '{"kind": "quotaform.snapshot"}', 3, "is not a plan file"),
-        (edited('"format_version": "1.0"', '"format_version": "2.0"'), 3, "plan.json has format version '2.0'"),
-        (edited('"format_version": "1.0"', '"format_version": 1'), 3, "has format version"),
-        (lambda text: "[" * 100_000, 3, "is not a whole plan file"),
+        (edited('"format_version": "1.1"', '"format_version": "2.0"'), 3, "plan.json has format version \"2.0\""),
+        (edited('"format_version": "1.1"', '"format_version": 1'), 3, "has format version"),
+        (lambda text: "[" * 100_000, 3, "is not a valid plan file"),
     ],
     ids=[
         "value", "entity", "flag", "cluster", "half", "last-line", "empty", "list", "kind", "major", "number", "deep"

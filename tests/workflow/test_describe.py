@@ -78,7 +78,7 @@ def test_text_has_addresses_and_units(described: Repository) -> None:
     assert text == (
         "user=svc-a\n"
         "  producer_byte_rate        10 MiB/s\n"
-        "  consumer_byte_rate        4.768 MiB/s [5000000]\n"
+        "  consumer_byte_rate        5 MB/s\n"
         "user=svc-b\n"
         "  request_percentage        150%\n"
         "user=svc-b,client-id=x\n"

@@ -40,7 +40,7 @@ def test_a_directory_is_applied_to_every_cluster_that_can_be_reached(fleet: Repo
     assert lines[-2] == "3 clusters: 2 complete, 1 failed: down."
     # Both names are of one cluster, so that alice is there already when us is applied.
     assert "Apply complete! Resources: 1 added, 0 changed, 0 destroyed (1 already there)." in lines
-    assert lines[-1] == "Apply incomplete! Resources: 2 added, 0 changed, 0 destroyed."
+    assert lines[-1] == "Apply incomplete! Resources: 2 added, 0 changed, 0 destroyed (1 already there)."
     receipts = [json.loads(path.read_text()) for path in fleet.receipts]
     assert sorted(receipt["cluster"]["name"] for receipt in receipts) == ["eu", "us"]
 

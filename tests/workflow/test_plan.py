@@ -111,8 +111,8 @@ def test_a_directory_is_applied_in_part_when_selected(changing: Repository, clus
 
 def test_a_selection_of_nothing_plans_nothing(changing: Repository) -> None:
     seen = changing("plan", "--select", "user=nobody", "--detailed-exitcode")
-    assert seen.code == 0
-    assert seen.last == "Nothing was compared: --select and --exclude leave no entity."
+    assert seen.code == 64
+    assert "no entity of the files or of the cluster is left" in seen.err
 
 
 def test_a_saved_plan_takes_no_selection(changing: Repository) -> None:

@@ -8,6 +8,9 @@ from typing import Final
 
 from quotaform.errors import UsageError
 
+_LONGEST_NAME: Final = 100
+"""Characters of a cluster's name in a path; file systems limit a name to 255 bytes."""
+
 PLACEHOLDER: Final = "{cluster}"
 """Stands for the name of the cluster in a path."""
 
@@ -21,7 +24,7 @@ def cluster_paths(option: str, path: str | Path, clusters: Sequence[str], *, exa
     Args:
         option: The name of the option.
         path: Its value, empty when it is not given.
-        clusters: The names of the clusters, which hold no separator of paths.
+        clusters: The names of the clusters.
         example: A value of the option that would do.
 
     Raises:
@@ -32,4 +35,17 @@ def cluster_paths(option: str, path: str | Path, clusters: Sequence[str], *, exa
             f"several clusters ({', '.join(clusters)}) need a file each; "
             f"write {PLACEHOLDER} in {option}, as in {option} '{example}'"
         )
-    return {name: Path(str(path).replace(PLACEHOLDER, name)) for name in clusters}
+    paths = {name: Path(str(path).replace(PLACEHOLDER, file_name(name))) for name in clusters}
+    if len(set(paths.values())) < len(paths):
+        raise UsageError(f"the names of some clusters give the same file name; run {option} for one cluster at a time")
+    return paths
+
+
+def file_name(cluster: str) -> str:
+    """Return the name of a cluster as part of a path: one that leads to no other folder and is not too long.
+
+    >>> file_name("prod-eu"), file_name("a/b"), file_name("..")
+    ('prod-eu', 'a_b', '_')
+    """
+    name = "".join(letter if letter.isprintable() and letter not in "/\\" else "_" for letter in cluster)
+    return name[:_LONGEST_NAME] if name.strip(".") else "_"

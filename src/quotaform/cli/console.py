@@ -154,11 +154,10 @@ def require_writable(path: Path) -> None:
     Raises:
         QuotaformError: Its folder cannot be made or written to.
     """
-    from quotaform.files import is_folder
-
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        is_folder = path.is_dir()  # Raises for a name that is too long, which must not show after an apply.
     except OSError as error:
         raise QuotaformError(f"{path} cannot be written: {error.strerror or error}; nothing was done") from error
-    if is_folder(path) or not os.access(path.parent, os.W_OK):
+    if is_folder or not os.access(path.parent, os.W_OK):
         raise QuotaformError(f"{path} cannot be written; nothing was done: name another file")

@@ -96,6 +96,12 @@ class OutputFiles:
                 else:
                     remove_file(path)
 
+    def remove(self) -> None:
+        """Remove the files of an earlier run, lest they be taken for the result of this one."""
+        for _, paths in self._files:
+            for path in paths.values():
+                remove_file(path)
+
     def paths(self, format_name: str) -> list[Mapping[str, Path]]:
         """Return the files of a format, one mapping of cluster to file for each `--out`."""
         return [paths for name, paths in self._files if name == format_name]

@@ -214,7 +214,7 @@ class Plan:
     Attributes:
         header: What it was made of.
         changes: One per entity that differs: deletes, updates, creates, each by address.
-        unchanged: How many declared entities are as they should be.
+        unchanged: How many declared entities match the cluster.
         in_scope: How many of the cluster's entities are in scope.
         unmanaged: The live entities that no file declares.
         declared: All entities for which the files declare values, selected or not; `None` when a plan file of an

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quotaform.core.receipt import Result
 from quotaform.model.document_kind import RECEIPT
-from quotaform.schema.definition import address, digest, document, source_fields, timestamp
+from quotaform.schema.definition import address, declared, digest, document, quota_key, source_fields, timestamp
 from quotaform.schema.node import Node, boolean, choice, count, items, maybe_text, record, ref, text
 
 _RESULTS = {
@@ -36,9 +36,11 @@ def receipt() -> tuple[Node, dict[str, Node]]:
             "summary": record(
                 "The number of entities per result.", {result.value: count(_RESULTS[result]) for result in Result}
             ),
+            "declared": declared(),
             "results": items("One item per entity of the plan, in its order.", ref("result")),
             "digest": digest("A digest of everything else in this file."),
         },
+        optional=("declared",),
     )
     meanings = " ".join(f"{result.value}: {words[0].lower()}{words[1:]}" for result, words in _RESULTS.items())
     result = record(
@@ -49,6 +51,20 @@ def receipt() -> tuple[Node, dict[str, Node]]:
             "action": ref("action"),
             "result": choice(meanings, (result.value for result in Result)),
             "message": maybe_text("The message of the broker or the reason; null on success."),
+            "keys": items(
+                "The quota keys that the plan changes, with the values before and after; omitted before version 1.1.",
+                ref("row"),
+                minItems=1,
+            ),
+        },
+        optional=("keys",),
+    )
+    row = record(
+        "The planned change of one quota key; the result says whether it is in effect.",
+        {
+            "key": quota_key(),
+            "before": ref("maybe_value", "The live value before the apply, or null."),
+            "after": ref("maybe_value", "The value after the apply, or null if the key is removed."),
         },
     )
-    return schema, {"result": result}
+    return schema, {"result": result, "row": row}

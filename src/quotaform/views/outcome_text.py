@@ -58,12 +58,11 @@ def render_drift_total(outcomes: Sequence[ClusterOutcome[Drift]], style: Style =
 def render_receipt_total(outcomes: Sequence[ClusterOutcome[Receipt]], style: Style = PLAIN) -> str:
     """Return what was applied to all clusters together, and which are not as planned."""
     receipts = list(_values(outcomes))
-    counts = {action: sum(receipt.count(action) for receipt in receipts) for action in Action}
     complete = sum(receipt.is_complete for receipt in receipts)
     is_complete = complete == len(outcomes)
     return (
         f"{_clusters_line(outcomes, f'{complete} complete', len(receipts) - complete, 'incomplete')}\n"
-        f"{style.paint(resources_line(counts, is_complete=is_complete), 'green' if is_complete else 'red')}\n"
+        f"{style.paint(resources_line(receipts, is_complete=is_complete), 'green' if is_complete else 'red')}\n"
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from quotaform.core.plan import Action
 from quotaform.core.receipt import Receipt, Result
@@ -45,20 +46,24 @@ def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
                 yield f"    ... and {len(addresses) - _SHOWN:,} more (all are in the receipt)"
     if receipt.interruption:
         yield f"Interrupted by {receipt.interruption}."
-    counts = {action: receipt.count(action) for action in Action}
-    tally = receipt.tally
-    already = f" ({tally[Result.ALREADY_APPLIED]} already there)" if tally.get(Result.ALREADY_APPLIED) else ""
-    if receipt.is_complete:
-        yield style.paint(resources_line(counts, is_complete=True, more=already), "green")
-        return
-    yield "Nothing is rolled back. Run quotaform plan to see what is left."
-    parts = [f"{tally[result]} {word}" for result, word in _SUMMARY.items() if tally.get(result)]
-    yield style.paint(resources_line(counts, is_complete=False, more=f"{already}; {', '.join(parts)}"), "red")
+    if not receipt.is_complete:
+        yield "Nothing is rolled back. Run quotaform plan to see what is left."
+    yield style.paint(
+        resources_line([receipt], is_complete=receipt.is_complete), "green" if receipt.is_complete else "red"
+    )
 
 
-def resources_line(counts: Mapping[Action, int], *, is_complete: bool, more: str = "") -> str:
-    """Return how many entities were created, updated and deleted, in Terraform's words."""
+def resources_line(receipts: Sequence[Receipt], *, is_complete: bool) -> str:
+    """Return how many entities were created, updated and deleted, in Terraform's words, and how many were not."""
+    added, changed, destroyed = (
+        sum(receipt.count(action) for receipt in receipts) for action in (Action.CREATE, Action.UPDATE, Action.DELETE)
+    )
+    tally: Counter[Result] = Counter()
+    for receipt in receipts:
+        tally.update(receipt.tally)
+    already = f" ({tally[Result.ALREADY_APPLIED]} already there)" if tally[Result.ALREADY_APPLIED] else ""
+    parts = ", ".join(f"{tally[result]} {word}" for result, word in _SUMMARY.items() if tally[result])
     return (
-        f"Apply {'complete' if is_complete else 'incomplete'}! Resources: {counts[Action.CREATE]} added, "
-        f"{counts[Action.UPDATE]} changed, {counts[Action.DELETE]} destroyed{more}."
+        f"Apply {'complete' if is_complete else 'incomplete'}! Resources: {added} added, {changed} changed, "
+        f"{destroyed} destroyed{already}{f'; {parts}' if parts else ''}."
     )

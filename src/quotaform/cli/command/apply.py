@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quotaform.cli.cluster_path import cluster_paths
-from quotaform.cli.console import Console, require_writable, write_file
+from quotaform.cli.console import Console, require_writable
 from quotaform.cli.exit_code import decide, judge_receipt
 from quotaform.cli.format import format_option, render, require_format
 from quotaform.cli.option.cluster import ManyClusters
@@ -20,8 +20,10 @@ from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.cli.outcomes import echo_outcomes
 from quotaform.cli.plan_request import make_request, planner
+from quotaform.cli.selection import require_selected
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import NotApprovedError, QuotaformError, UsageError
+from quotaform.files import is_folder
 from quotaform.interrupt import held_signals
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ def apply(
     console.keep_code()
     run = _Apply(console, format_name, expect_plan_id, receipt)
     given = sources or []
-    if given and not any(path.is_dir() for path in given):
+    if given and not any(map(is_folder, given)):
         if select or exclude:
             raise UsageError("--select and --exclude choose what to plan; a saved plan is applied whole")
         return run.apply_saved(given, target, auto_approve=auto_approve)
@@ -141,7 +143,6 @@ class _Apply:
     ) -> int:
         """Plan the clusters that are meant, show what would be done, ask, and apply it."""
         from quotaform.app.apply import ClusterPlan
-        from quotaform.app.clock import today
         from quotaform.views.outcome_text import render_plan_total
 
         request = make_request(target, directory, select, exclude)
@@ -152,14 +153,8 @@ class _Apply:
             self.console.warn(f"Not applied: {', '.join(snapshots)}, as a snapshot can only be planned")
             live = tuple(cluster for cluster in request.clusters if cluster.snapshot is None)
             request = replace(request, clusters=live)
-        if not auto_approve and not sys.stdin.isatty():
-            files = request.repository.load(request.config, today())
-            for cluster in request.clusters:
-                files.desired(cluster.name)
-            raise NotApprovedError(
-                "there is no terminal to ask on, so nothing was done; give --auto-approve, or apply a saved plan"
-            )
         outcomes = tuple(planner("local")(request, progress=self.console.progress))
+        require_selected(request.selection, outcomes)
         if len(outcomes) == 1:
             self._show(outcomes[0].require())
         elif self.format_name == "text":
@@ -173,8 +168,14 @@ class _Apply:
             else:
                 failed.append(ClusterOutcome(cluster.name, error=outcome.error))
         self._require_expected(plans)
-        for cluster, plan in plans:
-            if plan.changes and plan.is_applyable and not auto_approve:
+        changed = [cluster for cluster, plan in plans if plan.changes and plan.is_applyable]
+        if changed and not auto_approve:
+            if not sys.stdin.isatty():
+                raise NotApprovedError(
+                    "there is no terminal to ask for approval, so nothing was written; give --auto-approve, or apply a "
+                    "saved plan"
+                )
+            for cluster in changed:
                 self._ask(cluster)
         return self._apply(plans, failed, request.repository)
 
@@ -221,6 +222,7 @@ class _Apply:
             repository: Where receipts are kept.
         """
         from quotaform.app.apply import apply_plans, require_applyable
+        from quotaform.app.receipt_file import write_receipt
         from quotaform.views.outcome_text import render_receipt_total
         from quotaform.views.reading_text import cluster_line
 
@@ -234,10 +236,11 @@ class _Apply:
         def keep(cluster: Cluster, done: Receipt) -> None:
             if not done.results:
                 return
+            path = paths[cluster.name]
             try:
-                write_file(paths[cluster.name], render("receipt", "json", done))
-            except QuotaformError as error:
-                problems[cluster.name] = error
+                paths[cluster.name] = write_receipt(path, done)
+            except OSError as error:
+                problems[cluster.name] = QuotaformError(f"{path} cannot be written: {error.strerror or error}")
 
         def show(cluster: Cluster, done: Receipt) -> None:
             is_text = self.format_name == "text"
@@ -260,8 +263,13 @@ class _Apply:
                 self._sum_up(outcomes)
         return decide(outcomes, judge_receipt)
 
-    def _receipt_paths(self, plans: Sequence[ClusterPlan], repository: Repository) -> Mapping[str, Path]:
-        """Return where the receipt of each cluster goes, after making sure that it can be written."""
+    def _receipt_paths(self, plans: Sequence[ClusterPlan], repository: Repository) -> dict[str, Path]:
+        """Return where the receipt of each cluster goes, after making sure that it can be written.
+
+        Raises:
+            UsageError: `--receipt` names a file that exists: a receipt overwrites nothing.
+            QuotaformError: A folder cannot be written to.
+        """
         from quotaform.app.receipt_file import receipt_path
 
         if self.receipt_path is None:
@@ -270,8 +278,14 @@ class _Apply:
             names = [cluster.name for cluster, _ in plans]
             paths = dict(cluster_paths("--receipt", self.receipt_path, names, example="receipts/{cluster}.json"))
         for cluster, plan in plans:
+            path = paths[cluster.name]
             if plan.changes and plan.is_applyable:
-                require_writable(paths[cluster.name])
+                require_writable(path)
+                if self.receipt_path is not None and path.is_file():
+                    raise UsageError(
+                        f"--receipt {path} exists, and a receipt overwrites no file; nothing was written: give another "
+                        "name"
+                    )
         return paths
 
     def _sum_up(self, outcomes: Sequence[ClusterOutcome[Receipt]]) -> None:

@@ -14,6 +14,7 @@ from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.cli.outcomes import OutputFiles, echo_outcomes, gather
 from quotaform.cli.plan_request import make_request, planner
+from quotaform.cli.selection import require_selected
 
 
 @with_option_groups
@@ -48,6 +49,7 @@ def drift(
     names = [cluster.name for cluster in request.clusters]
     files = OutputFiles("drift", out or (), names)
     gathered = gather(planner("local")(request, progress=console.progress), names)
+    require_selected(request.selection, gathered.outcomes, files)
     outcomes = [outcome.map(make_drift) for outcome in gathered.outcomes]
     files.write(outcomes)
     echo_outcomes(console, "drift", format_name, outcomes, render_drift_total, style=console.style())

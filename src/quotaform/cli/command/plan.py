@@ -16,6 +16,7 @@ from quotaform.cli.option.output import Output
 from quotaform.cli.outcomes import OutputFiles, echo_outcomes, gather
 from quotaform.cli.plan_request import make_request, planner
 from quotaform.cli.saved_plan import report_saved
+from quotaform.cli.selection import require_selected
 from quotaform.cli.usage import require_choice
 
 ENGINES: Final = ("local", "spark")
@@ -68,6 +69,7 @@ def plan(
     files = OutputFiles("plan", out or (), names)
     gathered = gather(planner(engine)(request, progress=console.progress), names)
     outcomes = gathered.outcomes
+    require_selected(request.selection, outcomes, files)
     files.write(outcomes)
     options = {"style": console.style(), "shows_unchanged": show_unchanged, "shows_unmanaged": show_unmanaged}
     echo_outcomes(console, "plan", format_name, outcomes, render_plan_total, **options)

@@ -1,0 +1,43 @@
+"""`--select` and `--exclude` that leave nothing are wrong usage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from quotaform.core.outcome import ClusterOutcome
+from quotaform.errors import UsageError
+from quotaform.model.text import quote
+
+if TYPE_CHECKING:
+    from quotaform.cli.outcomes import OutputFiles
+    from quotaform.core.plan import Plan
+    from quotaform.core.scope import Selection
+
+
+def require_selected(
+    selection: Selection, outcomes: Sequence[ClusterOutcome[Plan]], files: OutputFiles | None = None
+) -> None:
+    """Make sure that the selection leaves an entity on one of the clusters, unless a cluster could not be read.
+
+    Args:
+        selection: What was asked for.
+        outcomes: The plans.
+        files: Files that are removed when there is no result to write.
+
+    Raises:
+        UsageError: It leaves none.
+    """
+    if not selection.is_partial or any(outcome.error or outcome.require().has_entities for outcome in outcomes):
+        return
+    if files is not None:
+        files.remove()
+    given = " ".join(
+        f"--{name} {' '.join(map(quote, globs))}"
+        for name, globs in (("select", selection.select), ("exclude", selection.exclude))
+        if globs
+    )
+    raise UsageError(
+        f"{given}: no entity of the files or of the cluster{'s' * (len(outcomes) > 1)} is left; patterns begin with an "
+        "entity type, as in --select 'user=svc-*'"
+    )

@@ -49,7 +49,7 @@ def test_saved_plans_of_several_clusters_are_applied_each_as_it_is(fleet: Reposi
     assert fleet("plan", "--cluster", "?[us]", "--out", "plans/{cluster}.json").code == 0
     result = fleet("apply", "plans/eu.json", "plans/us.json", "--receipt", "receipts/{cluster}.json")
     assert result.code == 0
-    assert result.last == "Apply complete! Resources: 1 added, 0 changed, 0 destroyed."
+    assert result.last == "Apply complete! Resources: 1 added, 0 changed, 0 destroyed (1 already there)."
     assert cluster.values(user="alice") == {PRODUCER: 2.0**20}
     assert json.loads(fleet.read("receipts/us.json"))["summary"]["already-applied"] == 1
     assert fleet("drift", "--cluster", "eu", "--cluster", "us").code == 0

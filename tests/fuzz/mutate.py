@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from random import Random
 from re import compile as regex
 from typing import Any, Final
@@ -78,7 +79,7 @@ def _json(random: Random, tree: Any) -> bytes:
     """Return a JSON value as text in UTF-8; nothing for one that is nested too deeply."""
     try:
         text = json.dumps(tree, indent=random.choice([None, 2]), ensure_ascii=random.random() < 0.8)
-    except (RecursionError, ValueError):  # ValueError: a part that holds itself
+    except RecursionError:
         return b""
     return text.encode("utf-8", "surrogatepass")
 
@@ -179,11 +180,11 @@ def mutate_tree(random: Random, tree: Any) -> Any:
             places.append((node, key))
             waiting.append(value)
     if not places:
-        return random.choice(_ODD_VALUES)
+        return _copy(random.choice(_ODD_VALUES))
     node, key = random.choice(places)
     change = random.random()
     if change < 0.5:
-        node[key] = random.choice(_ODD_VALUES)
+        node[key] = _copy(random.choice(_ODD_VALUES))
     elif change < 0.6:
         other, name = random.choice(places)
         node[key] = _copy(other.get(name) if isinstance(other, dict) else other[name] if name < len(other) else None)
@@ -206,6 +207,6 @@ def mutate_tree(random: Random, tree: Any) -> Any:
 def _copy(value: Any) -> Any:
     """Return a value of its own, so that a change does not go into itself."""
     try:
-        return json.loads(json.dumps(value))
+        return deepcopy(value)
     except RecursionError:
         return None

@@ -139,3 +139,11 @@ def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
         RequestFile.read(tmp_path / "absent.csv")
     with pytest.raises(InvalidFilesError, match="it cannot be read"):
         RequestFile.read(tmp_path)
+
+
+def test_a_million_bad_lines_have_a_hundred_problems() -> None:
+    """Every line of a file of requests that was wrong was reported, however many there were."""
+    with pytest.raises(InvalidFilesError) as refused:
+        RequestFile(b"user\n" + b"a,b\n" * 1_000_000, "requests.csv")
+    assert len(refused.value.problems) == 101
+    assert "and more" in str(refused.value.problems[-1])

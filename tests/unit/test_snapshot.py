@@ -201,3 +201,13 @@ def test_half_a_character_in_a_name_is_refused() -> None:
     )
     with pytest.raises(InvalidFilesError, match=r"half a character"):
         load_snapshot(text.replace('"whole"', '"\\ud800"'), "lab.json")
+
+
+def test_a_snapshot_of_bad_items_has_a_hundred_problems() -> None:
+    """Every item of a snapshot that was wrong was reported, however many there were."""
+    header = '{"format_version": "1.0", "kind": "quotaform.snapshot", "cluster": {"name": "lab", "id": "x"}, '
+    text = f'{header}"captured_at": "2026-11-20T09:12:44Z", "quotas": [{", ".join(["{}"] * 10_000)}]}}'
+    with pytest.raises(InvalidFilesError) as refused:
+        load_snapshot(text, "lab.json")
+    assert 100 < len(refused.value.problems) < 110
+    assert "and more" in str(refused.value.problems[-1])

@@ -23,6 +23,7 @@ from typing import Final
 
 from quotaform.core.check import rule
 from quotaform.core.resolve.request import request_of
+from quotaform.desired.finding_list import FindingList
 from quotaform.document.json_text import ConstantError, RepeatedNames, mark_repeated, refuse_constant
 from quotaform.errors import FileReadError, InvalidFilesError
 from quotaform.files import REQUESTS_LIMIT, read_bytes, read_stdin
@@ -52,22 +53,24 @@ class RequestFile:
             name: What messages call it.
 
         Raises:
-            InvalidFilesError: Something is wrong in it; all problems at once.
+            InvalidFilesError: Something is wrong in it; with the first hundred problems.
         """
         self.name: Final = name
         self._text = self._decode(content)
         self._is_json = self._text.lstrip().startswith("{")
-        problems = []
+        problems = FindingList()
         self.has_clients, self.has_ips, count = False, False, 0
         for line, row in self._rows():
             if isinstance(row, str):
-                problems.append(self._problem(row, line))
+                problems.add(self._problem(row, line))
+                if problems.is_full:
+                    break
                 continue
             is_ip = row.parts[0][0] == IP
             self.has_ips, self.has_clients = self.has_ips or is_ip, self.has_clients or not is_ip
             count += 1
-        if problems:
-            raise InvalidFilesError(problems)
+        if problems.errors:
+            raise InvalidFilesError(problems.all())
         self._count = count
 
     @classmethod

@@ -26,6 +26,8 @@ from quotaform.model.snapshot import Snapshot
 
 T = TypeVar("T", str, list[Any], dict[str, Any])
 
+_MOST_PROBLEMS: Final = 100
+"""After so many nothing more is read."""
 _WORDS: Final = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
 
 
@@ -207,6 +209,8 @@ class _Reader:
     def _problem(self, rule: FindingRule, message: str, index: int | None = None) -> None:
         line = 0 if index is None else self._line_of(index)
         self.problems.append(rule.finding(message, location=Location(self._file, line)))
+        if len(self.problems) > _MOST_PROBLEMS:
+            self._stop("and more: only the first problems are shown; take the snapshot again")
 
     def _stop(self, message: str, line: int = 0, column: int = 0) -> NoReturn:
         self.problems.append(rule.SNAPSHOT.finding(message, location=Location(self._file, line, column if line else 0)))

@@ -86,6 +86,8 @@ _WORDS: Final = frozenset(_VALUES.split())
 _NUMBER: Final = regex(r"[+-]?[0-9]{1,10}(\.[0-9]{1,6})?(ms|s|m|h)?").fullmatch
 _KEY: Final = regex(r"[a-z][a-z0-9.-]{0,79}").fullmatch
 
+_WORDS_AND_DOTS: Final = regex(r"[a-z]+(?:\.[a-z]+){1,8}").fullmatch
+"""What all keys of Kafka's clients are made of, and few secrets."""
 _SECRETS: Final = tuple(sorted(key for key in USED if key.endswith((".jaas.config", ".password", ".keystore.key"))))
 """Keys whose values are secret."""
 
@@ -127,7 +129,7 @@ def refusal(key: str, *, is_line: bool) -> str:
         return f"{secret} is followed by something else than = and a value; write {secret}=VALUE"
     if _KEY(key) and (known := nearest(key, USED, cutoff=0.85)):
         return f"{key} is not a key of Kafka clients; did you mean {known}?"
-    if _KEY(key) is None or key.partition(".")[0] not in _FAMILIES or "." not in key:
+    if _WORDS_AND_DOTS(key) is None or key.partition(".")[0] not in _FAMILIES:
         if is_line:
             return (
                 "this line does not begin with a key of Kafka clients; remove it, or end the line before it with a"

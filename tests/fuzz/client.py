@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from atexit import register
+from os import getpid
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Final
@@ -42,9 +44,8 @@ class _PropertiesFile:
 
     def __call__(self, document: bytes) -> Path:
         if self._path is None:
-            from os import getpid
-
             self._path = Path(gettempdir()) / f"quotaform-fuzz-{getpid()}.properties"
+            register(self._path.unlink, missing_ok=True)
         self._path.write_bytes(document)
         return self._path
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from atexit import register
 from functools import cache
 from pathlib import Path
+from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Final
 
@@ -52,6 +54,7 @@ _CODES_OF_A_SCRIPT: Final = frozenset({0, 1})
 @cache
 def _folder() -> Path:
     folder = Path(mkdtemp(prefix="quotaform-fuzz-"))
+    register(rmtree, folder, ignore_errors=True)
     for name, text in _FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")

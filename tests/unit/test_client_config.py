@@ -258,7 +258,7 @@ class TestSasl:
 class TestVariables:
     def test_variables_are_expanded_in_values(self, tmp_path: Path) -> None:
         text = SASL.replace("alice-secret", "${env:QUOTAFORM_PASS}").replace("alice", "${env:WHO}-x")
-        config = load(tmp_path, text, QUOTAFORM_PASS="s${env:NO}", WHO="bob", QUOTAFORM_ALLOW_ENV="WHO")
+        config = load(tmp_path, text, QUOTAFORM_PASS="s${env:NO}", WHO="bob", QUOTAFORM_ENV="WHO")
         assert (config.sasl_username, password_of(config)) == ("bob-x", "s${env:NO}")
         assert config.shown_username == "${env:WHO}-x"
 
@@ -280,7 +280,7 @@ class TestVariables:
         assert problems(tmp_path, text) == [
             "4: sasl.jaas.config: the environment variable QUOTAFORM_PASS is not set; set it",
             "5: client.id: the environment variable ALSO may not be read; rename it to QUOTAFORM_ALSO or list it in"
-            " QUOTAFORM_ALLOW_ENV",
+            " QUOTAFORM_ENV",
         ]
 
     def test_what_is_not_used_needs_no_variable(self, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from quotaform.model.variable import ReferenceProblem, expand, problem_text
 
-VARIABLES = {"HOST": "b1", "PORT": "9092", "NESTED": "${env:HOST}", "QUOTAFORM_ALLOW_ENV": "HOST, PORT,NESTED,OTHER"}
+VARIABLES = {"HOST": "b1", "PORT": "9092", "NESTED": "${env:HOST}", "QUOTAFORM_ENV": "HOST, PORT,NESTED,OTHER"}
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_variable_that_the_operator_does_not_allow_is_not_read(environment: di
     [(problem, name)] = expansion.problems
     assert problem_text(problem, name) == (
         "the environment variable AWS_SECRET_ACCESS_KEY may not be read; "
-        "rename it to QUOTAFORM_AWS_SECRET_ACCESS_KEY or list it in QUOTAFORM_ALLOW_ENV"
+        "rename it to QUOTAFORM_AWS_SECRET_ACCESS_KEY or list it in QUOTAFORM_ENV"
     )
 
 

@@ -2,7 +2,7 @@
 
 What may be changed in a pull request must not choose which variables of the machine are read. So only variables are
 expanded whose names begin with `QUOTAFORM_`, or that the operator lists in the environment variable
-`QUOTAFORM_ALLOW_ENV`. The environment is an argument. What a variable holds is a secret: whoever shows an expanded text
+`QUOTAFORM_ENV`. The environment is an argument. What a variable holds is a secret: whoever shows an expanded text
 shows it as it was written.
 """
 
@@ -19,7 +19,7 @@ PREFIX: Final = "${env:"
 """How a reference to a variable begins."""
 ALLOWED_PREFIX: Final = "QUOTAFORM_"
 """How the names begin of variables that may be expanded."""
-ALLOW_LIST: Final = "QUOTAFORM_ALLOW_ENV"
+ALLOW_LIST: Final = "QUOTAFORM_ENV"
 """The variable that names others that may be expanded, separated by commas."""
 
 PLACES: Final = "${env:NAME} is expanded only in bootstrap_servers and command_config of quotaform.yaml"
@@ -71,7 +71,7 @@ def expand(text: str, environment: Mapping[str, str]) -> Expansion:
     'b1:9092'
     >>> expand("${env:HOST}:9092", {"HOST": "b1"}).problems
     ((<ReferenceProblem.NOT_ALLOWED: 4>, 'HOST'),)
-    >>> expand("${env:HOST}:9092", {"HOST": "b1", "QUOTAFORM_ALLOW_ENV": "HOST,PORT"}).text
+    >>> expand("${env:HOST}:9092", {"HOST": "b1", "QUOTAFORM_ENV": "HOST,PORT"}).text
     'b1:9092'
     """
     if "${" not in text:

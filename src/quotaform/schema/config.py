@@ -12,7 +12,7 @@ def config() -> tuple[Node, dict[str, Node]]:
     patterns = ref("pattern")
     schema = closed(
         "quotaform.yaml: clusters, profiles and scope. ${env:NAME} in bootstrap_servers and command_config is "
-        "replaced by the environment variable NAME, which begins with QUOTAFORM_ or is listed in QUOTAFORM_ALLOW_ENV.",
+        "replaced by the environment variable NAME, which begins with QUOTAFORM_ or is listed in QUOTAFORM_ENV.",
         {
             "clusters": mapping(
                 "The clusters by name, which is also the directory of their own entries in quotas.d.", ref("cluster")

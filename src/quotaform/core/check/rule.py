@@ -115,7 +115,7 @@ BAD_VARIABLE: Final = FindingRule(
 FORBIDDEN_VARIABLE: Final = FindingRule(
     "forbidden-variable",
     "A referenced environment variable may not be read.",
-    "Rename it to `QUOTAFORM_...`, or list it in `QUOTAFORM_ALLOW_ENV`.",
+    "Rename it to `QUOTAFORM_...`, or list it in `QUOTAFORM_ENV`.",
 )
 UNSET_VARIABLE: Final = FindingRule(
     "unset-variable", "A referenced environment variable is not set.", "Set the variable."

@@ -4,6 +4,7 @@
     * UsageError                 the command was used wrongly (exit 64)
         * ClusterChoiceError     several clusters, and none is chosen
         * NoClusterError         there is no cluster to choose
+        * LayerDirectoryError    the layer of a cluster was given as the quotas directory
         * KeyNotHeldError        an unknown key is to be removed that is not there
     * InvalidFilesError          files are invalid (exit 3)
     * FileReadError              a file cannot be read

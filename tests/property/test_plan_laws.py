@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from math import inf, isnan
 from typing import Any
 
@@ -28,7 +28,9 @@ from tests.strategies import SCOPES, SELECTIONS, desired, live_quotas, quotas
 
 
 def plan_of(files: Desired, actual: Quotas, scope: Scope = FULL_SCOPE, selection: Selection = ALL) -> Plan:
-    return make_plan(diff(files, actual), files, actual, HEADER, scope=scope, selection=selection)
+    options = {**HEADER.options, "select": list(selection.select), "exclude": list(selection.exclude)}
+    header = replace(HEADER, options=options)
+    return make_plan(diff(files, actual), files, actual, header, scope=scope, selection=selection)
 
 
 def within(files: Desired, scope: Scope) -> Desired:

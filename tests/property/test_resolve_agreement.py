@@ -11,7 +11,7 @@ from quotaform.core.effects import make_effects
 from quotaform.core.resolve.entry import Effective, Resolved, effective
 from quotaform.core.resolve.index import QuotaIndex
 from quotaform.core.resolve.request import PRECEDENCE_OF, UNMENTIONED, Request, representative
-from quotaform.core.resolve.resolution import KeyResolution, make_resolution
+from quotaform.core.resolve.resolution import Detail, KeyResolution, make_resolution
 from quotaform.core.resolve.resolver import Resolver
 from quotaform.model.entity import Entity
 from quotaform.model.precedence import Level, Precedence, level_of
@@ -169,7 +169,8 @@ def test_what_a_plan_calls_effective_is_what_resolve_answers_for_the_names_of_th
         return
     (effects,) = make_effects(actual, planned, [(entity, KEYS)])
     live = QuotaIndex(actual)
-    rows = make_resolution(asked, Resolver(live), Resolver(live.altered(planned))).keys
+    detail = Detail(keys=KEYS)  # Of a key that this version does not know there is a row only if one asks for it.
+    rows = make_resolution(asked, Resolver(live), Resolver(live.altered(planned)), detail).keys
     found = {row.key: row for row in rows}
     for key, effect in zip(KEYS, effects, strict=True):
         row = found.get(key, KeyResolution(key, Resolved(), Resolved()))

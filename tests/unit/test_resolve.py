@@ -218,6 +218,19 @@ class TestUnmentionedNames:
             assert found.unmentioned == ()
             assert not any(row.resolved.differs for row in found.keys)
 
+    def test_an_empty_client_id_counts_no_user_whose_entries_it_does_not_match(self) -> None:
+        """A user with an entry for the default client-id was counted, which an empty client-id does not match."""
+        quotas: Quotas = {Entity(user="alice", client_id=None): {PRODUCER: 3.0}, Entity(user="bob"): {PRODUCER: 4.0}}
+        (found,) = run(quotas, Entity(client_id=""))
+        assert {row.key: row.resolved.differs for row in found.keys}[PRODUCER] == {"user": 1}
+        (found,) = run(quotas, Entity(client_id="app1"))
+        assert {row.key: row.resolved.differs for row in found.keys}[PRODUCER] == {"user": 2}
+
+    def test_names_that_differ_in_an_unknown_key_are_counted_when_it_is_asked_for(self) -> None:
+        """A key that no entry of the request holds was shown as unlimited for every client-id."""
+        (found,) = run({Entity(client_id="x"): {"future_rate": 4.0}}, ALICE, detail=Detail(keys=("future_rate",)))
+        assert [(row.resolved.value, row.resolved.differs) for row in found.keys] == [(None, {"client-id": 1})]
+
     def test_names_that_differ_are_counted_with_the_plan_applied(self) -> None:
         plan = plan_of({BOTH: {}}, self.QUOTAS)
         (found,) = run(self.QUOTAS, ALICE, plan=plan)

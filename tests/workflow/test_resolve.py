@@ -161,10 +161,14 @@ def test_an_address_meets_its_entry_and_alone(repository: Repository, filled: Cl
         (("--name", "user=a", "--name", "user=b"), "is given twice"),
         (("--name", "user="), "the name of the user is empty"),
         (("--name", "user=<default>"), "requests have a name; leave user out"),
-        (("--name", "group=a"), "is not the source of a request: give a user, a client-id, both, or an ip"),
+        (("--name", "group=a"), '"group" is not an entity type. The types are user, client-id, ip'),
+        (
+            ("--name", "user=a", "--name", "ip=10.0.0.1"),
+            "is not the source of a request: give a user, a client-id, both, or an ip",
+        ),
         (("--name", "user=a", "--key", "producer_rate"), '"producer_rate" is not a known quota key'),
         (("--name", "user=a", "--key", "connection_creation_rate"), "is only valid for ip entities, and no"),
-        (("--name", "user=a", "--format", "yaml"), "choose from text, json, csv"),
+        (("--name", "user=a", "--format", "yaml"), "unknown format 'yaml'; choose text, json or csv"),
     ],
 )
 def test_what_makes_no_sense_is_wrong_usage(
@@ -258,16 +262,13 @@ class TestMany:
         repository.write("asked.csv", "user,client_id,ip\n,,\nalice,app1\nbob,x,\nbob,x,10.0.0.1\n")
         done = repository("resolve", "--from", "asked.csv")
         assert (done.code, done.out) == (3, "")
-        assert [line.partition(" ")[0] for line in done.err.splitlines()[:3]] == [
-            "quotaform:",
+        assert [line.partition(" error: ")[0] for line in done.err.splitlines()[:3]] == [
+            "asked.csv:2:",
             "asked.csv:3:",
             "asked.csv:5:",
         ]
-        assert "asked.csv:2: error: " in done.err
         assert "3 problems found" in done.err
-        assert repository("resolve", "--from", "-", stdin="").err.startswith(
-            "quotaform: stdin: error: the file is empty"
-        )
+        assert repository("resolve", "--from", "-", stdin="").err.startswith("stdin: error: the file is empty")
 
     def test_a_hundred_thousand_requests_take_no_memory(self, offline: Repository) -> None:
         quotas = ",".join(

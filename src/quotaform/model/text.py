@@ -38,8 +38,8 @@ def quote(text: str, longest: int = LONGEST) -> str:
 def inert(text: str) -> str:
     r"""Return a text as it is when it is one printable line without a command for a CI runner, else quoted.
 
-    >>> print(inert("team a"), inert("a\n::error"), inert("::error"))
-    team a "a\n::error" "::error"
+    >>> print(inert("team a"), inert("a\n::error"), inert("::error::a"))
+    team a "a\n::error" "::error::a"
     """
     return quote(text, len(text)) if printable(text) != text or _is_command(text) else text
 

@@ -46,8 +46,8 @@ class _Names:
         self.entity_type, self.place = entity_type, place
         self._index = index
         self._levels = [level for level in levels if entity_type in level.named]
-        self._stronger: dict[str | None, _Tables] = {}
-        self._values: dict[tuple[str, int], _Values] = {}
+        self._stronger: dict[tuple[str | None, tuple[str, ...]], _Tables] = {}
+        self._values: dict[tuple[str, str | None, tuple[str, ...]], _Values] = {}
 
     @cached_property
     def _beside(self) -> list[NamesBeside]:
@@ -57,10 +57,16 @@ class _Names:
     def differing(self, request: Request, key: str, limit: Effective) -> int:
         """Count the names that make a request resolve a key to another value than `limit`."""
         source = limit.level.source if limit.level else None
-        alone = self._stronger.get(source)
+        empty = self._empty_columns(request) if "" in request else ()
+        alone = self._stronger.get((source, empty))
         if alone is None:
-            alone = self._stronger[source] = self._stronger_than(limit.level)
-        count = self._values_of(key, alone).other_than(limit.value) if alone else 0
+            alone = self._stronger[source, empty] = self._stronger_than(limit.level, empty)
+        count = 0
+        if alone:
+            values = self._values.get((key, source, empty))
+            if values is None:
+                values = self._values[key, source, empty] = _Values(alone, key)
+            count = values.other_than(limit.value)
         for name in {name for beside in self._beside for name in beside.of(request)}:
             named = (*request[: self.place], name, *request[self.place + 1 :])
             value = effective(self._index.entries(named), key).value
@@ -69,15 +75,24 @@ class _Names:
             count -= own is not None and not same_value(own, limit.value)
         return count
 
-    def _stronger_than(self, winner: Level | None) -> _Tables:
-        stronger = [level for level in self._levels if winner is None or level.number < winner.number]
-        return tuple([self._index.entries_of(level) for level in stronger if level.named == (self.entity_type,)])
+    @staticmethod
+    def _empty_columns(request: Request) -> tuple[str, ...]:
+        columns = PRECEDENCE_OF[len(request)].columns
+        return tuple([column for column, name in zip(columns, request, strict=True) if name == ""])
 
-    def _values_of(self, key: str, tables: _Tables) -> _Values:
-        values = self._values.get((key, len(tables)))
-        if values is None:
-            values = self._values[key, len(tables)] = _Values(tables, key)
-        return values
+    def _stronger_than(self, winner: Level | None, empty: tuple[str, ...]) -> _Tables:
+        """Return the entries that name this type alone and win over a level, of those that a request can meet.
+
+        Args:
+            winner: The level; `None` for one weaker than all.
+            empty: The types for which the request has an empty name, which some levels do not match.
+        """
+        stronger = [level for level in self._levels if winner is None or level.number < winner.number]
+        return tuple(
+            self._index.entries_of(level)
+            for level in stronger
+            if level.named == (self.entity_type,) and not set(empty).intersection(level.non_empty)
+        )
 
 
 class DifferingNames:

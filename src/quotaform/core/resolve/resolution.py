@@ -106,10 +106,10 @@ def make_resolution(
         ValueError: It is not concrete.
     """
     request = request_of(entity)
-    before = actual.resolve(request)
+    before = actual.resolve(request, detail.keys)
     if planned is None:
         return Resolution(entity, tuple(_rows(entity, before, {}, detail)))
-    return Resolution(entity, tuple(_rows(entity, planned.resolve(request), before, detail)))
+    return Resolution(entity, tuple(_rows(entity, planned.resolve(request, detail.keys), before, detail)))
 
 
 def _rows(

@@ -11,6 +11,7 @@ from quotaform.core.resolve.entry import NOT_LIMITED, Effective, QuotaEntry, Res
 from quotaform.core.resolve.index import QuotaIndex, Run
 from quotaform.core.resolve.request import PRECEDENCE_OF, UNMENTIONED, Request, request_of
 from quotaform.model.entity import Entity
+from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
 
 _new: Final = tuple.__new__
@@ -77,7 +78,7 @@ class Resolver:
         self._differing: Final = DifferingNames(index)
         self._weakest: dict[Run, _Merged] = {}
 
-    def resolve(self, request: Request) -> Mapping[str, Resolved]:
+    def resolve(self, request: Request, keys: Iterable[str] = ()) -> Mapping[str, Resolved]:
         """Resolve every quota key that can limit a request; keys that nothing limits have no source.
 
         Requests that resolve alike have one result, which therefore cannot be changed.
@@ -87,6 +88,10 @@ class Resolver:
         >>> found = resolver.resolve(("a", "app"))[key]
         >>> found.value, found.source_name, found.overridden[0].source.address
         (9.0, 'User', 'user=<default>')
+
+        Args:
+            request: The request.
+            keys: Keys that this version does not know and that are resolved even if no entry of the request holds them.
         """
         spelled, runs = self.index.walk(request)
         merged = self._weakest.get(runs[-1])
@@ -96,13 +101,16 @@ class Resolver:
         for run in reversed(runs):
             merged = merged.under(run, spelled)
         if request[0] is UNMENTIONED or request[-1] is UNMENTIONED:
-            return self._with_differing(merged.result, request)
+            return self._with_differing(merged.result, request, keys)
         return merged.result
 
-    def _with_differing(self, found: Mapping[str, Resolved], request: Request) -> Mapping[str, Resolved]:
+    def _with_differing(
+        self, found: Mapping[str, Resolved], request: Request, keys: Iterable[str]
+    ) -> Mapping[str, Resolved]:
+        others = {key: NOT_LIMITED for key in keys if key not in found and key not in QUOTA_KEYS}
         differing = {
             key: resolved._replace(differs=differs)
-            for key, resolved in found.items()
+            for key, resolved in {**found, **others}.items()
             if (differs := self._differing.count(request, key, resolved.effective))
         }
         return MappingProxyType({**found, **differing}) if differing else found

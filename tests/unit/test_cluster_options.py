@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from quotaform.cli.main import run
 from quotaform.cli.option.cluster import ManyClusters, OneCluster
 from quotaform.errors import UsageError
+from quotaform.model.entity import Entity
+from tests.builder import PRODUCER
+from tests.scripted_gateway import ScriptedGateway
 
 TWO = "clusters: {lab: {snapshot: lab.json}, prod: {bootstrap_servers: ['a:1'], command_config: p}}\n"
 SEVERAL = "quotaform.yaml names several clusters (lab, prod)"
@@ -143,3 +147,85 @@ def test_the_files_of_some_clusters_are_validated(folder: Path, capsys: pytest.C
     assert capsys.readouterr().out.endswith("1 file in quotas.d, 1 entity for prod.\n")
     assert run(["validate", "--cluster", "x*"]) == 64
     assert 'no cluster matches "x*". The clusters are lab, prod' in capsys.readouterr().err
+
+
+def one_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Configure one cluster, answer for it at any address, and return what connections are called."""
+    called: list[str] = []
+
+    def connect(*_: object, name: str) -> ScriptedGateway:
+        called.append(name)
+        gateway = ScriptedGateway({Entity(user="b"): {PRODUCER: 1.0}}, cluster_id="id")
+        gateway.name = name
+        return gateway
+
+    monkeypatch.setattr("quotaform.cluster.kafka.KafkaGateway.connect", connect)
+    (folder / "quotaform.yaml").write_text("clusters: {lab: {bootstrap_servers: ['a:1'], cluster_id: id}}\n")
+    (folder / "quotas.d/lab").mkdir(parents=True)
+    (folder / "quotas.d/lab/a.yaml").write_text("quotas: [{match: {user: a}, values: {producer_byte_rate: 1}}]\n")
+    return called
+
+
+@pytest.mark.parametrize("command", ["plan", "drift", "apply"])
+def test_servers_that_stand_for_a_cluster_are_what_it_is_called(
+    command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Headings and errors named the cluster of quotaform.yaml, though another address was asked."""
+    called = one_cluster(folder, monkeypatch)
+    assert run([command, "--bootstrap-server", "b:2, c:3"]) in (0, 2, 4)
+    assert "Cluster  b:2,c:3 (id id, files of lab)   " in "".join(capsys.readouterr())
+    assert run([command, "--bootstrap-server", "b:2", "--cluster", "lab"]) in (0, 2, 4)
+    assert "Cluster  lab (id id)   " in "".join(capsys.readouterr())
+    assert run([command]) in (0, 2, 4)
+    assert "Cluster  lab (id id)   " in "".join(capsys.readouterr())
+    assert called == ["b:2,c:3", "lab", "lab"]
+
+
+def test_a_plan_says_which_servers_it_was_made_with(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called = one_cluster(folder, monkeypatch)
+    assert run(["plan", "--bootstrap-server", "b:2", "--out", "plan.json"]) == 0
+    document = json.loads((folder / "plan.json").read_text())
+    assert (document["cluster"]["name"], document["options"]["bootstrap_server"]) == ("lab", "b:2")
+    assert run(["show", "plan.json"]) == 0
+    assert capsys.readouterr().out.count("Cluster  b:2 (id id, files of lab)   ") == 2
+    assert run(["apply", "plan.json", "--bootstrap-server", "d:4", "--auto-approve"]) in (0, 6)
+    assert called == ["b:2", "d:4"]
+
+
+def test_a_snapshot_of_other_servers_belongs_to_the_cluster_that_they_stand_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan against the snapshot takes the files of that cluster."""
+    one_cluster(folder, monkeypatch)
+    assert run(["snapshot", "--bootstrap-server", "b:2", "--output", "b.json"]) == 0
+    assert json.loads((folder / "b.json").read_text())["cluster"]["name"] == "lab"
+
+
+@pytest.mark.parametrize("line", ["describe", "resolve --name user=a", "describe --format json"])
+def test_who_is_asked_at_an_address_is_called_by_it(
+    line: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one_cluster(folder, monkeypatch)
+    assert run([*line.split(), "--bootstrap-server", "b:2"]) == 0
+    printed = capsys.readouterr().out
+    assert "b:2" in printed
+    assert "lab" not in printed
+
+
+@pytest.mark.parametrize("name", ["..", "../elsewhere", "/tmp/elsewhere", "a/b", ".", "unknown"])
+def test_an_import_writes_into_no_folder_that_a_snapshot_names(
+    name: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A snapshot of a cluster called `../elsewhere` was imported into that folder, outside of the quotas directory."""
+    (folder / "quotas.d").mkdir()
+    write_snapshot(folder / "s.json", "alice")
+    text = (folder / "s.json").read_text()
+    (folder / "s.json").write_text(text.replace('"name": "x"', f'"name": "{name}"'))
+    before = sorted(folder.rglob("*"))
+    assert run(["import", "--snapshot", "s.json"]) == 64
+    assert "The clusters are lab, prod" in capsys.readouterr().err
+    assert sorted(folder.rglob("*")) == before
+    assert run(["import", "--snapshot", "s.json", "--cluster", "lab"]) == 0
+    assert (folder / "quotas.d/lab/imported.yaml").is_file()

@@ -150,7 +150,7 @@ def apply_plan(
     """
     require_applyable(plan)
     started_at = timestamp(clock)
-    require_pinned(gateway.name, pinned_id, gateway.cluster_id())
+    require_pinned(plan.header.cluster_name, pinned_id, gateway.cluster_id())
     require_cluster(plan, gateway.cluster_id())
     progress(f"Reading quotas of {spell_name(gateway.name)}", 0, 0)
     try:

@@ -184,6 +184,6 @@ class ClusterWork(Generic[C, T]):
 
 
 def _names(clusters: Sequence[Cluster]) -> str:
-    names = ", ".join(spell_name(cluster.name) for cluster in clusters[:_MOST_NAMES])
+    names = ", ".join(spell_name(cluster.label) for cluster in clusters[:_MOST_NAMES])
     more = len(clusters) - _MOST_NAMES
     return f"{names} and {more} more" if more > 0 else names

@@ -15,6 +15,7 @@ from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.check.live import check_live
 from quotaform.core.check.writable import writable_values
 from quotaform.core.result import Import
+from quotaform.desired.config import choose_cluster
 from quotaform.desired.loader import load_files
 from quotaform.desired.writer import SCHEMA, render_quotas
 from quotaform.model.entity import Entity
@@ -59,6 +60,7 @@ def import_cluster(
 
     Raises:
         InvalidFilesError: The files that are there are invalid.
+        UsageError: quotaform.yaml names several clusters and not this one, whose folder would mean nothing.
         ClusterError: The cluster could not be read.
     """
     layout = repository.layout(config)
@@ -70,7 +72,7 @@ def import_cluster(
     able = {entity: values for entity, values in inside.items() if writable_values(entity, values)}
     # With several clusters the quotas of one are its own: in the common files they would be everybody's.
     is_own = len(config.clusters) > 1
-    folder = repository.directory / cluster_name if is_own else repository.directory
+    folder = repository.directory / choose_cluster(config, cluster_name).name if is_own else repository.directory
     files: dict[str, str] = {}
     counts: dict[str, int] = {}
     groups = list(_groups(able, is_split))

@@ -182,6 +182,7 @@ def make_cluster_plan(
             "prune": request.config.prune,
             "select": list(request.selection.select),
             "exclude": list(request.selection.exclude),
+            **({"bootstrap_server": cluster.given_servers} if cluster.given_servers else {}),
         },
         snapshot=reading.snapshot,
     )

@@ -228,7 +228,8 @@ class Repository:
         if name is None and (not config.clusters or (len(config.clusters) > 1 and not target.needs_name)):
             return Cluster(name=",".join(servers), bootstrap_servers=servers, command_config=target.command_config)
         named = choose_cluster(config, name)
-        named = replace(named, bootstrap_servers=servers, snapshot=None)
+        given = ",".join(servers) if name is None else None
+        named = replace(named, bootstrap_servers=servers, snapshot=None, given_servers=given)
         if target.command_config is None:
             return named
         return replace(named, command_config=target.command_config, folder=None)
@@ -276,4 +277,4 @@ def open_gateway(cluster: Cluster) -> Gateway:
         return SnapshotGateway(taken, name=cluster.name, path=str(cluster.snapshot))
     from quotaform.cluster.kafka import KafkaGateway
 
-    return KafkaGateway.connect(bootstrap_servers(cluster), client_config(cluster), name=cluster.name)
+    return KafkaGateway.connect(bootstrap_servers(cluster), client_config(cluster), name=cluster.label)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quotaform.app.actual import read_actual
@@ -31,8 +32,9 @@ def take_snapshots(
     steps = Steps(progress)
     step = steps if len(clusters) == 1 else no_progress
 
-    def work(_: Cluster, gateway: Gateway) -> Snapshot:
-        return take_snapshot(gateway, clock=clock, progress=step)
+    def work(cluster: Cluster, gateway: Gateway) -> Snapshot:
+        # Whose files it belongs to, wherever it was read.
+        return replace(take_snapshot(gateway, clock=clock, progress=step), cluster_name=cluster.name)
 
     with ClusterWork(clusters, work, connect) as working:
         yield from working.outcomes({}, steps)

@@ -183,6 +183,7 @@ def _fail(message: str, code: int) -> int:
 
 def _print(message: str, code: int) -> int:
     from quotaform.cli.console import Console
+    from quotaform.cli.usage import cut_lines
 
-    Console().write_stderr(f"{message}\n")
+    Console().write_stderr(f"{cut_lines(message)}\n")
     return code

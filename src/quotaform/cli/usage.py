@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     import typer
 
 _LONGEST: Final = 200
+_LONGEST_LINE: Final = 2_000
+_LONGEST_END: Final = 500
+"""The end of a message is its remedy."""
 
 
 def usage_text(error: typer.TyperException, command: str) -> str:
@@ -48,6 +51,22 @@ def _problem(error: typer.TyperException, context: Any) -> str:
 def shorten(text: str) -> str:
     """Return a text for a message: on one line, and cut where it is very long."""
     return inert(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+
+
+def cut_lines(message: str) -> str:
+    """Return a message whose very long lines lose their middle: an argument may be as long as a file.
+
+    >>> len(cut_lines(f"{'a' * 100_000} cannot be read")), cut_lines("a cannot be read")
+    (728, 'a cannot be read')
+    """
+    return "\n".join(map(_cut_line, message.split("\n"))) if len(message) > _LONGEST_LINE else message
+
+
+def _cut_line(line: str) -> str:
+    if len(line) <= _LONGEST_LINE:
+        return line
+    begin, end = line[:_LONGEST], line[-_LONGEST_END:]
+    return f"{begin}… ({len(line) - len(begin) - len(end):,} more characters) …{end}"
 
 
 def require_choice(what: str, name: str, allowed: Sequence[str]) -> str:

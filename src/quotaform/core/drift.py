@@ -70,7 +70,7 @@ class Drift:
         entities: What differs.
         in_sync: How many declared entities match the cluster.
         findings: What is worth saying about the live cluster.
-        options: What was asked for: `select`, `exclude`.
+        options: What was asked for: `select`, `exclude`, and `bootstrap_server` when it stands for the cluster.
         snapshot: The snapshot that was read in the place of the cluster.
     """
 
@@ -166,6 +166,7 @@ def make_drift(plan: Plan) -> Drift:
         for item in plan.unmanaged
         if item.in_scope and not is_out_of_reach(item.entity)
     ]
+    asked = {name: value for name, value in plan.header.options.items() if name != "prune"}
     return Drift(
         cluster_name=plan.header.cluster_name,
         cluster_id=plan.header.cluster_id,
@@ -173,6 +174,6 @@ def make_drift(plan: Plan) -> Drift:
         entities=tuple(sorted(entities, key=lambda drifted: drifted.entity.address)),
         in_sync=plan.unchanged,
         findings=plan.findings,
-        options={name: plan.header.options.get(name, []) for name in ("select", "exclude")},
+        options={"select": [], "exclude": [], **asked},
         snapshot=plan.header.snapshot,
     )

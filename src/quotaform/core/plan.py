@@ -195,7 +195,7 @@ class PlanHeader:
         cluster_id: The id that the cluster gave itself.
         created_at: When the cluster or its snapshot was read, ISO 8601 UTC.
         source: Where the files came from.
-        options: What was asked for: `prune`, `select`, `exclude`.
+        options: What was asked for: `prune`, `select`, `exclude`, and `bootstrap_server` if it stands for the cluster.
         snapshot: The snapshot that was read in the place of the cluster.
     """
 

@@ -54,6 +54,7 @@ class Cluster:
             the variables are looked up when the cluster is reached, and messages show the text.
         folder: The folder of the quotaform.yaml that names the files; `None` when the operator does.
         taken: What the snapshot file holds, when it was read already.
+        given_servers: The bootstrap servers of the command line, when they stand for the cluster and nobody named it.
     """
 
     name: str
@@ -65,11 +66,17 @@ class Cluster:
     references: Mapping[str, Referring] = field(default_factory=dict, compare=False)
     folder: Path | None = field(default=None, compare=False)
     taken: Snapshot | None = field(default=None, compare=False, repr=False)
+    given_servers: str | None = None
 
     @property
     def has_name(self) -> bool:
         """Whether it has a name of its own; one that only an address was given for is called by that."""
         return self.name != ",".join(self.bootstrap_servers)
+
+    @property
+    def label(self) -> str:
+        """What headings and errors call it: its name, or the servers that the command line gave instead."""
+        return self.given_servers or self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from quotaform.core.drift import DriftClass
 from quotaform.model.document_kind import DRIFT
 from quotaform.schema.definition import IN_SYNC, address, digest, document, globs, quota_key, timestamp
-from quotaform.schema.node import Node, boolean, choice, count, items, maybe_text, record, ref
+from quotaform.schema.node import Node, boolean, choice, count, items, maybe_text, record, ref, text
 
 _CLASSES = {
     DriftClass.MODIFIED: "Declared entities with other values.",
@@ -27,7 +27,15 @@ def drift() -> tuple[Node, dict[str, Node]]:
             ),
             "options": record(
                 "The options of the command.",
-                {"select": globs("Globs over addresses."), "exclude": globs("Globs over addresses.")},
+                {
+                    "select": globs("Globs over addresses."),
+                    "exclude": globs("Globs over addresses."),
+                    "bootstrap_server": text(
+                        "The value of --bootstrap-server when it stands for the cluster, whose files are used; "
+                        "omitted otherwise."
+                    ),
+                },
+                optional=("bootstrap_server",),
             ),
             "complete": boolean("Whether all entities were compared; false with a selection."),
             "status": choice("Whether there are differences.", ("in-sync", "drift", "unknown")),

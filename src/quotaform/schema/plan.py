@@ -41,7 +41,12 @@ def plan() -> tuple[Node, dict[str, Node]]:
                     "prune": text("What happens to entities in scope that no file declares.", "report"),
                     "select": globs("Globs over addresses to include; all entities if empty."),
                     "exclude": globs("Globs over addresses to exclude."),
+                    "bootstrap_server": text(
+                        "The value of --bootstrap-server when it stands for the cluster, whose files are used; "
+                        "omitted otherwise."
+                    ),
                 },
+                optional=("bootstrap_server",),
             ),
             "allowances": items(
                 "The rules allowed for this plan, as RULE or RULE=N; omitted if there are none.",

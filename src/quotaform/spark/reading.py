@@ -32,7 +32,7 @@ class SparkReading:
     """
 
     def __init__(self, spark: SparkSession, cluster: Cluster) -> None:
-        self.name = cluster.name
+        self.name = cluster.label
         self.is_live = cluster.snapshot is None
         self.snapshot: SnapshotFile | None = None
         self._path = cluster.snapshot

@@ -11,7 +11,7 @@ from quotaform.model.text import inert
 from quotaform.views.effect_text import value_text
 from quotaform.views.finding_text import render_findings, render_removed
 from quotaform.views.plan_text import NOTHING_SELECTED
-from quotaform.views.reading_text import reading_text
+from quotaform.views.reading_text import cluster_text, reading_text
 from quotaform.views.style import PLAIN, Style, counted
 
 _COLOURS = {DriftClass.MODIFIED: "yellow", DriftClass.MISSING: "red", DriftClass.UNEXPECTED: "red"}
@@ -23,8 +23,8 @@ def render_drift(drift: Drift, style: Style = PLAIN) -> str:
 
 
 def _lines(drift: Drift, style: Style) -> Iterator[str]:
-    cluster = style.paint(spell_name(drift.cluster_name), "bold")
-    yield f"Cluster  {cluster} (id {spell_name(drift.cluster_id)})   {reading_text(drift.read_at, drift.snapshot)}"
+    cluster = cluster_text(drift.cluster_name, drift.cluster_id, drift.options, style)
+    yield f"Cluster  {cluster}   {reading_text(drift.read_at, drift.snapshot)}"
     yield ""
     for drift_class in DriftClass:
         for drifted in drift.entities:

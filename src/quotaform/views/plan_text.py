@@ -16,7 +16,7 @@ from quotaform.model.quota_key import key_order
 from quotaform.model.text import inert
 from quotaform.views.effect_text import effect_text, fallback_text, value_text
 from quotaform.views.finding_text import render_findings, render_removed
-from quotaform.views.reading_text import reading_text
+from quotaform.views.reading_text import cluster_text, reading_text
 from quotaform.views.style import PLAIN, Style, counted
 
 NO_CHANGES: Final = "No changes. Your infrastructure matches the configuration."
@@ -69,8 +69,8 @@ def _header_lines(plan: Plan, style: Style) -> Iterator[str]:
     source = inert(header.source.directory)
     if header.source.commit:
         source += f" @ {inert(header.source.commit[:7])}{' (dirty)' if header.source.dirty else ''}"
-    cluster = style.paint(spell_name(header.cluster_name), "bold")
-    yield f"Cluster  {cluster} (id {spell_name(header.cluster_id)})   Source {source}"
+    cluster = cluster_text(header.cluster_name, header.cluster_id, header.options, style)
+    yield f"Cluster  {cluster}   Source {source}"
     options = header.options
     partial = "".join(
         f", --{name} {' '.join(spell_name(glob) for glob in options[name])}"

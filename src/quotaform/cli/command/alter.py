@@ -95,10 +95,10 @@ def alter(
         "alter",
         format_name,
         done,
-        cluster_name=chosen.name,
+        cluster_name=chosen.label,
         cluster_id=cluster_id,
         read_at=timestamp(),
-        heading=chosen.name if chosen.has_name else None,
+        heading=chosen.label if chosen.has_name else None,
         style=console.style(),
     )
     console.echo(text)

@@ -204,7 +204,7 @@ class _Apply:
             raise NotApprovedError("the plan cannot be shown, so it was not approved; nothing was written")
         wanted = cluster.name if cluster.confirm == "name" else "yes"
         question = (
-            f"\nApply this plan to cluster {cluster.name}? Nothing is rolled back afterwards.\n"
+            f"\nApply this plan to cluster {cluster.label}? Nothing is rolled back afterwards.\n"
             f"Only {wanted!r} will be accepted to approve.\n\nEnter a value: "
         )
         (self.console.echo if self.format_name == "text" else self.console.write_stderr)(question)

@@ -88,7 +88,7 @@ def describe(
     keys = tuple(dict.fromkeys(quota_type or ()))
     chosen = target.choose(snapshot=snapshot)
     with QuotaAdmin(open_gateway(chosen)) as admin:
-        console.progress(f"Reading quotas of {spell_name(chosen.name)}", 0, 0)
+        console.progress(f"Reading quotas of {spell_name(chosen.label)}", 0, 0)
         found = admin.describe(entity_filter)
         cluster_id = admin.cluster_id() if format_name == "json" else ""
         unknown = [key for key in keys if key not in QUOTA_KEYS]
@@ -104,11 +104,11 @@ def describe(
         found,
         style=console.style(),
         is_filtered=bool(keys or entity_filter.components),
-        cluster_name=chosen.name,
+        cluster_name=chosen.label,
         cluster_id=cluster_id,
         read_at=timestamp(),
         snapshot=admin.snapshot,
-        heading=chosen.name if chosen.has_name else None,
+        heading=chosen.label if chosen.has_name else None,
         entity_filter=entity_filter,
         quota_types=keys,
     )

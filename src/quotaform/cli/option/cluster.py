@@ -148,6 +148,8 @@ class ManyClusters:
             others = [cluster.name for cluster in chosen if cluster.name != name]
             if self.cluster and others:
                 raise UsageError(f"{file} is a plan for cluster {name}, not {', '.join(others)}; leave --cluster out")
+            if self.bootstrap_server and not self.cluster:
+                return replace(chosen[0], given_servers=",".join(chosen[0].bootstrap_servers))
             return chosen[0]
         if known is not None and known.snapshot is None:
             return known

@@ -122,3 +122,19 @@ def test_a_name_that_is_too_long_for_the_file_system_is_no_internal_error(
     """`import --output` with a name of 100,000 characters ended with an internal error."""
     assert run([*line.split(), "a" * 100_000]) in (1, 3, 64)
     assert "internal error" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", ["plan --config {}", "apply {}", "show {}", "describe --snapshot {}"])
+def test_a_very_long_argument_is_not_repeated_whole(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An argument of 100,000 characters was printed whole, and the remedy scrolled away."""
+    assert run(line.format("A" * 100_000).split()) in {1, 3, 64}
+    printed = capsys.readouterr().err
+    assert len(printed) < 2_100
+    assert "more characters" in printed
+
+
+def test_a_very_long_argument_of_kafka_client_quotas_is_not_repeated_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    from quotaform.cli.client_quotas.command import run as run_client_quotas
+
+    assert run_client_quotas(["--describe", "--bootstrap-server", "b:1", "--command-config", "A" * 100_000]) == 1
+    assert len(capsys.readouterr().err) < 2_100

@@ -17,6 +17,7 @@ from quotaform.cli.client_quotas.lists import COMMA, read_ops, read_parts, read_
 from quotaform.cli.console import Console
 from quotaform.cli.process import end_on_signals, ignore_signals, interrupt_code, rare_collections, signals_raised
 from quotaform.cli.stream import GuardedStreams, drop_unwritten_output, open_closed_streams
+from quotaform.cli.usage import cut_lines
 from quotaform.errors import ClusterError, QuotaformError, UsageError
 from quotaform.model.entity import ENTITY_TYPES, Entity
 from quotaform.model.text import quote
@@ -90,7 +91,7 @@ def _try(arguments: list[str]) -> int:
 
 
 def _fail(message: str, code: int = 1) -> int:
-    sys.stderr.write(f"{PROGRAM}: {message}\n")
+    sys.stderr.write(cut_lines(f"{PROGRAM}: {message}\n"))
     return code
 
 

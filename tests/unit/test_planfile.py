@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from quotaform.core.plan import Base, Origin
-from quotaform.document.envelope import document_digest, is_sealed
+from quotaform.document.envelope import document_digest, seal_start
 from quotaform.document.plan import PLAN_LISTS, dump_plan, load_plan
 from quotaform.errors import PlanFileError, StaleError
 from quotaform.model.allowance import Allowance
@@ -104,8 +104,20 @@ def test_a_sealed_file_in_another_layout_is_the_same_plan() -> None:
     assert end
     shifted = content.replace('\n    {"address"', '\n     {"address"')
     sealed = shifted + f',\n  "digest": "sha256:{sha256((shifted + END).encode()).hexdigest()}"{END}'
-    assert is_sealed(sealed.encode())
+    assert seal_start(sealed.encode()) is not None
     assert dump_plan(load_plan(sealed, "plan.json")) == TEXT
+
+
+def test_a_file_as_it_was_written_is_not_compared_field_by_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To check that the fields follow from each other took longer than to read them."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("quotaform.document.plan._require_derived", fail)
+    assert dump_plan(load_plan(TEXT, "plan.json")) == TEXT
+    with pytest.raises(AssertionError):
+        load_plan(signed(edited(lambda document: document["summary"].update(loosen=7))), "plan.json")
 
 
 def test_every_line_is_spelled_as_json_dumps_spells_it() -> None:

@@ -141,9 +141,10 @@ class EntityChange:
     @property
     def becomes_unlimited(self) -> bool:
         """Whether an effective limit becomes unlimited."""
-        return any(
-            effect.becomes_unlimited(change.key) for change, effect in zip(self.changes, self.effects, strict=True)
-        )
+        for change, effect in zip(self.changes, self.effects, strict=True):
+            if effect.before.value is not None and effect.becomes_unlimited(change.key):
+                return True
+        return False
 
     def alteration(self) -> Alteration:
         """What to send for it: what the rows say."""

@@ -102,7 +102,7 @@ def _in_order(keys: tuple[str, ...]) -> list[str]:
 
 def _names(entity: Entity) -> tuple[str, str]:
     """Return the address of an entity, and its names by type."""
-    names = ", ".join([f"{quoted(kind)}: {_text(name)}" for kind, name in entity.names.items()])
+    names = ", ".join([f"{quoted(kind)}: {_text(name)}" for kind, name in entity.parts])
     return quoted(entity.address), f"{{{names}}}"
 
 
@@ -134,7 +134,7 @@ class ChangeReader:
         """Begin with nothing that lines could share."""
         self._texts: dict[str, str] = {}
         self._counts: dict[tuple[tuple[str, int], ...], Mapping[str, int]] = {(): NO_NAMES}
-        self._effective: dict[tuple[float | None, Entity], Effective] = {}
+        self._effective: dict[tuple[float | tuple[str, str | None] | None, ...], Effective] = {}
 
     def change(self, item: Mapping[str, Any]) -> EntityChange:
         """Return a change of its JSON.
@@ -183,16 +183,21 @@ class ChangeReader:
         return Location(self._texts.setdefault(item["file"], item["file"]), item["line"], item.get("column", 0))
 
     def _entity(self, names: Mapping[str, str | None]) -> Entity:
-        if not all(name is None or isinstance(name, str) for name in names.values()):
-            raise TypeError("a name is a text or null")
+        for name in names.values():
+            if name is not None and not isinstance(name, str):
+                raise TypeError("a name is a text or null")
         return Entity.of([(self._texts.setdefault(kind, kind), name) for kind, name in names.items()])
 
     def _limit(self, item: Mapping[str, Any]) -> Effective:
         value, names = load_number(item["value"]), item["entity"]
         if names is None:
             return NOTHING if value is None else Effective(value)
-        source = self._entity(names)
-        return self._effective.setdefault((value, source), Effective(value, source, level_of(source)))
+        shared = (value, *names.items())
+        found = self._effective.get(shared)
+        if found is None:
+            source = self._entity(names)
+            found = self._effective[shared] = Effective(value, source, level_of(source))
+        return found
 
     def _differs(self, counts: Mapping[str, int] | None) -> Mapping[str, int]:
         if not counts:

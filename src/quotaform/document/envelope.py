@@ -83,6 +83,17 @@ def document_lines(
 ) -> Iterator[str]:
     """Yield a document as JSON in pieces: one per field, and one per item of its lists.
 
+    Args: as `field_lines`.
+    """
+    yield from field_lines(fields, lists, spell)
+    yield _END
+
+
+def field_lines(
+    fields: Iterable[tuple[str, Any]], lists: Collection[str], spell: Callable[[Any], str] = _spell
+) -> Iterator[str]:
+    """Yield the pieces of a document without its end, where more fields can follow.
+
     Args:
         fields: Name and value; the value of one of the lists may be any iterable, and is consumed as it is written.
         lists: The names of the fields that have a line per item.
@@ -100,27 +111,26 @@ def document_lines(
         else:
             yield f'{separator}  "{name}": {spell(value)}'
         separator = ",\n"
-    yield _END
 
 
 def sealed_lines(fields: Iterable[tuple[str, Any]], lists: Collection[str]) -> Iterator[str]:
     """Yield the lines of `document_lines`; the last field is the digest of everything before it."""
     hashed = sha256()
-    for piece in document_lines(fields, lists):
+    for piece in field_lines(fields, lists):
         hashed.update(piece.encode("ascii"))
-        if piece != _END:
-            yield piece
+        yield piece
+    hashed.update(_END.encode())
     yield f',\n  "digest": "sha256:{hashed.hexdigest()}"{_END}'
 
 
-def is_sealed(content: bytes) -> bool:
-    """Whether a file is to the letter what `sealed_lines` yielded; needs no second copy of it."""
+def seal_start(content: bytes) -> int | None:
+    """Return where the digest of a file begins; `None` if it is not, to the letter, that of `sealed_lines`."""
     end = content.rfind(_SEAL)
     if end < 0:
-        return False
+        return None
     hashed = sha256(memoryview(content)[:end])
     hashed.update(_END.encode())
-    return content[end:] == _SEAL + f'sha256:{hashed.hexdigest()}"{_END}'.encode()
+    return end if content[end:] == _SEAL + f'sha256:{hashed.hexdigest()}"{_END}'.encode() else None
 
 
 def document_digest(document: Mapping[str, Any], lists: Collection[str]) -> str:

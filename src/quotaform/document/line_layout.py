@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from json import loads
+from json import JSONDecoder, loads
 from typing import Any, Final
 
+_raw_decode: Final = JSONDecoder().raw_decode
 _START: Final = b"{\n"
 _LIST: Final = b": ["
 _LIST_END: Final = b"\n  ]"
@@ -35,14 +36,22 @@ class ItemLines:
         while start < self._end:
             end = self._content.find(b"\n", start, self._end)
             is_last = end < 0
-            line = self._content[start : self._end if is_last else end]
-            if not line.startswith(_ITEM) or line.endswith(b",") is is_last:
+            line = self._content[start + len(_ITEM) : self._end if is_last else end]
+            if not self._content.startswith(_ITEM, start) or line.endswith(b",") is is_last:
                 raise LayoutError
             yield _decoded(line if is_last else line[:-1], self._decode)
             start = self._end if is_last else end + 1
 
 
-def read_lines(content: bytes, decode: Callable[[str], Any] = loads) -> dict[str, Any]:
+def _whole(text: str) -> Any:
+    """Return a value that has no white space around it, which `json.loads` takes its time to look for."""
+    value, end = _raw_decode(text)
+    if end != len(text):
+        raise LayoutError
+    return value
+
+
+def read_lines(content: bytes, decode: Callable[[str], Any] = _whole) -> dict[str, Any]:
     """Return a document; the value of a list with a line per item is an `ItemLines`.
 
     Whatever is returned is what `json.loads` returns: every line is checked to be a field or an item for itself, and

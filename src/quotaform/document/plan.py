@@ -15,15 +15,16 @@ helps against somebody who computes them again, so a plan file is read with susp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import zip_longest
 from json import loads
+from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Final, TypeVar
 
 from quotaform.core.check.saved_plan import saved_plan_problem
-from quotaform.core.plan import Base, Plan, PlanHeader, PlanSource, Unmanaged
+from quotaform.core.plan import Base, EntityChange, Plan, PlanHeader, PlanSource, Unmanaged
 from quotaform.document.change import ChangeReader, change_lines
-from quotaform.document.envelope import Spelled, envelope, sealed_lines
+from quotaform.document.envelope import Spelled, envelope, field_lines, sealed_lines
 from quotaform.document.field import (
     dump_cluster,
     dump_entity,
@@ -87,7 +88,7 @@ def _fields(plan: Plan) -> dict[str, Any]:
         "applyable": plan.is_applyable,
         "summary": dict(plan.summary),
         "changes": change_lines(plan.changes),
-        **({} if plan.declared is None else {"declared": sorted(entity.address for entity in plan.declared)}),
+        **({} if plan.declared is None else {"declared": _address_lines(plan.declared)}),
         "unmanaged": (
             {**dump_entity(item.entity), "values": dump_values(item.values), "in_scope": item.in_scope}
             for item in plan.unmanaged
@@ -95,6 +96,10 @@ def _fields(plan: Plan) -> dict[str, Any]:
         "findings": map(dump_finding, plan.findings),
     }
     return envelope(PLAN, fields)
+
+
+def _address_lines(entities: Iterable[Entity]) -> Iterator[Spelled]:
+    return (Spelled(quoted(address)) for address in sorted([entity.address for entity in entities]))
 
 
 def _dump_base(base: Base | None) -> dict[str, str] | None:
@@ -138,7 +143,7 @@ def _checked(
         raise PlanFileChangedError(file, "plan id")
     if problem := saved_plan_problem(plan):
         raise ShapeError(*problem)
-    if not content.is_text(plan_lines(plan)):
+    if not content.has_fields(field_lines(_fields(plan).items(), PLAN_LISTS)):
         _require_derived(plan, strict())
     return plan
 
@@ -168,6 +173,7 @@ def _require_same(expected: object, found: object, path: str) -> None:
 
 def _plan(document: Mapping[str, Any]) -> Plan:
     source = document["source"]
+    changes = tuple(_items(document, "changes", ChangeReader().change))
     return Plan(
         header=PlanHeader(
             cluster_name=document["cluster"]["name"],
@@ -182,15 +188,21 @@ def _plan(document: Mapping[str, Any]) -> Plan:
             options=dict(document["options"]),
             snapshot=load_snapshot_file(document),
         ),
-        changes=tuple(_items(document, "changes", ChangeReader().change)),
+        changes=changes,
         unchanged=int(document["summary"]["no_op"]),
         in_scope=int(document["summary"]["in_scope"]),
         unmanaged=tuple(_items(document, "unmanaged", _unmanaged)),
-        declared=frozenset(_items(document, "declared", parse_address)) if "declared" in document else None,
+        declared=_declared(document, changes) if "declared" in document else None,
         allowances=_allowances(document),
         findings=tuple(_items(document, "findings", load_finding)),
         is_complete=document["complete"],
     )
+
+
+def _declared(document: Mapping[str, Any], changes: Iterable[EntityChange]) -> frozenset[Entity]:
+    """Return the declared entities; those that change are the same objects, so that their addresses are not read."""
+    known = {change.entity.address: change.entity for change in changes}
+    return frozenset(_items(document, "declared", lambda text: known.get(text) or parse_address(text)))
 
 
 def _unmanaged(item: Mapping[str, Any]) -> Unmanaged:

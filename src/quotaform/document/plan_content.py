@@ -7,7 +7,7 @@ from functools import partial
 from json import JSONDecodeError, loads
 from typing import Any
 
-from quotaform.document.envelope import KindError, VersionError, document_digest, is_sealed, require_kind
+from quotaform.document.envelope import KindError, VersionError, document_digest, require_kind, seal_start
 from quotaform.document.json_text import ConstantError, refuse_constant, refuse_repeated
 from quotaform.document.line_layout import LayoutError, read_lines
 from quotaform.errors import PlanFileChangedError, PlanFileError
@@ -30,6 +30,7 @@ class PlanContent:
         """
         self._content, self._file, self._lists = content, file, lists
         self._strict: Mapping[str, Any] | None = None
+        self._seal_start = seal_start(content)
 
     def document(self) -> Mapping[str, Any]:
         """Return the document; a list with a line per item may be an `ItemLines`.
@@ -39,7 +40,7 @@ class PlanContent:
             PlanFileChangedError: It was changed after it was written.
             RepeatedNameError: It has another layout, and a name comes twice in one object.
         """
-        if not is_sealed(self._content):
+        if self._seal_start is None:
             return self.whole()
         try:
             return self._plan(read_lines(self._content))
@@ -55,14 +56,16 @@ class PlanContent:
         """
         return read_lines(self._content, _strictly) if self._strict is None else self._strict
 
-    def is_text(self, pieces: Iterable[str]) -> bool:
-        """Whether this is a text in pieces, to the letter."""
+    def has_fields(self, pieces: Iterable[str]) -> bool:
+        """Whether this is, to the letter, what `field_lines` yields, and then the digest: nothing is hashed again."""
+        if self._seal_start is None:
+            return False
         position = 0
         for piece in pieces:
             if not self._content.startswith(piece.encode("ascii"), position):
                 return False
             position += len(piece)
-        return position == len(self._content)
+        return position == self._seal_start
 
     def whole(self) -> dict[str, Any]:
         """Return the document, read as any JSON is.
@@ -80,7 +83,7 @@ class PlanContent:
             where = f" at line {error.lineno}" if isinstance(error, JSONDecodeError) else ""
             raise self.invalid(f"its JSON ends or breaks{where}") from error
         document = self._plan(document)
-        if not is_sealed(self._content) and self._digest(document) != document.get("digest"):
+        if self._seal_start is None and self._digest(document) != document.get("digest"):
             raise PlanFileChangedError(self._file, "digest")
         self._strict = document
         return document

@@ -38,7 +38,7 @@ def parse_address(text: str) -> Entity:
         position = found.end() + 1
         if found.end() == len(text):
             break
-    return Entity(names)
+    return Entity.of(names.items())
 
 
 def read_name(text: str) -> str:

@@ -189,7 +189,7 @@ class Entity:
     @property
     def types(self) -> tuple[str, ...]:
         """The entity types, in canonical order."""
-        return tuple(entity_type for entity_type, _ in self.parts)
+        return tuple([entity_type for entity_type, _ in self.parts])
 
     @property
     def address(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TypeAlias
 
 from quotaform.core.check.rule import RULES
@@ -38,14 +39,13 @@ def saved_plan_problem(plan: Plan) -> Problem | None:
 def _problems(plan: Plan) -> Iterator[Problem]:
     seen = set()
     for index, change in enumerate(plan.changes):
-        path = f"changes[{index}]"
         if change.entity in seen:
-            yield f"{path}.entity", "is in another change, too"
+            yield f"changes[{index}].entity", "is in another change, too"
         seen.add(change.entity)
         if plan.declared is not None and (change.entity in plan.declared) is not (change.cause is Cause.ENTRY):
-            yield f"{path}.cause", "contradicts the list of declared entities"
+            yield f"changes[{index}].cause", "contradicts the list of declared entities"
         for field, problem in _change_problems(change):
-            yield f"{path}.{field}", problem
+            yield f"changes[{index}].{field}", problem
     for index, item in enumerate(plan.unmanaged):
         if item.entity in seen or (plan.declared is not None and item.entity in plan.declared):
             yield f"unmanaged[{index}].entity", "is listed elsewhere, too"
@@ -60,33 +60,47 @@ def _problems(plan: Plan) -> Iterator[Problem]:
 
 def _change_problems(change: EntityChange) -> Iterator[Problem]:
     entity = change.entity
-    if not _can_declare(entity.types):
+    types = entity.types
+    if not _can_declare(types):
         yield "entity", "is of types that files cannot declare"
-    if not all(name is None or (name and is_sendable(name)) for _, name in entity.parts):
-        yield "entity", "has a name that no broker can hold"
-    if len({row.key for row in change.changes}) < len(change.changes):
+    for _, name in entity.parts:
+        if name is not None and not (name and is_sendable(name)):
+            yield "entity", "has a name that no broker can hold"
+    ops = {row.key: row.after for row in change.changes}
+    if len(ops) < len(change.changes):
         yield "keys", "has a key twice"
-    if not same_values(change.after, apply_ops(change.before, {row.key: row.after for row in change.changes})):
+    # Of a created entity both are the same, and there may be very many of them.
+    if (change.before or change.after != ops) and not same_values(change.after, apply_ops(change.before, ops)):
         yield "after", "does not follow from before and keys"
     for index, (row, effect) in enumerate(zip(change.changes, change.effects, strict=True)):
-        path = f"keys[{index}]"
-        key = QUOTA_KEYS.get(row.key)
-        if key is None:
-            yield f"{path}.key", "is not known to this version"
-        elif row.after is not None and not (key.fits(entity) and is_writable(key, row.after)):
-            yield f"{path}.after", "is a value that files cannot declare"
-        if not same_value(row.before, change.before.get(row.key)):
-            yield f"{path}.before", "differs from the entity's value"
+        if problem := _value_problem(types, row.key, row.after):
+            yield f"keys[{index}].{problem[0]}", problem[1]
+        before = change.before.get(row.key)
+        if row.before != before and not same_value(row.before, before):
+            yield f"keys[{index}].before", "differs from the entity's value"
         if same_value(row.before, row.after):
-            yield path, "changes nothing"
+            yield f"keys[{index}]", "changes nothing"
         for side, limit, value in (("before", effect.before, row.before), ("after", effect.after, row.after)):
-            if limit.source == entity and not same_value(limit.value, value):
-                yield f"{path}.effective.{side}.value", "differs from the value of the entity that it comes from"
+            if limit.value != value and limit.source == entity and not same_value(limit.value, value):
+                path = f"keys[{index}].effective.{side}.value"
+                yield path, "differs from the value of the entity that it comes from"
 
 
+@lru_cache
 def _can_declare(types: tuple[str, ...]) -> bool:
     """Whether files can declare an entity of these types."""
     return bool(types) and set(ENTITY_TYPES).issuperset(types) and can_combine(types)
+
+
+@lru_cache(maxsize=4096)
+def _value_problem(types: tuple[str, ...], key: str, value: float | None) -> Problem | None:
+    """Return why files cannot give a key this value, or none, for an entity of these types."""
+    known = QUOTA_KEYS.get(key)
+    if known is None:
+        return "key", "is not known to this version"
+    if value is not None and not (known.entity_types.issuperset(types) and is_writable(known, value)):
+        return "after", "is a value that files cannot declare"
+    return None
 
 
 def _is_blocking_right(finding: Finding, plan: Plan) -> bool:

@@ -20,9 +20,11 @@ from quotaform.errors import (
     InvalidFilesError,
     LayerDirectoryError,
     NoClusterError,
+    UsageError,
 )
 from quotaform.files import is_folder
 from quotaform.model.location import Location
+from quotaform.model.server import parse_servers
 from quotaform.model.text import inert
 
 if TYPE_CHECKING:
@@ -216,7 +218,11 @@ class Repository:
         return tuple(cluster.name for cluster in choose_clusters(config, patterns, takes_all=not patterns))
 
     def _redirected(self, config: Config, target: Target) -> Cluster:
-        """Return the one cluster that is meant, to be read where the target says."""
+        """Return the one cluster that is meant, to be read where the target says.
+
+        Raises:
+            UsageError: A server is not HOST:PORT.
+        """
         from quotaform.desired.config import Cluster, choose_cluster
 
         if len(target.clusters) > 1 or target.takes_all:
@@ -224,6 +230,11 @@ class Repository:
         name = next(iter(target.clusters), None)
         if target.snapshot:
             return self._snapshot_cluster(config, name, target.snapshot)
+        try:
+            # First of all: what is no address may hold a password, and must not become a name.
+            parse_servers(target.bootstrap_servers or "")
+        except ValueError as error:
+            raise UsageError(str(error)) from None
         servers = tuple(server.strip() for server in (target.bootstrap_servers or "").split(",") if server.strip())
         if name is None and (not config.clusters or (len(config.clusters) > 1 and not target.needs_name)):
             return Cluster(name=",".join(servers), bootstrap_servers=servers, command_config=target.command_config)

@@ -11,6 +11,7 @@ from quotaform.desired.yaml.document import Document
 from quotaform.desired.yaml.scalar import glued_key, taken_for
 from quotaform.model.finding import Finding
 from quotaform.model.rule import FindingRule
+from quotaform.model.server import spell_server
 from quotaform.model.text import did_you_mean, quote
 from quotaform.schema.validator import explainer, gate
 
@@ -102,7 +103,7 @@ def _scalar_text(error: Any, path: tuple[Any, ...], report: FileReport) -> tuple
     name, schema = _name(path, report), error.schema
     examples = schema.get("examples") if isinstance(schema, dict) else None
     example = f"; write for example {examples[0]}" if examples and not isinstance(examples[0], dict | list) else ""
-    shown = quote(error.instance) if isinstance(error.instance, str) else "this"
+    shown = _shown(error.instance) if isinstance(error.instance, str) else "this"
     match error.validator:
         case "type":
             return rule.WRONG_TYPE, _type_text(error, name, report.document.locate(path).text)
@@ -110,7 +111,7 @@ def _scalar_text(error: Any, path: tuple[Any, ...], report: FileReport) -> tuple
             words = [str(word) for word in error.validator_value]
             raw = report.document.locate(path).text
             guess = did_you_mean(raw, words) if raw else ""
-            return rule.BAD_CHOICE, f"{name} must be {' or '.join(words)}, not {quote(raw) if raw else 'this'}{guess}"
+            return rule.BAD_CHOICE, f"{name} must be {' or '.join(words)}, not {_shown(raw) if raw else 'this'}{guess}"
         case "minLength" | "minItems" | "minProperties":
             return rule.EMPTY_FIELD, f"{name} must not be empty{example}"
         case "pattern":
@@ -133,7 +134,13 @@ def _type_text(error: Any, name: str, raw: str | None) -> str:
     if "string" in wanted and raw is not None:
         kind = "a boolean" if isinstance(instance, bool) else "a number"
         return f"{name} must be text, but {taken_for(raw, kind)}"
-    return f"{name} must be {words}, not {quote(raw) if raw is not None else 'a single value'}"
+    return f"{name} must be {words}, not {_shown(raw) if raw is not None else 'a single value'}"
+
+
+def _shown(raw: str) -> str:
+    """Return a text that is quoted, without the password of an address (`me:hunter2@b1`)."""
+    login, at, _ = raw.partition("@")
+    return spell_server(raw) if at and ":" in login else quote(raw)
 
 
 def _unknown_text(key: str, known: list[str]) -> str:

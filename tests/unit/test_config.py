@@ -99,7 +99,9 @@ clusters:
     cluster = load(tmp_path, text).clusters["a"]
     assert cluster.bootstrap_servers == ("${env:QUOTAFORM_SERVERS}", "${env:HOST}:9092", "x:1")
     assert cluster.command_config == tmp_path / "${env:HOST}.properties"
-    assert [str(each.location).rpartition("/")[2] for each in cluster.references.values()] == [
+    assert cluster.config_reference is not None
+    references = [cluster.config_reference, *cluster.server_references.values()]
+    assert [str(each.location).rpartition("/")[2] for each in references] == [
         "quotaform.yaml:4:21",
         "quotaform.yaml:3:25",
         "quotaform.yaml:3:53",

@@ -138,3 +138,23 @@ def test_a_very_long_argument_of_kafka_client_quotas_is_not_repeated_whole(capsy
 
     assert run_client_quotas(["--describe", "--bootstrap-server", "b:1", "--command-config", "A" * 100_000]) == 1
     assert len(capsys.readouterr().err) < 2_100
+
+
+@pytest.mark.parametrize("server", ["hunter2secret", "${env:QUOTAFORM_SERVERS}"])
+@pytest.mark.parametrize("line", ["describe --bootstrap-server {}", "scram describe --bootstrap-server {}"])
+def test_a_server_that_is_given_has_nothing_to_do_with_the_variables_of_the_file(
+    line: str, server: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where quotaform.yaml referred to variables, a server without a port was an internal error that quoted it."""
+    monkeypatch.setenv("QUOTAFORM_CLIENT", "client.properties")
+    monkeypatch.setenv("QUOTAFORM_SERVERS", "127.0.0.1:1")
+    Path("client.properties").write_text("security.protocol=PLAINTEXT\n")
+    Path("quotaform.yaml").write_text(
+        "clusters:\n  lab:\n    bootstrap_servers: ['${env:QUOTAFORM_SERVERS}']\n"
+        "    command_config: ${env:QUOTAFORM_CLIENT}\n"
+    )
+    assert run(line.format(server).split()) == 64
+    error = capsys.readouterr().err
+    assert "is not host:port" in error
+    assert "internal" not in error
+    assert ("hunter2secret" in error) == (line.startswith("describe") and "hunter2secret" in server)

@@ -13,27 +13,23 @@ from typing import TYPE_CHECKING
 from quotaform.core.check import rule
 from quotaform.errors import InvalidFilesError
 from quotaform.files import trusted_folder
-from quotaform.model.server import HiddenServer, Server, parse_server, parse_servers
+from quotaform.model.server import HiddenServer, Server, parse_servers
 
 if TYPE_CHECKING:
     from quotaform.cluster.client.config import ClientConfig
     from quotaform.desired.config import Cluster
 
 
-def bootstrap_servers(
-    cluster: Cluster, environment: Mapping[str, str] = environ
-) -> tuple[Server, ...] | tuple[str, ...]:
-    """Return the bootstrap servers of a cluster; those that a variable holds do not show.
+def bootstrap_servers(cluster: Cluster, environment: Mapping[str, str] = environ) -> tuple[Server | str, ...]:
+    """Return the bootstrap servers of a cluster: as they are written, or from variables, whose values are not shown.
 
     Raises:
         InvalidFilesError: A variable is not set, may not be read, or does not hold HOST:PORT.
     """
-    if not cluster.references:
-        return cluster.bootstrap_servers
-    servers: list[Server] = []
+    servers: list[Server | str] = []
     for text in cluster.bootstrap_servers:
-        if (referring := cluster.references.get(text)) is None:
-            servers.append(parse_server(text))
+        if (referring := cluster.server_references.get(text)) is None:
+            servers.append(text)
             continue
         try:
             found = parse_servers(referring.expand(environment))
@@ -57,7 +53,7 @@ def client_config(cluster: Cluster, environment: Mapping[str, str] = environ) ->
     from quotaform.cluster.client.config_reader import load_client_config
 
     path, name = cluster.command_config, str(cluster.command_config)
-    if referring := cluster.references.get(name):
+    if referring := cluster.config_reference:
         path, name = (cluster.folder or Path()) / referring.expand(environment), referring.text
     return load_client_config(path, name=name, environ=environment, repository=cluster.folder)
 

@@ -50,8 +50,9 @@ class Cluster:
         cluster_id: The id that the cluster must have.
         confirm: `name` when the cluster's name must be typed to apply by hand.
         snapshot: The snapshot file that stands for the cluster.
-        references: The bootstrap servers and the command_config that refer to environment variables, by their text;
-            the variables are looked up when the cluster is reached, and messages show the text.
+        server_references: Those of `bootstrap_servers` that refer to environment variables, by their text. The
+            variables are looked up when the cluster is connected to; messages show the text.
+        config_reference: The same for `command_config`.
         folder: The folder of the quotaform.yaml that names the files; `None` when the operator does.
         taken: What the snapshot file holds, when it was read already.
         given_servers: The bootstrap servers of the command line, when they stand for the cluster and nobody named it.
@@ -63,7 +64,8 @@ class Cluster:
     cluster_id: str | None = None
     confirm: str | None = None
     snapshot: Path | None = None
-    references: Mapping[str, Referring] = field(default_factory=dict, compare=False)
+    server_references: Mapping[str, Referring] = field(default_factory=dict, compare=False)
+    config_reference: Referring | None = field(default=None, compare=False)
     folder: Path | None = field(default=None, compare=False)
     taken: Snapshot | None = field(default=None, compare=False, repr=False)
     given_servers: str | None = None
@@ -228,28 +230,28 @@ def _read_cluster(name: str, node: dict[str, Any], directory: Path, report: File
     elif "snapshot" in node and "command_config" in node:
         text = "command_config means nothing beside snapshot; remove it"
         report.at("clusters", name, "command_config").add(rule.BAD_CLUSTER, text, node, "command_config", at_key=True)
-    references: dict[str, Referring] = {}
+    servers, server_references = _read_servers(name, node, report)
+    config_reference = None
     command_config = node.get("command_config")
     if isinstance(command_config, str) and PREFIX in command_config:
-        place = report.document.place(node, "command_config").value
-        references[str(directory / command_config)] = Referring(command_config, place)
+        config_reference = Referring(command_config, report.document.place(node, "command_config").value)
     return Cluster(
         name=name,
-        bootstrap_servers=_read_servers(name, node, report, references),
+        bootstrap_servers=servers,
         command_config=_read_path(node, "command_config", directory),
         cluster_id=_read_text(node, "cluster_id"),
         confirm=_read_text(node, "confirm"),
         snapshot=_read_path(node, "snapshot", directory),
-        references=references,
+        server_references=server_references,
+        config_reference=config_reference,
         folder=directory,
     )
 
 
-def _read_servers(
-    name: str, node: dict[str, Any], report: FileReport, references: dict[str, Referring]
-) -> tuple[str, ...]:
-    """Return the servers, those that refer to variables as they are written; one text may hold several."""
+def _read_servers(name: str, node: dict[str, Any], report: FileReport) -> tuple[tuple[str, ...], dict[str, Referring]]:
+    """Return the servers, and those of them that refer to variables; one text may hold several."""
     servers: list[str] = []
+    references: dict[str, Referring] = {}
     listed = node.get("bootstrap_servers")
     for index, text in enumerate(listed if isinstance(listed, list) else []):
         if not isinstance(text, str) or not text:
@@ -265,7 +267,7 @@ def _read_servers(
                 raw = report.document.place(listed, index).text or ""
                 text = f"{spell_server(raw)} is not HOST:PORT, as in broker-1:9092"
                 part.add(rule.BAD_SERVER, text, listed, index)
-    return tuple(servers)
+    return tuple(servers), references
 
 
 def _read_text(node: dict[str, Any], key: str) -> str | None:

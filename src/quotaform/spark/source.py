@@ -37,7 +37,8 @@ class KafkaQuotas(DataSource):
     | option | content |
     | --- | --- |
     | clusters | a JSON list of objects of `name`, `bootstrap_servers` (a list), `command_config`, `snapshot` (paths) |
-    | | `references` (those of them with `${env:NAME}` in them, as they are written), `folder` (of quotaform.yaml) |
+    | | `server_references` (a list) and `config_reference`: those with `${env:NAME}` in them, as they are written |
+    | | `folder` (of quotaform.yaml) |
     | directory | what relative paths are relative to; the executor's own directory by default |
 
     Spark shows options in plans and logs, so credentials never are among them: the properties file that
@@ -112,7 +113,8 @@ def dump_clusters(clusters: Iterable[Cluster]) -> str:
                 "bootstrap_servers": cluster.bootstrap_servers,
                 "command_config": None if cluster.command_config is None else str(cluster.command_config),
                 "snapshot": None if cluster.snapshot is None else str(cluster.snapshot),
-                "references": {key: referring.text for key, referring in cluster.references.items()},
+                "server_references": list(cluster.server_references),
+                "config_reference": None if cluster.config_reference is None else cluster.config_reference.text,
                 "folder": None if cluster.folder is None else str(cluster.folder),
             }
             for cluster in clusters
@@ -133,9 +135,8 @@ def load_clusters(text: str) -> list[Cluster]:
                 bootstrap_servers=tuple(item.get("bootstrap_servers") or ()),
                 command_config=_path(item.get("command_config")),
                 snapshot=_path(item.get("snapshot")),
-                references={
-                    key: Referring(text, Location(CONFIG_NAME)) for key, text in item.get("references", {}).items()
-                },
+                server_references={text: _reference(text) for text in item.get("server_references", ())},
+                config_reference=_reference(item["config_reference"]) if item.get("config_reference") else None,
                 folder=_path(item.get("folder")),
             )
             for item in loads(text)
@@ -144,6 +145,10 @@ def load_clusters(text: str) -> list[Cluster]:
         raise ValueError(
             f"{NAME}: the option clusters must be a JSON list of objects with name and bootstrap_servers or snapshot"
         ) from None
+
+
+def _reference(text: str) -> Referring:
+    return Referring(text, Location(CONFIG_NAME))
 
 
 def _path(text: str | None) -> Path | None:

@@ -9,6 +9,7 @@ from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.app.repository import Repository
 from quotaform.core.result import Validation
 from quotaform.desired.config import Config
+from quotaform.desired.finding_list import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.desired.loader import LoadedFiles
 from quotaform.errors import InvalidFilesError
 from quotaform.model.finding import Finding
@@ -42,7 +43,7 @@ def validate_files(
     Raises:
         UsageError: A name or a glob fits no cluster.
     """
-    problems: dict[Finding, None] = {}
+    problems: set[Finding] = set()
     files: set[str] = set()
     entities: dict[str | None, int] = {}
     try:
@@ -58,8 +59,10 @@ def validate_files(
         files.update(file.name for file in loaded.files(name))
         desired, found = loaded.check(name)
         entities[name] = len(desired)
-        problems.update(dict.fromkeys(found))
+        problems.update(found)
+        if len(problems) > MAX_PROBLEMS and FindingList(problems).is_full:
+            break
     report = Validation(
-        directory=repository.directory.as_posix(), files=len(files), entities=entities, problems=tuple(problems)
+        directory=repository.directory.as_posix(), files=len(files), entities=entities, problems=tuple(first_findings(problems))
     )
     return ValidatedFiles(report=report, config=config, files=loaded)

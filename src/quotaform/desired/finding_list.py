@@ -34,8 +34,13 @@ class FindingList:
         """Whether there are more errors than are shown, so that looking for others is of no use."""
         return self._has_more_errors
 
-    def add(self, finding: Finding) -> None:
-        """Add a finding, if there is room."""
+    @property
+    def takes_others(self) -> bool:
+        """Whether one more warning or note would change anything; making one takes time."""
+        return not self._has_more_others
+
+    def add(self, finding: Finding) -> bool:
+        """Add a finding, if there is room, and return whether there was."""
         if finding.rule == rule.MORE_PROBLEMS.id:
             self._has_more_errors = True
         elif finding.rule == rule.MORE_WARNINGS.id:
@@ -43,12 +48,14 @@ class FindingList:
         elif finding.severity is Severity.ERROR:
             if len(self.errors) < MAX_PROBLEMS:
                 self.errors.append(finding)
-            else:
-                self._has_more_errors = True
+                return True
+            self._has_more_errors = True
         elif len(self.others) < MAX_PROBLEMS:
             self.others.append(finding)
+            return True
         else:
             self._has_more_others = True
+        return False
 
     def extend(self, findings: Iterable[Finding]) -> None:
         """Add findings, if there is room."""
@@ -57,7 +64,11 @@ class FindingList:
 
     def all(self) -> list[Finding]:
         """Return what is shown, sorted by place; at the end, whether there are more."""
-        findings = by_place([*self.errors, *self.others])
+        return by_place([*self.errors, *self.others]) + self.marks()
+
+    def marks(self) -> list[Finding]:
+        """Return what says that there are more than are shown."""
+        findings: list[Finding] = []
         if self._has_more_errors:
             text = f"and more: only the first {MAX_PROBLEMS} problems are shown; correct them and check again"
             findings.append(rule.MORE_PROBLEMS.finding(text))

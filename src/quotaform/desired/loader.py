@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from threading import Lock
 
@@ -16,6 +16,7 @@ from quotaform.core.check import rule
 from quotaform.core.scope import FULL_SCOPE, Scope
 from quotaform.desired.declaration import TRACKED, EntryReader, Profiles
 from quotaform.desired.finding_list import MAX_PROBLEMS, FindingList, first_findings
+from quotaform.desired.match import MAX_ENTITIES
 from quotaform.desired.report import FileReport
 from quotaform.desired.shape import explain_shape, has_shape
 from quotaform.desired.tree import Layout, SourceFile, decode
@@ -49,7 +50,8 @@ class LoadedFile:
 class LoadedFiles:
     """The files of a quotas directory, each parsed once, however many clusters they are read for.
 
-    A file is parsed when the first cluster that it counts for is asked about; threads may share this.
+    A file is parsed when the first cluster that it counts for is asked about; threads may share this. Once the files of
+    a cluster have more problems than are shown, or too many entities, the rest of them is not parsed.
 
     Attributes:
         layout: The files as they were read.
@@ -67,7 +69,9 @@ class LoadedFiles:
 
     def files(self, cluster: str | None) -> list[LoadedFile]:
         """Return the files that count for a cluster: the common ones, then its own."""
-        return self._layer(None) + (self._layer(cluster) if cluster is not None else [])
+        with self._lock:
+            common = self._layer(None, ())
+            return common if cluster is None else common + self._layer(cluster, common)
 
     def check(self, cluster: str | None) -> tuple[Desired, list[Finding]]:
         """Return what the files say for a cluster with all problems, warnings and notes, sorted by place.
@@ -101,11 +105,25 @@ class LoadedFiles:
                     found.setdefault(file.layer, entry)
         return list(found.values())
 
-    def _layer(self, name: str | None) -> list[LoadedFile]:
-        with self._lock:
-            if name not in self._by_layer:
-                self._by_layer[name] = [self._load(source) for source in self.layout.layer(name)]
+    def _layer(self, name: str | None, below: Sequence[LoadedFile]) -> list[LoadedFile]:
+        """Return the files of a layer, given those of the layer below it; parse them the first time."""
+        if name in self._by_layer:
             return self._by_layer[name]
+        problems = FindingList(problem for file in below for problem in file.problems)
+        room = MAX_ENTITIES - sum(len(file.entries) for file in below)
+        layer = self._by_layer[name] = []
+        for source in self.layout.layer(name):
+            if problems.is_full:
+                break
+            file = self._load(source)
+            room -= len(file.entries)
+            found = file.problems if room >= 0 else [*file.problems, _too_many(file)]
+            # No more are kept than are shown, of however many files.
+            kept = [problem for problem in found if problems.add(problem)]
+            layer.append(replace(file, problems=[*kept, *problems.marks()] if len(kept) < len(found) else found))
+            if room < 0:
+                break
+        return layer
 
 
 def load_files(layout: Layout, profiles: Profiles, today: date, scope: Scope = FULL_SCOPE) -> LoadedFiles:
@@ -130,6 +148,11 @@ def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = FULL_SCOPE
             if problems.is_full:
                 break
     return desired, first_findings([*(problem for file in files for problem in file.problems), *problems.all()])
+
+
+def _too_many(file: LoadedFile) -> Finding:
+    text = f"the files up to this one declare more than {MAX_ENTITIES:,} entities, the most of one cluster; remove some"
+    return rule.TOO_MANY_ENTITIES.finding(text, location=Location(file.name))
 
 
 def _out_of_scope(entry: Entry) -> Finding:
@@ -208,7 +231,8 @@ def assemble(files: Iterable[LoadedFile], today: date) -> tuple[Desired, Finding
                 problems.extend(_unset_problems(entry, common.get(entity)))
             if entry.expires is not None and entry.expires <= today:
                 entry = entry._replace(values={}, places=(), cause=Cause.EXPIRED)
-                problems.add(_expired(entry))
+                if problems.takes_others:
+                    problems.add(_expired(entry))
             below = desired.get(entity)
             desired[entity] = entry if below is None else _merge(below, entry)
     return desired, problems

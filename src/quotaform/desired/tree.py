@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import chain, islice
 from pathlib import PurePath, PurePosixPath
 from typing import Final
 
@@ -21,6 +22,8 @@ from quotaform.model.text import did_you_mean, listed, quote
 _YAML: Final = frozenset({".yaml", ".yml"})
 _MEANT: Final = (".json", ".yaml.txt", ".yml.txt")
 """How names end of files that are not read and were probably meant to be."""
+_MOST_PROBLEMS: Final = 1000
+"""How many problems of a tree are looked for, of which fewer are shown."""
 _UTF16_MARKS: Final = frozenset({b"\xff\xfe", b"\xfe\xff"})
 
 
@@ -81,13 +84,19 @@ class Layout:
         clusters: The names of all clusters: what folders may be called.
     """
 
-    __slots__ = ("_folders", "_sources", "clusters", "tree")
+    __slots__ = ("_folders", "_known", "_meant", "_nested", "_sources", "clusters", "tree")
 
     def __init__(self, tree: Tree, clusters: Collection[str] = ()) -> None:
         self.tree = tree
         self.clusters = frozenset(clusters)
-        self._folders = sorted(path for path in tree.folders if "/" not in path)
+        self._known = dict.fromkeys(sorted(self.clusters))
+        self._folders = dict.fromkeys(sorted(path for path in tree.folders if "/" not in path))
         self._sources: dict[str | None, list[SourceFile]] = {}
+        self._nested = [path for path in tree.folders if path.count("/") == 1]
+        self._meant: dict[str | None, list[str]] = {}
+        for path in tree.others:
+            if path.count("/") <= 1 and path.lower().endswith(_MEANT):
+                self._meant.setdefault(_layer(path), []).append(path)
         for path in sorted(tree.files, key=_parts):
             if path.count("/") <= 1:
                 layer = _layer(path)
@@ -103,11 +112,16 @@ class Layout:
         return self.layer(None) + (self.layer(cluster) if cluster is not None else [])
 
     def problems(self, cluster: str | None) -> list[Finding]:
-        """Return what is wrong for a cluster: what would be ignored, could not be read or is missing."""
+        """Return what is wrong for a cluster: what would be ignored, could not be read or is missing.
+
+        Of a great many problems not all are returned.
+        """
         if self.tree.root is not Root.DIRECTORY:
             return [self._problem(rule.EMPTY_DIRECTORY, self._root_text(), "")]
-        known = sorted({*self.clusters, *([cluster] if cluster else [])})
-        problems = [*self._misplaced(known), *self._unread(known, cluster)]
+        known = self._known
+        if cluster is not None and cluster not in known:
+            known = dict.fromkeys(sorted({*known, cluster}))
+        problems = list(islice(chain(self._misplaced(known), self._unread(known, cluster)), _MOST_PROBLEMS))
         if not problems and not any(self._sources.get(layer) for layer in (None, *known)):
             return self._nothing(known)
         return problems
@@ -116,19 +130,17 @@ class Layout:
         for path in self._folders:
             if path not in known:
                 yield self._problem(rule.UNKNOWN_CLUSTER, _folder_text(path, known), path)
-        for path in self.tree.folders:
-            parent, _, inner = path.partition("/")
-            if inner and "/" not in inner and parent in known:
+        for path in self._nested:
+            if _layer(path) in known:
                 text = "a directory within the directory of a cluster is not read; move its files up"
                 yield self._problem(rule.NESTED_DIRECTORY, text, path)
 
     def _unread(self, known: Collection[str], cluster: str | None) -> Iterator[Finding]:
-        for path in self.tree.others:
-            if path.lower().endswith(_MEANT) and path.count("/") <= 1 and _layer(path) in (None, cluster):
-                text = "only .yaml and .yml files are read; rename it"
-                if _suffix(path) == ".json":
-                    text = "only .yaml and .yml files are read; JSON is YAML, so rename it"
-                yield self._problem(rule.UNREAD_FILE, text, path)
+        for path in [*self._meant.get(None, ()), *(self._meant.get(cluster, ()) if cluster is not None else ())]:
+            text = "only .yaml and .yml files are read; rename it"
+            if _suffix(path) == ".json":
+                text = "only .yaml and .yml files are read; JSON is YAML, so rename it"
+            yield self._problem(rule.UNREAD_FILE, text, path)
         for path, reason in self.tree.unreadable.items():
             is_wanted = path in known if path in self._folders else _layer(path) in (None, cluster)
             if is_wanted:

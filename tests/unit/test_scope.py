@@ -38,7 +38,7 @@ DEFAULT_USER = Pattern((("user", None),))
     ],
 )
 def test_every_type_of_a_pattern_must_be_there_and_match(pattern: Pattern, entity: Entity, expected: bool) -> None:
-    assert pattern.matches(entity) is expected
+    assert Scope(include=(pattern,)).contains(entity) is expected
 
 
 def test_without_includes_everything_is_in_scope_but_what_is_excluded() -> None:

@@ -63,6 +63,9 @@ def validate_files(
         if len(problems) > MAX_PROBLEMS and FindingList(problems).is_full:
             break
     report = Validation(
-        directory=repository.directory.as_posix(), files=len(files), entities=entities, problems=tuple(first_findings(problems))
+        directory=repository.directory.as_posix(),
+        files=len(files),
+        entities=entities,
+        problems=tuple(first_findings(problems)),
     )
     return ValidatedFiles(report=report, config=config, files=loaded)

@@ -26,8 +26,11 @@ def make_request(
         InvalidFilesError: quotaform.yaml is invalid.
     """
     from quotaform.app.plan import PlanRequest
-    from quotaform.core.scope import Selection, pattern_problem
+    from quotaform.core.scope import Selection, count_problem, pattern_problem
 
+    for option, patterns in (("--select", select), ("--exclude", exclude)):
+        if problem := count_problem(patterns or ()):
+            raise UsageError(f"{option}: {problem}")
     for pattern in (*(select or ()), *(exclude or ())):
         if problem := pattern_problem(pattern):
             raise UsageError(f"{problem}; shorten it")

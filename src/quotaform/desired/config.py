@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +10,7 @@ from re import compile as regex
 from typing import Any, Final
 
 from quotaform.core.check import rule
-from quotaform.core.scope import FULL_SCOPE, Pattern, Scope, matches_glob, pattern_problem
+from quotaform.core.scope import FULL_SCOPE, MOST_PATTERNS, Pattern, Scope, count_problem, matches_glob, pattern_problem
 from quotaform.desired.report import FileReport, Part
 from quotaform.desired.shape import explain_shape, has_shape
 from quotaform.desired.tree import SourceFile, decode
@@ -30,6 +30,13 @@ from quotaform.model.variable import PREFIX
 
 PRUNE_REPORT: Final = "report"
 """List what no file declares, and leave it alone."""
+
+MOST_CLUSTERS: Final = 1000
+"""How many clusters quotaform.yaml may name."""
+MOST_PROFILES: Final = 1000
+"""How many profiles it may define."""
+MOST_SERVERS: Final = 100
+"""How many bootstrap servers a cluster may list."""
 
 _GLOB = regex(r"[*?\[]").search
 _CLUSTER_NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch
@@ -119,9 +126,11 @@ def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Findi
 
 
 def _read_root(report: FileReport, directory: Path) -> Config:
-    check_variables(report)
     root = _root(report.document.root)
-    _check_texts(report)
+    profiles = set(map(id, _mapping(root, "profiles").values()))
+    _limit(root, report)
+    check_variables(report)
+    _check_texts(report, profiles)
     config = Config(
         clusters={
             name: _read_cluster(name, node, directory, report)
@@ -174,6 +183,8 @@ def choose_clusters(config: Config, patterns: Sequence[str], *, takes_all: bool 
     if not patterns:
         return (choose_cluster(config, None),)
     chosen: set[str] = set()
+    if problem := count_problem(patterns):
+        raise UsageError(f"--cluster: {problem}")
     for pattern in patterns:
         if problem := pattern_problem(pattern):
             raise UsageError(f"{problem}; shorten it")
@@ -202,12 +213,41 @@ def _mapping(node: dict[str, Any], key: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _check_texts(report: FileReport) -> None:
+def _limit(root: dict[str, Any], report: FileReport) -> None:
+    """Report each list and mapping that is too long, and leave out what is beyond its limit."""
+    clusters, scope = _mapping(root, "clusters"), _mapping(root, "scope")
+    lists: list[tuple[tuple[str, ...], dict[str, Any], int, str]] = [
+        (("clusters",), root, MOST_CLUSTERS, "clusters"),
+        (("profiles",), root, MOST_PROFILES, "profiles"),
+        (("scope", "include"), scope, MOST_PATTERNS, "patterns"),
+        (("scope", "exclude"), scope, MOST_PATTERNS, "patterns"),
+    ]
+    lists += [
+        (("clusters", name, "bootstrap_servers"), node, MOST_SERVERS, "servers")
+        for name, node in clusters.items()
+        if isinstance(node, dict)
+    ]
+    for path, holder, most, what in lists:
+        node = holder.get(path[-1])
+        if not isinstance(node, list | dict) or len(node) <= most:
+            continue
+        beyond = list(node)[most:] if isinstance(node, dict) else range(most, len(node))
+        place = report.document.place(node, beyond[0])
+        text = f"{path[-1]} holds more than {most:,} {what}, the most that are allowed; remove some"
+        report.at(*path, "").add_at(rule.TOO_LARGE, text, place.key)
+        if isinstance(node, dict):
+            for key in beyond:
+                report.document.hold(node.pop(key))
+        else:
+            report.document.hold(node[most:])
+            del node[most:]
+
+
+def _check_texts(report: FileReport, profiles: Collection[int]) -> None:
     """Refuse what another reader of YAML takes for a number or a date; values of profiles say it themselves."""
     document = report.document
     for container, key, oddity, place in document.odd_places():
-        in_profiles = any(container == id(values) for values in _mapping(_root(document.root), "profiles").values())
-        if not in_profiles:
+        if container not in profiles:
             text = f"this must be text, but {taken_for(place.text or '', oddity)}"
             report.at("", container, key).add_at(rule.WRONG_TYPE, text, place.value)
 

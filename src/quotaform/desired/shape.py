@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from quotaform.core.check import rule
@@ -26,6 +27,8 @@ _TYPES: Mapping[str, str] = {
 }
 _LOOKED_AT: Final = 20
 """How many unknown fields are compared with those that are missing."""
+_MOST_ERRORS: Final = 10_000
+"""How many errors are put in order, of which fewer are shown."""
 _STREAMED: Final = 2
 """How long the path of an item is that was handed over while the file was read."""
 _COMPOSITE = frozenset({"anyOf", "oneOf", "not", "if", "dependencies"})
@@ -53,7 +56,9 @@ def explain_shape(name: str, report: FileReport, refusals: Mapping[str, str] | N
     """
     found: set[tuple[Any, ...]] = set()
     composites: list[tuple[Any, ...]] = []
-    for error in explainer(name).iter_errors(report.document.root):
+    # The validator takes the fields of a mapping in any order.
+    errors = list(islice(explainer(name).iter_errors(report.document.root), _MOST_ERRORS))
+    for error in sorted(errors, key=lambda error: _place(error, report)):
         if error.validator in _COMPOSITE:
             composites.append(tuple(error.absolute_path))
             continue
@@ -64,6 +69,11 @@ def explain_shape(name: str, report: FileReport, refusals: Mapping[str, str] | N
     if not found and not report.covered and not report.document.is_cut:
         for path in composites or [()]:
             report.add(path, _finding(report, rule.BAD_SHAPE, path, f"{_name(path, report)} does not fit the schema"))
+
+
+def _place(error: Any, report: FileReport) -> tuple[int, int]:
+    at = report.document.locate(tuple(error.absolute_path)).key
+    return at.line, at.column
 
 
 def _finding(

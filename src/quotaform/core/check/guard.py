@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from quotaform.core.check import rule
 from quotaform.core.check.facts import Facts
 from quotaform.core.plan import Plan
-from quotaform.core.scope import Selection
 from quotaform.model.entry import STATE_ABSENT
 from quotaform.model.finding import Finding
 from quotaform.model.text import inert, quote
@@ -38,10 +38,8 @@ def check_pinned_id(cluster: str, pinned_id: str | None, live_id: str | None) ->
 
 def check_selection(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Warn of each `--select` pattern that matches neither a declared nor a live entity."""
-    for glob in facts.selection.select:
-        selection = Selection((glob,))
-        if not any(selection.contains(entity) for entities in (facts.desired, facts.actual) for entity in entities):
-            yield rule.NO_MATCH.finding(f"--select {quote(glob)} matches no entity")
+    for glob in facts.selection.without_match(chain(facts.desired, facts.actual)):
+        yield rule.NO_MATCH.finding(f"--select {quote(glob)} matches no entity")
 
 
 def check_source(plan: Plan, facts: Facts) -> Iterator[Finding]:

@@ -438,10 +438,12 @@ class _Reader:
             raise error
 
     def report_size(self, is_item: bool, mark: Any) -> None:
-        what = "this file holds, beside its entries," if self.stream else "this file holds"
+        what, remedy = "this file holds, beside its entries,", "divide it"
         if is_item:
             what = "this entry holds"
-        self.report_at_mark(rule.TOO_LARGE, f"{what} more than {MAX_VALUES:,} values; divide it", mark)
+        elif self.stream is None:
+            what, remedy = "this file holds", "shorten it"
+        self.report_at_mark(rule.TOO_LARGE, f"{what} more than {MAX_VALUES:,} values; {remedy}", mark)
 
     def report_length(self, length: int, event: Any) -> None:
         text = f"this text has {length:,} characters; at most {MAX_CHARACTERS:,} are allowed"

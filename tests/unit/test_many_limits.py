@@ -1,0 +1,203 @@
+"""Many files, clusters, profiles and patterns: limited in number, and in the problems that are looked for.
+
+All files were parsed however many problems there were, each pattern was held against each entity, and quotaform.yaml
+could name any number of clusters.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from quotaform.app.repository import Repository
+from quotaform.app.validate import validate_files
+from quotaform.core.check import rule
+from quotaform.core.scope import MOST_PATTERNS, Pattern, Scope, Selection, count_problem
+from quotaform.desired import config, loader
+from quotaform.desired.config import Config, choose_clusters, read_config
+from quotaform.desired.finding_list import MAX_PROBLEMS
+from quotaform.desired.loader import LoadedFile, LoadedFiles, load_file, load_files
+from quotaform.desired.tree import Layout, SourceFile, Tree
+from quotaform.errors import UsageError
+from quotaform.model.entity import Entity
+from quotaform.model.finding import Severity
+
+TODAY = date(2026, 6, 1)
+
+
+def loaded(files: dict[str, str], clusters: tuple[str, ...] = ()) -> tuple[LoadedFiles, list[str]]:
+    """Return files and the names of those that were parsed, in order, as they are."""
+    parsed: list[str] = []
+
+    def load(source: SourceFile) -> LoadedFile:
+        parsed.append(source.name)
+        return load_file(source, {})
+
+    layout = Layout(Tree(name="q", files={name: text.encode() for name, text in files.items()}), clusters)
+    return LoadedFiles(layout, load, TODAY, Scope()), parsed
+
+
+def test_files_after_the_first_hundred_problems_are_not_parsed() -> None:
+    """Fifty thousand files were parsed to show a hundred problems."""
+    files, parsed = loaded({f"{number:04}.yaml": "quotas: [x, y]\n" for number in range(1000)})
+    _, findings = files.check(None)
+    assert [finding.rule for finding in findings] == ["wrong-type"] * MAX_PROBLEMS + [rule.MORE_PROBLEMS.id]
+    assert [str(finding.location) for finding in findings[:3]] == [
+        "q/0000.yaml:1:10",
+        "q/0000.yaml:1:13",
+        "q/0001.yaml:1:10",
+    ]
+    assert len(parsed) == MAX_PROBLEMS // 2 + 1
+
+
+def test_the_problems_of_common_files_leave_no_room_for_those_of_a_cluster() -> None:
+    common = {"a.yaml": "quotas:\n" + "  - x\n" * 200}
+    files, parsed = loaded({**common, "prod/a.yaml": "quotas: [x]\n", "test/a.yaml": "quotas: [x]\n"}, ("prod", "test"))
+    for cluster in ("prod", "test"):
+        assert len(files.check(cluster)[1]) == MAX_PROBLEMS + 1
+    assert parsed == ["q/a.yaml"]
+
+
+def test_exactly_a_hundred_problems_hide_nothing() -> None:
+    files, parsed = loaded({f"{number:03}.yaml": "quotas: [x]\n" for number in range(MAX_PROBLEMS)})
+    assert len(files.check(None)[1]) == MAX_PROBLEMS
+    assert len(parsed) == MAX_PROBLEMS
+
+
+def test_warnings_of_many_files_are_limited_and_hide_no_error() -> None:
+    files, _ = loaded(
+        {
+            **{
+                f"{number:03}.yaml": f"quotas: [{{match: {{user: 'a*{number}'}}, values: {{producer_byte_rate: 1}}}}]\n"
+                for number in range(MAX_PROBLEMS + 50)
+            },
+            "z.yaml": "quotas: [x]\n",
+        }
+    )
+    assert sum(len(file.problems) for file in files.files(None)) < 3 * MAX_PROBLEMS
+    _, findings = files.check(None)
+    weights = [finding.severity for finding in findings]
+    assert (weights.count(Severity.WARNING), weights.count(Severity.ERROR)) == (MAX_PROBLEMS, 1)
+    assert findings[-1].rule == rule.MORE_WARNINGS.id
+
+
+def test_the_files_of_a_cluster_declare_a_limited_number_of_entities(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each file was limited, and their number times that was not."""
+    monkeypatch.setattr(loader, "MAX_ENTITIES", 3)
+    item = "quotas: [{match: {user: [%s1, %s2]}, values: {producer_byte_rate: 1}}]\n"
+    files, parsed = loaded({f"{name}.yaml": item % (name, name) for name in "abc"})
+    _, findings = files.check(None)
+    assert [str(finding) for finding in findings] == [
+        "q/b.yaml: error: the files up to this one declare more than 3 entities, the most of one cluster; remove some "
+        "[too-many-entities]"
+    ]
+    assert parsed == ["q/a.yaml", "q/b.yaml"]
+
+
+def test_all_clusters_together_show_a_hundred_problems(tmp_path: Path) -> None:
+    """Each cluster showed a hundred of its own."""
+    names = [f"c{number}" for number in range(5)]
+    (tmp_path / "quotaform.yaml").write_text(
+        "clusters:\n" + "".join(f"  {name}: {{snapshot: s.json}}\n" for name in names)
+    )
+    for name in names:
+        (tmp_path / "quotas.d" / name).mkdir(parents=True)
+        (tmp_path / "quotas.d" / name / "a.yaml").write_text("quotas:\n" + "  - x\n" * 60)
+    report = validate_files(Repository.at(tmp_path, None)).report
+    assert len(report.problems) == MAX_PROBLEMS + 1
+    assert report.problems[-1].rule == rule.MORE_PROBLEMS.id
+
+
+@pytest.mark.parametrize(
+    ("limit", "text", "said"),
+    [
+        (
+            "MOST_CLUSTERS",
+            "clusters:\n  a: {snapshot: s}\n  b: {snapshot: s}\n  c: {snapshot: s}\n",
+            "f.yaml:4:3: error: clusters holds more than 2 clusters",
+        ),
+        (
+            "MOST_PROFILES",
+            "profiles:\n  a: {producer_byte_rate: 1}\n  b: {producer_byte_rate: 1}\n  c: {producer_byte_rate: 007}\n",
+            "f.yaml:4:3: error: profiles holds more than 2 profiles",
+        ),
+        (
+            "MOST_PATTERNS",
+            "scope:\n  include: [{user: a}, {user: b}, {user: c}]\n",
+            "f.yaml:2:35: error: include holds more than 2 patterns",
+        ),
+        (
+            "MOST_PATTERNS",
+            "scope:\n  exclude: [{user: a}, {user: b}, {user: c}]\n",
+            "f.yaml:2:35: error: exclude holds more than 2 patterns",
+        ),
+        (
+            "MOST_SERVERS",
+            "clusters:\n  a: {bootstrap_servers: ['a:1', 'b:1', 'c:1']}\n",
+            "f.yaml:2:41: error: bootstrap_servers holds more than 2 servers",
+        ),
+    ],
+)
+def test_what_quotaform_yaml_lists_is_limited(
+    limit: str, text: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, limit, 2)
+    _, findings = read_config(SourceFile("f.yaml", text), Path())
+    assert list(map(str, findings)) == [f"{said}, the most that are allowed; remove some [too-large]"]
+
+
+def test_of_many_bad_clusters_the_first_by_line_are_shown() -> None:
+    """The schema takes the clusters in any order, so that any hundred were shown."""
+    text = "clusters:\n" + "".join(f"  c{number}: x\n" for number in range(config.MOST_CLUSTERS))
+    _, findings = read_config(SourceFile("f.yaml", text), Path())
+    assert [finding.location.line for finding in findings if finding.location] == list(range(2, MAX_PROBLEMS + 2))
+
+
+def test_a_hundred_thousand_clusters_are_refused_with_the_limit() -> None:
+    text = "clusters:\n" + "".join(f"  c{number}: {{snapshot: s.json}}\n" for number in range(100_000))
+    _, findings = read_config(SourceFile("f.yaml", text), Path())
+    assert [finding.message for finding in findings] == [
+        "this file holds more than 100,000 values; shorten it",
+        "clusters holds more than 1,000 clusters, the most that are allowed; remove some",
+    ]
+
+
+def test_a_thousand_patterns_take_hardly_longer_than_one() -> None:
+    """Each pattern was held against each entity, and beyond 4,096 each was compiled anew for each entity."""
+    include = tuple(Pattern((("user", f"x{number}-*"), ("client-id", "?"))) for number in range(MOST_PATTERNS - 1))
+    scope = Scope(include=(*include, Pattern((("user", "u*"),))))
+    selection = Selection([f"user=x{number}*" for number in range(MOST_PATTERNS - 1)] + ["user=u*"])
+    entities = [Entity(user=f"u{number}") for number in range(5000)]
+    begin = time.process_time()
+    assert all(map(scope.contains, entities))
+    assert all(map(selection.contains, entities))
+    assert len(selection.without_match(entities)) == MOST_PATTERNS - 1
+    assert time.process_time() - begin < 3
+
+
+def test_no_glob_crosses_from_one_name_to_another() -> None:
+    scope = Scope(
+        include=(Pattern((("user", "a*"), ("client-id", "b"))), Pattern((("user", None), ("client-id", "c"))))
+    )
+    inside = [Entity(user="ax", client_id="b"), Entity(user=None, client_id="c")]
+    outside = [Entity(user="a", client_id="xb"), Entity(user="c", client_id="c"), Entity(user=None, client_id="b")]
+    assert [scope.contains(entity) for entity in inside + outside] == [True, True, False, False, False]
+
+
+def test_patterns_on_the_command_line_are_limited_in_number() -> None:
+    assert count_problem(["a"] * MOST_PATTERNS) is None
+    assert count_problem(["a"] * 10_000) == "at most 1,000 patterns are allowed, and these are 10,000"
+    with pytest.raises(UsageError, match="--cluster: at most 1,000 patterns are allowed"):
+        choose_clusters(Config(), ["a*"] * 10_000)
+
+
+def test_a_layout_with_very_many_problems_returns_some() -> None:
+    folders = [f"folder{number}" for number in range(50_000)]
+    layout = Layout(Tree(name="q", folders=folders, files={"a.yaml": b"quotas: []"}), [f"c{n}" for n in range(100)])
+    begin = time.process_time()
+    findings = load_files(layout, {}, TODAY).check("c1")[1]
+    assert time.process_time() - begin < 10
+    assert len(findings) == MAX_PROBLEMS + 1

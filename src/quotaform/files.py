@@ -16,6 +16,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -46,6 +47,8 @@ LEADS_OUT: Final = "a link leads out of the directory that was given; links are 
 """Why what a repository names is not read although it exists."""
 
 _CHUNK: Final = 1 << 16
+_READER_SECONDS: Final = 2.0
+"""How long a named pipe is given to be read from."""
 _FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
 # Absent on Windows, where creating a link is a privilege.
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
@@ -245,7 +248,7 @@ def write_text_atomically(path: str | Path, text: str | Iterable[str]) -> None:
     if target.is_dir():
         raise UsageError(f"{path} is a folder; give the name of a file in it.")
     if mode is not None and not S_ISREG(mode):
-        with Path(path).open("wb") as file:
+        with os.fdopen(_open_for_writing(path), "wb") as file:
             file.writelines(piece.encode() for piece in pieces)
         return
     temporary = target.with_name(f".quotaform-{token_hex(8)}.tmp")
@@ -262,6 +265,27 @@ def write_text_atomically(path: str | Path, text: str | Iterable[str]) -> None:
         temporary.unlink(missing_ok=True)
         raise
     _sync_folder(target.parent)
+
+
+def _open_for_writing(path: str | Path) -> int:
+    """Open what is no regular file; a named pipe that nobody opens for reading is waited for only a moment.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+    deadline = time.monotonic() + _READER_SECONDS
+    while True:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            if time.monotonic() > deadline:
+                raise OSError(errno.ENXIO, "nothing reads from it") from None
+            time.sleep(0.02)
+        else:
+            os.set_blocking(descriptor, True)
+            return descriptor
 
 
 def write_new_text(path: str | Path, text: str | Iterable[str]) -> None:

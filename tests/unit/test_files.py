@@ -95,6 +95,15 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
+def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`snapshot --output PIPE` hung until somebody read from the pipe."""
+    monkeypatch.setattr("quotaform.files._READER_SECONDS", 0.1)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="nothing reads from it"):
+        write_text_atomically(pipe, "text")
+
+
 def test_a_file_is_read_whole_up_to_a_limit(tmp_path: Path) -> None:
     """What a user named was read whole, however large: a link to /dev/zero took all memory."""
     path = tmp_path / "file"

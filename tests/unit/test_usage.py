@@ -158,3 +158,15 @@ def test_a_server_that_is_given_has_nothing_to_do_with_the_variables_of_the_file
     assert "is not host:port" in error
     assert "internal" not in error
     assert ("hunter2secret" in error) == (line.startswith("describe") and "hunter2secret" in server)
+
+
+@pytest.mark.parametrize("words", [{}, {"COMP_WORDS": "quotaform ", "COMP_CWORD": "x"}])
+def test_a_completion_that_no_shell_asks_for_is_no_internal_error(
+    words: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The variable of completion in the environment of any command ended in a KeyError."""
+    monkeypatch.setenv("_QUOTAFORM_COMPLETE", "complete_bash")
+    for name, value in words.items():
+        monkeypatch.setenv(name, value)
+    assert run(["plan"]) == 64
+    assert capsys.readouterr().err.endswith("unset it\n")

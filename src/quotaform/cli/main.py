@@ -109,6 +109,10 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:
         if {"-v", "--verbose"}.intersection(arguments):
             raise
+        if _COMPLETION in os.environ:
+            return _fail(
+                f"{_COMPLETION} is set, which only a shell does to complete a command; unset it", ExitCode.USAGE
+            )
         kind = type(error).__name__
         return _fail(
             f"internal error: {kind}: {printable(str(error))}. Please report it with the output of the same command "

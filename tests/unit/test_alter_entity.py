@@ -16,8 +16,9 @@ from quotaform.cli.option.op_reader import read_ops
 from quotaform.errors import ClusterError, InvalidRequestError, PartialError, UsageError
 from quotaform.model.alteration import Ops
 from quotaform.model.entity import Entity
+from quotaform.model.quotas import Values
 from quotaform.views.alter_text import render_altered
-from tests.builder import CONSUMER, PRODUCER
+from tests.builder import CONSUMER, PRODUCER, REQUEST
 from tests.scripted_gateway import ANSWER_LOST, NEVER_SHOWN, NO_CONNECTION, REQUEST_LOST, Answer, Clock, ScriptedGateway
 
 ALICE = Entity(user="alice")
@@ -50,8 +51,9 @@ def test_a_change_that_does_not_show_is_told_after_30_seconds(clock: Clock) -> N
     with pytest.raises(PartialError) as caught:
         alter_entity(QuotaAdmin(gateway), ALICE, OPS, clock=clock)
     assert str(caught.value) == (
-        "the broker accepted the change of user=alice, and after 30 s the cluster still shows 1 B/s for "
-        '"producer_byte_rate"; it may become visible later, or there was a concurrent change: describe it again'
+        "the broker accepted the change of user=alice, and after 30 s the change does not show: it holds "
+        "producer_byte_rate = 1 B/s, consumer_byte_rate = 1 B/s; it may become visible later, or somebody else undid "
+        "it: describe it again"
     )
     assert caught.value.exit_code == 6
     assert 30 <= sum(clock.pauses) < 31
@@ -59,12 +61,36 @@ def test_a_change_that_does_not_show_is_told_after_30_seconds(clock: Clock) -> N
 
 
 def test_a_removal_that_does_not_show_is_told_as_well(clock: Clock) -> None:
-    with pytest.raises(PartialError, match=r'after 30 s the cluster still shows 7 B/s for "producer_byte_rate"'):
+    with pytest.raises(
+        PartialError, match=r"after 30 s the change does not show: it holds producer_byte_rate = 7 B/s;"
+    ):
         alter_entity(
             QuotaAdmin(ScriptedGateway(BEFORE, writes=[NEVER_SHOWN])), Entity(user="bob"), {PRODUCER: None}, clock=clock
         )
-    with pytest.raises(PartialError, match=r'shows no value for "producer_byte_rate"'):
+    with pytest.raises(PartialError, match=r"does not show: it holds no producer_byte_rate;"):
         alter_entity(QuotaAdmin(ScriptedGateway({}, writes=[NEVER_SHOWN])), ALICE, OPS, clock=clock)
+
+
+@pytest.mark.parametrize(
+    ("ops", "held", "told"),
+    [
+        (OPS, {PRODUCER: 3.0}, "it holds producer_byte_rate = 3 B/s"),
+        (OPS, {PRODUCER: 2.0, CONSUMER: 9.0}, "it holds consumer_byte_rate = 9 B/s"),
+        ({CONSUMER: 5.0}, {PRODUCER: 4.0}, "it holds no consumer_byte_rate"),
+        ({REQUEST: None}, {REQUEST: 50.0}, "it holds request_percentage = 50%"),
+    ],
+)
+def test_what_somebody_else_changed_meanwhile_is_told_with_its_values(
+    clock: Clock, ops: Ops, held: Values, told: str
+) -> None:
+    """After 30 seconds of waiting the message said that the cluster still showed it, whatever it was."""
+    gateway = ScriptedGateway(BEFORE, writes=[NEVER_SHOWN], reads=[None, *[{ALICE: held}] * 200])
+    with pytest.raises(PartialError) as caught:
+        alter_entity(QuotaAdmin(gateway), ALICE, ops, clock=clock)
+    assert str(caught.value) == (
+        f"the broker accepted the change of user=alice, and it was changed by somebody else meanwhile: {told}"
+    )
+    assert 3 <= sum(clock.pauses) < 4
 
 
 def test_a_cluster_that_cannot_be_read_back_is_no_success(clock: Clock) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from json import loads
 from pathlib import Path
 from random import Random
 from signal import SIGINT, raise_signal
@@ -18,8 +20,10 @@ import pytest
 
 from quotaform.app import apply, apply_run
 from quotaform.app.apply import ClusterPlan, apply_plans
+from quotaform.cli.main import run
 from quotaform.core.receipt import Receipt, Result
 from quotaform.desired.config import Cluster
+from quotaform.document.plan import dump_plan
 from quotaform.interrupt import held_signals
 from quotaform.model.entity import Entity
 from tests import scripted_gateway
@@ -77,12 +81,14 @@ class Applied:
         self.signals = Signals(*lines)
         cluster = Cluster(name="lab", bootstrap_servers=())
         self.is_interrupted = self.signals.run(
-            lambda: apply_plans(
-                [ClusterPlan(cluster, PLAN)],
-                lambda _, receipt: self.kept.append(receipt),
-                lambda _, receipt: self.shown.append(receipt),
-                clock=Clock(),
-                connect=lambda _: self.gateway,
+            lambda: list(
+                apply_plans(
+                    [ClusterPlan(cluster, PLAN)],
+                    lambda _, receipt: self.kept.append(receipt),
+                    lambda _, receipt: self.shown.append(receipt),
+                    clock=Clock(),
+                    connect=lambda _: self.gateway,
+                )
             )
         )
 
@@ -141,6 +147,40 @@ def test_a_signal_that_comes_when_all_is_done_is_told_by_the_outcome() -> None:
     assert kept[0].interrupted_by is None
     assert outcome.require().interrupted_by == "SIGINT"
     assert outcome.require().is_complete
+
+
+@pytest.mark.parametrize("format_name", ["json", "text"])
+def test_an_interrupt_between_clusters_leaves_the_outcomes_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], format_name: str
+) -> None:
+    """An interrupt while the second cluster was connected to kept the receipt of the first one from being printed."""
+    names = ("one", "two", "three")
+    (tmp_path / "quotaform.yaml").write_text(
+        "clusters:\n" + "".join(f"  {name}: {{bootstrap_servers: ['{name}:9092']}}\n" for name in names)
+    )
+    for name in names:
+        plan = replace(PLAN, header=replace(PLAN.header, cluster_name=name))
+        (tmp_path / f"{name}.json").write_text(dump_plan(plan))
+
+    def connect(*_: object, name: str, **__: object) -> ScriptedGateway:
+        if name == "two":
+            raise KeyboardInterrupt
+        return ScriptedGateway({})
+
+    monkeypatch.setattr("quotaform.cluster.kafka.KafkaGateway.connect", connect)
+    monkeypatch.chdir(tmp_path)
+    assert run(["apply", "--format", format_name, *(f"{name}.json" for name in names)]) == 130
+    shown, told = capsys.readouterr()
+    assert told.endswith("quotaform: interrupted\n")
+    if format_name == "text":
+        assert shown.endswith("3 clusters: 1 complete, 2 not read: two, three.\n" + shown.splitlines()[-1] + "\n")
+        return
+    first, *others = loads(shown)["outcomes"]
+    assert first["cluster"] == "one"
+    assert [(each["cluster"], each["error"]["message"]) for each in others] == [
+        ("two", "not applied: the run was interrupted"),
+        ("three", "not applied: the run was interrupted"),
+    ]
 
 
 def test_while_a_receipt_is_shown_a_second_signal_ends_it() -> None:

@@ -45,6 +45,13 @@ def test_many_clusters_are_chosen() -> None:
     assert (elsewhere.name, elsewhere.bootstrap_servers) == ("prod", ("b:2",))
 
 
+def test_a_glob_of_several_where_one_is_meant_is_named() -> None:
+    """`describe --cluster '*'` was told to choose one with --cluster, which it had done."""
+    assert message(OneCluster(cluster="*")) == (
+        f'{SEVERAL}; "*" matches more than one, and this command takes one: give its whole name'
+    )
+
+
 def test_a_choice_that_is_not_clear_names_the_option() -> None:
     assert message(OneCluster()) == f"{SEVERAL}; choose one with --cluster"
     assert message(ManyClusters()) == f"{SEVERAL}; choose with --cluster, or take --all"

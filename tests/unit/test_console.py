@@ -5,11 +5,15 @@ from __future__ import annotations
 import sys
 from io import StringIO
 from pathlib import Path
+from time import monotonic, sleep
+from typing import NoReturn
 
 import pytest
 
+from quotaform.app import repository
 from quotaform.cli import console
 from quotaform.cli.main import run
+from quotaform.errors import ClusterError
 
 
 class _Terminal(StringIO):
@@ -39,3 +43,33 @@ def test_an_error_does_not_stand_behind_the_progress_line(
         monkeypatch.setattr(console.Console, "progress", interrupt)
     assert run(["plan"]) == code
     assert terminal.getvalue().startswith("\r\x1b[KReading quotas of lab ...\r\x1b[Kquotaform: ")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["describe"], ["resolve", "--name", "user=a"], ["alter", "--name", "user=a", "--add", "producer_byte_rate=1"]],
+    ids=lambda command: command[0],
+)
+def test_a_connection_that_takes_its_time_has_a_progress_line(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was shown until a connection was there or given up, which may take half a minute."""
+    (tmp_path / "quotaform.yaml").write_text("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1']}}\n")
+    monkeypatch.chdir(tmp_path)
+    terminal = _Terminal()
+    line = "\r\x1b[KReading quotas of lab ..."
+    shown_meanwhile = []
+
+    def connect(_: object) -> NoReturn:
+        deadline = monotonic() + 10
+        while line not in terminal.getvalue() and monotonic() < deadline:
+            sleep(0.01)
+        shown_meanwhile.append(terminal.getvalue())
+        raise ClusterError("down")
+
+    monkeypatch.setattr(repository, "open_gateway", connect)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(console, "_PROGRESS_DELAY", 0.1)
+    assert run(command) == 1
+    assert shown_meanwhile[0].startswith(line)
+    assert terminal.getvalue().endswith("\r\x1b[Kquotaform: down\n")

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from quotaform.app.each_cluster import AT_ONCE, ClusterWork, Steps
+from quotaform.app.each_cluster import AT_ONCE, ClusterWork
+from quotaform.app.steps import Steps
 from quotaform.cluster.gateway import Gateway
 from quotaform.desired.config import Cluster
 from quotaform.errors import ClusterError

@@ -17,6 +17,9 @@ _BULK_ENTITIES: Final = 50
 _BULK_SHARE: Final = 0.02
 _MAX_WAIT: Final = 60.0
 
+SETTLE_SECONDS: Final = 3.0
+"""How long a read that shows what nobody asked for is doubted: a broker shows an acknowledged change late."""
+
 
 def bulk_of(different: int, entities: int) -> int:
     """Return how many entities differ when that looks like a bulk change (2 %, and at least 50), else 0.

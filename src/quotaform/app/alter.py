@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from quotaform.admin import QuotaAdmin
+from quotaform.app.actual import SETTLE_SECONDS
 from quotaform.app.clock import SYSTEM_CLOCK, Clock
 from quotaform.cluster.error_code import asking_for_alter
 from quotaform.cluster.gateway import Progress, no_progress
+from quotaform.core.freshness import check_fresh, describe_difference
+from quotaform.core.plan import EntityChange
 from quotaform.core.result import Altered
 from quotaform.errors import AuthorizationError, ClusterError, KeyNotHeldError, PartialError, UsageError
 from quotaform.model.alteration import Alteration, AlterResult, Ops, Outcome, apply_ops
 from quotaform.model.entity import Entity
 from quotaform.model.filter import EntityFilter
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Values, same_value
+from quotaform.model.quotas import Values, same_values
 from quotaform.model.text import did_you_mean, inert, quote
-from quotaform.model.units import render_value
 
 _DEADLINE = 30.0
 _FIRST_PAUSE = 0.005
@@ -62,7 +64,7 @@ def alter_entity(
     if validate_only:
         return Altered(entity=entity, ops=ops, before=before, after=apply_ops(before, ops), is_validation=True)
     progress("Reading back", 0, 0)
-    live = _read_back(admin, entity, ops, result, clock)
+    live = _read_back(admin, _change(entity, before, ops), ops, result, clock)
     return Altered(entity=entity, ops=ops, before=before, after=live, is_late=not is_certain)
 
 
@@ -94,35 +96,52 @@ def _raise_refusal(result: AlterResult, ops: Ops) -> None:
         raise error.with_more(f"; nothing was changed{''.join(hints)}") from error
 
 
-def _read_back(admin: QuotaAdmin, entity: Entity, ops: Ops, result: AlterResult, clock: Clock) -> Values:
-    """Return what the entity holds once it shows every change: an acknowledged change may take a moment to show."""
-    deadline = clock.monotonic() + _DEADLINE
+def _change(entity: Entity, before: Values, ops: Ops) -> EntityChange:
+    """Return the change that the ops make, of their keys alone."""
+    held = {key: before[key] for key in ops if key in before}
+    return EntityChange(entity=entity, before=held, after=apply_ops(held, ops), changes=(), effects=())
+
+
+def _read_back(admin: QuotaAdmin, change: EntityChange, ops: Ops, result: AlterResult, clock: Clock) -> Values:
+    """Return what the entity holds once it shows the change: an acknowledged one may take a moment to show.
+
+    As in an apply, what holds neither what was there before nor what was asked for is waited for only for a few
+    seconds: somebody else changed it.
+    """
+    now = clock.monotonic()
+    deadline, settled_at = now + _DEADLINE, now + SETTLE_SECONDS
     pause = _FIRST_PAUSE
     while True:
         seen: Values | None = None
-        trouble = ""
+        is_other = False
+        found = ""
         try:
-            seen = _read(admin, entity)
+            seen = _read(admin, change.entity)
         except ClusterError as error:
-            trouble = str(error)
-        if seen is not None and all(same_value(seen.get(key), value) for key, value in ops.items()):
-            return seen
-        if clock.monotonic() > deadline:
-            raise PartialError(_not_visible(entity, ops, result, seen, trouble), [entity])
+            found = f"it could not be read back: {error}; describe it again"
+        if seen is not None:
+            held = {key: seen[key] for key in ops if key in seen}
+            if same_values(held, change.after):
+                return seen
+            is_other = bool(check_fresh((change,), {change.entity: held}).stale)
+            found = _difference(change, held, is_other=is_other)
+        if clock.monotonic() > (settled_at if is_other else deadline):
+            raise PartialError(f"{_status(change.entity, result)}, and {found}", [change.entity])
         clock.sleep(pause)
         pause = min(_LONGEST_PAUSE, 2 * pause)
 
 
-def _not_visible(entity: Entity, ops: Ops, result: AlterResult, seen: Values | None, trouble: str) -> str:
+def _status(entity: Entity, result: AlterResult) -> str:
     if _is_unknown(result):
-        status = f"it is not known whether {entity.address} was changed ({inert(result.rows[0].message)})"
-    else:
-        status = f"the broker accepted the change of {entity.address}"
-    if seen is None:
-        found = f"it could not be read back: {trouble}"
-    else:
-        different = next(key for key, value in ops.items() if not same_value(seen.get(key), value))
-        value = seen.get(different)
-        shown = "no value" if value is None else render_value(QUOTA_KEYS.get(different), value)
-        found = f"after {_DEADLINE:.0f} s the cluster still shows {shown} for {quote(different)}"
-    return f"{status}, and {found}; it may become visible later, or there was a concurrent change: describe it again"
+        return f"it is not known whether {entity.address} was changed ({inert(result.rows[0].message)})"
+    return f"the broker accepted the change of {entity.address}"
+
+
+def _difference(change: EntityChange, held: Values, *, is_other: bool) -> str:
+    """Return in words that an entity does not hold what was asked for."""
+    if is_other:
+        return f"it was changed by somebody else meanwhile: {describe_difference(change, held)}"
+    return (
+        f"after {_DEADLINE:.0f} s the change does not show: {describe_difference(change, held)}; it may become visible "
+        "later, or somebody else undid it: describe it again"
+    )

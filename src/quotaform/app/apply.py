@@ -10,12 +10,12 @@ overwritten, and nobody can tell. One that comes later is found when the changes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from getpass import getuser
 from typing import TYPE_CHECKING, NamedTuple
 
-from quotaform.app.actual import is_same
+from quotaform.app.actual import SETTLE_SECONDS, is_same
 from quotaform.app.apply_run import ApplyRun
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.app.each_cluster import Connect
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
 
 _SETTLE_PAUSE = 0.25
-_SETTLE_SECONDS = 3.0
 
 
 class ClusterPlan(NamedTuple):
@@ -63,7 +62,7 @@ def apply_plans(
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
     connect: Connect = open_gateway,
-) -> tuple[ClusterOutcome[Receipt], ...]:
+) -> Iterator[ClusterOutcome[Receipt]]:
     """Apply plans one after the other; a failure on one cluster does not keep the others from being applied.
 
     After an interrupt nothing more is sent to any cluster.
@@ -76,13 +75,12 @@ def apply_plans(
         progress: Told what is being done.
         connect: Opens the gateway of a cluster.
 
-    Returns:
+    Yields:
         One outcome per cluster that was attempted.
 
     Raises:
         KeyboardInterrupt: It came before anything was sent to the cluster whose turn it was.
     """
-    outcomes: list[ClusterOutcome[Receipt]] = []
     for cluster, plan in plans:
         kept: list[Receipt] = []
 
@@ -102,17 +100,16 @@ def apply_plans(
         except QuotaformError as error:
             if kept:
                 raise
-            outcomes.append(ClusterOutcome(cluster.name, error=error))
+            yield ClusterOutcome(cluster.name, error=error)
             continue
         except KeyboardInterrupt as interrupt:
             if not kept:
                 raise
             # It came when all was done.
             kept[0] = replace(kept[0], interrupted_by=kept[0].interrupted_by or signal_name(interrupt))
-        outcomes.append(ClusterOutcome(cluster.name, kept[0]))
+        yield ClusterOutcome(cluster.name, kept[0])
         if kept[0].interruption is not None:
             break
-    return tuple(outcomes)
 
 
 def apply_plan(
@@ -206,7 +203,7 @@ def _read_fresh(changes: tuple[EntityChange, ...], gateway: Gateway, clock: Cloc
     entities = [change.entity for change in changes]
     actual = gateway.describe_entities(entities)
     freshness = check_fresh(changes, actual)
-    deadline = clock.monotonic() + _SETTLE_SECONDS
+    deadline = clock.monotonic() + SETTLE_SECONDS
     while freshness.stale and clock.monotonic() < deadline:
         clock.sleep(_SETTLE_PAUSE)
         again = gateway.describe_entities(entities)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
+from quotaform.app.actual import SETTLE_SECONDS
 from quotaform.app.clock import Clock
 from quotaform.cluster.gateway import Gateway, Progress
 from quotaform.core.freshness import check_fresh, describe_difference
@@ -23,7 +24,6 @@ _SHORTEST_WATCH = 0.05
 _SHOWN_PER_SECOND = 100_000
 _CONVERGE_SECONDS = 30.0
 _ENTITIES_PER_SECOND = 5_000
-_SETTLE_SECONDS = 3.0
 _LAST_READ_SECONDS = 5.0
 _ATTEMPTS = 3
 
@@ -201,7 +201,7 @@ class ApplyRun:
         now = self._clock.monotonic()
         longest_read = len(changes) / _ENTITIES_PER_SECOND
         deadline = now + _CONVERGE_SECONDS + longest_read
-        settled_at = now + _SETTLE_SECONDS
+        settled_at = now + SETTLE_SECONDS
         pause = _FIRST_PAUSE
         while True:
             self._tell("Reading back", total - len(waiting), total)

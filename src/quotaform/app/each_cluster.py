@@ -9,7 +9,8 @@ from threading import Lock, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar
 
-from quotaform.cluster.gateway import Gateway, Progress, no_progress
+from quotaform.app.steps import REPORT_INTERVAL, Steps
+from quotaform.cluster.gateway import Gateway
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import QuotaformError
 from quotaform.model.entity import spell_name
@@ -31,31 +32,11 @@ T = TypeVar("T")
 AT_ONCE: Final = 16
 """How many clusters are worked on at a time."""
 
-_PROGRESS_INTERVAL: Final = 0.25
-"""Seconds after which progress is reported again while a cluster is waited for."""
-
 _MOST_NAMES: Final = 3
 """How many clusters a line of progress names."""
 
 Connect = Callable[["Cluster"], Gateway]
 """Opens the gateway of a cluster."""
-
-
-class Steps:
-    """Progress of the work on one cluster, to be reported again: a step that takes long must not look like a halt."""
-
-    def __init__(self, progress: Progress = no_progress) -> None:
-        self._progress = progress
-        self._last = ("", 0, 0)
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        """Report a step."""
-        self._last = (what, done, total)
-        self._progress(what, done, total)
-
-    def repeat(self) -> None:
-        """Report the last step again."""
-        self._progress(*self._last)
 
 
 class ClusterWork(Generic[C, T]):
@@ -143,7 +124,7 @@ class ClusterWork(Generic[C, T]):
     def _await(self, cluster: Cluster, steps: Steps) -> None:
         """Wait until the work on a cluster is done, and report meanwhile which clusters are waited for."""
         total = len(self._clusters)
-        while not wait([self._results[cluster.name]], _PROGRESS_INTERVAL).done:
+        while not wait([self._results[cluster.name]], REPORT_INTERVAL).done:
             waiting = [each for each in self._clusters if not self._results[each.name].done()]
             if total == 1:
                 steps.repeat()

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from quotaform.app.actual import bulk_of, read_settled
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, plan_timestamp, today
-from quotaform.app.each_cluster import ClusterWork, Connect, Steps
+from quotaform.app.each_cluster import ClusterWork, Connect
 from quotaform.app.repository import Repository, open_gateway
 from quotaform.app.source import Source, read_source
+from quotaform.app.steps import Steps
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.check.facts import Facts
 from quotaform.core.check.plan import with_findings

@@ -38,12 +38,13 @@ class Gathered(Generic[T]):
             raise self.interrupt
 
 
-def gather(outcomes: Iterator[ClusterOutcome[T]], clusters: Sequence[str]) -> Gathered[T]:
+def gather(outcomes: Iterator[ClusterOutcome[T]], clusters: Sequence[str], *, missing: str = "not read") -> Gathered[T]:
     """Collect the outcomes of clusters until an interrupt comes.
 
     Args:
         outcomes: The outcomes as they come.
         clusters: The names of all clusters, in order.
+        missing: What became of a cluster that an interrupt left out.
 
     Raises:
         KeyboardInterrupt: It came before any cluster was finished.
@@ -57,7 +58,9 @@ def gather(outcomes: Iterator[ClusterOutcome[T]], clusters: Sequence[str]) -> Ga
         if not found:
             raise
         interrupt = came
-    unread = NotReadError("not read: the run was interrupted")
+    if interrupt is None:
+        return Gathered(tuple(found.values()))
+    unread = NotReadError(f"{missing}: the run was interrupted")
     return Gathered(tuple(found.get(name) or ClusterOutcome(name, error=unread) for name in clusters), interrupt)
 
 

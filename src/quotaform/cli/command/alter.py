@@ -64,8 +64,10 @@ def alter(
     from quotaform.app.alter import alter_entity
     from quotaform.app.clock import timestamp
     from quotaform.app.repository import open_gateway, require_pinned
+    from quotaform.app.steps import repeated
     from quotaform.cli.option.entity_reader import read_entity
     from quotaform.cli.option.op_reader import read_ops
+    from quotaform.model.entity import spell_name
 
     console = output.console()
     console.keep_code()
@@ -77,12 +79,16 @@ def alter(
     chosen = target.choose()
     if chosen.snapshot is not None:
         raise UsageError(f"cluster {chosen.name} is a snapshot file, which cannot be altered")
-    with QuotaAdmin(open_gateway(chosen)) as admin:
+    reading = f"Reading quotas of {spell_name(chosen.label)}"
+    with repeated(console.progress, reading):
+        opened = open_gateway(chosen)
+    with QuotaAdmin(opened) as admin:
         cluster_id = admin.cluster_id()
         require_pinned(chosen.name, chosen.cluster_id, cluster_id)
         require_confirmed(console, chosen, auto_approve=auto_approve or validate_only)
         try:
-            done = alter_entity(admin, entity, ops, validate_only=validate_only, progress=console.progress)
+            with repeated(console.progress, reading) as steps:
+                done = alter_entity(admin, entity, ops, validate_only=validate_only, progress=steps)
         except KeyNotHeldError as error:
             raise UsageError(f"--delete: {error}") from None
         except KeyboardInterrupt:

@@ -18,11 +18,11 @@ from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import ExcludeOption, SelectOption
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
-from quotaform.cli.outcomes import echo_outcomes
+from quotaform.cli.outcomes import echo_outcomes, gather
 from quotaform.cli.plan_request import make_request, planner
 from quotaform.cli.selection import require_selected
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.errors import NotApprovedError, QuotaformError, UsageError
+from quotaform.errors import NotApprovedError, NotReadError, QuotaformError, UsageError
 from quotaform.files import is_folder
 from quotaform.interrupt import held_signals
 
@@ -253,7 +253,10 @@ class _Apply:
             if is_text and not is_one:
                 self.console.echo("\n")
 
-        outcomes = [*apply_plans(plans, keep, show, progress=self.console.progress), *failed]
+        names = [cluster.name for cluster, _ in plans]
+        applied = apply_plans(plans, keep, show, progress=self.console.progress)
+        gathered = gather(applied, names, missing="not applied")
+        outcomes = [*gathered.outcomes, *failed]
         with held_signals():
             if self.format_name == "json":
                 echo_outcomes(self.console, "receipt", "json", outcomes, render_receipt_total)
@@ -261,6 +264,7 @@ class _Apply:
                 outcomes[0].require()
             else:
                 self._sum_up(outcomes)
+        gathered.raise_interrupt()
         return decide(outcomes, judge_receipt)
 
     def _receipt_paths(self, plans: Sequence[ClusterPlan], repository: Repository) -> dict[str, Path]:
@@ -293,7 +297,7 @@ class _Apply:
 
         style = self.console.style()
         for outcome in outcomes:
-            if outcome.error is not None:
+            if outcome.error is not None and not isinstance(outcome.error, NotReadError):
                 self.console.echo(f"{render_failure(outcome.cluster, outcome.error, style)}\n")
         self.console.echo(render_receipt_total(outcomes, style))
 

@@ -75,6 +75,7 @@ def describe(
     from quotaform.admin import QuotaAdmin
     from quotaform.app.clock import timestamp
     from quotaform.app.repository import open_gateway
+    from quotaform.app.steps import repeated
     from quotaform.cli.option.entity_reader import read_filter
     from quotaform.model.entity import spell_name
     from quotaform.model.filter import EVERYTHING, select_keys
@@ -87,8 +88,8 @@ def describe(
     )
     keys = tuple(dict.fromkeys(quota_type or ()))
     chosen = target.choose(snapshot=snapshot)
-    with QuotaAdmin(open_gateway(chosen)) as admin:
-        console.progress(f"Reading quotas of {spell_name(chosen.label)}", 0, 0)
+    reading = f"Reading quotas of {spell_name(chosen.label)}"
+    with repeated(console.progress, reading), QuotaAdmin(open_gateway(chosen)) as admin:
         found = admin.describe(entity_filter)
         cluster_id = admin.cluster_id() if format_name == "json" else ""
         unknown = [key for key in keys if key not in QUOTA_KEYS]

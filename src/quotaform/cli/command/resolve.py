@@ -80,7 +80,9 @@ def resolve(
     """
     from quotaform.app.repository import open_gateway
     from quotaform.app.resolve import ResolveRun
+    from quotaform.app.steps import repeated
     from quotaform.core.resolve.resolution import Detail
+    from quotaform.model.entity import spell_name
     from quotaform.model.quota_key import key_order
 
     console = output.console()
@@ -88,8 +90,10 @@ def resolve(
     keys = tuple(sorted(set(key or ()), key=key_order))
     request = _request(name or (), from_file, plan, Detail(keys=keys, inherited=inherited, overridden=overridden))
     planned = request.plan.header.cluster_name if request.plan is not None else None
-    with open_gateway(target.choose(snapshot=snapshot, planned=planned)) as gateway:
-        run = ResolveRun(request, gateway, console.progress)
+    chosen = target.choose(snapshot=snapshot, planned=planned)
+    reading = f"Reading quotas of {spell_name(chosen.label)}"
+    with repeated(console.progress, reading) as steps, open_gateway(chosen) as gateway:
+        run = ResolveRun(request, gateway, steps)
     console.echo(render("resolve", format_name, run, header=run.header, findings=run.findings, style=console.style()))
     if format_name == "csv":
         for finding in run.findings():

@@ -17,6 +17,7 @@ from quotaform.cli.option.common import (
     ConfigOption,
 )
 from quotaform.errors import ClusterChoiceError, NoClusterError, UsageError
+from quotaform.model.text import quote
 
 if TYPE_CHECKING:
     from quotaform.app.repository import Repository, Target
@@ -66,7 +67,10 @@ class OneCluster:
         config = repository.config() if config is None else config
         if planned is not None and planned in config.clusters and not (names or snapshot or self.bootstrap_server):
             target = replace(target, clusters=(planned,))
-        with _options_named(repository, target, "choose one with --cluster"):
+        remedy = "choose one with --cluster"
+        if self.cluster:
+            remedy = f"{quote(self.cluster)} matches more than one, and this command takes one: give its whole name"
+        with _options_named(repository, target, remedy):
             return repository.cluster(config, replace(target, needs_name=needs_name))
 
 

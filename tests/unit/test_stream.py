@@ -12,12 +12,15 @@ from time import sleep
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quotaform.cli.main import run
 from quotaform.cli.stream import GuardedStream, GuardedStreams, make_harmless
 from quotaform.document.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.snapshot import Snapshot
+from quotaform.printable import COMMAND_MARKS, is_command
 from tests.builder import PRODUCER
 from tests.scripted_gateway import ScriptedGateway
 
@@ -166,10 +169,10 @@ def test_what_an_encoding_lacks_is_escaped_as_in_json(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("text", "harmless"),
     [
-        ("a\n::error::b\n", "a\n\\u003a:error::b\n"),
-        ("  ::error::b", "  \\u003a:error::b"),
+        ("a\n::error::b\n", "a\n:\\u003aerror::b\n"),
+        ("  ::error::b", "  :\\u003aerror::b"),
         ("ip=::1 and a::b\n", "ip=::1 and a::b\n"),
-        ('{"a": "##[error]b ##vso[task.x]"}', '{"a": "#\\u0023[error]b #\\u0023vso[task.x]"}'),
+        ('{"a": "##[error]b ##vso[task.x]"}', '{"a": "##\\u005berror]b ##vso\\u005btask.x]"}'),
         ("\x1b[31mred\x1b[0m \r \x9b \u202e\n", "\\u001b[31mred\\u001b[0m \\r \\u009b \\u202e\n"),
     ],
 )
@@ -189,4 +192,36 @@ def test_a_line_may_come_in_pieces(pieces: tuple[str, ...]) -> None:
     guarded = GuardedStream(stream)
     for piece in ("ip=", "::1\n", *pieces):
         guarded.write(piece)
-    assert stream.buffer.getvalue().decode() == "ip=::1\n" + "".join(pieces[:-1]) + "\\u003a:x"
+    assert stream.buffer.getvalue().decode() == "ip=::1\n" + "".join(pieces[:-1]) + ":\\u003ax"
+
+
+@given(
+    pieces=st.lists(
+        st.one_of(
+            st.sampled_from(
+                ["#", "##", "[", "vso", "##vso[", ":", "::", "\n", " ", "\t", "error", "\x1b[2J", "\r", "x" * 9]
+            ),
+            st.text(max_size=3),
+        )
+    )
+)
+def test_how_a_text_is_split_makes_no_difference(pieces: list[str]) -> None:
+    """`write("#")` and `write("#[error]")`, or `write(":")` and `write(":error::")`, made a command of two halves."""
+    stream: Any = TextIOWrapper(BytesIO(), "utf-8", errors="surrogatepass")
+    guarded = GuardedStream(stream)
+    for piece in pieces:
+        guarded.write(piece)
+    written = stream.buffer.getvalue().decode("utf-8", "surrogatepass")
+    assert written == make_harmless("".join(pieces))
+    assert not any(mark in written for mark in COMMAND_MARKS)
+    assert not any(map(is_command, written.split("\n")))
+
+
+def test_a_guarded_stream_has_no_other_way_to_write() -> None:
+    """`writelines` was that of the stream, and wrote everything as it was."""
+    stream: Any = TextIOWrapper(BytesIO(), "utf-8")
+    guarded = GuardedStream(stream)
+    guarded.writelines(["a\n", "::error::", "\x1b[2J\n"])
+    assert stream.buffer.getvalue().decode() == "a\n:\\u003aerror::\\u001b[2J\n"
+    passed = {name for name in dir(stream) if not name.startswith("_") and hasattr(guarded, name)}
+    assert passed == {"closed", "encoding", "errors", "fileno", "flush", "isatty", "write", "writelines"}

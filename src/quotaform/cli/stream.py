@@ -14,17 +14,18 @@ import sys
 from codecs import register_error
 from io import TextIOWrapper
 
-from quotaform.printable import break_commands, escape, spell
+from quotaform.printable import break_lines, escape, line_end, spell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
     from typing import Any, Final, TextIO
 
 _COLOUR: Final = "(\x1b\\[(?:0|1|2|31|32|33)m)"
 """What `quotaform.views.style` writes."""
-_COMMAND: Final = r"(?m)^([ \t]*)::"
-"""A line that GitHub Actions takes for a command."""
+_HARMLESS: Final = frozenset({"closed", "encoding", "errors", "fileno", "isatty"})
+"""What of a stream is passed on: nothing that writes."""
 _ESCAPE_UNENCODABLE: Final = "quotaform.escape"
 _PIECE: Final = 800
 """Characters that fit into the buffer of a stream, however they are encoded."""
@@ -45,12 +46,12 @@ class GuardedStream:
         self.allows_colour = False
         self.is_result = True
         self._stream = stream
-        self._begins_line = True
+        self._line_end = ""
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the stream has, but its way around this guard."""
-        if name == "buffer":
-            raise AttributeError(name)
+        """Return what the stream has, but no way around this guard."""
+        if name not in _HARMLESS:
+            raise AttributeError(f"a guarded stream has no {name}")
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
@@ -58,10 +59,15 @@ class GuardedStream:
         if not isinstance(text, str):  # asked by typer, which looks for a stream of bytes
             raise TypeError("only text can be written here")
         if text:
-            harmless = make_harmless(text, begins_line=self._begins_line, allows_colour=self.allows_colour)
-            self._begins_line = not text.rpartition("\n")[2].strip(" \t")
+            harmless = make_harmless(text, before=self._line_end, allows_colour=self.allows_colour)
+            self._line_end = line_end(self._line_end + harmless)
             self.write_raw(harmless)
         return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write texts without what could do harm."""
+        for line in lines:
+            self.write(line)
 
     def write_raw(self, text: str) -> None:
         """Write a text as it is."""
@@ -80,16 +86,16 @@ class GuardedStream:
         return self.problem is not None and not isinstance(self.problem, BrokenPipeError)
 
 
-def make_harmless(text: str, *, begins_line: bool = True, allows_colour: bool = False) -> str:
+def make_harmless(text: str, *, before: str = "", allows_colour: bool = False) -> str:
     r"""Return lines without control characters but tabs, which completion for fish needs, and without CI commands.
 
     >>> print(make_harmless("a\n::error::b\x07"))
     a
-    \u003a:error::b\u0007
+    :\u003aerror::b\u0007
 
     Args:
-        text: Any number of lines, whole or in parts.
-        begins_line: Whether the text begins a line.
+        text: Any number of lines, whole or in parts; a colour is never split.
+        before: As for `quotaform.printable.break_lines`.
         allows_colour: Whether colours stay.
     """
     if not text.replace("\n", "").isprintable():
@@ -98,14 +104,7 @@ def make_harmless(text: str, *, begins_line: bool = True, allows_colour: bool = 
         parts = split(_COLOUR, text) if allows_colour else [text]
         parts[::2] = ["".join(c if c in "\n\t" else escape(c) for c in part) for part in parts[::2]]
         text = "".join(parts)
-    if "##" in text:
-        text = break_commands(text)
-    if "::" in text:
-        from re import sub
-
-        head = "" if begins_line else "-"
-        text = sub(_COMMAND, lambda found: f"{found[1]}{spell(':')}:", head + text)[len(head) :]
-    return text
+    return break_lines(text, before)
 
 
 def _write(stream: TextIO, text: str) -> None:

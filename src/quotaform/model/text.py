@@ -7,7 +7,7 @@ from itertools import islice
 from json import dumps
 from typing import Final
 
-from quotaform.printable import break_commands, escape, printable
+from quotaform.printable import break_commands, escape, is_command, printable
 
 LONGEST: Final = 80
 """How many characters of a foreign text a message shows."""
@@ -41,13 +41,7 @@ def inert(text: str) -> str:
     >>> print(inert("team a"), inert("a\n::error"), inert("::error::a"))
     team a "a\n::error" "::error::a"
     """
-    return quote(text, len(text)) if printable(text) != text or _is_command(text) else text
-
-
-def _is_command(text: str) -> bool:
-    """Whether GitHub Actions takes a line that begins like this for a command; `::1` is an address."""
-    begin, command, _ = text.lstrip().partition("::")
-    return not begin and bool(command) and text.count("::") > 1
+    return quote(text, len(text)) if printable(text) != text or is_command(text) else text
 
 
 def listed(words: Iterable[str], most: int = 10) -> str:

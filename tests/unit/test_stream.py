@@ -134,8 +134,12 @@ def test_a_process_ends_with_its_code_whatever_its_streams_are(
     assert b"internal error" not in done.stderr
 
 
-def test_a_full_pipe_that_does_not_block_is_waited_for() -> None:
-    """The part that did not fit was lost, and the run ended with an error in the middle of a result."""
+@pytest.mark.parametrize("buffering", [-1, 1], ids=["buffered", "by lines"])
+def test_a_full_pipe_that_does_not_block_is_waited_for(buffering: int) -> None:
+    """The part that did not fit was lost, and the run ended with an error in the middle of a result.
+
+    A stream that is buffered by lines, as stderr and every terminal is, lost it later still, and all that came after.
+    """
     read, write = os.pipe()
     os.set_blocking(write, False)
     text = "".join(f"line {number} ü\n" for number in range(50_000))
@@ -148,13 +152,15 @@ def test_a_full_pipe_that_does_not_block_is_waited_for() -> None:
 
     thread = Thread(target=drain)
     thread.start()
-    with open(write, "w", encoding="utf-8") as stream:  # noqa: PTH123
+    with open(write, "w", buffering, encoding="utf-8") as stream:  # noqa: PTH123
         guarded = GuardedStream(stream)
+        stream.write("before\n")
         guarded.write(text)
+        guarded.write("after\n")
     thread.join()
     os.close(read)
     assert guarded.problem is None
-    assert b"".join(found).decode() == text
+    assert b"".join(found).decode() == f"before\n{text}after\n"
 
 
 def test_what_an_encoding_lacks_is_escaped_as_in_json(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,8 +27,6 @@ _COLOUR: Final = "(\x1b\\[(?:0|1|2|31|32|33)m)"
 _HARMLESS: Final = frozenset({"closed", "encoding", "errors", "fileno", "isatty"})
 """What of a stream is passed on: nothing that writes."""
 _ESCAPE_UNENCODABLE: Final = "quotaform.escape"
-_PIECE: Final = 800
-"""Characters that fit into the buffer of a stream, however they are encoded."""
 
 
 class GuardedStream:
@@ -110,7 +108,8 @@ def make_harmless(text: str, *, before: str = "", allows_colour: bool = False) -
 def _write(stream: TextIO, text: str) -> None:
     """Write and flush; a pipe that is full and does not block is waited for."""
     try:
-        blocks = os.get_blocking(stream.fileno())
+        descriptor = stream.fileno()
+        blocks = os.get_blocking(descriptor)
     except (OSError, ValueError, AttributeError):  # not a file of the operating system
         blocks = True
     if blocks:
@@ -119,14 +118,17 @@ def _write(stream: TextIO, text: str) -> None:
         return
     from select import select
 
-    for start in range(0, len(text), _PIECE):
-        stream.write(text[start : start + _PIECE])
-        while True:
-            try:
+    # A buffer would lose what does not fit, and some are flushed in the middle of a write: it is left empty.
+    left = memoryview(text.encode(stream.encoding, stream.errors or "strict"))
+    is_flushed = False
+    while left or not is_flushed:
+        try:
+            if not is_flushed:
                 stream.flush()
-                break
-            except BlockingIOError:
-                select([], [stream.fileno()], [])
+                is_flushed = True
+            left = left[os.write(descriptor, left) :]
+        except BlockingIOError:
+            select([], [descriptor], [])
 
 
 class GuardedStreams:

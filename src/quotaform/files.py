@@ -32,12 +32,12 @@ CONFIG_LIMIT: Final = 16 * MIB
 """The most bytes of quotaform.yaml."""
 QUOTAS_LIMIT: Final = 64 * MIB
 """The most bytes of a file of quotas; 100,000 entries take about 10 MiB."""
-PLAN_LIMIT: Final = 512 * MIB
+PLAN_LIMIT: Final = 256 * MIB
 """The most bytes of a saved plan; 200,000 new entities take about 200 MiB."""
-SNAPSHOT_LIMIT: Final = 256 * MIB
+SNAPSHOT_LIMIT: Final = 64 * MIB
 """The most bytes of a snapshot; 100,000 entities take about 20 MiB."""
-REQUESTS_LIMIT: Final = 256 * MIB
-"""The most bytes of a file of requests to resolve."""
+REQUESTS_LIMIT: Final = 64 * MIB
+"""The most bytes of a file of requests to resolve; 1,000,000 requests take about 20 MiB."""
 PROPERTIES_LIMIT: Final = MIB
 """The most bytes of a client properties file, which may hold PEM stores."""
 PEM_LIMIT: Final = 16 * MIB

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from quotaform.app import request_file
 from quotaform.app.repository import Repository
+from quotaform.app.request_file import RequestFile
 from quotaform.app.validate import validate_files
 from quotaform.core.check import rule
 from quotaform.core.scope import MOST_PATTERNS, Pattern, Scope, Selection, count_problem
@@ -21,7 +23,12 @@ from quotaform.desired.config import Config, choose_clusters, read_config
 from quotaform.desired.finding_list import MAX_PROBLEMS
 from quotaform.desired.loader import LoadedFile, LoadedFiles, load_file, load_files
 from quotaform.desired.tree import Layout, SourceFile, Tree
-from quotaform.errors import UsageError
+from quotaform.document import line_layout, plan_content
+from quotaform.document.json_text import MOST_VALUES
+from quotaform.document.line_layout import LayoutError, read_lines
+from quotaform.document.plan import load_plan
+from quotaform.document.snapshot import load_snapshot
+from quotaform.errors import InvalidFilesError, PlanFileError, UsageError
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Severity
 
@@ -201,3 +208,62 @@ def test_a_layout_with_very_many_problems_returns_some() -> None:
     findings = load_files(layout, {}, TODAY).check("c1")[1]
     assert time.process_time() - begin < 10
     assert len(findings) == MAX_PROBLEMS + 1
+
+
+SNAPSHOT_START = (
+    '{"kind":"quotaform.snapshot","format_version":"1.0","cluster":{"name":"a","id":"b"},"captured_at":"c","quotas":['
+)
+
+
+@pytest.mark.parametrize("value", ["[]", "7", '{"entity":7}'])
+def test_a_snapshot_of_very_many_values_is_refused_before_it_is_parsed(value: str) -> None:
+    """30 million lists took all memory, which was an internal error."""
+    begin = time.process_time()
+    with pytest.raises(InvalidFilesError) as caught:
+        load_snapshot(SNAPSHOT_START + f"{value}," * MOST_VALUES + "7]}", "s.json")
+    assert time.process_time() - begin < 5
+    assert [finding.message for finding in caught.value.problems] == [
+        f"it holds more than {MOST_VALUES:,} values, the most that are read"
+    ]
+
+
+def test_a_plan_file_of_another_layout_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of 500 MB on one line took several times its size."""
+    with pytest.raises(PlanFileError, match=r"it holds more than 2,000,000 values, and its lines are not those that"):
+        load_plan(b"[" + b"{}," * MOST_VALUES + b"{}]", "p.json")
+    monkeypatch.setattr(plan_content, "WHOLE_LIMIT", 1 << 16)
+    with pytest.raises(PlanFileError, match=r"it is larger than 64 KiB, and its lines are not those that"):
+        load_plan(b"x" * 70_000, "p.json")
+
+
+def test_a_very_long_line_of_a_plan_file_is_not_read_as_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = b'{\n  "a": "0123456789",\n  "b": [\n    "0123456789"\n  ]\n}\n'
+    assert list(read_lines(text)["b"]) == ["0123456789"]
+    monkeypatch.setattr(line_layout, "LONGEST_LINE", 17)
+    with pytest.raises(LayoutError):
+        read_lines(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("user," * 200, "r:1: error: this is not CSV: it has more than "),
+        ('user,client_id\na,b\n"' + "a\n" * 100, "r:3: error: this is not CSV: it has more than "),
+        (
+            '{"user": "a"}\n{"user": [' + "[]," * 100,
+            "r:2: error: this is not a JSON object on a line of its own: it has",
+        ),
+    ],
+)
+def test_a_row_of_a_request_file_is_limited(text: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten million columns, or a JSON list on one line, took a gigabyte."""
+    monkeypatch.setattr(request_file, "LONGEST_ROW", 100)
+    with pytest.raises(InvalidFilesError) as caught:
+        RequestFile(text.encode(), "r")
+    assert [str(finding).startswith(said) for finding in caught.value.problems] == [True]
+
+
+def test_rows_together_may_be_longer_than_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_file, "LONGEST_ROW", 30)
+    assert len(RequestFile(b"\xef\xbb\xbfuser\r\n" + b"alice\r\n" * 50, "r")) == 50
+    assert len(RequestFile(b'{"user": "alice"}\r' * 50, "r")) == 50

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator
-from io import StringIO
+from io import BytesIO, TextIOWrapper
 from json import loads
 from pathlib import Path
+from re import compile as regex
 from typing import Final
 
 from quotaform.core.check import rule
@@ -33,6 +34,11 @@ from quotaform.model.finding import Finding
 from quotaform.model.location import Location
 from quotaform.model.text import quote
 
+LONGEST_ROW: Final = 500_000
+"""How many characters a row may have."""
+
+_TOO_LONG: Final = f"it has more than {LONGEST_ROW:,} characters"
+_FIRST: Final = regex(r"\S").search
 _TYPES: Final = {spelling: row.name for row in KNOWN_TYPES.values() for spelling in (row.name, row.parameter)}
 _NAMES: Final = "user, client_id and ip"
 Row = tuple[int, Entity | str]
@@ -56,8 +62,8 @@ class RequestFile:
             InvalidFilesError: Something is wrong in it; with the first hundred problems.
         """
         self.name: Final = name
-        self._text = self._decode(content)
-        self._is_json = self._text.lstrip().startswith("{")
+        self._content = content
+        self._is_json = self._check_text() == "{"
         problems = FindingList()
         self.has_clients, self.has_ips, count = False, False, 0
         for line, row in self._rows():
@@ -99,16 +105,20 @@ class RequestFile:
     def __len__(self) -> int:
         return self._count
 
-    def _decode(self, content: bytes) -> str:
+    def _check_text(self) -> str:
+        """Return the first character that is no white space; the text is not kept, which may take more memory."""
         try:
-            text = content.decode("utf-8-sig")
+            first = _FIRST(self._content.decode("utf-8-sig"))
         except UnicodeDecodeError as error:
-            line = content.count(b"\n", 0, error.start) + 1
+            line = self._content.count(b"\n", 0, error.start) + 1
             raise InvalidFilesError([self._problem("this is not text in UTF-8", line)]) from None
-        if not text.strip():
+        if first is None:
             problem = f"the file is empty; its first line names the columns: {_NAMES}, those that are needed"
             raise InvalidFilesError([self._problem(problem, 0)])
-        return text
+        return first[0]
+
+    def _open(self, newline: str | None) -> TextIOWrapper:
+        return TextIOWrapper(BytesIO(self._content), "utf-8-sig", newline=newline)
 
     def _problem(self, text: str, line: int) -> Finding:
         return rule.REQUESTS.finding(text, location=Location(self.name, line))
@@ -117,11 +127,22 @@ class RequestFile:
         return self._json_rows() if self._is_json else self._csv_rows()
 
     def _csv_rows(self) -> Iterator[Row]:
-        reader = csv.reader(StringIO(self._text, newline=""), strict=True)
+        length = 0
+
+        def lines() -> Iterator[str]:
+            nonlocal length
+            with self._open("") as file:
+                while text := file.readline(LONGEST_ROW + 1):
+                    length += len(text)
+                    if length > LONGEST_ROW:
+                        raise csv.Error(_TOO_LONG)
+                    yield text
+
+        reader = csv.reader(lines(), strict=True)
         line, types = 0, None
         try:
             for fields in reader:
-                line, begin = reader.line_num, line + 1
+                line, begin, length = reader.line_num, line + 1, 0
                 if not fields:
                     continue
                 if types is None:
@@ -142,9 +163,13 @@ class RequestFile:
             yield line + 1, f"this is not CSV: {error}"
 
     def _json_rows(self) -> Iterator[Row]:
-        for line, text in enumerate(StringIO(self._text, newline=None), 1):
-            if text.strip():
-                yield line, _json_entity(text)
+        with self._open(None) as file:
+            for line, text in enumerate(iter(lambda: file.readline(LONGEST_ROW + 1), ""), 1):
+                if len(text) > LONGEST_ROW:
+                    yield line, f"this is not a JSON object on a line of its own: {_TOO_LONG}"
+                    return
+                if text.strip():
+                    yield line, _json_entity(text)
 
 
 def _read(read: Callable[[], bytes], name: str) -> bytes:

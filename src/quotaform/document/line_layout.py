@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator
 from json import JSONDecoder, loads
 from typing import Any, Final
 
+LONGEST_LINE: Final = 16 << 20
+"""How many bytes a field or an item may have."""
+
 _raw_decode: Final = JSONDecoder().raw_decode
 _START: Final = b"{\n"
 _LIST: Final = b": ["
@@ -36,6 +39,8 @@ class ItemLines:
         while start < self._end:
             end = self._content.find(b"\n", start, self._end)
             is_last = end < 0
+            if (self._end if is_last else end) - start > LONGEST_LINE:
+                raise LayoutError
             line = self._content[start + len(_ITEM) : self._end if is_last else end]
             if not self._content.startswith(_ITEM, start) or line.endswith(b",") is is_last:
                 raise LayoutError
@@ -71,6 +76,8 @@ def read_lines(content: bytes, decode: Callable[[str], Any] = _whole) -> dict[st
     is_last = False
     while not is_last:
         end = content.find(b"\n", position)
+        if end - position > LONGEST_LINE:
+            raise LayoutError
         line = content[position:end]
         if line.endswith(_LIST):
             close = content.find(_LIST_END, end)

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from json import JSONDecodeError, loads
-from typing import Any
+from typing import Any, Final
 
 from quotaform.document.envelope import KindError, VersionError, document_digest, require_kind, seal_start
-from quotaform.document.json_text import ConstantError, refuse_constant, refuse_repeated
+from quotaform.document.json_text import (
+    MOST_VALUES,
+    ConstantError,
+    has_too_many_values,
+    refuse_constant,
+    refuse_repeated,
+)
 from quotaform.document.line_layout import LayoutError, read_lines
 from quotaform.errors import PlanFileChangedError, PlanFileError
+from quotaform.files import MIB, size_text
 from quotaform.model.document_kind import PLAN
 from quotaform.model.text import quote
+
+WHOLE_LIMIT: Final = 64 * MIB
+"""The most bytes that are read as a whole, because they are not laid out line by line."""
 
 _strictly = partial(loads, object_pairs_hook=refuse_repeated, parse_constant=refuse_constant)
 
@@ -75,6 +85,10 @@ class PlanContent:
             PlanFileChangedError: It was changed after it was written.
             RepeatedNameError: A name comes twice in one object.
         """
+        if len(self._content) > WHOLE_LIMIT:
+            raise self._unlike(f"is larger than {size_text(WHOLE_LIMIT)}")
+        if has_too_many_values(self._content):
+            raise self._unlike(f"holds more than {MOST_VALUES:,} values")
         try:
             document = _strictly(self._content)
         except ConstantError:
@@ -91,6 +105,9 @@ class PlanContent:
     def invalid(self, problem: str) -> PlanFileError:
         """Return the error that refuses it."""
         return PlanFileError(self._file, f"is not a valid plan file: {problem}; make a new plan")
+
+    def _unlike(self, size: str) -> PlanFileError:
+        return self.invalid(f"it {size}, and its lines are not those that quotaform plan --out writes")
 
     def _plan(self, document: object) -> dict[str, Any]:
         try:

@@ -14,7 +14,14 @@ from typing import Any, Final, NoReturn, TypeVar
 from quotaform.core.check import rule
 from quotaform.document.envelope import KindError, VersionError, document_lines, envelope, require_kind
 from quotaform.document.field import dump_cluster, dump_values
-from quotaform.document.json_text import ConstantError, item_lines, mark_repeated, refuse_constant
+from quotaform.document.json_text import (
+    MOST_VALUES,
+    ConstantError,
+    has_too_many_values,
+    item_lines,
+    mark_repeated,
+    refuse_constant,
+)
 from quotaform.errors import FileReadError, InvalidFilesError, NotTextError
 from quotaform.files import SNAPSHOT_LIMIT, read_text
 from quotaform.model.document_kind import SNAPSHOT
@@ -108,6 +115,8 @@ class _Reader:
 
     def _parse(self) -> dict[str, Any]:
         """Return the top object; what is no JSON object ends the reading."""
+        if has_too_many_values(self._text):
+            self._stop(f"it holds more than {MOST_VALUES:,} values, the most that are read")
         try:
             document = loads(self._text, object_pairs_hook=mark_repeated, parse_constant=refuse_constant)
         except JSONDecodeError as error:

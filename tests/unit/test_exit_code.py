@@ -10,6 +10,7 @@ import pytest
 from quotaform import errors
 from quotaform.cli.exit_code import (
     decide,
+    decide_apply,
     judge_plan,
     judge_receipt,
     judge_scram,
@@ -140,3 +141,23 @@ def test_a_user_without_credentials_is_an_error() -> None:
 def test_files_are_invalid_by_errors_and_not_by_warnings(severity: Severity, code: ExitCode) -> None:
     found = Finding(rule="some-rule", message="Words.", severity=severity)
     assert judge_validation(Validation(directory="d", files=1, entities={}, problems=(found,))) == code
+
+
+@pytest.mark.parametrize(
+    ("result", "error", "code"),
+    [
+        (Result.APPLIED, errors.ClusterError("down"), 6),
+        (Result.APPLIED, errors.StaleError("old"), 6),
+        (Result.ALREADY_APPLIED, errors.ClusterError("down"), 1),
+        (Result.ALREADY_APPLIED, errors.StaleError("old"), 5),
+    ],
+)
+def test_a_run_that_changed_one_cluster_does_not_say_that_nothing_was_written(
+    result: Result, error: errors.QuotaformError, code: int
+) -> None:
+    """Code 1 says that nothing was written; it was also that of a run which had changed another cluster."""
+    outcomes: list[ClusterOutcome[Receipt]] = [
+        ClusterOutcome("eu", receipt(result)),
+        ClusterOutcome("down", error=error),
+    ]
+    assert decide_apply(outcomes) == code

@@ -44,6 +44,7 @@ def test_a_name_with_commas_must_be_quoted(match: str, remedy: str | None) -> No
         (of_match("{user: *}"), "2:20", 'quote a text that begins with * or &, as in "*"'),
         (of_match("{user: &}"), "2:20", 'quote a text that begins with * or &, as in "*"'),
         (of_match("{ip: ::1}"), "2:17", 'quote a text that begins with a colon, as in "::1"'),
+        (of_match("{user: [${env:USER}]}"), "2:21", 'quote a text with a reference, as in "${env:NAME}"'),
         (of_match("{user: @a}"), "2:19", "quote a text that begins with @"),
         (of_match("{user: `a`}"), "2:19", "quote a text that begins with `"),
         (of_match("{user: %a}"), "2:19", "quote a text that begins with %"),

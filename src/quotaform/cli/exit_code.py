@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from quotaform.core.outcome import ClusterOutcome
@@ -28,6 +28,10 @@ _PRECEDENCE: Final = (
     ExitCode.BLOCKED,
     ExitCode.DIFFERENCES,
 )
+_NOTHING_WRITTEN: Final = frozenset(
+    {ExitCode.STALE, ExitCode.USAGE, ExitCode.ERROR, ExitCode.INVALID, ExitCode.BLOCKED}
+)
+"""The codes of a cluster to which nothing was written."""
 
 
 def decide(outcomes: Iterable[ClusterOutcome[T]], judge: Callable[[T], ExitCode]) -> ExitCode:
@@ -44,6 +48,17 @@ def decide(outcomes: Iterable[ClusterOutcome[T]], judge: Callable[[T], ExitCode]
     return _gravest(
         judge(outcome.require()) if outcome.error is None else outcome.error.exit_code for outcome in outcomes
     )
+
+
+def decide_apply(outcomes: Sequence[ClusterOutcome[Receipt]]) -> ExitCode:
+    """Return the code of applying plans: what is true of a cluster to which nothing was written is not true of the run.
+
+    Args:
+        outcomes: What became of each cluster.
+    """
+    code = decide(outcomes, judge_receipt)
+    wrote_anything = any(outcome.error is None and outcome.require().wrote_anything for outcome in outcomes)
+    return ExitCode.PARTIAL if wrote_anything and code in _NOTHING_WRITTEN else code
 
 
 def _gravest(codes: Iterable[ExitCode]) -> ExitCode:

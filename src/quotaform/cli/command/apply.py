@@ -12,7 +12,7 @@ import typer
 
 from quotaform.cli.cluster_path import cluster_paths
 from quotaform.cli.console import Console, require_writable
-from quotaform.cli.exit_code import decide, judge_receipt
+from quotaform.cli.exit_code import decide_apply
 from quotaform.cli.format import format_option, render, require_format
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import ExcludeOption, SelectOption
@@ -265,7 +265,7 @@ class _Apply:
             else:
                 self._sum_up(outcomes)
         gathered.raise_interrupt()
-        return decide(outcomes, judge_receipt)
+        return decide_apply(outcomes)
 
     def _receipt_paths(self, plans: Sequence[ClusterPlan], repository: Repository) -> dict[str, Path]:
         """Return where the receipt of each cluster goes, after making sure that it can be written.

@@ -49,6 +49,8 @@ def _hint(error: Any, text: str) -> str | None:
         return "resolve the merge conflict in this file and remove the lines <<<<<<<, ======= and >>>>>>>"
     if at == "\t" or (before.isspace() and "\t" in before):
         return "indent with spaces, YAML does not allow tabs"
+    if before.endswith("$") and at == "{":
+        return 'quote a text with a reference, as in "${env:NAME}"'
     if error.problem == "found character that cannot start any token":
         if at == "%" and before.endswith("{"):
             return "is this a template that was not rendered?"

@@ -46,6 +46,9 @@ PEM_LIMIT: Final = 16 * MIB
 LEADS_OUT: Final = "a link leads out of the directory that was given; links are followed only within it"
 """Why what a repository names is not read although it exists."""
 
+WRITES_OUT: Final = "a link leads out of the current directory; give the path that it leads to"
+"""Why nothing is written where the operator seems to have said."""
+
 _CHUNK: Final = 1 << 16
 _READER_SECONDS: Final = 2.0
 """How long a named pipe is given to be read from."""
@@ -228,6 +231,23 @@ def _too_large(path: str | Path, limit: int) -> FileReadError:
     return FileReadError(str(path), f"it is larger than {size_text(limit)}")
 
 
+def require_no_way_out(path: str | Path) -> None:
+    """Make sure that a path in the current directory, by which a file is written, leads to somewhere in it.
+
+    The current directory may be somebody's repository, with a link where the operator writes: `plan.json -> ~/.bashrc`.
+    A path that is spelled as one elsewhere leads anywhere.
+
+    Raises:
+        PermissionError: A link leads out of the current directory.
+    """
+    try:
+        current = os.getcwd()  # noqa: PTH109
+    except FileNotFoundError:  # It was removed; nothing is in it.
+        return
+    if _holds(current, os.path.abspath(path)) and not is_within(path, current):  # noqa: PTH100
+        raise PermissionError(errno.EPERM, WRITES_OUT)
+
+
 def write_text_atomically(path: str | Path, text: str | Iterable[str]) -> None:
     """Write a file by way of a temporary one beside it, so that a reader sees the old or the new text and never a part.
 
@@ -243,6 +263,7 @@ def write_text_atomically(path: str | Path, text: str | Iterable[str]) -> None:
         UsageError: The path is a folder.
     """
     pieces = (text,) if isinstance(text, str) else text
+    require_no_way_out(path)
     target = Path(os.path.realpath(path))
     mode = target.stat().st_mode if target.exists() else None
     if target.is_dir():
@@ -299,6 +320,7 @@ def write_new_text(path: str | Path, text: str | Iterable[str]) -> None:
         FileExistsError: There is something of this name, which stays as it is.
         OSError: It cannot be written.
     """
+    require_no_way_out(path)
     target = Path(path)
     temporary = target.with_name(f".quotaform-{token_hex(8)}.tmp")
     try:
@@ -324,6 +346,7 @@ def remove_regular_file(path: str | Path) -> None:
     Raises:
         OSError: It cannot be removed.
     """
+    require_no_way_out(path)
     target = Path(os.path.realpath(path))
     if target.is_file():
         target.unlink()

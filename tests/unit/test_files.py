@@ -11,6 +11,8 @@ from threading import Thread
 
 import pytest
 
+from quotaform.cli.main import run
+from quotaform.document.snapshot import dump_snapshot
 from quotaform.errors import FileReadError, NotTextError, UsageError
 from quotaform.files import (
     LEADS_OUT,
@@ -18,9 +20,12 @@ from quotaform.files import (
     is_folder,
     read_bytes,
     read_text,
+    remove_regular_file,
     trusted_folder,
+    write_new_text,
     write_text_atomically,
 )
+from quotaform.model.snapshot import Snapshot
 
 
 def test_a_new_file_gets_the_mode_that_the_umask_leaves(tmp_path: Path) -> None:
@@ -263,3 +268,55 @@ def reason(path: str | Path, limit: int = MIB, within: Path | None = None) -> st
     with pytest.raises(FileReadError) as caught:
         read_bytes(path, limit, within=within)
     return caught.value.reason
+
+
+def test_a_link_in_the_current_directory_leads_no_writing_out_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repository with `plan.json -> ~/.bashrc` had that file overwritten by whoever ran `plan --out plan.json`."""
+    other, repository = tmp_path / "bashrc", tmp_path / "repository"
+    (repository / "plans").mkdir(parents=True)
+    other.write_text("old")
+    monkeypatch.chdir(repository)
+    Path("plan.json").symlink_to(other)
+    Path("new.json").symlink_to(tmp_path / "new")
+    Path("out").symlink_to(tmp_path)
+    Path("in").symlink_to("plans")
+    for path in ("plan.json", repository / "plan.json", "new.json", "out/bashrc", "plans/../plan.json"):
+        for write in (write_text_atomically, write_new_text):
+            with pytest.raises(PermissionError, match="leads out of the current directory"):
+                write(path, "new")
+        with pytest.raises(PermissionError, match="leads out of the current directory"):
+            remove_regular_file(path)
+    assert other.read_text() == "old"
+    assert not (tmp_path / "new").exists()
+    write_text_atomically("in/plan.json", "new")
+    write_text_atomically("../bashrc", "new")
+    assert (Path("plans/plan.json").read_text(), other.read_text()) == ("new", "new")
+
+
+def test_no_command_writes_by_a_link_out_of_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, repository = tmp_path / "bashrc", tmp_path / "repository"
+    (repository / "quotas.d").mkdir(parents=True)
+    other.write_text("old")
+    monkeypatch.chdir(repository)
+    Path("link").symlink_to(other)
+    Path("folder").symlink_to(tmp_path)
+    taken = Snapshot(cluster_name="lab", cluster_id="id", captured_at="2026-01-01T00:00:00Z", quotas={})
+    Path("lab.json").write_text(dump_snapshot(taken))
+    Path("quotas.d/a.yaml").write_text("quotas: []\n")
+    Path("quotaform.yaml").write_text("clusters: {lab: {snapshot: lab.json}}\n")
+    for line in (
+        "plan --out link",
+        "plan --out folder/bashrc",
+        "drift --out json=link",
+        "snapshot --output link",
+        "snapshot --output folder/new",
+        "schema --output folder",
+    ):
+        assert run(line.split()) == 1, line
+        assert "a link leads out of the current directory; give the path that it leads to" in capsys.readouterr().err
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["bashrc", "repository"]
+    assert other.read_text() == "old"

@@ -58,6 +58,10 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
     "no message shows the content of a file": (
         "unit/test_security_promises.py::test_no_message_shows_the_content_of_another_file",
     ),
+    "Nothing is written by way of a link out of the current directory": (
+        "unit/test_files.py::test_a_link_in_the_current_directory_leads_no_writing_out_of_it",
+        "unit/test_files.py::test_no_command_writes_by_a_link_out_of_the_current_directory",
+    ),
     "is expanded only in client properties and in `bootstrap_servers` and `command_config`": (
         "unit/test_config.py::test_variables_are_replaced_only_where_they_say_how_to_connect",
         "unit/test_security_promises.py::test_a_reference_in_a_name_is_text",

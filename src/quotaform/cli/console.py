@@ -154,7 +154,10 @@ def require_writable(path: Path) -> None:
     Raises:
         QuotaformError: Its folder cannot be made or written to.
     """
+    from quotaform.files import require_no_way_out
+
     try:
+        require_no_way_out(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         is_folder = path.is_dir()  # Raises for a name that is too long, which must not show after an apply.
     except OSError as error:

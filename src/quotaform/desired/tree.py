@@ -96,10 +96,10 @@ class Layout:
         self._meant: dict[str | None, list[str]] = {}
         for path in tree.others:
             if path.count("/") <= 1 and path.lower().endswith(_MEANT):
-                self._meant.setdefault(_layer(path), []).append(path)
+                self._meant.setdefault(layer_of(path), []).append(path)
         for path in sorted(tree.files, key=_parts):
             if path.count("/") <= 1:
-                layer = _layer(path)
+                layer = layer_of(path)
                 source = SourceFile(self._shown(path), tree.files[path], layer)
                 self._sources.setdefault(layer, []).append(source)
 
@@ -131,7 +131,7 @@ class Layout:
             if path not in known:
                 yield self._problem(rule.UNKNOWN_CLUSTER, _folder_text(path, known), path)
         for path in self._nested:
-            if _layer(path) in known:
+            if layer_of(path) in known:
                 text = "a directory within the directory of a cluster is not read; move its files up"
                 yield self._problem(rule.NESTED_DIRECTORY, text, path)
 
@@ -142,12 +142,12 @@ class Layout:
                 text = "only .yaml and .yml files are read; JSON is YAML, so rename it"
             yield self._problem(rule.UNREAD_FILE, text, path)
         for path, reason in self.tree.unreadable.items():
-            is_wanted = path in known if path in self._folders else _layer(path) in (None, cluster)
+            is_wanted = path in known if path in self._folders else layer_of(path) in (None, cluster)
             if is_wanted:
                 yield self._problem(rule.UNREADABLE, f"cannot be read: {reason}", path)
 
     def _nothing(self, known: Collection[str]) -> list[Finding]:
-        if any(is_read(path) and _layer(path) in known for path in self.tree.unreadable):
+        if any(is_read(path) and layer_of(path) in known for path in self.tree.unreadable):
             return []
         example = PurePosixPath(self.tree.name) / "defaults.yaml"
         text = f"no YAML file in the quotas directory; write one, such as {example}: quotas: []"
@@ -164,6 +164,16 @@ class Layout:
 
     def _problem(self, broken: FindingRule, message: str, path: str) -> Finding:
         return broken.finding(message, location=Location(self._shown(path)))
+
+
+def layer_of(path: str) -> str | None:
+    """Return the cluster that a file of a tree is for, by its path; `None` for all.
+
+    >>> layer_of("prod/orders.yaml"), layer_of("orders.yaml")
+    ('prod', None)
+    """
+    folder, slash, _ = path.partition("/")
+    return folder if slash else None
 
 
 def is_read(path: str) -> bool:
@@ -202,11 +212,6 @@ def shown_path(path: PurePath) -> str:
     """Return a path as messages print it: as it is, unless it could forge a line of output."""
     text = path.as_posix()
     return text if text.isprintable() else spell_name(text)
-
-
-def _layer(path: str) -> str | None:
-    folder, slash, _ = path.partition("/")
-    return folder if slash else None
 
 
 def _parts(path: str) -> list[str]:

@@ -10,14 +10,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from quotaform.app import git
-from quotaform.app.git import GitError, find_work_tree, open_objects
+from quotaform.app import git, git_process
+from quotaform.app.git import find_work_tree, open_objects
+from quotaform.app.git_object import Commit, DamagedObjectError, parse_commit, parse_tree
+from quotaform.app.git_process import GitError, ObjectTooLargeError, TimeLeft
+from quotaform.app.source import list_files
 from quotaform.cli.main import run
 from tests.git_repository import ENVIRONMENT, GitRepository
 
@@ -207,7 +211,9 @@ def test_a_partial_clone_fetches_nothing(
     live = [{"entity": {"user": name}, "values": {"producer_byte_rate": 1}} for name in "abc"]
     clone.write("lab.json", json.dumps(SNAPSHOT | {"quotas": live}))
     source = planned(clone.path, capsys)
-    assert (source["commit"], source["rules"]) == (clone.git("rev-parse", "HEAD"), [])
+    assert (source["commit"], source["rules"]) == (clone.git("rev-parse", "HEAD"), ["history-not-searched"])
+    with open_objects(clone.path, TimeLeft()) as objects, pytest.raises(GitError, match="partial clone"):
+        objects.blob(origin.git("rev-parse", "HEAD~1:quotas.d/all.yaml"), 1000)
     assert not marker.exists()
 
 
@@ -279,7 +285,7 @@ def test_a_repository_that_git_refuses_is_a_warning(
 ) -> None:
     """A repository of another user (safe.directory), and one without a git command, had no commit and no reason."""
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-    monkeypatch.setattr(git, "_KEPT_VARIABLES", ("GIT_CONFIG", "GIT_TEST"))
+    monkeypatch.setattr(git_process, "_KEPT_VARIABLES", ("GIT_CONFIG", "GIT_TEST"))
     monkeypatch.chdir(origin.path)
     assert run(["plan"]) == 0
     printed = capsys.readouterr().out
@@ -317,7 +323,7 @@ def test_links_within_a_commit_are_followed(origin: GitRepository, capsys: pytes
     origin.write("shared.yaml", "quotas: []\n")
     (origin.path / "quotas.d" / "link.yaml").symlink_to("lab/own.yaml")
     commit = origin.commit()
-    with open_objects(origin.path) as objects:
+    with open_objects(origin.path, TimeLeft()) as objects:
         made = objects.commit(commit)
         assert made is not None
         own = objects.entry(made.tree, "quotas.d/lab/own.yaml")
@@ -326,7 +332,7 @@ def test_links_within_a_commit_are_followed(origin: GitRepository, capsys: pytes
     for target in ("../../outside.yaml", "/etc/passwd", "link.yaml", "missing.yaml", ""):
         blob = origin.git("hash-object", "-w", "--stdin", stdin=target.encode())
         tree = origin.git("mktree", stdin=f"120000 blob {blob}\tlink.yaml\n".encode())
-        with open_objects(origin.path) as objects:
+        with open_objects(origin.path, TimeLeft()) as objects:
             assert objects.entry(tree, "link.yaml") is None, target
 
 
@@ -355,16 +361,26 @@ def test_the_files_of_a_link_are_looked_for_where_they_are(origin: GitRepository
     assert find_work_tree(origin.path / "no" / "such" / "folder") == origin.path
 
 
-def test_an_object_that_is_too_large_or_damaged_is_a_reason(
+def test_an_object_that_is_too_large_is_a_reason_and_others_are_still_read(
+    origin: GitRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git was killed at the first object over the limit, and nothing else was read."""
+    monkeypatch.setattr(git, "_MAX_OBJECT_BYTES", 10)
+    blob = origin.git("hash-object", "-w", "--stdin", stdin=b"0123456789x")
+    small = origin.git("hash-object", "-w", "--stdin", stdin=b"0123456789")
+    with open_objects(origin.path, TimeLeft()) as objects:
+        with pytest.raises(ObjectTooLargeError, match=r"^an object of [0-9]+ bytes is larger than 10$"):
+            objects.commit("HEAD")
+        with pytest.raises(ObjectTooLargeError, match=r"^an object of 11 bytes is larger than 10$"):
+            objects.blob(blob, 10)
+        assert objects.blob(small, 10) == b"0123456789"
+        assert objects.bytes_read == 10
+
+
+def test_a_damaged_object_is_a_reason(
     origin: GitRepository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     head = origin.git("rev-parse", "HEAD")
-    with monkeypatch.context() as patched, open_objects(origin.path) as objects:
-        patched.setattr(git, "_MAX_BYTES", 10)
-        with pytest.raises(GitError, match=r"^an object of [0-9]+ bytes is larger than 10$"):
-            objects.commit("HEAD")
-        with pytest.raises(GitError):
-            objects.commit("HEAD")
     (origin.path / ".git" / "objects" / head[:2] / head[2:]).chmod(0o644)
     (origin.path / ".git" / "objects" / head[:2] / head[2:]).write_bytes(b"no object")
     monkeypatch.chdir(origin.path)
@@ -372,11 +388,92 @@ def test_an_object_that_is_too_large_or_damaged_is_a_reason(
     assert "the commit of the files is not known: git says " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("line", ["parent foo bar", "parent HEAD", "tree abc\ntree", "parent "])
+def test_a_commit_with_ids_that_are_none_is_damaged(
+    line: str, origin: GitRepository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The parent `foo bar` was asked for, and git's answer `foo bar missing` was a ValueError: an internal error."""
+    good = origin.git("cat-file", "commit", "HEAD")
+    bad = f"{line}\n{good}\n".encode()
+    commit = origin.git("hash-object", "-t", "commit", "-w", "--literally", "--stdin", stdin=bad)
+    origin.git("update-ref", "--no-deref", "HEAD", origin.git("rev-parse", "HEAD"))
+    (origin.path / ".git" / "HEAD").write_text(f"{commit}\n")
+    with pytest.raises(DamagedObjectError):
+        parse_commit(commit, bad)
+    monkeypatch.chdir(origin.path)
+    assert run(["plan"]) == 0
+    assert "is not known: a commit of the repository is damaged\n" in capsys.readouterr().out
+
+
+def test_a_commit_without_a_tree_and_folders_that_are_cut_off_are_damaged() -> None:
+    """A mode of 5,000 digits was an OverflowError; the short id at the end of a cut-off folder was asked for."""
+    identity = "0" * 40
+    assert parse_commit("x", b"tree " + b"a" * 40 + b"\n\nparent no") == Commit("x", "a" * 40, ())
+    with pytest.raises(DamagedObjectError):
+        parse_commit("x", b"author me\n\ntree " + b"a" * 40)
+    assert parse_tree(b"100644 a\0" + bytes(20), 20)["a"] == (0o100644, identity)
+    for content in (
+        b"100644 a\0" + bytes(19),
+        b"100644 a",
+        b"7" * 5000 + b" a\0" + bytes(20),
+        b"-1 a\0" + bytes(20),
+        b" a\0" + bytes(20),
+    ):
+        with pytest.raises(DamagedObjectError):
+            parse_tree(content, 20)
+
+
+def test_a_folder_is_read_once_however_many_files_it_has(
+    origin: GitRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file was looked for from the top again, which read the same folders for each: `plan` did not end."""
+    monkeypatch.setattr(git, "_MAX_CACHED_ENTRIES", 1)
+    for number in range(200):
+        origin.write(f"quotas.d/{number}.yaml", "quotas: []\n")
+        origin.write(f"quotas.d/lab/{number}.yaml", "quotas: []\n")
+        origin.write(f"{number}.txt", "")
+    commit = origin.commit()
+    size = sum(int(origin.git("cat-file", "-s", f"{commit}:{path}")) for path in ("", "quotas.d", "quotas.d/lab"))
+    with open_objects(origin.path, TimeLeft()) as objects:
+        made = objects.commit(commit)
+        assert made is not None
+        before = objects.bytes_read
+        assert len(list_files(objects, made.tree, "quotas.d")) == 401
+        assert objects.bytes_read - before < 3 * size
+
+
+def test_the_bytes_and_the_time_of_reading_are_limited(
+    origin: GitRepository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(origin.path)
+    with monkeypatch.context() as patched, open_objects(origin.path, TimeLeft()) as objects:
+        assert objects.commit("HEAD") is not None
+        patched.setattr(git_process, "_MAX_BYTES_READ", objects.bytes_read)
+        for _ in range(2):
+            with pytest.raises(GitError):
+                objects.commit("HEAD")
+        assert run(["plan"]) == 0
+        assert "the commit of the files is not known: at most 0 MiB of the repository are read\n" in (
+            capsys.readouterr().out
+        )
+    left = TimeLeft(0.3)
+    with open_objects(origin.path, left) as objects:
+        time.sleep(0.2)
+        assert objects.commit("HEAD") is not None
+    assert left.seconds < 0.1
+    with open_objects(origin.path, TimeLeft(0.1)) as objects:
+        time.sleep(0.1)
+        with pytest.raises(GitError, match=r"^the repository is read for at most 10 seconds$"):
+            objects.commit("HEAD")
+    with pytest.raises(GitError, match="at most 10 seconds"), open_objects(origin.path, TimeLeft(0)):
+        pytest.fail("git was started")
+
+
 def test_folders_are_read_again_when_there_are_too_many_to_keep(
     origin: GitRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(git, "_MAX_CACHED_ENTRIES", 1)
-    with open_objects(origin.path) as objects:
+    with open_objects(origin.path, TimeLeft()) as objects:
         made = objects.commit("HEAD")
         assert made is not None
         for _ in range(2):
@@ -385,14 +482,37 @@ def test_folders_are_read_again_when_there_are_too_many_to_keep(
             assert objects.bytes_read > read
 
 
+@pytest.fixture
+def fake_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Puts a script before git in the PATH."""
+
+    def make(script: str) -> None:
+        path = tmp_path / "bin" / "git"
+        path.parent.mkdir()
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{path.parent}{os.pathsep}{os.environ['PATH']}")
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "script", ["exec sleep 60", "exec cat /dev/zero >&2", "sleep 60 & exec <&- >&-", "exec cat /dev/zero"]
+)
 def test_a_git_that_does_not_answer_is_not_waited_for(
-    origin: GitRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: str, origin: GitRepository, fake_git: Callable[[str], None]
 ) -> None:
-    silent = tmp_path / "bin" / "git"
-    silent.parent.mkdir()
-    silent.write_text("#!/bin/sh\nexec sleep 60\n")
-    silent.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{silent.parent}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(git, "_PATIENCE_SECONDS", 0.1)
-    with open_objects(origin.path) as objects, pytest.raises(GitError, match="did not answer"):
+    """The standard error of git was read to its end without a limit, and not before git had answered."""
+    fake_git(script)
+    started = time.monotonic()
+    with open_objects(origin.path, TimeLeft(0.5)) as objects, pytest.raises(GitError):
         objects.commit("HEAD")
+    assert time.monotonic() - started < 5
+
+
+def test_a_git_that_writes_many_warnings_still_answers(origin: GitRepository, fake_git: Callable[[str], None]) -> None:
+    """Git waited for room in the pipe of its standard error, and quotaform for git."""
+    real = shutil.which("git")
+    fake_git(f'head -c 1000000 /dev/zero >&2\nexec {real} "$@"')
+    with open_objects(origin.path, TimeLeft()) as objects:
+        assert objects.commit("HEAD") is not None

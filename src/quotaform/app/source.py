@@ -8,8 +8,10 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quotaform.app.git import GitError, GitObjects, TreeEntry, blob_id, find_work_tree, open_objects
-from quotaform.core.check.facts import Removal
+from quotaform.app.git import GitObjects, find_work_tree, open_objects
+from quotaform.app.git_object import TreeEntry, blob_id
+from quotaform.app.git_process import GitError, TimeLeft
+from quotaform.core.check.facts import RemovalSearch
 from quotaform.core.plan import PlanSource
 from quotaform.errors import FileReadError
 from quotaform.model.entity import Entity
@@ -35,19 +37,16 @@ class Source:
     problem: str | None = None
     history: Removals | None = None
 
-    def removed(self, cluster: str, entities: Collection[Entity]) -> Mapping[Entity, Removal]:
-        """Return which entities the files of a cluster declared before, with where they were removed.
+    def removed(self, cluster: str, entities: Collection[Entity]) -> RemovalSearch:
+        """Look for entities that the files of a cluster declared before.
 
         Args:
             cluster: Its name.
             entities: Entities that the files do not declare now.
         """
         if self.history is None or not entities:
-            return {}
-        try:
-            return self.history.find(cluster, entities)
-        except GitError:
-            return {}
+            return RemovalSearch()
+        return self.history.find(cluster, entities)
 
 
 def read_source(repository: Repository, config: Config, tree: Tree, today: date) -> Source:
@@ -70,17 +69,18 @@ def read_source(repository: Repository, config: Config, tree: Tree, today: date)
     if top is None:
         return Source(PlanSource(directory=name))
     folder = repository.directory.resolve().relative_to(top.resolve()).as_posix()
+    left = TimeLeft()
     try:
-        with open_objects(top) as objects:
+        with open_objects(top, left) as objects:
             commit = objects.commit("HEAD")
             if commit is None:
-                # Before the first commit there is none, and nothing to complain of.
-                return Source(PlanSource(directory=name), problem=objects.complaint())
+                # Before the first commit there is none, and git reports no error.
+                return Source(PlanSource(directory=name), problem=objects.error_message())
             committed = list_files(objects, commit.tree, folder)
             dirty = not is_as_committed(tree, committed) or _config_differs(repository, objects, commit.tree, top)
     except GitError as error:
         return Source(PlanSource(directory=name), problem=error.reason)
-    history = Removals(top, folder, commit, tree, config.profiles, today)
+    history = Removals(top, folder, commit, tree, config.profiles, today, left)
     return Source(PlanSource(directory=name, commit=commit.id, dirty=dirty), history=history)
 
 
@@ -93,17 +93,18 @@ def list_files(objects: GitObjects, root: str, folder: str) -> dict[str, str]:
         folder: The directory, relative to it.
 
     Raises:
-        GitError: Git does not answer.
+        GitError: Git does not answer, or a limit is reached.
     """
     from quotaform.desired.tree import is_hidden, is_read
 
     def inside(path: str) -> Iterator[tuple[str, TreeEntry]]:
         here = objects.entry(root, f"{folder}/{path}" if path else folder)
-        for name in objects.tree(here.id) if here is not None and here.is_folder else ():
+        for name, listed in objects.tree(here.id).items() if here is not None and here.is_folder else ():
             inner = f"{path}/{name}" if path else name
-            entry = None if is_hidden(inner) else objects.entry(root, f"{folder}/{inner}")
-            if entry is not None:
-                yield inner, entry
+            if not is_hidden(name):
+                entry = objects.entry(root, f"{folder}/{inner}") if listed.is_link else listed
+                if entry is not None:
+                    yield inner, entry
 
     files: dict[str, str] = {}
     for path, entry in inside(""):

@@ -24,6 +24,36 @@ class Removal:
     commit: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class NotSearched:
+    """Earlier files that were not searched.
+
+    Attributes:
+        reason: Why.
+        commit: The commit of the file, or the oldest one whose files were searched; `None` when there is none.
+        file: The file, as messages name it; `None` for all files before the commit.
+        count: How many files.
+    """
+
+    reason: str
+    commit: str | None = None
+    file: str | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalSearch:
+    """What a search of earlier files found.
+
+    Attributes:
+        removals: Entities that the files declared before and do not declare any more.
+        not_searched: What was left out of the search although it may declare others.
+    """
+
+    removals: Mapping[Entity, Removal] = field(default_factory=dict)
+    not_searched: tuple[NotSearched, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """The facts around a plan.
@@ -33,7 +63,7 @@ class Facts:
         actual: Everything that the cluster holds.
         pinned_id: The id that quotaform.yaml pins the cluster to, if it does.
         selection: The part of the plan that was asked for.
-        removed: Entities that the files declared before and do not declare any more.
+        removed: What earlier files declared that the files do not declare any more.
         source_problem: Why the commit of the files is not known, although there is one.
     """
 
@@ -41,5 +71,5 @@ class Facts:
     actual: Quotas
     pinned_id: str | None = None
     selection: Selection = ALL
-    removed: Mapping[Entity, Removal] = field(default_factory=dict)
+    removed: RemovalSearch = field(default_factory=RemovalSearch)
     source_problem: str | None = None

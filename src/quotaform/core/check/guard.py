@@ -51,7 +51,7 @@ def check_source(plan: Plan, facts: Facts) -> Iterator[Finding]:
 def check_removed(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Warn of each entity that is on the cluster and that the files declared before."""
     for item in plan.unmanaged:
-        removal = facts.removed.get(item.entity) if item.in_scope else None
+        removal = facts.removed.removals.get(item.entity) if item.in_scope else None
         if removal is not None:
             step = f"in {removal.commit[:7]}" if removal.commit else "(not committed)"
             yield rule.NO_LONGER_DECLARED.finding(
@@ -59,3 +59,17 @@ def check_removed(plan: Plan, facts: Facts) -> Iterator[Finding]:
                 f"{STATE_ABSENT}",
                 address=item.entity.address,
             )
+
+
+def check_history(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Note each part of the earlier files that was not searched for removed entities."""
+    for part in facts.removed.not_searched:
+        commit = (part.commit or "")[:7]
+        if part.file is not None:
+            more = f" and {part.count - 1:,} more" if part.count > 1 else ""
+            what = f"{inert(part.file)} at {commit}{more}: not searched for removed entities"
+        elif commit:
+            what = f"earlier files were searched for removed entities only up to {commit}"
+        else:
+            what = "earlier files were not searched for removed entities"
+        yield rule.HISTORY_NOT_SEARCHED.finding(f"{what}: {part.reason}")

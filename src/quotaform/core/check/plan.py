@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from quotaform.core.check.facts import Facts
-from quotaform.core.check.guard import check_cluster_id, check_removed, check_selection, check_source
+from quotaform.core.check.guard import check_cluster_id, check_history, check_removed, check_selection, check_source
 from quotaform.core.check.live import check_live
 from quotaform.core.plan import Plan
 from quotaform.model.allowance import Allowance
@@ -29,6 +29,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_selection,
     check_source,
     check_removed,
+    check_history,
     lambda plan, facts: check_live(facts.actual, facts.desired),
 )
 """Every check of a plan."""

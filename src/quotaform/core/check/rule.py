@@ -268,9 +268,16 @@ UNKNOWN_COMMIT: Final = FindingRule(
 NO_LONGER_DECLARED: Final = FindingRule(
     "no-longer-declared",
     "A live entity was declared in the files before and is no longer; it stays on the cluster. Git is asked along the "
-    "first parents of HEAD, for at most 500 commits and 32 MiB of earlier files.",
+    "first parents of HEAD, within limits: see `history-not-searched`.",
     "To delete it, declare it with `state: absent`.",
     _WARNING,
+)
+HISTORY_NOT_SEARCHED: Final = FindingRule(
+    "history-not-searched",
+    "Not all earlier files were searched for entities that are no longer declared: the clone is shallow, or a limit is "
+    "reached (500 commits, 64 MiB read, 10 seconds, 2 MiB for a file, 4 MiB parsed).",
+    "Look at the undeclared entities with `--show-unmanaged`; in a shallow clone, fetch the history.",
+    _NOTE,
 )
 
 # Users and their credentials.

@@ -114,7 +114,8 @@ def test_a_signal_at_any_line_leaves_a_true_receipt(script: str) -> None:
     whole = Applied(SCRIPTS[script])
     assert whole.kept[0].is_complete
     assert whole.signals.seen > 300
-    for line in range(1, whole.signals.seen + 1):
+    # A script with a loss runs the lines of the others too, again and again: every third of them will do.
+    for line in range(1, whole.signals.seen + 1, 3 if SCRIPTS[script] else 1):
         cut = Applied(SCRIPTS[script], line)
         cut.require_truth()
         if cut.kept:
@@ -128,7 +129,7 @@ def test_a_signal_at_any_line_leaves_a_true_receipt(script: str) -> None:
 def test_two_signals_at_any_lines_leave_a_true_receipt(script: str) -> None:
     random = Random(7)
     lines = Applied(SCRIPTS[script]).signals.seen
-    for _ in range(300):
+    for _ in range(100):
         first = random.randint(1, lines)
         Applied(SCRIPTS[script], first, first + random.choice([1, 2, 5, 20, random.randint(1, 200)])).require_truth()
 

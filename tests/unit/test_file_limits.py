@@ -20,7 +20,8 @@ from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
 
 TODAY = date(2026, 6, 1)
-LINES = 300_000
+LINES = 110_000
+"""More than any limit."""
 SECONDS = 20
 """More than it takes by far, and far less than anything quadratic takes."""
 

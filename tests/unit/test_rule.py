@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,18 +19,22 @@ READERS = {"document/field.py", "spark/failure.py", "model/rule.py"}
 """Modules that make findings: from documents that were written before, and from rows."""
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = path.relative_to(PACKAGE).as_posix()
-        if name != "core/check/rule.py":
-            yield name, ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def nodes() -> list[tuple[str, ast.AST]]:
+    """Every node of every module, but for that of the rules, with the name of the module."""
+    named = [(path.relative_to(PACKAGE).as_posix(), path) for path in sorted(PACKAGE.rglob("*.py"))]
+    trees = [
+        (name, ast.parse(path.read_text(encoding="utf-8"))) for name, path in named if name != "core/check/rule.py"
+    ]
+    # The other nodes are not asked for.
+    kinds = (ast.Call, ast.Constant, ast.Attribute)
+    return [(name, node) for name, tree in trees for node in ast.walk(tree) if isinstance(node, kinds)]
 
 
 def test_every_finding_is_made_from_a_row() -> None:
     made = {
         name
-        for name, tree in modules()
-        for node in ast.walk(tree)
+        for name, node in nodes()
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Finding"
     }
 
@@ -41,8 +45,7 @@ def test_no_rule_is_a_bare_string() -> None:
     compound = {name for name in RULES if "-" in name}
     bare = [
         (name, node.lineno, node.value)
-        for name, tree in modules()
-        for node in ast.walk(tree)
+        for name, node in nodes()
         if isinstance(node, ast.Constant) and node.value in compound
     ]
 
@@ -52,8 +55,7 @@ def test_no_rule_is_a_bare_string() -> None:
 def test_every_row_is_used() -> None:
     used = {
         node.attr
-        for _, tree in modules()
-        for node in ast.walk(tree)
+        for _, node in nodes()
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "rule"
     }
     rows = {name for name, row in vars(rule).items() if isinstance(row, FindingRule)}

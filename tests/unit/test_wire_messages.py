@@ -289,7 +289,7 @@ def test_damaged_answers_are_read_or_malformed_and_take_no_time(version: int) ->
     whole = entities(*rows, version=version)
     request = DescribeClientQuotas(EntityFilter())
     began = perf_counter()
-    for _ in range(1_500):
+    for _ in range(500):
         damaged = bytearray(whole)
         for _ in range(random.randint(1, 4)):
             start = random.randrange(4, len(damaged))

@@ -27,12 +27,15 @@ _PROPERTIES: Final = (
     f"# comment\n! another\nsecurity.protocol : SASL_PLAINTEXT\nsasl.mechanism PLAIN\nsasl.jaas.config={_JAAS[0]}\n"
     "client.id = a\\u0062c\nrequest.timeout.ms=5000\ndefault.api.timeout.ms=60000\n"
     "bootstrap.servers=b1:9092,[::1]:9093\n",
+    "security.protocol=PLAINTEXT\nclient.id=${env:QUOTAFORM_X}\nmetadata.max.age.ms=1\nretries=3\n",
+)
+_INCOMPLETE_PROPERTIES: Final = (
     f"security.protocol=SSL\nssl.key.password={CANARY}\nssl.keystore.type=PEM\n"
     f"ssl.keystore.key=-----BEGIN PRIVATE KEY----- {CANARY} -----END PRIVATE KEY-----\n"
     "ssl.keystore.certificate.chain=-----BEGIN CERTIFICATE----- x -----END CERTIFICATE-----\n"
-    "ssl.truststore.location=ca.pem\nssl.endpoint.identification.algorithm=\n",
-    "security.protocol=PLAINTEXT\nclient.id=${env:QUOTAFORM_X}\nmetadata.max.age.ms=1\nretries=3\n",
+    "ssl.truststore.location=ca.pem\nssl.endpoint.identification.algorithm=\n"
 )
+"""Without the type of the trust store, and without the file."""
 _SERVERS: Final = ("b1:9092", "b1:9092,b2:9093", "[::1]:9092", "PLAINTEXT://b1:9092, [fe80::1%eth0]:9092", "10.0.0.1:1")
 
 
@@ -70,7 +73,13 @@ def _read_servers(document: bytes) -> None:
 
 
 TARGETS: Final = (
-    Target("properties", lambda: [text.encode() for text in _PROPERTIES], _read_properties, (InvalidFilesError,)),
+    Target(
+        "properties",
+        lambda: [text.encode() for text in _PROPERTIES],
+        _read_properties,
+        (InvalidFilesError,),
+        [_INCOMPLETE_PROPERTIES.encode()],
+    ),
     Target("jaas", lambda: [text.encode() for text in _JAAS], _read_jaas, (ValueError,)),
     Target("servers", lambda: [text.encode() for text in _SERVERS], _read_servers, (ValueError,)),
 )

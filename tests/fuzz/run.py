@@ -23,8 +23,8 @@ REGRESSIONS: Final = Path(__file__).with_name("regressions")
 
 @cache
 def corpus_of(target: Target) -> Sequence[bytes]:
-    """Return the valid documents of a target."""
-    return target.corpus()
+    """Return the documents of a target to begin with."""
+    return [*target.corpus(), *target.refused]
 
 
 def document_of(target: Target, seed: str) -> bytes:

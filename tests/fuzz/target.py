@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import monotonic
 from types import FrameType
 from typing import Final, NoReturn
 
@@ -18,6 +19,7 @@ CANARY: Final = "canary-7dk2-password"
 
 _CPU_SECONDS: Final = 4.0
 _SECONDS: Final = 30.0
+_SOON: Final = 0.001
 _MOST_PROBLEMS: Final = 300
 _LONGEST_MESSAGE: Final = 1_000_000
 
@@ -31,12 +33,14 @@ class Target:
         corpus: Returns valid documents.
         read: Reads a document; raises one of `errors` if it refuses it, and `AssertionError` if what it read is wrong.
         errors: The documented errors.
+        refused: Documents to begin with that are invalid.
     """
 
     name: str
     corpus: Callable[[], Sequence[bytes]]
     read: Callable[[bytes], None]
     errors: tuple[type[Exception], ...]
+    refused: Sequence[bytes] = ()
 
 
 class TooSlowError(BaseException):
@@ -94,15 +98,26 @@ def line_problems(line: str) -> Iterator[str]:
 
 @contextmanager
 def _time_limit() -> Iterator[None]:
-    signal.signal(signal.SIGPROF, _too_slow)
-    signal.signal(signal.SIGALRM, _too_slow)
-    signal.setitimer(signal.ITIMER_PROF, _CPU_SECONDS)
-    signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+    with (
+        _timer(signal.ITIMER_PROF, signal.SIGPROF, _CPU_SECONDS),
+        _timer(signal.ITIMER_REAL, signal.SIGALRM, _SECONDS),
+    ):
+        yield
+
+
+@contextmanager
+def _timer(timer: int, number: signal.Signals, seconds: float) -> Iterator[None]:
+    """Set a timer for a while; one that runs already, as that of pytest-timeout does, goes on afterwards."""
+    handler = signal.signal(number, _too_slow)
+    left, interval = signal.setitimer(timer, seconds)
+    began = monotonic()
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(timer, 0)
+        signal.signal(number, handler)
+        if left:
+            signal.setitimer(timer, max(_SOON, left - (monotonic() - began)), interval)
 
 
 def _too_slow(_number: int, _frame: FrameType | None) -> NoReturn:

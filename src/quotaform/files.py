@@ -1,4 +1,4 @@
-"""The one way to read a file that a user names, and the one way to write one: whole or not at all.
+"""The one way to read a file that a user names; `quotaform.atomic_file` is the one way to write one.
 
 What is read is a regular file and bounded, or the reading ends with the reason. Who named the file decides where it
 may be:
@@ -16,16 +16,13 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 from re import compile as regex
-from secrets import token_hex
-from stat import S_IMODE, S_ISBLK, S_ISCHR, S_ISDIR, S_ISFIFO, S_ISREG, S_ISSOCK
+from stat import S_ISBLK, S_ISCHR, S_ISDIR, S_ISFIFO, S_ISSOCK
 from typing import Final
 
-from quotaform.errors import FileReadError, NotTextError, UsageError
+from quotaform.errors import FileReadError, NotTextError
 
 MIB: Final = 1 << 20
 CONFIG_LIMIT: Final = 16 * MIB
@@ -50,8 +47,6 @@ WRITES_OUT: Final = "a link leads out of the current directory; give the path th
 """Why nothing is written where the operator seems to have said."""
 
 _CHUNK: Final = 1 << 16
-_READER_SECONDS: Final = 2.0
-"""How long a named pipe is given to be read from."""
 _FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
 # Absent on Windows, where creating a link is a privilege.
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
@@ -196,10 +191,25 @@ def _open(path: str | Path, within: Path | None) -> int:
         except OSError as error:
             if error.errno not in _IS_LINK:
                 raise
-    if not is_within(path, within):
+    folder, real = os.path.realpath(within), os.path.realpath(path)
+    if not _holds(folder, real):
         raise PermissionError(errno.EPERM, LEADS_OUT)
-    # Nothing is opened by way of a link: what was checked is what is read.
-    return os.open(os.path.realpath(path), _FLAGS | _NO_LINK)
+    descriptor = os.open(real, _FLAGS | _NO_LINK)
+    if not _holds(folder, _opened_path(descriptor) or real):
+        os.close(descriptor)
+        raise PermissionError(errno.EPERM, LEADS_OUT)
+    return descriptor
+
+
+def _opened_path(descriptor: int) -> str | None:
+    """Return where an open file lies, whatever became of the path meanwhile; `None` where there is no `/proc`.
+
+    Without it, a folder that somebody replaces by a link between two steps is followed.
+    """
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115
+    except OSError:
+        return None
 
 
 def _read(path: str | Path, descriptor: int, limit: int, *, takes_stream: bool) -> bytes:
@@ -246,117 +256,3 @@ def require_no_way_out(path: str | Path) -> None:
         return
     if _holds(current, os.path.abspath(path)) and not is_within(path, current):  # noqa: PTH100
         raise PermissionError(errno.EPERM, WRITES_OUT)
-
-
-def write_text_atomically(path: str | Path, text: str | Iterable[str]) -> None:
-    """Write a file by way of a temporary one beside it, so that a reader sees the old or the new text and never a part.
-
-    The mode of an existing file stays, a symbolic link stays a link, and what is no regular file (a pipe,
-    `/dev/stdout`) is written to as it is.
-
-    Args:
-        path: The file to write; its folder must exist.
-        text: What it will hold, whole or in pieces, encoded in UTF-8 with its line ends as they are.
-
-    Raises:
-        OSError: It cannot be written; what was there before is still there.
-        UsageError: The path is a folder.
-    """
-    pieces = (text,) if isinstance(text, str) else text
-    require_no_way_out(path)
-    target = Path(os.path.realpath(path))
-    mode = target.stat().st_mode if target.exists() else None
-    if target.is_dir():
-        raise UsageError(f"{path} is a folder; give the name of a file in it.")
-    if mode is not None and not S_ISREG(mode):
-        with os.fdopen(_open_for_writing(path), "wb") as file:
-            file.writelines(piece.encode() for piece in pieces)
-        return
-    temporary = target.with_name(f".quotaform-{token_hex(8)}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            if mode is not None:
-                os.fchmod(file.fileno(), S_IMODE(mode))
-            file.writelines(piece.encode() for piece in pieces)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(target.parent)
-
-
-def _open_for_writing(path: str | Path) -> int:
-    """Open what is no regular file; a named pipe that nobody opens for reading is waited for only a moment.
-
-    Raises:
-        OSError: It cannot be opened.
-    """
-    deadline = time.monotonic() + _READER_SECONDS
-    while True:
-        try:
-            descriptor = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
-        except OSError as error:
-            if error.errno != errno.ENXIO:
-                raise
-            if time.monotonic() > deadline:
-                raise OSError(errno.ENXIO, "nothing reads from it") from None
-            time.sleep(0.02)
-        else:
-            os.set_blocking(descriptor, True)
-            return descriptor
-
-
-def write_new_text(path: str | Path, text: str | Iterable[str]) -> None:
-    """Write a file that does not exist yet, so that a reader sees all of it or no file.
-
-    Args:
-        path: The file to write; its folder must exist.
-        text: What it will hold, whole or in pieces, encoded in UTF-8.
-
-    Raises:
-        FileExistsError: There is something of this name, which stays as it is.
-        OSError: It cannot be written.
-    """
-    require_no_way_out(path)
-    target = Path(path)
-    temporary = target.with_name(f".quotaform-{token_hex(8)}.tmp")
-    try:
-        with open(temporary, "xb") as file:  # noqa: PTH123
-            file.writelines(piece.encode() for piece in ((text,) if isinstance(text, str) else text))
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            target.hardlink_to(temporary)
-        except FileExistsError:
-            raise
-        except OSError:  # Not every file system has hard links.
-            target.touch(exist_ok=False)
-            temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    _sync_folder(target.parent)
-
-
-def remove_regular_file(path: str | Path) -> None:
-    """Remove what `write_text_atomically` would replace: a regular file, or the one that a symbolic link leads to.
-
-    Raises:
-        OSError: It cannot be removed.
-    """
-    require_no_way_out(path)
-    target = Path(os.path.realpath(path))
-    if target.is_file():
-        target.unlink()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name last through a power cut; not every file system can."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 from socket import AF_UNIX, socket
 from stat import S_IMODE
@@ -11,6 +12,7 @@ from threading import Thread
 
 import pytest
 
+from quotaform.atomic_file import remove_regular_file, write_new_text, write_text_atomically
 from quotaform.cli.main import run
 from quotaform.document.snapshot import dump_snapshot
 from quotaform.errors import FileReadError, NotTextError, UsageError
@@ -20,10 +22,7 @@ from quotaform.files import (
     is_folder,
     read_bytes,
     read_text,
-    remove_regular_file,
     trusted_folder,
-    write_new_text,
-    write_text_atomically,
 )
 from quotaform.model.snapshot import Snapshot
 
@@ -72,6 +71,42 @@ def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeyp
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_file_appears_whole_or_not_at_all_where_there_are_no_hard_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name was taken first, by an empty file, and that one stayed when the file itself could not take its place."""
+    monkeypatch.setattr(Path, "hardlink_to", failing(errno.EPERM))
+    write_new_text(tmp_path / "a", "text")
+    assert (tmp_path / "a").read_text() == "text"
+    with pytest.raises(FileExistsError):
+        write_new_text(tmp_path / "a", "other")
+    monkeypatch.setattr(Path, "replace", failing(errno.ENOSPC))
+    with pytest.raises(OSError, match="No space left on device"):
+        write_new_text(tmp_path / "b", "text")
+    assert list(tmp_path.iterdir()) == [tmp_path / "a"]
+    assert (tmp_path / "a").read_text() == "text"
+
+
+def test_a_full_disk_is_not_taken_for_one_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever kept the link from being made, the name was taken by an empty file."""
+    touched: list[object] = []
+    monkeypatch.setattr(Path, "hardlink_to", failing(errno.ENOSPC))
+    monkeypatch.setattr(Path, "touch", lambda *arguments, **_: touched.append(arguments))
+    with pytest.raises(OSError, match="No space left on device"):
+        write_new_text(tmp_path / "a", "text")
+    assert not touched
+    assert list(tmp_path.iterdir()) == []
+
+
+def failing(code: int) -> Callable[..., None]:
+    """Return a function that fails as the operating system does."""
+
+    def fail(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    return fail
+
+
 def test_text_that_is_no_unicode_touches_nothing(tmp_path: Path) -> None:
     with pytest.raises(UnicodeEncodeError):
         write_text_atomically(tmp_path / "file", "\ud800")
@@ -102,7 +137,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 
 def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`snapshot --output PIPE` hung until somebody read from the pipe."""
-    monkeypatch.setattr("quotaform.files._READER_SECONDS", 0.1)
+    monkeypatch.setattr("quotaform.atomic_file._READER_SECONDS", 0.1)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(OSError, match="nothing reads from it"):
@@ -220,6 +255,26 @@ def test_a_link_of_a_repository_is_followed_only_within_it(tmp_path: Path) -> No
     for bad in ("outside", "up/secret", "../secret"):
         assert reason(repository / bad, within=repository) == LEADS_OUT
     assert read_bytes(repository / "outside", MIB) == b"secret"
+
+
+def test_a_folder_that_is_replaced_by_a_link_meanwhile_does_not_lead_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a path leads was found out once to check it and once more to open it, by way of the new link."""
+    repository, secrets, folder = tmp_path / "repository", tmp_path / "secrets", tmp_path / "repository" / "folder"
+    folder.mkdir(parents=True)
+    secrets.mkdir()
+    (folder / "file").write_bytes(b"x")
+    (secrets / "file").write_bytes(b"secret")
+    open_file = os.open
+
+    def swap_and_open(path: str, flags: int) -> int:
+        folder.rename(tmp_path / "gone")
+        folder.symlink_to(secrets)
+        return open_file(path, flags)
+
+    monkeypatch.setattr(os, "open", swap_and_open)
+    assert reason(folder / "file", within=repository) == LEADS_OUT
 
 
 def test_a_folder_of_a_similar_name_is_another_folder(tmp_path: Path) -> None:

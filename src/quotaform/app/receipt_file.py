@@ -8,10 +8,10 @@ from typing import Final
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.app.repository import Repository
+from quotaform.atomic_file import write_new_text, write_text_atomically
 from quotaform.core.plan import Plan
 from quotaform.core.receipt import Receipt
 from quotaform.document.receipt import receipt_lines
-from quotaform.files import write_new_text, write_text_atomically
 
 _LONGEST_NAME: Final = 100
 """Characters of a cluster's name in a file name, which file systems limit to 255 bytes."""

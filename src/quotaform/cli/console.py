@@ -126,7 +126,7 @@ def write_file(path: Path, text: str | Iterable[str]) -> None:
     Raises:
         QuotaformError: It cannot be written.
     """
-    from quotaform.files import write_text_atomically
+    from quotaform.atomic_file import write_text_atomically
 
     try:
         write_text_atomically(path, text)
@@ -140,7 +140,7 @@ def remove_file(path: Path) -> None:
     Raises:
         QuotaformError: It cannot be removed.
     """
-    from quotaform.files import remove_regular_file
+    from quotaform.atomic_file import remove_regular_file
 
     try:
         remove_regular_file(path)

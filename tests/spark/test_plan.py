@@ -178,6 +178,7 @@ def test_a_broker_that_is_down_is_one_sentence(tmp_path: Path) -> None:
     kind, code, message = refusal(request)
     assert (kind, code) == ("ConnectError", 1)
     assert "\n" not in message
+    assert message.startswith("Cannot connect to 127.0.0.1:1: "), "servers of the command line are named, no cluster"
 
 
 def test_an_active_session_is_left_open(spark: SparkSession, tmp_path: Path) -> None:

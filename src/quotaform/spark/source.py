@@ -38,7 +38,7 @@ class KafkaQuotas(DataSource):
     | --- | --- |
     | clusters | a JSON list of objects of `name`, `bootstrap_servers` (a list), `command_config`, `snapshot` (paths) |
     | | `server_references` (a list) and `config_reference`: those with `${env:NAME}` in them, as they are written |
-    | | `folder` (of quotaform.yaml) |
+    | | `folder` (of quotaform.yaml), `given_servers` (what errors call it instead of its name) |
     | directory | what relative paths are relative to; the executor's own directory by default |
 
     Spark shows options in plans and logs, so credentials never are among them: the properties file that
@@ -116,6 +116,7 @@ def dump_clusters(clusters: Iterable[Cluster]) -> str:
                 "server_references": list(cluster.server_references),
                 "config_reference": None if cluster.config_reference is None else cluster.config_reference.text,
                 "folder": None if cluster.folder is None else str(cluster.folder),
+                "given_servers": cluster.given_servers,
             }
             for cluster in clusters
         ]
@@ -138,6 +139,7 @@ def load_clusters(text: str) -> list[Cluster]:
                 server_references={text: _reference(text) for text in item.get("server_references", ())},
                 config_reference=_reference(item["config_reference"]) if item.get("config_reference") else None,
                 folder=_path(item.get("folder")),
+                given_servers=item.get("given_servers"),
             )
             for item in loads(text)
         ]

@@ -267,3 +267,8 @@ def test_rows_together_may_be_longer_than_one(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(request_file, "LONGEST_ROW", 30)
     assert len(RequestFile(b"\xef\xbb\xbfuser\r\n" + b"alice\r\n" * 50, "r")) == 50
     assert len(RequestFile(b'{"user": "alice"}\r' * 50, "r")) == 50
+
+
+def test_of_globs_that_are_all_too_long_none_matches() -> None:
+    assert not Selection(select=("[" * 2000,)).contains(Entity(user="a"))
+    assert Selection(select=("user=*",), exclude=("[" * 2000,)).contains(Entity(user="a"))

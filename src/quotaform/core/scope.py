@@ -18,6 +18,7 @@ MOST_PATTERNS: Final = 1000
 """How many patterns may be given in one place."""
 
 _IN_VAIN: Final = 50
+_NOTHING: Final = "(?!)"
 
 # Between names; neither a file nor a cluster can hold it, so no glob crosses it: the number of names is fixed.
 _BETWEEN: Final = "\udc00"
@@ -110,7 +111,7 @@ def _grouped(patterns: Iterable[Pattern]) -> _Groups:
 
 
 def _any_glob(globs: Iterable[str]) -> Regex[str]:
-    return regex("|".join(map(translate, globs)))
+    return regex("|".join(map(translate, globs)) or _NOTHING)
 
 
 def _is_in(entity: Entity, groups: _Groups) -> bool:

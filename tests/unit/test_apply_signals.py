@@ -24,6 +24,7 @@ from quotaform.cli.main import run
 from quotaform.core.receipt import Receipt, Result
 from quotaform.desired.config import Cluster
 from quotaform.document.plan import dump_plan
+from quotaform.errors import ClusterError
 from quotaform.interrupt import held_signals
 from quotaform.model.entity import Entity
 from tests import scripted_gateway
@@ -148,6 +149,33 @@ def test_a_signal_that_comes_when_all_is_done_is_told_by_the_outcome() -> None:
     assert kept[0].interrupted_by is None
     assert outcome.require().interrupted_by == "SIGINT"
     assert outcome.require().is_complete
+
+
+class FailsToClose(ScriptedGateway):
+    """A cluster whose connection cannot be closed."""
+
+    def close(self) -> None:
+        raise ClusterError("the connection was lost")
+
+
+def test_an_error_when_all_is_done_keeps_no_other_cluster_from_being_applied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was raised, and the clusters that were left got neither their changes nor an outcome."""
+    (tmp_path / "quotaform.yaml").write_text(
+        "clusters: {a: {bootstrap_servers: ['a:1']}, b: {bootstrap_servers: ['b:1']}}"
+    )
+    for name in ("a", "b"):
+        plan = replace(PLAN, header=replace(PLAN.header, cluster_name=name))
+        (tmp_path / f"{name}.json").write_text(dump_plan(plan))
+    gateways = {"a": FailsToClose({}), "b": ScriptedGateway({})}
+    monkeypatch.setattr("quotaform.cluster.kafka.KafkaGateway.connect", lambda *_, name, **__: gateways[name])
+    monkeypatch.chdir(tmp_path)
+    assert run(["apply", "--format", "json", "a.json", "b.json"]) == 0
+    shown, told = capsys.readouterr()
+    assert [(each["cluster"], each["error"]) for each in loads(shown)["outcomes"]] == [("a", None), ("b", None)]
+    assert gateways["a"].quotas == gateways["b"].quotas != {}
+    assert "quotaform: a, when everything was done: the connection was lost\n" in told
 
 
 @pytest.mark.parametrize("format_name", ["json", "text"])

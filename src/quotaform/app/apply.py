@@ -51,7 +51,7 @@ class ClusterPlan(NamedTuple):
 
 
 def _nothing(*arguments: object) -> None:
-    """Do nothing with a receipt."""
+    """Do nothing with a receipt or an error."""
 
 
 def apply_plans(
@@ -59,6 +59,7 @@ def apply_plans(
     keep: Callable[[Cluster, Receipt], None],
     show: Callable[[Cluster, Receipt], None] = _nothing,
     *,
+    report_late: Callable[[Cluster, QuotaformError], None] = _nothing,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
     connect: Connect = open_gateway,
@@ -71,6 +72,8 @@ def apply_plans(
         plans: What to apply, at most one plan per cluster.
         keep: Called with each receipt, to save it, before anything can interrupt it.
         show: Called with each receipt that was kept, to show it; a second interrupt ends it.
+        report_late: Called with an error that came when everything was done, as one of closing the connection; the
+            receipt is the outcome all the same.
         clock: The time.
         progress: Told what is being done.
         connect: Opens the gateway of a cluster.
@@ -98,10 +101,10 @@ def apply_plans(
                     plan, gateway, progress, pinned_id=cluster.cluster_id, clock=clock, keep=keep_one, show=show_one
                 )
         except QuotaformError as error:
-            if kept:
-                raise
-            yield ClusterOutcome(cluster.name, error=error)
-            continue
+            if not kept:
+                yield ClusterOutcome(cluster.name, error=error)
+                continue
+            report_late(cluster, error)
         except KeyboardInterrupt as interrupt:
             if not kept:
                 raise

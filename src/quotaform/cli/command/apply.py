@@ -223,6 +223,7 @@ class _Apply:
         """
         from quotaform.app.apply import apply_plans, require_applyable
         from quotaform.app.receipt_file import write_receipt
+        from quotaform.model.text import inert
         from quotaform.views.outcome_text import render_receipt_total
         from quotaform.views.reading_text import cluster_line
 
@@ -241,6 +242,8 @@ class _Apply:
                 paths[cluster.name] = write_receipt(path, done)
             except OSError as error:
                 problems[cluster.name] = QuotaformError(f"{path} cannot be written: {error.strerror or error}")
+            except QuotaformError as error:
+                problems[cluster.name] = error
 
         def show(cluster: Cluster, done: Receipt) -> None:
             is_text = self.format_name == "text"
@@ -253,8 +256,11 @@ class _Apply:
             if is_text and not is_one:
                 self.console.echo("\n")
 
+        def report_late(cluster: Cluster, error: QuotaformError) -> None:
+            self.console.write_stderr(f"quotaform: {inert(cluster.name)}, when everything was done: {error}\n")
+
         names = [cluster.name for cluster, _ in plans]
-        applied = apply_plans(plans, keep, show, progress=self.console.progress)
+        applied = apply_plans(plans, keep, show, report_late=report_late, progress=self.console.progress)
         gathered = gather(applied, names, missing="not applied")
         outcomes = [*gathered.outcomes, *failed]
         with held_signals():

@@ -142,12 +142,10 @@ class GitProcess:
             return None
         size = int(words[2])
         if size > limit:
-            # Its content would come next, however large: another process answers the next question.
-            self.close()
-            self._start()
+            self._restart()
             raise ObjectTooLargeError(size, limit)
         if self.bytes_read + size > _MAX_BYTES_READ:
-            self._process.kill()
+            self._restart()
             raise GitError(f"at most {_MAX_BYTES_READ // MIB} MiB of the repository are read")
         self.bytes_read += size
         return Answer(words[0].decode(), words[1].decode(), self._read(size + 1)[:size])
@@ -170,6 +168,11 @@ class GitProcess:
         if "lazy fetching disabled" in message:
             return "this is a partial clone, which does not hold all earlier files"
         return f"git says {quote(message.partition(chr(10))[0], 200)}" if message else None
+
+    def _restart(self) -> None:
+        """Let another process answer the next question: the content of the object would come first, however large."""
+        self.close()
+        self._start()
 
     def _start(self) -> None:
         self._require_time()

@@ -109,7 +109,7 @@ class ScriptedGateway:
         rows: list[AlterRow] = []
         for chunk in self.alter_chunks(alterations, validate_only=validate_only):
             rows += chunk
-            progress("Checking with the broker" if validate_only else "Applying", len(rows), len(alterations))
+            progress("Validating on the broker" if validate_only else "Applying", len(rows), len(alterations))
         return AlterResult(tuple(rows))
 
     def alter_chunks(

@@ -38,7 +38,7 @@ def write_text_atomically(path: str | Path, text: str | Iterable[str]) -> None:
     target = Path(os.path.realpath(path))
     mode = target.stat().st_mode if target.exists() else None
     if target.is_dir():
-        raise UsageError(f"{path} is a folder; give the name of a file in it.")
+        raise UsageError(f"{path} is a directory; give the name of a file in it.")
     if mode is not None and not S_ISREG(mode):
         with os.fdopen(_open_for_writing(path), "wb") as file:
             file.writelines(_encoded(text))

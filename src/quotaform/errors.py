@@ -2,26 +2,26 @@
 
 * QuotaformError
     * UsageError                 the command was used wrongly (exit 64)
+        * LayerDirectoryError    the layer of one cluster was given as the quotas directory
         * ClusterChoiceError     several clusters, and none is chosen
         * NoClusterError         there is no cluster to choose
-        * LayerDirectoryError    the layer of a cluster was given as the quotas directory
         * KeyNotHeldError        an unknown key is to be removed that is not there
     * InvalidFilesError          files are invalid (exit 3)
     * FileReadError              a file cannot be read
-        * NotTextError           it is not text in UTF-8
+        * NotTextError           it is not UTF-8 text
     * UndeclaredError            no file declares the entity that was asked for (exit 1)
     * PlanFileError              a plan file is unreadable or of an unknown format (exit 3)
     * BlockedError               refused before anything was written (exit 4)
-        * ClusterIdError         the cluster is another one than quotaform.yaml pins
+        * ClusterIdError         the cluster is not the one pinned in quotaform.yaml
         * PlanBlockedError       findings of a plan block it
         * RefusedError           the broker's dry run refused entities
         * NotApprovedError       nobody approved the plan
     * StaleError                 plan, plan id or cluster no longer match (exit 5)
-        * PlanFileChangedError   a plan file is not what was written
-        * PlanIdError            a plan is another one than the approved one
+        * PlanFileChangedError   a plan file was changed after it was written
+        * PlanIdError            a plan is not the approved one
         * PlanClusterError       a plan is for another cluster
-        * StaleEntitiesError     the cluster no longer holds what the plan says of entities
-    * PartialError               something was written and not all of it holds (exit 6)
+        * StaleEntitiesError     entities have changed since the plan was made
+    * PartialError               some changes were written, and some are not in effect (exit 6)
     * ClusterError               a cluster could not be read or changed (exit 1)
         * ConnectError           no usable connection
         * AuthenticationError    the broker did not accept the credentials
@@ -29,14 +29,14 @@
         * InvalidRequestError    the broker refused the content (code 42)
         * PolicyError            the broker's limits or policy refused it (code 44)
         * UnsupportedError       the broker is too old or lacks the feature (code 35)
-        * UnknownOutcomeError    it cannot be known whether the change was made
+        * UnknownOutcomeError    it is unknown whether the change was made
         * UnsettledError         the cluster kept changing while it was read
         * NotReadError           the run was interrupted before the cluster was read
-    * SandboxError               the local Kafka could not be had (exit 1)
-    * EngineError                the Spark engine could not be had (exit 1)
+    * SandboxError               the local Kafka could not be started (exit 1)
+    * EngineError                the Spark engine could not be started (exit 1)
 
 An error carries what it is about as attributes and builds its message from them: what is wrong,
-where, and what to do. `exit_code` is what a process ends with that this error alone ends, see `quotaform.exit_code`.
+where, and what to do. `exit_code` is that of a process that ends with this error alone, see `quotaform.exit_code`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class QuotaformError(Exception):
-    """The base of all errors that a user can cause or meet.
+    """The base of all errors that a user can cause or see.
 
     A message quotes what files, arguments and clusters hold, so each of its lines is made printable here: what is
     quoted can neither begin a line of its own nor move the cursor of a terminal.
@@ -79,7 +79,7 @@ def _restored(kind: type[QuotaformError], args: tuple[Any, ...], attributes: Map
 
 
 class UsageError(QuotaformError):
-    """The command line asks for something that does not exist or does not fit together."""
+    """The command line names something that does not exist, or options that exclude each other."""
 
     exit_code = ExitCode.USAGE
 
@@ -109,8 +109,7 @@ class NoClusterError(UsageError):
         self.config_path = config_path
         self.exists = exists
         super().__init__(
-            f"no cluster to talk to: {config_path} {'names none' if exists else 'does not exist'}; "
-            "write clusters: there"
+            f"no cluster is given: {config_path} {'names none' if exists else 'does not exist'}; write clusters: there"
         )
 
 
@@ -125,7 +124,7 @@ class KeyNotHeldError(UsageError):
     def __init__(self, entity: Entity, key: str, shown: str) -> None:
         self.entity = entity
         self.key = key
-        super().__init__(f"{entity.address} does not hold {shown}")
+        super().__init__(f"{entity.address} does not have {shown}")
 
 
 class InvalidFilesError(QuotaformError):
@@ -161,7 +160,7 @@ class NotTextError(FileReadError):
     """A file is not text in UTF-8."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(path, "it is not text in UTF-8")
+        super().__init__(path, "it is not UTF-8 text")
 
 
 class UndeclaredError(QuotaformError):
@@ -202,7 +201,7 @@ class BlockedError(QuotaformError):
 
 
 class ClusterIdError(BlockedError):
-    """A cluster is another one than quotaform.yaml pins.
+    """A cluster is not the one pinned in quotaform.yaml.
 
     Attributes:
         finding: What is wrong, as the check of a plan says it.
@@ -237,7 +236,7 @@ class RefusedError(BlockedError):
         if len(reasons) > self.shown:
             lines.append(f"  ... and {len(reasons) - self.shown:,} more")
         super().__init__(
-            f"the broker would refuse {len(reasons):,} of {total:,} entities, so nothing was written:", *lines
+            f"the broker would reject {len(reasons):,} of {total:,} entities, so nothing was written:", *lines
         )
 
 
@@ -291,13 +290,13 @@ class PlanClusterError(StaleError):
         self.expected = expected
         self.found = found
         super().__init__(
-            f"the plan is for cluster {expected}, and this is cluster {found}; nothing was written: check the "
+            f"the plan is for cluster {expected}, but this is cluster {found}; nothing was written: check the "
             "bootstrap servers, or make a new plan"
         )
 
 
 class StaleEntitiesError(StaleError):
-    """The cluster no longer holds what a plan says of some entities, which are in `entities`."""
+    """Some entities, which are in `entities`, have changed since the plan was made."""
 
     shown = 5
 
@@ -311,13 +310,12 @@ class StaleEntitiesError(StaleError):
         names = ", ".join(f"{entity.address} ({how})" for entity, how in islice(differences.items(), self.shown))
         more = f" and {len(self.entities) - self.shown:,} more" if len(self.entities) > self.shown else ""
         super().__init__(
-            f"the cluster changed after the plan was made and no longer holds what the plan says of {names}{more}; "
-            "nothing was written: make a new plan"
+            f"the cluster has changed since the plan was made, in {names}{more}; nothing was written: make a new plan"
         )
 
 
 class PartialError(QuotaformError):
-    """Something was written and not all of it holds.
+    """Some changes were written, and some are not in effect.
 
     Attributes:
         entities: The entities that were not seen to hold what was written.
@@ -423,7 +421,7 @@ class UnsettledError(ClusterError):
         self.seconds = seconds
         super().__init__(
             f"the quotas of {cluster} kept changing for {seconds:.0f} s while they were read",
-            remedy="wait until whoever changes them is done and run this again",
+            remedy="wait until the changes are complete, then try again",
             cluster=cluster,
         )
 

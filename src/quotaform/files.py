@@ -131,8 +131,8 @@ def reason_of(error: OSError | ValueError) -> str:
             return "it is a socket or a device, not a regular file"
         return error.strerror or "the operating system gives no reason"
     if isinstance(error, UnicodeError):
-        return "its name holds a character that no file name can hold"
-    return "its name holds a NUL character"
+        return "its name contains a character that file names cannot contain"
+    return "its name contains a NUL character"
 
 
 def size_text(limit: int) -> str:

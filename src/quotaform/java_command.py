@@ -1,6 +1,6 @@
 """The `java` commands that this machine offers, in the order in which every start script looks for them.
 
-What is asked of a Java is its user's own affair: the sandbox takes any runtime of version 17, Spark needs a whole JDK.
+Its users decide what they require: the sandbox any runtime of version 17 or newer, Spark a full JDK.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ FINDINGS = [
         severity=Severity.WARNING,
         address="user=broken",
         key="producer_byte_rate",
-        message="producer_byte_rate is NaN; the entity is left alone until the files declare it",
+        message="producer_byte_rate is NaN; the entity is left unchanged until the files declare it",
     ),
     Finding(rule="cluster-id", message="the live id differs from the pinned one.", blocking=True),
 ]

@@ -102,7 +102,7 @@ def test_a_change_after_the_write_is_told(sandbox: Sandbox, gateway: RacedGatewa
     receipt = apply_plan(plan_for(sandbox), gateway)
     found = {item.entity: (item.result, item.message) for item in receipt.results}
     assert found[BOB] == (Result.APPLIED, "")
-    assert found[ALICE] == (Result.OVERWRITTEN, "it holds producer_byte_rate = 7 B/s")
+    assert found[ALICE] == (Result.OVERWRITTEN, "it has producer_byte_rate = 7 B/s")
     assert not receipt.is_complete
     assert receipt.wrote_anything
 

@@ -315,7 +315,7 @@ class TestBrokersThatFail:
             assert [row.entity for row in rows] == [each.entity for each in alterations]
             outcomes = [row.outcome for row in rows]
             assert outcomes == [Outcome.OK] * 8_000 + [Outcome.UNKNOWN] * 4_000 + [Outcome.NOT_SENT] * 28_000
-            assert "was lost before it answered" in rows[8_000].message
+            assert "was lost before it responded" in rows[8_000].message
             begin = monotonic()
             with pytest.raises(ConnectError, match="nothing listens at"):
                 gateway.describe()

@@ -79,10 +79,10 @@ class TestRefusing:
             (alteration("a", nan), "user=a: k0 is not a finite number"),
             (alteration("a", inf), "user=a: k0 is not a finite number"),
             (alteration("a", 10**400), "user=a: k0 is not a finite number"),
-            (alteration("a", 2**53 + 1), "k0 is 9007199254740993, which no double holds exactly"),
+            (alteration("a", 2**53 + 1), "k0 is 9007199254740993, which a double cannot represent exactly"),
             (Alteration(Entity.of([("user", b"a")]), {}), "the name b'a' is not a string"),  # type: ignore[list-item]
             (Alteration(Entity.of([("user", "a"), ("user", "b")]), {}), "names an entity type twice"),
-            (alteration("x\ud800"), r'name "x\ud800" holds a lone surrogate'),
+            (alteration("x\ud800"), r'name "x\ud800" contains a lone surrogate'),
             (
                 alteration("x" * (MAX_NAME_BYTES + 1)),
                 "the name has 32,768 bytes in UTF-8; a broker reads at most 32,767",
@@ -242,7 +242,7 @@ class TestSending:
         told: list[str] = []
         gateway = KafkaGateway(ScriptedConnection([answer()]), name="lab")
         gateway.alter(many(1), validate_only=True, progress=lambda what, *_: told.append(what))
-        assert told == ["Checking with the broker"]
+        assert told == ["Validating on the broker"]
 
     def test_an_alter_waits_longer_than_a_broker_forwards(self) -> None:
         _, connection = run([answer()], count=1)
@@ -295,7 +295,7 @@ class TestSending:
             Entity(user="u0"),
             Outcome.UNKNOWN,
             None,
-            "b:1 did not answer within 65 s. The change may have been made, or may be made yet.",
+            "b:1 did not answer within 65 s. The change may have been made, or may still be made.",
         )
         with pytest.raises(UnknownOutcomeError, match="user=u0: b:1 did not answer"):
             KafkaGateway(ScriptedConnection([UnansweredError("b:1 did not answer.")]), name="x").alter(

@@ -51,9 +51,9 @@ def test_a_change_that_does_not_show_is_told_after_30_seconds(clock: Clock) -> N
     with pytest.raises(PartialError) as caught:
         alter_entity(QuotaAdmin(gateway), ALICE, OPS, clock=clock)
     assert str(caught.value) == (
-        "the broker accepted the change of user=alice, and after 30 s the change does not show: it holds "
-        "producer_byte_rate = 1 B/s, consumer_byte_rate = 1 B/s; it may become visible later, or somebody else undid "
-        "it: describe it again"
+        "the broker accepted the change of user=alice, and after 30 s the change is not visible: it has "
+        "producer_byte_rate = 1 B/s, consumer_byte_rate = 1 B/s; it may become visible later, or somebody else "
+        "reverted it: run quotaform describe"
     )
     assert caught.value.exit_code == 6
     assert 30 <= sum(clock.pauses) < 31
@@ -61,23 +61,21 @@ def test_a_change_that_does_not_show_is_told_after_30_seconds(clock: Clock) -> N
 
 
 def test_a_removal_that_does_not_show_is_told_as_well(clock: Clock) -> None:
-    with pytest.raises(
-        PartialError, match=r"after 30 s the change does not show: it holds producer_byte_rate = 7 B/s;"
-    ):
+    with pytest.raises(PartialError, match=r"after 30 s the change is not visible: it has producer_byte_rate = 7 B/s;"):
         alter_entity(
             QuotaAdmin(ScriptedGateway(BEFORE, writes=[NEVER_SHOWN])), Entity(user="bob"), {PRODUCER: None}, clock=clock
         )
-    with pytest.raises(PartialError, match=r"does not show: it holds no producer_byte_rate;"):
+    with pytest.raises(PartialError, match=r"is not visible: it has no producer_byte_rate;"):
         alter_entity(QuotaAdmin(ScriptedGateway({}, writes=[NEVER_SHOWN])), ALICE, OPS, clock=clock)
 
 
 @pytest.mark.parametrize(
     ("ops", "held", "told"),
     [
-        (OPS, {PRODUCER: 3.0}, "it holds producer_byte_rate = 3 B/s"),
-        (OPS, {PRODUCER: 2.0, CONSUMER: 9.0}, "it holds consumer_byte_rate = 9 B/s"),
-        ({CONSUMER: 5.0}, {PRODUCER: 4.0}, "it holds no consumer_byte_rate"),
-        ({REQUEST: None}, {REQUEST: 50.0}, "it holds request_percentage = 50%"),
+        (OPS, {PRODUCER: 3.0}, "it has producer_byte_rate = 3 B/s"),
+        (OPS, {PRODUCER: 2.0, CONSUMER: 9.0}, "it has consumer_byte_rate = 9 B/s"),
+        ({CONSUMER: 5.0}, {PRODUCER: 4.0}, "it has no consumer_byte_rate"),
+        ({REQUEST: None}, {REQUEST: 50.0}, "it has request_percentage = 50%"),
     ],
 )
 def test_what_somebody_else_changed_meanwhile_is_told_with_its_values(
@@ -88,7 +86,7 @@ def test_what_somebody_else_changed_meanwhile_is_told_with_its_values(
     with pytest.raises(PartialError) as caught:
         alter_entity(QuotaAdmin(gateway), ALICE, ops, clock=clock)
     assert str(caught.value) == (
-        f"the broker accepted the change of user=alice, and it was changed by somebody else meanwhile: {told}"
+        f"the broker accepted the change of user=alice, and somebody else has changed it since: {told}"
     )
     assert 3 <= sum(clock.pauses) < 4
 

@@ -202,7 +202,11 @@ WRONG_VALUES: list[tuple[str, Call, str]] = [
     ),
     ("alter", lambda admin: admin.alter([Alteration(ALICE, {KEY: float("nan")})]), f"{KEY} is not a finite number"),
     ("alter", lambda admin: admin.alter([Alteration(ALICE, {KEY: 10**400})]), f"{KEY} is not a finite number"),
-    ("alter", lambda admin: admin.alter([Alteration(ALICE, {KEY: 2**53 + 1})]), "which no double holds exactly"),
+    (
+        "alter",
+        lambda admin: admin.alter([Alteration(ALICE, {KEY: 2**53 + 1})]),
+        "which a double cannot represent exactly",
+    ),
     ("alter", lambda admin: admin.alter([Alteration(ALICE, {})] * 2), "user=alice is altered twice in one call"),
 ]
 

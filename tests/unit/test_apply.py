@@ -191,7 +191,7 @@ def test_a_plan_that_is_blocked_is_not_even_read_for() -> None:
 
 def test_a_plan_for_another_cluster_is_refused() -> None:
     gateway = ScriptedGateway(BEFORE, cluster_id="another")
-    with pytest.raises(StaleError, match="is for cluster 3JxQ0v7pT2a, and this is cluster another"):
+    with pytest.raises(StaleError, match="is for cluster 3JxQ0v7pT2a, but this is cluster another"):
         applied(PLAN, gateway)
     assert gateway.log == []
 
@@ -200,7 +200,7 @@ def test_a_plan_whose_entities_changed_since_is_stale() -> None:
     gateway = ScriptedGateway({**BEFORE, ALICE: {PRODUCER: 7.0}})
     with pytest.raises(
         StaleError,
-        match=r"no longer holds what the plan says of user=alice \(producer_byte_rate was .*\); nothing was written",
+        match=r"has changed since the plan was made, in user=alice \(producer_byte_rate was .*\); nothing was written",
     ):
         applied(PLAN, gateway)
     assert gateway.log == ["describe", "describe"]
@@ -227,7 +227,7 @@ def test_what_the_dry_run_refuses_stops_everything() -> None:
     with pytest.raises(RefusedError) as caught:
         applied(PLAN, gateway)
     assert str(caught.value) == (
-        "the broker would refuse 2 of 4 entities, so nothing was written:\n"
+        "the broker would reject 2 of 4 entities, so nothing was written:\n"
         "  user=alice: Quota producer_byte_rate must be greater than 0\n"
         "  user=carol: broker error code 44"
     )
@@ -375,9 +375,7 @@ def test_what_is_unknown_stays_unknown_when_it_is_refused_the_second_time() -> N
     receipt = applied(PLAN, gateway)
     assert gateway.quotas == AFTER
     assert results(receipt) == all_of(UNKNOWN)
-    assert messages(receipt)["bob"] == (
-        "refused when it was sent again (no); the first request may have been carried out"
-    )
+    assert messages(receipt)["bob"] == ("refused when it was sent again (no); the first request may have taken effect")
     assert receipt.wrote_anything
 
 
@@ -427,7 +425,7 @@ def test_a_mistake_of_our_own_while_it_is_read_back_loses_no_receipt() -> None:
     mistake = RuntimeError("out of luck")
     gateway = ScriptedGateway(BEFORE, reads=[*CHECKED, mistake, mistake])
     receipt = applied(PLAN, gateway)
-    assert receipt.interruption == "an internal error (RuntimeError: out of luck), which please report"
+    assert receipt.interruption == "an internal error (RuntimeError: out of luck); please report it"
     assert receipt.interrupted_by is None
     assert results(receipt) == all_of(Result.UNCONFIRMED)
     assert receipt.wrote_anything
@@ -485,7 +483,7 @@ def test_a_change_during_the_dry_run_makes_the_plan_stale() -> None:
     gateway = ScriptedGateway(BEFORE, reads=[None, *[theirs] * 20])
     with pytest.raises(
         StaleError,
-        match=r"no longer holds what the plan says of user=alice \(producer_byte_rate was .*\); nothing was written",
+        match=r"has changed since the plan was made, in user=alice \(producer_byte_rate was .*\); nothing was written",
     ):
         applied(PLAN, gateway)
     assert gateway.log[:2] == ["describe", "validate"]
@@ -493,21 +491,21 @@ def test_a_change_during_the_dry_run_makes_the_plan_stale() -> None:
 
 
 def test_what_somebody_else_changed_after_the_write_is_told_with_its_values(clock: Clock) -> None:
-    """It was told as "accepted, and not seen on the cluster in time", after 30 seconds."""
+    """It was told as "accepted, but not visible before the time limit", after 30 seconds."""
     theirs = {**AFTER, ALICE: {PRODUCER: 9.0, CONSUMER: 1048576.0}, DAVE: {PRODUCER: 3.0}}
     gateway = ScriptedGateway(BEFORE, reads=[*CHECKED, *[theirs] * 100])
     receipt = applied(PLAN, gateway, clock=clock)
     overwritten = Result.OVERWRITTEN
     assert results(receipt) == {**all_of(APPLIED), "alice": overwritten, "dave": overwritten}
     assert messages(receipt) == {
-        "alice": "it holds producer_byte_rate = 9 B/s, consumer_byte_rate = 1 MiB/s",
-        "dave": "it holds producer_byte_rate = 3 B/s",
+        "alice": "it has producer_byte_rate = 9 B/s, consumer_byte_rate = 1 MiB/s",
+        "dave": "it has producer_byte_rate = 3 B/s",
     }
     assert judge_receipt(receipt) == ExitCode.PARTIAL
     assert 3 < sum(clock.pauses) < 5
     told = render_receipt(receipt)
     assert (
-        "1 entity accepted, and changed by somebody else since: it holds producer_byte_rate = 3 B/s\n    user=dave\n"
+        "1 entity accepted, but changed by somebody else since: it has producer_byte_rate = 3 B/s\n    user=dave\n"
         in told
     )
     assert told.splitlines()[-1].endswith("2 overwritten.")
@@ -518,7 +516,7 @@ def test_what_somebody_else_removed_after_the_write_is_told() -> None:
     plan = plan_of({ALICE: {PRODUCER: 2.0, CONSUMER: 1.0}}, {ALICE: {PRODUCER: 1.0, CONSUMER: 1.0}})
     receipt = applied(plan, gateway)
     assert results(receipt) == {"alice": Result.OVERWRITTEN}
-    assert messages(receipt) == {"alice": "it holds no producer_byte_rate, no consumer_byte_rate"}
+    assert messages(receipt) == {"alice": "it has no producer_byte_rate, no consumer_byte_rate"}
 
 
 def test_of_very_many_changes_one_that_somebody_else_changed_is_not_waited_for(clock: Clock) -> None:
@@ -533,7 +531,7 @@ def test_what_is_unknown_and_was_changed_by_somebody_else_says_what_it_holds() -
     theirs = {**BEFORE, ALICE: {CONSUMER: 9.0}}
     gateway = ScriptedGateway(BEFORE, reads=[*CHECKED, *[theirs] * 100], writes=[REQUEST_LOST], chunk_size=1)
     assert messages(applied(PLAN, gateway))["alice"] == (
-        "scripted: unknown; it was changed by somebody else meanwhile: it holds consumer_byte_rate = 9 B/s, "
+        "scripted: unknown; somebody else has changed it since: it has consumer_byte_rate = 9 B/s, "
         "no producer_byte_rate"
     )
 

@@ -89,7 +89,7 @@ class TestFormat:
     def test_a_bad_escape_is_told_with_its_line_and_without_its_text(self, tmp_path: Path) -> None:
         assert problems(tmp_path, "\n\nsasl.jaas.config=hunter\\u12x2\nclient.id=\\ud800") == [
             r"3: a \u on this line is not followed by four hexadecimal digits; write \\u for the two characters",
-            r"4: a \uXXXX on this line is half of a character",
+            r"4: a \uXXXX on this line is half of a surrogate pair",
         ]
 
     def test_a_missing_file_is_named(self, tmp_path: Path) -> None:
@@ -133,11 +133,11 @@ class TestKeys:
             " sasl.jaas.config",
             "4: sasl.password is not supported: it is not a key of Java clients; put the password into"
             " sasl.jaas.config",
-            "5: sasl.client.callback.handler.class chooses Java code, which cannot run here; remove it",
+            "5: sasl.client.callback.handler.class names a Java class, which quotaform cannot load; remove it",
             "6: ssl.ca.location is not supported: Java clients call it ssl.truststore.location, with"
             " ssl.truststore.type=PEM",
             "7: client.new.thing is not supported; remove it if the connection does not need it",
-            "8: security.providers chooses Java code, which cannot run here; remove it",
+            "8: security.providers names a Java class, which quotaform cannot load; remove it",
             "9: bootstrap.controllers is not supported: quotas are read and changed through brokers; give"
             " bootstrap.servers",
         ]
@@ -165,7 +165,7 @@ class TestKeys:
     def test_properties_may_come_without_a_file(self) -> None:
         config = from_properties({"client.id": " x ", "bootstrap.servers": "b:1"}, environ={})
         assert config == ClientConfig(client_id="x", bootstrap_servers=("b:1",))
-        with pytest.raises(InvalidFilesError, match=r"--adminclient-property: error: a property is given that"):
+        with pytest.raises(InvalidFilesError, match=r"--adminclient-property: error: a given property is not"):
             from_properties({"foo": "1"}, source="--adminclient-property", environ={})
 
 
@@ -295,7 +295,7 @@ class TestVariables:
 
     def test_other_providers_are_refused_without_showing_more(self, tmp_path: Path) -> None:
         assert problems(tmp_path, "client.id=${file:/hunter2:key}${env:a b}") == [
-            "1: client.id: only ${env:NAME} is expanded here, and nothing else in ${ }",
+            "1: client.id: only ${env:NAME} is expanded; correct the ${...}",
             "1: client.id: the name in ${env:…} is not that of an environment variable; correct it",
         ]
 
@@ -346,7 +346,7 @@ class TestTls:
         [missing] = problems(tmp_path, text)
         assert missing.endswith("the private key is encrypted; give its password with ssl.key.password")
         [wrong] = problems(tmp_path, f"{text}ssl.key.password=hunter2\n")
-        assert wrong.endswith("ssl.key.password does not open the private key")
+        assert wrong.endswith("the private key cannot be decrypted with ssl.key.password")
 
     def test_a_relative_path_is_looked_up_in_the_working_folder_and_then_beside_the_file(
         self, tmp_path: Path, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
@@ -356,7 +356,7 @@ class TestTls:
         assert load(tmp_path, text).tls is not None
         monkeypatch.chdir("/")
         assert problems(tmp_path, text) == [
-            "3: ssl.truststore.location names a file that exists neither in the working folder nor beside this file"
+            "3: ssl.truststore.location names a file that exists neither in the current directory nor next to this file"
         ]
         (tmp_path / "pem").mkdir()
         (tmp_path / "pem" / "ca.pem").write_bytes(certificates.authority.read_bytes())
@@ -383,26 +383,32 @@ class TestTls:
             ),
             (
                 "ssl.keystore.type=PEM\nssl.keystore.key=hunter2",
-                "3: ssl.keystore.key needs ssl.keystore.certificate.chain",
+                "3: ssl.keystore.key requires ssl.keystore.certificate.chain",
             ),
             (
                 "ssl.keystore.type=PEM\nssl.keystore.key=hunter2\nssl.keystore.certificate.chain=x",
-                "3: ssl.keystore.key cannot be used: it does not hold a PEM private key",
+                "3: ssl.keystore.key cannot be used: it does not contain a PEM private key",
             ),
             (
                 "ssl.truststore.type=PEM\nssl.truststore.certificates=x",
-                "3: ssl.truststore.certificates cannot be used: it holds no PEM certificate",
+                "3: ssl.truststore.certificates cannot be used: it contains no readable PEM",
             ),
             (
                 "ssl.truststore.type=PEM\nssl.truststore.certificates=x\nssl.truststore.password=hunter2",
-                "4: ssl.truststore.password does not go with ssl.truststore.type=PEM; remove it",
+                "4: ssl.truststore.password cannot be used with ssl.truststore.type=PEM; remove it",
             ),
             (
                 "ssl.truststore.type=PEM\nssl.truststore.certificates=x\nssl.truststore.location=/dev/null",
                 "3: ssl.truststore.certificates and ssl.truststore.location exclude each other",
             ),
-            ("ssl.endpoint.identification.algorithm=x", "2: the value of ssl.endpoint.identification.algorithm is not"),
-            ("ssl.enabled.protocols=TLSv1.1,TLSv1.2", "2: ssl.enabled.protocols holds TLSv1.1; supported are TLSv1.2"),
+            (
+                "ssl.endpoint.identification.algorithm=x",
+                "2: the value of ssl.endpoint.identification.algorithm is unknown",
+            ),
+            (
+                "ssl.enabled.protocols=TLSv1.1,TLSv1.2",
+                "2: ssl.enabled.protocols contains TLSv1.1; supported are TLSv1.2",
+            ),
             ("ssl.protocol=SSLv3", "2: ssl.protocol=SSLv3 is not supported; use TLSv1.2 or TLSv1.3"),
             (
                 "ssl.protocol=TLSv1.2\nssl.enabled.protocols=TLSv1.3",

@@ -191,4 +191,4 @@ def test_a_link_in_a_repository_leads_to_no_store_elsewhere(tmp_path: Path, cert
 def test_a_secret_without_its_equals_sign_is_not_shown() -> None:
     """A line `ssl.key.passwordVALUE`, its `=` forgotten, was shown as a key that is not supported."""
     text = refusal("ssl.key.passwordhunter2", is_line=True)
-    assert text == "ssl.key.password is followed by something else than = and a value; write ssl.key.password=VALUE"
+    assert text == "ssl.key.password is not followed by = and a value; write ssl.key.password=VALUE"

@@ -44,8 +44,8 @@ def test_servers_come_from_variables_and_show_as_they_are_written(tmp_path: Path
     [
         ("${env:QUOTAFORM_HOST}:9092", {}, "the environment variable QUOTAFORM_HOST is not set; set it"),
         ("${env:HOST}:9092", {"HOST": SECRET}, "the environment variable HOST may not be read; rename it to"),
-        ("${env:QUOTAFORM_HOST}", {"QUOTAFORM_HOST": SECRET}, "${env:QUOTAFORM_HOST} does not hold HOST:PORT"),
-        ("${env:QUOTAFORM_HOST}", {"QUOTAFORM_HOST": ""}, "${env:QUOTAFORM_HOST} does not hold HOST:PORT"),
+        ("${env:QUOTAFORM_HOST}", {"QUOTAFORM_HOST": SECRET}, "${env:QUOTAFORM_HOST} is not set to HOST:PORT"),
+        ("${env:QUOTAFORM_HOST}", {"QUOTAFORM_HOST": ""}, "${env:QUOTAFORM_HOST} is not set to HOST:PORT"),
     ],
 )
 def test_a_variable_that_is_no_address_is_told_with_its_place(

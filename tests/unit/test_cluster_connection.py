@@ -163,7 +163,7 @@ class TestConnecting:
         ("api_key", "words"),
         [
             (API_VERSIONS, "closed the connection at the first request"),
-            (METADATA, "closed the connection instead of answering, as a"),
+            (METADATA, "closed the connection instead of responding, as"),
         ],
     )
     @pytest.mark.parametrize("end", [HANG_UP, RESET])
@@ -216,7 +216,9 @@ class TestConnecting:
 
     def test_a_malformed_answer_of_metadata_is_told(self, broker: FakeBroker) -> None:
         broker.spoil = lambda asked, frame: frame if asked.api_key != METADATA else frame[:-1] + b"\x07"
-        with pytest.raises(ConnectError, match=r"cannot be understood \(its answer is malformed: it is cut short"):
+        with pytest.raises(
+            ConnectError, match=r"sent an invalid response \(its response is malformed: it is truncated"
+        ):
             connect(broker)
 
     def test_a_huge_length_takes_no_memory(self, broker: FakeBroker) -> None:
@@ -226,7 +228,7 @@ class TestConnecting:
         broker.spoil = at(DESCRIBE, pack(">ii", 200 << 20, 1), HANG_UP)
         connection = connect(broker)
         tracemalloc.start()
-        with pytest.raises(UnansweredError, match="was lost before it answered"):
+        with pytest.raises(UnansweredError, match="was lost before it responded"):
             connection.send(DESCRIBE_ALL, timeout=2)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
@@ -312,7 +314,7 @@ class TestAnswers:
             for size[0] in range(whole[0]):
                 [row] = gateway.alter(CHANGE)
                 assert row.outcome is Outcome.UNKNOWN
-                assert "was lost before it answered" in row.message
+                assert "was lost before it responded" in row.message
                 assert "The change may have been made" in row.message
 
     @pytest.mark.parametrize("end", [HANG_UP, RESET])
@@ -339,9 +341,9 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("spoil", "words"),
         [
-            (lambda frame: frame[:4] + b"\x7f\0\0\0" + frame[8:], "it answers another request"),
-            (lambda frame: frame[:-1] + b"\xff", "it is cut short"),
-            (lambda frame: pack(">i", len(frame) - 3) + frame[4:] + b"x", "1 bytes too many are in it"),
+            (lambda frame: frame[:4] + b"\x7f\0\0\0" + frame[8:], "it belongs to another request"),
+            (lambda frame: frame[:-1] + b"\xff", "it is truncated"),
+            (lambda frame: pack(">i", len(frame) - 3) + frame[4:] + b"x", "1 bytes follow its end"),
             (lambda frame: b"\0\0\0\0", "it has 0 bytes"),
         ],
     )
@@ -353,7 +355,7 @@ class TestAnswers:
         with open_gateway(broker) as gateway:
             [row] = gateway.alter(CHANGE)
             assert row.outcome is Outcome.UNKNOWN
-            assert row.message.startswith(f"{broker.address} gave an answer that cannot be read: {words}")
+            assert row.message.startswith(f"{broker.address} sent a response that cannot be read: {words}")
             with pytest.raises(ClusterError, match=f"^Cannot read the quotas of lab: .* {words}") as caught:
                 gateway.describe()
             assert not isinstance(caught.value, UnansweredError)
@@ -599,7 +601,7 @@ class TestThrottling:
         broker.throttle_time_ms = 3_600_000
         with open_gateway(broker, request_timeout=1.0) as gateway:
             gateway.describe()
-            with within(3), pytest.raises(ClusterError, match=r"asks this client to wait for .* nothing was sent"):
+            with within(3), pytest.raises(ClusterError, match=r"throttles this client .* nothing was sent"):
                 gateway.describe(timeout=1.5)
             with within(3), pytest.raises(ClusterError, match="nothing was sent"):
                 gateway.alter(CHANGE)

@@ -54,7 +54,7 @@ def test_a_glob_of_several_where_one_is_meant_is_named() -> None:
 
 def test_a_choice_that_is_not_clear_names_the_option() -> None:
     assert message(OneCluster()) == f"{SEVERAL}; choose one with --cluster"
-    assert message(ManyClusters()) == f"{SEVERAL}; choose with --cluster, or take --all"
+    assert message(ManyClusters()) == f"{SEVERAL}; choose with --cluster, or use --all"
     several = (
         "--bootstrap-server gives an address only, and quotaform.yaml names several clusters (lab, prod); "
         "choose one with --cluster"
@@ -68,10 +68,10 @@ def test_a_choice_that_is_not_clear_names_the_option() -> None:
 def test_options_that_exclude_each_other_are_refused() -> None:
     for kind in (OneCluster, ManyClusters):
         assert message(kind(bootstrap_server="b:1"), Path("s.json")) == (
-            "--snapshot and --bootstrap-server are two places to read from; give one of them"
+            "--snapshot and --bootstrap-server cannot be combined; give one of them"
         )
         assert message(kind(command_config=Path("c"))) == (
-            "--command-config goes with --bootstrap-server; in quotaform.yaml write command_config"
+            "--command-config requires --bootstrap-server; in quotaform.yaml, use command_config"
         )
     assert message(ManyClusters(cluster=["lab"], all_clusters=True)) == (
         "--all chooses every cluster; leave --cluster out"
@@ -80,9 +80,9 @@ def test_options_that_exclude_each_other_are_refused() -> None:
         ManyClusters(cluster=["lab", "prod"], bootstrap_server="b:1"),
         ManyClusters(all_clusters=True, bootstrap_server="b:1"),
     ):
-        assert message(target) == "--bootstrap-server stands for one cluster; choose one with --cluster"
+        assert message(target) == "--bootstrap-server can be used for one cluster only; choose one with --cluster"
     assert message(ManyClusters(all_clusters=True), Path("s.json")) == (
-        "--snapshot stands for one cluster; choose one with --cluster"
+        "--snapshot can be used for one cluster only; choose one with --cluster"
     )
 
 
@@ -99,10 +99,10 @@ def test_no_cluster_at_all_is_answered_with_how_to_name_one(folder: Path) -> Non
     (folder / "quotaform.yaml").write_text("clusters: {}\n")
     remedy = "write clusters: there, or give --bootstrap-server HOST:PORT"
     for target in (OneCluster(), ManyClusters(), ManyClusters(all_clusters=True)):
-        assert message(target) == f"no cluster to talk to: quotaform.yaml names none; {remedy}"
+        assert message(target) == f"no cluster is given: quotaform.yaml names none; {remedy}"
     (folder / "quotaform.yaml").unlink()
     for target in (OneCluster(), ManyClusters()):
-        assert message(target) == f"no cluster to talk to: quotaform.yaml does not exist; {remedy}"
+        assert message(target) == f"no cluster is given: quotaform.yaml does not exist; {remedy}"
 
 
 def write_snapshot(path: Path, user: str) -> None:
@@ -138,7 +138,7 @@ def test_a_cluster_that_cannot_be_read_hides_no_other(folder: Path, capsys: pyte
 def test_several_snapshots_do_not_share_a_file(output: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["snapshot", "--all", *output]) == 64
     assert capsys.readouterr().err == (
-        "quotaform: several clusters (lab, prod) need a file each; "
+        "quotaform: several clusters (lab, prod) need one file each; "
         "write {cluster} in --output, as in --output 'snapshots/{cluster}.json'\n"
     )
 

@@ -134,7 +134,7 @@ ELSEWHERE = (
         ),
         (
             "clusters: {a: {bootstrap_servers: ['${file:x}:9092']}}",
-            "1:36: error: only ${env:NAME} is expanded here, and nothing else in ${ } [bad-variable]",
+            "1:36: error: only ${env:NAME} is expanded; correct the ${...} [bad-variable]",
         ),
     ],
 )
@@ -157,13 +157,13 @@ def test_variables_are_replaced_only_where_they_say_how_to_connect(
             "cluster: {a: {}}",
             [
                 '1:1: error: unknown field "cluster"; did you mean clusters? '
-                "The fields here are clusters, profiles, scope, prune [unknown-field]"
+                "The fields are clusters, profiles, scope, prune [unknown-field]"
             ],
         ),
         (
             "clusters: {a: {snapshot: x, bootstrap_server: [y]}}",
             [
-                '1:29: error: unknown field "bootstrap_server"; did you mean bootstrap_servers? The fields here are '
+                '1:29: error: unknown field "bootstrap_server"; did you mean bootstrap_servers? The fields are '
                 "bootstrap_servers, command_config, cluster_id, confirm, snapshot [unknown-field]"
             ],
         ),
@@ -177,7 +177,7 @@ def test_variables_are_replaced_only_where_they_say_how_to_connect(
         ),
         (
             "clusters: {a: {snapshot: x, command_config: y}}",
-            ["1:29: error: command_config means nothing beside snapshot; remove it [bad-cluster]"],
+            ["1:29: error: command_config has no effect with snapshot; remove it [bad-cluster]"],
         ),
         (
             "clusters: {a: {bootstrap_servers: b:9092}}",
@@ -202,7 +202,7 @@ def test_variables_are_replaced_only_where_they_say_how_to_connect(
         (
             "clusters: {a b: {snapshot: x}}",
             [
-                '1:12: error: the cluster name "a b" must be made of letters, digits, dots, dashes and underscores '
+                '1:12: error: the cluster name "a b" must consist of letters, digits, dots, dashes and underscores '
                 "[bad-name]"
             ],
         ),
@@ -231,7 +231,7 @@ def test_variables_are_replaced_only_where_they_say_how_to_connect(
         (
             "scope: {exclude: [{users: a}]}",
             [
-                '1:20: error: unknown field "users"; did you mean user? The fields here are user, client-id, ip '
+                '1:20: error: unknown field "users"; did you mean user? The fields are user, client-id, ip '
                 "[unknown-field]"
             ],
         ),
@@ -289,7 +289,7 @@ def test_the_only_cluster_needs_no_name() -> None:
     ("config", "name", "said"),
     [
         (TWO, None, "quotaform.yaml names several clusters (prod, lab)"),
-        (Config(), None, "quotaform.yaml names no cluster; write one there"),
+        (Config(), None, "quotaform.yaml defines no cluster; add one"),
         (TWO, "prdo", 'unknown cluster "prdo"; did you mean prod? The clusters are prod, lab'),
         (TWO, "x\n", 'unknown cluster "x\\n"; quotaform.yaml does not name it. The clusters are prod, lab'),
         (Config(), "x", 'unknown cluster "x"; quotaform.yaml does not name it.'),
@@ -331,7 +331,7 @@ def test_the_only_cluster_need_not_be_chosen() -> None:
         (FLEET, ["test-*"], False, 'no cluster matches "test-*". The clusters are prod-eu, prod-us, lab'),
         (FLEET, [], False, "quotaform.yaml names several clusters (prod-eu, prod-us, lab)"),
         (Config(), ["*"], False, 'no cluster matches "*".'),
-        (Config(), [], True, "quotaform.yaml names no cluster; write one there"),
+        (Config(), [], True, "quotaform.yaml defines no cluster; add one"),
     ],
 )
 def test_a_choice_of_clusters_that_is_not_clear_is_refused(

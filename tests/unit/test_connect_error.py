@@ -147,7 +147,7 @@ def test_a_server_that_accepts_and_says_nothing(config: ClientConfig) -> None:
     with server(silent) as address:
         assert failure(address, config, timeout=0.5) == (
             f"{address} accepted the connection and did not answer within 0.5 s; "
-            "check that this is a Kafka broker and that it is well."
+            "check that this is a Kafka broker and that it is healthy."
         )
 
 
@@ -178,7 +178,7 @@ def test_a_time_limit_is_shared_by_all_servers(monkeypatch: pytest.MonkeyPatch) 
     with server(silent) as one, server(silent) as two:
         text = failure(f"{one},{two}", timeout=1.2, within=3.0)
     assert "accepted the connection and did not answer within 0.6 s" in text
-    assert "(no answer in time)" in text
+    assert "(no response in time)" in text
 
 
 def test_the_server_that_came_closest_is_told_first() -> None:
@@ -217,8 +217,8 @@ def test_a_tls_alert_where_plain_text_was_wanted() -> None:
 
 
 CUT_SHORT = (
-    "closed the connection during the TLS handshake; a listener without TLS does that, a broker that limits"
-    " connections, and a proxy in between: check that the port is that of a listener with security.protocol=SSL, and"
+    "closed the connection during the TLS handshake; listeners without TLS, brokers that limit connections, and"
+    " proxies do that: check that the port is that of a listener with security.protocol=SSL, and"
     " try again."
 )
 
@@ -351,7 +351,7 @@ class TestCertificatesOutOfTheirTime:
 
         with server(talk) as address:
             assert failure(address, config) == (
-                f"the certificate of {address} {words}; renew it on the broker, or check the clock here."
+                f"the certificate of {address} {words}; renew it on the broker, or check the clock of this machine."
             )
 
     def test_that_of_the_client(
@@ -374,7 +374,8 @@ class TestCertificatesOutOfTheirTime:
 
         with server(talk) as address:
             assert failure(address, trusting(certificates, key_store=Secret(path.read_text()))) == (
-                f"{address} did not accept the client certificate, which {words}; renew it, or check the clock here."
+                f"{address} did not accept the client certificate, which {words}; renew it, or check the clock of this "
+                "machine."
             )
 
 
@@ -416,7 +417,7 @@ def test_no_tls_version_in_common(certificates: Certificates) -> None:
     with server(talk) as address:
         assert failure(address, config) == (
             f"{address} and this client have no TLS version in common;"
-            " see ssl.enabled.protocols here and on the broker."
+            " compare ssl.enabled.protocols of this client and of the broker."
         )
 
 
@@ -437,7 +438,7 @@ def test_the_failure_that_came_furthest_is_told() -> None:
     )
     assert str(error) == (
         "Cannot connect to lab: b:2 did not finish authenticating user alice (PLAIN) within 3 s;"
-        " check that the broker is well. Tried as well: a:1 (connection refused)."
+        " check that the broker is healthy. Tried as well: a:1 (connection refused)."
     )
 
 

@@ -107,7 +107,7 @@ NO_HOST = "is not an IP address; host names are not used because a broker would 
         ("10.256.1", None, f"10.256.1 {NO_HOST}"),
         ("10.99999999", None, f"10.99999999 {NO_HOST}"),
         ("[::1]", "::1", "[::1] is not the canonical spelling of this address; write ::1"),
-        ("fe80::1%eth0", "fe80::1", "fe80::1%eth0 has a scope id, which no broker keeps; write fe80::1"),
+        ("fe80::1%eth0", "fe80::1", "fe80::1%eth0 has a scope id, which brokers do not keep; write fe80::1"),
         ("10.0.0.1/32", "10.0.0.1", "10.0.0.1/32 is written as a network; write 10.0.0.1"),
         ("::1/128", "::1", "::1/128 is written as a network; write ::1"),
         ("::1/32", None, "::1/32 is a network; Kafka limits single addresses or all of them (<default>)"),

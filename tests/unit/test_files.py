@@ -119,7 +119,7 @@ def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is a folder; give the name of a file in it"):
+    with pytest.raises(UsageError, match="is a directory; give the name of a file in it"):
         write_text_atomically(tmp_path, "x")
 
 
@@ -188,7 +188,7 @@ def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
         read_text(tmp_path, MIB)
     assert (folder.value.reason, folder.value.is_missing) == ("Is a directory", False)
     path.write_bytes(b"\xff")
-    with pytest.raises(NotTextError, match="it is not text in UTF-8"):
+    with pytest.raises(NotTextError, match="it is not UTF-8 text"):
         read_text(path, MIB)
 
 
@@ -213,8 +213,8 @@ def test_only_a_regular_file_is_read(tmp_path: Path, within: bool) -> None:
     ("name", "why"),
     [
         ("x" * 300, "File name too long"),
-        ("a\0b", "its name holds a NUL character"),
-        ("\ud800", "its name holds a character that no file name can hold"),
+        ("a\0b", "its name contains a NUL character"),
+        ("\ud800", "its name contains a character that file names cannot contain"),
         ("file/inner", "Not a directory"),
     ],
 )

@@ -67,7 +67,7 @@ def test_a_stale_plan_names_the_entities_and_values_and_says_what_to_do() -> Non
     with pytest.raises(StaleError) as caught:
         require_fresh(check_fresh(PLAN.changes, {**BEFORE, ALICE: {PRODUCER: 3.0}}))
     assert str(caught.value) == (
-        "the cluster changed after the plan was made and no longer holds what the plan says of user=alice "
+        "the cluster has changed since the plan was made, in user=alice "
         "(producer_byte_rate was 1 B/s in the plan, is 3 B/s); nothing was written: make a new plan"
     )
     assert caught.value.exit_code == 5
@@ -87,6 +87,6 @@ def test_a_fresh_plan_is_no_error() -> None:
 
 def test_a_plan_for_another_cluster_is_stale() -> None:
     with pytest.raises(
-        StaleError, match="is for cluster 3JxQ0v7pT2a, and this is cluster another; nothing was written"
+        StaleError, match="is for cluster 3JxQ0v7pT2a, but this is cluster another; nothing was written"
     ):
         require_cluster(PLAN, "another")

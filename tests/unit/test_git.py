@@ -296,7 +296,7 @@ def test_a_repository_that_git_refuses_is_a_warning(
     )
     monkeypatch.setenv("PATH", "")
     assert run(["plan"]) == 0
-    assert "is not known: there is no git command on the PATH; install git\n" in capsys.readouterr().out
+    assert "is not known: no git command was found on the PATH; install git\n" in capsys.readouterr().out
 
 
 def test_files_are_compared_with_the_commit_whatever_their_line_ends_are(
@@ -385,7 +385,7 @@ def test_a_damaged_object_is_a_reason(
     (origin.path / ".git" / "objects" / head[:2] / head[2:]).write_bytes(b"no object")
     monkeypatch.chdir(origin.path)
     assert run(["plan"]) == 0
-    assert "the commit of the files is not known: git says " in capsys.readouterr().out
+    assert "the commit of the files is not known: git failed: " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("line", ["parent foo bar", "parent HEAD", "tree abc\ntree", "parent "])

@@ -132,7 +132,8 @@ def test_an_expired_entry_is_worth_a_note() -> None:
     text = "quotas:\n  - match: {user: a}\n    profile: gold\n    expires: 2026-01-01\n"
     _, findings = check([SourceFile("f.yaml", text)], GOLD, TODAY)
     assert [str(finding) for finding in findings] == [
-        "f.yaml:2:5: note: user=a has expired 2026-01-01, so it counts as state: absent; remove it when it is gone "
+        "f.yaml:2:5: note: user=a has expired 2026-01-01, so it is treated as state: absent; remove it after "
+        "the entity has been deleted "
         "[expired]"
     ]
 

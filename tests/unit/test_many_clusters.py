@@ -103,7 +103,7 @@ def test_json_is_one_document_that_holds_those_of_the_clusters(capsys: pytest.Ca
 @pytest.mark.parametrize("arguments", [["plan", "--all", "--out", "plan.json"], ["drift", "--all", "--out", "x.json"]])
 def test_several_clusters_do_not_share_a_file(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == 64
-    assert "several clusters (eu, lab, us) need a file each; write {cluster} in --out" in capsys.readouterr().err
+    assert "several clusters (eu, lab, us) need one file each; write {cluster} in --out" in capsys.readouterr().err
 
 
 def test_drift_has_a_section_for_each_cluster(capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,13 +155,13 @@ def test_a_selection_that_leaves_something_on_one_cluster_is_none_of_nothing(
 
 def test_nothing_is_chosen_for_the_user(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan"]) == 64
-    assert "names several clusters (eu, lab, us); choose with --cluster, or take --all" in capsys.readouterr().err
+    assert "names several clusters (eu, lab, us); choose with --cluster, or use --all" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["apply", "eu-plan.json", "eu-plan.json"], "another of the plans is for cluster eu, too; give one of them"),
+        (["apply", "eu-plan.json", "eu-plan.json"], "another plan is also for cluster eu; give one of them"),
         (["apply", "quotas.d", "other.d"], "give one quotas directory, or saved plans"),
         (
             ["apply", "eu-plan.json", "us-plan.json", "--bootstrap-server", "b:1"],
@@ -171,7 +171,7 @@ def test_nothing_is_chosen_for_the_user(capsys: pytest.CaptureFixture[str]) -> N
             ["apply", "eu-plan.json", "us-plan.json", "--expect-plan-id", "x"],
             "--expect-plan-id is the id of one plan; apply the clusters one by one",
         ),
-        (["apply", "--cluster", "eu", "--auto-approve"], "cluster eu is a snapshot file, which can be planned and not"),
+        (["apply", "--cluster", "eu", "--auto-approve"], "cluster eu is a snapshot file, which can be planned but not"),
     ],
 )
 def test_plans_that_cannot_be_applied_together_are_refused(

@@ -79,7 +79,7 @@ def test_tombstones_and_expired_entries_are_passed_over() -> None:
 def test_a_cluster_that_keeps_no_credentials_gets_a_note_and_no_warnings() -> None:
     (finding,) = check_principals("lab", declared("{user: x}", "{user: y}"), set())
     assert (finding.severity, finding.rule) == (Severity.NOTE, "no-scram")
-    assert "lab keeps no SCRAM credentials" in finding.message
+    assert "lab has no SCRAM credentials" in finding.message
 
 
 def test_names_cannot_forge_lines() -> None:
@@ -99,7 +99,7 @@ def test_only_snapshots_have_nobody_to_ask(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "quotaform.yaml").write_text("clusters: {lab: {snapshot: lab.json}}\n")
     (tmp_path / "quotas.d").mkdir()
     (tmp_path / "quotas.d" / "a.yaml").write_text("quotas: []\n")
-    for arguments, words in (([], "names only snapshots"), (["--cluster", "lab"], "no SCRAM credentials")):
+    for arguments, words in (([], "has only snapshots"), (["--cluster", "lab"], "no SCRAM credentials")):
         assert run(["validate", str(tmp_path), "--check-principals", *arguments]) == 64
         assert words in capsys.readouterr().err
 

@@ -97,24 +97,26 @@ def test_the_digest_covers_everything_else() -> None:
 def test_the_last_line_of_a_complete_apply() -> None:
     assert render_receipt(receipt_of(Result.APPLIED)) == "Apply complete! Resources: 1 added, 0 changed, 0 destroyed.\n"
     lines = render_receipt(receipt_of(Result.ALREADY_APPLIED)).splitlines()
-    assert lines == ["Apply complete! Resources: 0 added, 0 changed, 0 destroyed (1 already there)."]
+    assert lines == ["Apply complete! Resources: 0 added, 0 changed, 0 destroyed (1 already applied)."]
 
 
 def test_the_last_line_of_an_incomplete_apply_counts_what_is_left() -> None:
     lines = render_receipt(receipt_of(*Result, interrupted_by="SIGINT")).splitlines()
     assert lines[-1] == (
-        "Apply incomplete! Resources: 1 added, 0 changed, 0 destroyed (1 already there); "
+        "Apply incomplete! Resources: 1 added, 0 changed, 0 destroyed (1 already applied); "
         "1 failed, 1 unconfirmed, 1 overwritten, 1 unknown, 1 not attempted."
     )
     assert "Interrupted by SIGINT." in lines
-    assert "Nothing is rolled back. Run quotaform plan to see what is left." in lines
+    assert "Nothing is rolled back. Run quotaform plan to see the remaining changes." in lines
 
 
 def test_the_last_line_of_several_clusters_counts_what_is_left_on_all() -> None:
     """It had dropped what was there already and what failed."""
     outcomes = [ClusterOutcome("eu", receipt_of(*Result)), ClusterOutcome("us", receipt_of(Result.ALREADY_APPLIED))]
     last = render_receipt_total(outcomes).splitlines()[-1]
-    assert last.startswith("Apply incomplete! Resources: 1 added, 0 changed, 0 destroyed (2 already there); 1 failed, ")
+    assert last.startswith(
+        "Apply incomplete! Resources: 1 added, 0 changed, 0 destroyed (2 already applied); 1 failed, "
+    )
 
 
 def test_the_words_of_a_broker_cannot_forge_a_line() -> None:

@@ -107,7 +107,7 @@ class TestKeys:
 
     @pytest.mark.parametrize(("key", "asked"), [(CONNECTION, ALICE), (PRODUCER, Entity(ip="::1"))])
     def test_a_key_that_cannot_limit_what_is_asked_is_refused(self, key: str, asked: Entity) -> None:
-        with pytest.raises(UsageError, match=f"{key} is only valid for .*, and no request is for one"):
+        with pytest.raises(UsageError, match=f"{key} is only valid for .*, but no request names one"):
             run({}, asked, detail=Detail(keys=(key,)))
 
 

@@ -80,7 +80,7 @@ def test_columns_alone_ask_for_nothing() -> None:
 def test_every_bad_row_is_told_with_its_line() -> None:
     found = problems('user,client_id,ip\nalice,app1\n,,\n"a\nb",x,10.0.0.1\nbob,app1,\n')
     assert [text.partition(" ")[0] for text in found] == ["asked.csv:2:", "asked.csv:3:", "asked.csv:4:"]
-    assert "there are 2 fields, and 3 columns" in found[0]
+    assert "this row has 2 fields, but the first line names 3 columns" in found[0]
     assert "give a user, a client-id, both, or an ip" in found[1]
     assert "give a user, a client-id, both, or an ip" in found[2]
 
@@ -105,8 +105,8 @@ def test_every_bad_line_of_json_is_told_with_its_line() -> None:
     for text, words in zip(
         found,
         [
-            *("not a JSON object", "not a JSON object", 'no field can be named "usr"', "leave out what is not there"),
-            *("user must be a text", '"user" is here twice', "client-id is here twice", "name of the user is empty"),
+            *("not a JSON object", "not a JSON object", 'unknown field "usr"', "leave out a field without a value"),
+            *("user must be a string", '"user" appears twice', "client-id appears twice", "name of the user is empty"),
             *("give a user, a client-id", "not a JSON object", "not a JSON object"),
         ],
         strict=True,
@@ -119,14 +119,14 @@ def test_every_bad_line_of_json_is_told_with_its_line() -> None:
     [
         ("", "the file is empty"),
         ("  \n\n", "the file is empty"),
-        ("alice,app1\n", 'asked.csv:1: no column can be named "alice", "app1"'),
-        ("user,team\nalice,x\n", 'asked.csv:1: no column can be named "team"'),
-        ("user,user\nalice,x\n", "asked.csv:1: a column is named twice"),
-        ("client_id,client-id\na,b\n", "asked.csv:1: a column is named twice"),
+        ("alice,app1\n", 'asked.csv:1: unknown column "alice", "app1"'),
+        ("user,team\nalice,x\n", 'asked.csv:1: unknown column "team"'),
+        ("user,user\nalice,x\n", "asked.csv:1: a column appears twice in the first line"),
+        ("client_id,client-id\na,b\n", "asked.csv:1: a column appears twice in the first line"),
         ('user\n"alice\n', "asked.csv:2: this is not CSV"),
         ('user\na\n"b"c\n', "asked.csv:3: this is not CSV"),
-        (b"user\nalice\n\xff\xfe\n", "asked.csv:3: this is not text in UTF-8"),
-        (b"\xff\xfeu\0s\0", "asked.csv:1: this is not text in UTF-8"),
+        (b"user\nalice\n\xff\xfe\n", "asked.csv:3: this is not UTF-8 text"),
+        (b"\xff\xfeu\0s\0", "asked.csv:1: this is not UTF-8 text"),
         ("user\n" + "x" * 200_000, "asked.csv:2: this is not CSV: field larger than"),
     ],
 )

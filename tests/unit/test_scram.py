@@ -250,7 +250,7 @@ class TestDescribing:
 
     def test_silence_is_told_with_its_likely_cause(self) -> None:
         made, connection = gateway(*[UnansweredError("lab did not answer within 10 s.")] * 9)
-        with pytest.raises(ClusterError, match=r"did not answer within 10 s\. Some brokers give no answer .* DESCRIBE"):
+        with pytest.raises(ClusterError, match=r"did not answer within 10 s\. Some brokers do not respond .* DESCRIBE"):
             made.describe()
         assert len(connection.requests) == 3
 
@@ -280,7 +280,7 @@ class TestViews:
         ]
 
     def test_a_cluster_without_any_says_so(self) -> None:
-        assert render_scram((), "lab") == "lab keeps no SCRAM credentials.\n"
+        assert render_scram((), "lab") == "lab has no SCRAM credentials.\n"
 
     def test_each_change_has_a_line(self) -> None:
         assert render_scram_result(self.RESULT).splitlines() == [

@@ -84,7 +84,7 @@ def test_the_password_can_come_from_the_environment_and_is_taken_whole(monkeypat
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (None, "the variable that --password-env names is not set"),
+        (None, "the environment variable given with --password-env is not set"),
         ("", "PW is empty"),
         ("a\nb", "more than one line"),
         ("\udcff", "not UTF-8"),
@@ -99,7 +99,7 @@ def test_a_variable_without_a_password_is_named(value: str | None, words: str, m
 
 
 def test_a_password_in_the_place_of_the_name_of_a_variable_is_not_repeated() -> None:
-    with pytest.raises(UsageError, match="wants the name of an environment variable") as caught:
+    with pytest.raises(UsageError, match="takes the name of an environment variable") as caught:
         read_password_variable("hunter2!")
     assert SECRET not in str(caught.value)
 
@@ -125,7 +125,7 @@ def test_mechanisms_are_read_in_any_case() -> None:
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (["PLAIN"], 'SCRAM mechanism "PLAIN" does not exist; choose SCRAM-SHA-256 or SCRAM-SHA-512'),
+        (["PLAIN"], 'unknown SCRAM mechanism "PLAIN"; choose SCRAM-SHA-256 or SCRAM-SHA-512'),
         (["SCRAM-SHA-512", "scram-sha-512"], '--mechanism "SCRAM-SHA-512" is given more than once'),
     ],
 )

@@ -89,7 +89,7 @@ def test_a_name_cannot_forge_a_line_or_turn_the_text_around() -> None:
 @pytest.mark.parametrize("length", [0, 1, 30, 200, 201, 202, 300, len(SMALL_TEXT) - 2])
 def test_a_file_that_was_cut_off_is_told_apart_from_one_that_is_no_json(length: int) -> None:
     [problem] = problems(SMALL_TEXT[:length])
-    assert "the file ends in the middle; it was not written whole, so take the snapshot again" in problem
+    assert "the file is truncated; take the snapshot again" in problem
 
 
 def test_what_is_no_json_is_told_with_its_place() -> None:
@@ -106,8 +106,8 @@ def test_what_is_no_json_is_told_with_its_place() -> None:
             SMALL_TEXT.replace('"1.0"', '"2.0"'),
             "format_version is '2.0'; this version of quotaform reads 1.0 and later",
         ),
-        (SMALL_TEXT.replace('"1.0"', "1.0"), "format_version is missing or no text"),
-        (SMALL_TEXT.replace('"NaN"', "NaN"), 'NaN is not JSON; a value that is no number is the string "NaN"'),
+        (SMALL_TEXT.replace('"1.0"', "1.0"), "format_version is missing or not a string"),
+        (SMALL_TEXT.replace('"NaN"', "NaN"), 'NaN is not JSON; write it as the string "NaN"'),
         ("[" * 100_000, "nested too deeply"),
         (SMALL_TEXT.replace("1048576", "9" * 5000), "too many digits"),
     ],
@@ -141,19 +141,19 @@ def test_all_problems_of_a_file_are_told_each_with_its_line() -> None:
 }"""
     number = 'k must be a number that a double can hold, or "NaN", "Infinity"'
     assert problems(text) == [
-        "lab.json: cluster.id must be a text",
-        "lab.json:5: a name in an entity must be a text, or null for the default",
+        "lab.json: cluster.id must be a string",
+        "lab.json:5: a name in an entity must be a string, or null for the default",
         "lab.json:6: an item of quotas must have an entity: an object of type to name or null",
         "lab.json:7: an item of quotas must have values: an object of quota key to number",
         "lab.json:7: an item of quotas must have an entity: an object of type to name or null",
         "lab.json:7: an item of quotas must have values: an object of quota key to number",
-        "lab.json:9: user=a is here twice, first in line 4",
+        "lab.json:9: user=a appears twice, first in line 4",
         f"lab.json:10: {number}",
         f"lab.json:11: {number}",
         f"lab.json:12: {number}",
         f"lab.json:13: {number}",
-        "lab.json:14: user is here twice",
-        "lab.json:14: k is here twice",
+        "lab.json:14: user appears twice",
+        "lab.json:14: k appears twice",
     ]
 
 
@@ -175,7 +175,7 @@ def test_a_snapshot_answers_as_a_cluster_that_cannot_be_changed(tmp_path: Path) 
     ("content", "message"),
     [
         (None, "there is no such file; quotaform snapshot writes one"),
-        (b"\xff\xfe{}", "it is not text in UTF-8"),
+        (b"\xff\xfe{}", "it is not UTF-8 text"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None, message: str) -> None:
@@ -199,7 +199,7 @@ def test_half_a_character_in_a_name_is_refused() -> None:
     text = dump_snapshot(
         Snapshot(cluster_name="lab", cluster_id="id", captured_at="2026-11-20T09:00:00Z", quotas=quotas)
     )
-    with pytest.raises(InvalidFilesError, match=r"half a character"):
+    with pytest.raises(InvalidFilesError, match=r"lone surrogate"):
         load_snapshot(text.replace('"whole"', '"\\ud800"'), "lab.json")
 
 

@@ -59,12 +59,12 @@ def test_common_files_are_not_needed(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_cluster_is_a_problem(tmp_path: Path) -> None:
     make(tmp_path, "a.yaml", "prdo/c.yaml")
     assert problems(tmp_path, "prod", "lab") == [
-        'DIR/prdo: error: the folder "prdo" is not the name of a cluster and would be ignored; did you mean prod? '
+        'DIR/prdo: error: the directory "prdo" is not the name of a cluster and would be ignored; did you mean prod? '
         "the clusters are lab, prod [unknown-cluster]"
     ]
     assert problems(tmp_path) == [
-        'DIR/prdo: error: the folder "prdo" is not the name of a cluster and would be ignored; '
-        "quotaform.yaml names no cluster [unknown-cluster]"
+        'DIR/prdo: error: the directory "prdo" is not the name of a cluster and would be ignored; '
+        "quotaform.yaml defines no cluster [unknown-cluster]"
     ]
 
 
@@ -78,7 +78,7 @@ def test_a_folder_in_the_folder_of_a_cluster_is_a_problem(tmp_path: Path) -> Non
 
 def test_a_directory_that_is_missing_is_a_problem(tmp_path: Path) -> None:
     assert problems(tmp_path / "quotas.d") == [
-        "DIR: error: the quotas directory does not exist; make it, with a file such as "
+        "DIR: error: the quotas directory does not exist; create it, with a file such as "
         "DIR/defaults.yaml [empty-directory]"
     ]
 
@@ -90,7 +90,7 @@ def test_a_file_instead_of_a_directory_is_a_problem(tmp_path: Path) -> None:
 @pytest.mark.parametrize("names", [[], ["README.md"], [".hidden.yaml"], ["prod/README.md"]])
 def test_a_directory_without_any_file_is_a_problem(tmp_path: Path, names: list[str]) -> None:
     assert problems(make(tmp_path, *names), "prod") == [
-        "DIR: error: no YAML file in the quotas directory; write one, such as DIR/defaults.yaml: quotas: [] "
+        "DIR: error: the quotas directory contains no YAML file; add one, such as DIR/defaults.yaml: quotas: [] "
         "[empty-directory]"
     ]
 

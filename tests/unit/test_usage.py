@@ -54,7 +54,7 @@ def test_a_quota_key_that_nobody_knows_is_refused(name: str, capsys: pytest.Capt
     """`describe --quota-type typo` printed that no entity matches, and exited with 0."""
     assert run(["describe", "--quota-type", name]) == 64
     told = capsys.readouterr().err
-    assert f'--quota-type: "{name}" is not a quota key, and the cluster has none of that name' in told
+    assert f'--quota-type: "{name}" is not a quota key, and no entity on the cluster has it' in told
     assert ("did you mean producer_byte_rate?" in told) is name.startswith("producer")
 
 

@@ -103,9 +103,9 @@ def test_the_number_and_the_size_of_the_files_are_bounded(quotas: Path, monkeypa
         (quotas / f"{name}.yaml").write_bytes(QUOTAS)
     assert read(quotas).unreadable == {"": "its files are larger than 0 MiB together"}
     monkeypatch.setattr(revision, "MOST_ENTRIES", 2)
-    assert read(quotas).unreadable == {"": "it holds more than 2 files and folders"}
+    assert read(quotas).unreadable == {"": "it contains more than 2 files and directories"}
     [problem] = Layout(read(quotas)).problems(None)
-    assert problem.message == "cannot be read: it holds more than 2 files and folders"
+    assert problem.message == "cannot be read: it contains more than 2 files and directories"
 
 
 def test_a_directory_that_was_found_leads_nowhere_else_and_one_that_was_named_may(
@@ -157,7 +157,7 @@ def test_a_configuration_that_cannot_be_read_is_never_taken_for_none(tmp_path: P
         ("quotas.d/a.yaml", Root.FILE, {}),
         ("quotas.d/a.yaml/inner", Root.MISSING, {}),
         ("x" * 300, Root.DIRECTORY, {"": "File name too long"}),
-        ("a\0b", Root.DIRECTORY, {"": "its name holds a NUL character"}),
+        ("a\0b", Root.DIRECTORY, {"": "its name contains a NUL character"}),
     ],
 )
 def test_a_path_that_is_no_directory_is_told_apart(

@@ -26,8 +26,8 @@ NAN, INFINITE = float("nan"), float("inf")
             Entity(user="a"),
             {"producer_byte_rate": NAN},
             [
-                "nan-value: producer_byte_rate is NaN, which is no number: it limits nothing for some requests and "
-                "cripples others; the entity is left alone until the files declare it"
+                "nan-value: producer_byte_rate is NaN, which limits nothing for some requests and blocks "
+                "others; the entity is left unchanged until the files declare it"
             ],
         ),
         (
@@ -35,17 +35,17 @@ NAN, INFINITE = float("nan"), float("inf")
             {"producer_byte_rate": 1024.5, "request_percentage": INFINITE},
             [
                 "inexact-value: producer_byte_rate is 1024.5, which is not a whole number of bytes per second; "
-                "the entity is left alone until the files declare it",
-                "inexact-value: request_percentage is Infinity, which files write as unlimited and this is not the "
-                "same number; the entity is left alone until the files declare it",
+                "the entity is left unchanged until the files declare it",
+                "inexact-value: request_percentage is Infinity, which is another number than unlimited "
+                "in files; the entity is left unchanged until the files declare it",
             ],
         ),
         (
             Entity(ip="10.0.0.1"),
             {"connection_creation_rate": 0.0},
             [
-                "inexact-value: connection_creation_rate is 0, which newer brokers refuse; "
-                "the entity is left alone until the files declare it"
+                "inexact-value: connection_creation_rate is 0, which newer brokers reject; "
+                "the entity is left unchanged until the files declare it"
             ],
         ),
         (
@@ -53,7 +53,7 @@ NAN, INFINITE = float("nan"), float("inf")
             {"producer_byte_rate": -INFINITE},
             [
                 "inexact-value: producer_byte_rate is -Infinity, which is no limit; "
-                "the entity is left alone until the files declare it"
+                "the entity is left unchanged until the files declare it"
             ],
         ),
         (
@@ -66,44 +66,47 @@ NAN, INFINITE = float("nan"), float("inf")
             {"connection_creation_rate": 5.0},
             [
                 "ip-name: localhost is not an IP address; host names are not used because a broker would have to look "
-                "them up. It is left alone; remove it with quotaform alter --delete and declare the address"
+                "them up. It is left unchanged; remove it with quotaform alter --delete and declare the address"
             ],
         ),
         (
             Entity(user=""),
             RATE,
-            ["empty-name: user has an empty name, which no broker changes or removes (KAFKA-16411); it is left alone"],
+            [
+                "empty-name: user has an empty name, which no broker changes or removes (KAFKA-16411); "
+                "it is left unchanged"
+            ],
         ),
         (Entity(ip=""), {"connection_creation_rate": 5.0}, ["empty-name: ip has an empty name"]),
         (
             Entity({"topic": "t"}),
             RATE,
-            ['unknown-type: the entity type "topic" is not known to this version; it is never touched'],
+            ['unknown-type: the entity type "topic" is not known to this version; it is left unchanged'],
         ),
         (
             Entity(user="a" * 32_768),
             RATE,
-            ["bad-name: the user name cannot be sent to a broker; it is left alone"],
+            ["bad-name: the user name cannot be sent to a broker; it is left unchanged"],
         ),
         (Entity(user="å" * 16_384), RATE, ["bad-name: "]),
         (Entity(user="\ud800"), RATE, ["bad-name: "]),
         (
             Entity(user="a", ip="10.0.0.1"),
             {},
-            ["bad-shape: no broker resolves this combination of types; it is left alone"],
+            ["bad-shape: no broker resolves this combination of types; it is left unchanged"],
         ),
         (
             Entity(user="a"),
             {"connection_creation_rate": 5.0},
             [
-                "misfit-key: connection_creation_rate does not fit this entity, which takes "
-                f"{CLIENT_KEYS_TEXT}; it is left alone"
+                "misfit-key: connection_creation_rate is not valid for this entity, which can have "
+                f"{CLIENT_KEYS_TEXT}; it is left unchanged"
             ],
         ),
         (
             Entity(user="a"),
             {"x\n": NAN, **RATE},
-            ['unknown-key: "x\\n" is not known to this version; it is never touched'],
+            ['unknown-key: "x\\n" is not known to this version; it is left unchanged'],
         ),
     ],
 )

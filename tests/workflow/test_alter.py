@@ -191,7 +191,7 @@ def test_a_misspelt_key_is_not_removed_in_silence(repository: Repository, cluste
     cluster.set({PRODUCE: 1.0}, user="alice")
     done = repository("alter", "--name", "user=alice", "--delete", "producer_bite_rate")
     assert (done.code, done.out) == (64, "")
-    assert 'user=alice does not hold "producer_bite_rate"' in done.err
+    assert 'user=alice does not have "producer_bite_rate"' in done.err
     assert f"did you mean {PRODUCE}?" in done.err
 
 
@@ -209,6 +209,6 @@ def test_a_cluster_that_wants_its_name_typed_is_not_changed_without_a_terminal(
     repository.config(f"clusters: {{lab: {{bootstrap_servers: ['{sandbox.bootstrap_servers}'], confirm: name}}}}\n")
     refused = repository("alter", "--name", "user=a", "--add", f"{PRODUCE}=1")
     assert (refused.code, refused.out) == (4, "")
-    assert "wants its name to be typed (confirm: name) and there is no terminal" in refused.err
+    assert "requires typing its name (confirm: name), but there is no terminal" in refused.err
     assert cluster.read() == {}
     assert repository("alter", "--name", "user=a", "--add", f"{PRODUCE}=1", "--auto-approve").code == 0

@@ -184,14 +184,14 @@ def test_a_plan_that_is_applied_already_is_complete(ready: Repository, cluster: 
     after = cluster.read()
     again = ready("apply", "plan.json")
     assert again.code == 0
-    assert again.last == "Apply complete! Resources: 0 added, 0 changed, 0 destroyed (3 already there)."
+    assert again.last == "Apply complete! Resources: 0 added, 0 changed, 0 destroyed (3 already applied)."
     assert cluster.read() == after
 
 
 def test_a_plan_that_is_applied_in_part_is_finished(ready: Repository, cluster: Cluster) -> None:
     cluster.set({"producer_byte_rate": MIB}, user="a")
     done = ready("apply", "plan.json")
-    assert done.last == "Apply complete! Resources: 0 added, 1 changed, 1 destroyed (1 already there)."
+    assert done.last == "Apply complete! Resources: 0 added, 1 changed, 1 destroyed (1 already applied)."
     receipt = json.loads(ready.receipts[0].read_text())
     assert {item["address"]: item["result"] for item in receipt["results"]} == {
         "user=a": "already-applied",
@@ -313,7 +313,7 @@ def test_a_plan_for_another_cluster_is_refused(ready: Repository, cluster: Clust
     assert ready("plan", "--snapshot", "snapshots/lab.json", "--out", "other.json").code == 0
     refused = ready("apply", "other.json", "--cluster", "lab")
     assert refused.code == 5
-    assert f"the plan is for cluster {other_id}, and this is cluster {cluster.id}" in refused.err
+    assert f"the plan is for cluster {other_id}, but this is cluster {cluster.id}" in refused.err
     assert cluster.read() == before
 
 

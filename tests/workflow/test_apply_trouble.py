@@ -80,7 +80,7 @@ def test_an_interrupted_apply_says_what_was_done_and_can_be_finished(
     added = MANY - len(live)
     assert (
         finished.last
-        == f"Apply complete! Resources: {added} added, 0 changed, 0 destroyed ({len(live)} already there)."
+        == f"Apply complete! Resources: {added} added, 0 changed, 0 destroyed ({len(live)} already applied)."
     )
     assert len(cluster.read()) == MANY
     assert repository("plan", "--detailed-exitcode").code == 0

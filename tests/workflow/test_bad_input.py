@@ -331,7 +331,7 @@ def test_what_would_be_ignored_is_refused(offline: Repository) -> None:
     seen = offline("validate")
     assert seen.code == 3
     assert "quotas.d/quotas.json: error: only .yaml and .yml files are read" in seen.out
-    assert 'the folder "prod" is not the name of a cluster and would be ignored' in seen.out
+    assert 'the directory "prod" is not the name of a cluster and would be ignored' in seen.out
 
 
 def test_a_file_that_cannot_be_read_is_told(offline: Repository) -> None:
@@ -391,7 +391,7 @@ def test_without_a_configuration_there_is_no_cluster(offline: Repository) -> Non
     for command in (["plan"], ["apply", "--auto-approve"], ["drift"], ["import"], ["snapshot"]):
         seen = offline(*command)
         assert (seen.code, seen.out) == (64, ""), seen
-        assert "no cluster to talk to: quotaform.yaml does not exist" in seen.err
+        assert "no cluster is given: quotaform.yaml does not exist" in seen.err
 
 
 @pytest.mark.parametrize("out", ["nowhere/plan.json", "quotas.d", "json=quotas.d/"], ids=["missing", "folder", "slash"])

@@ -154,7 +154,7 @@ class TestDescribe:
         for operation in (("--alter", "--add", f"{PRODUCE}=1"), ("--describe",), ("--resolve",)):
             done = script(*operation, "--names", "user=<default>")
             assert done.code == 1
-            assert "write --defaults=user; a name that is really <default> is written %3Cdefault%3E" in done.err
+            assert "write --defaults=user; a literal name <default> is written %3Cdefault%3E" in done.err
         assert cluster.read() == {}
 
     def test_values_are_exact_and_can_be_given_back(self, script: Script, cluster: Cluster) -> None:

@@ -154,7 +154,7 @@ def without_head(text: str) -> str:
     [
         (["--name", "user"], '--name "user" is not TYPE=NAME'),
         (["--name", "=a"], '--name "=a" is not TYPE=NAME'),
-        (["--name", "user=<default>"], "for the default write --default user; for one that is really called <default>"),
+        (["--name", "user=<default>"], "for the default write --default user; for the literal name <default>"),
         (["--not", "user=<default>"], "to leave it out give --prefix user="),
         (["--name", "user=a", "--name", "user=b"], '"user" is given twice'),
         (["--name", "user=a", "--default", "user"], '"user" is given twice'),

@@ -100,7 +100,7 @@ def test_after_an_import_of_anything_the_plan_is_empty(
     assert (done.code, done.err) == (0, "")
     expressible = len(everything) - len(INEXPRESSIBLE)
     assert done.last == f"Imported {expressible} entities."
-    assert f"Left alone: {len(INEXPRESSIBLE)} that files cannot represent." in done.out
+    assert f"Not imported: {len(INEXPRESSIBLE)} that files cannot represent." in done.out
     for told, (entity, _) in INEXPRESSIBLE.items():
         assert f"{entity.address}: {told}" in done.out
     assert "10.0.0.1, 10.1 are one address to a broker" in done.out

@@ -40,8 +40,8 @@ def test_a_directory_is_applied_to_every_cluster_that_can_be_reached(fleet: Repo
     lines = result.out.splitlines()
     assert lines[-2] == "3 clusters: 2 complete, 1 failed: down."
     # Both names are of one cluster, so that alice is there already when us is applied.
-    assert "Apply complete! Resources: 1 added, 0 changed, 0 destroyed (1 already there)." in lines
-    assert lines[-1] == "Apply incomplete! Resources: 2 added, 0 changed, 0 destroyed (1 already there)."
+    assert "Apply complete! Resources: 1 added, 0 changed, 0 destroyed (1 already applied)." in lines
+    assert lines[-1] == "Apply incomplete! Resources: 2 added, 0 changed, 0 destroyed (1 already applied)."
     receipts = [json.loads(path.read_text()) for path in fleet.receipts]
     assert sorted(receipt["cluster"]["name"] for receipt in receipts) == ["eu", "us"]
 
@@ -50,7 +50,7 @@ def test_saved_plans_of_several_clusters_are_applied_each_as_it_is(fleet: Reposi
     assert fleet("plan", "--cluster", "?[us]", "--out", "plans/{cluster}.json").code == 0
     result = fleet("apply", "plans/eu.json", "plans/us.json", "--receipt", "receipts/{cluster}.json")
     assert result.code == 0
-    assert result.last == "Apply complete! Resources: 1 added, 0 changed, 0 destroyed (1 already there)."
+    assert result.last == "Apply complete! Resources: 1 added, 0 changed, 0 destroyed (1 already applied)."
     assert cluster.values(user="alice") == {PRODUCER: 2.0**20}
     assert json.loads(fleet.read("receipts/us.json"))["summary"]["already-applied"] == 1
     assert fleet("drift", "--cluster", "eu", "--cluster", "us").code == 0
@@ -75,7 +75,7 @@ def test_a_saved_plan_is_applied_to_its_own_cluster_only(fleet: Repository, clus
     assert "us.json is a plan for cluster us, not eu; leave --cluster out" in refused.err
     for_all = fleet("apply", "us.json", "--all")
     assert for_all.code == 64
-    assert "us.json is a plan for cluster us; --all chooses clusters to plan, leave it out" in for_all.err
+    assert "us.json is a plan for cluster us; leave --all out" in for_all.err
     assert cluster.read() == {}
     assert fleet("apply", "us.json", "--cluster", "us").code == 0
 

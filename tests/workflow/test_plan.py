@@ -54,7 +54,7 @@ def test_the_exit_code_says_that_there_are_differences_only_when_asked(changing:
     assert plain.last == "Plan: 1 to add, 1 to change, 2 to destroy."
     assert changing("plan", "--detailed-exitcode").code == 2
     assert "stranger" not in plain.out
-    assert "Not managed and left alone: 1 in scope, 0 out of scope (list: --show-unmanaged)." in plain.out
+    assert "Not managed, left unchanged: 1 in scope, 0 out of scope (list: --show-unmanaged)." in plain.out
     assert "user=gone will be destroyed\n  # (quotas.d/quotas.yaml:8:5; state: absent)" in plain.out
     assert "user=expired will be destroyed" in plain.out
     assert "expired 2020-01-31" in plain.out
@@ -251,7 +251,7 @@ def test_the_scope_tells_what_is_ours(changing: Repository, cluster: Cluster) ->
     config = changing.read("quotaform.yaml")
     changing.config(f"{config}scope: {{exclude: [{{user: kafka-*}}]}}\n")
     seen = changing("plan", "--show-unmanaged")
-    assert "Not managed and left alone: 1 in scope, 1 out of scope." in seen.out
+    assert "Not managed, left unchanged: 1 in scope, 1 out of scope." in seen.out
     assert "user=kafka-admin: producer_byte_rate = 1 MiB/s   (out of scope)" in seen.out
     assert "kafka-admin" not in changing("drift").out
     assert "1 out of scope" in changing("import").out

@@ -85,7 +85,7 @@ def usage(result: Result, *parts: str) -> None:
 
 
 def test_credentials_are_set_shown_and_deleted(repository: Repository, credentials: Credentials) -> None:
-    assert repository("scram", "describe").out == "lab keeps no SCRAM credentials.\n"
+    assert repository("scram", "describe").out == "lab has no SCRAM credentials.\n"
 
     repository.write("password", f"{SECRET}\n").chmod(0o600)
     both = ("--mechanism", "SCRAM-SHA-256", "--mechanism", SHA_512)
@@ -161,7 +161,7 @@ def test_a_password_file_that_all_can_read_is_a_warning(repository: Repository, 
     repository.write("password", SECRET).chmod(0o644)
     done = repository(*UPSERT, "--user", "a", "--password-file", "password")
     assert done.code == 0
-    assert done.err == "Warning: every user of this machine can read the password file; chmod 600 keeps it to you.\n"
+    assert done.err == "Warning: every user of this machine can read the password file; run chmod 600 on it.\n"
     assert repository(*UPSERT, "--user", "a", "--password-file", "password", "--quiet").err == ""
 
 
@@ -182,9 +182,9 @@ def test_the_password_can_be_piped_in(repository: Repository, credentials: Crede
 def test_the_password_is_asked_for_twice_and_never_shown(repository: Repository, credentials: Credentials) -> None:
     answers = [
         ("Password for a: ", f"{SECRET}\n"),
-        ("The same password for a again: ", f"{SECRET}\n"),
+        ("Repeat the password for a again: ", f"{SECRET}\n"),
         ("Password for b: ", "other\n"),
-        ("The same password for b again: ", "other\n"),
+        ("Repeat the password for b again: ", "other\n"),
     ]
     code, screen = talk(*UPSERT, "--user", "a", "--user", "b", cwd=repository.path, answers=answers)
     assert code == 0, screen
@@ -230,7 +230,7 @@ def test_without_a_terminal_the_password_must_come_from_somewhere(offline: Repos
     usage(offline(*UPSERT, "--user", "a"), "no terminal to ask for the password on", "--password-file")
     usage(
         offline(*UPSERT, "--user", "a", "--password-env", "NOT_SET"),
-        "the variable that --password-env names is not set",
+        "the environment variable given with --password-env is not set",
     )
     usage(offline(*UPSERT, "--user", "a", "--password-env", f"{SECRET}!"), "the name of an environment variable")
     usage(offline(*UPSERT, "--user", "a", "--password-file", SECRET), "the password file cannot be read")
@@ -301,7 +301,7 @@ class TestCheckPrincipals:
         repository.quotas(self.QUOTAS)
         checked = repository("validate", "--check-principals", "--cluster", "lab")
         assert checked.code == 0
-        assert "note: lab keeps no SCRAM credentials, so the users in the files were not checked" in checked.out
+        assert "note: lab has no SCRAM credentials, so the users in the files were not checked" in checked.out
         assert "warning" not in checked.out
 
     def test_any_cluster_can_be_asked(self, offline: Repository, sandbox: Sandbox, credentials: Credentials) -> None:
@@ -333,4 +333,4 @@ def test_credentials_go_only_to_the_cluster_that_is_pinned(offline: Repository, 
     offline.config(f"clusters: {{lab: {{bootstrap_servers: ['{sandbox.bootstrap_servers}'], confirm: name}}}}\n")
     done = offline("scram", "delete", "--user", "a", "--mechanism", SHA_512)
     assert done.code == 4
-    assert "wants its name to be typed" in done.err
+    assert "requires typing its name" in done.err

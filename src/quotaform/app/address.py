@@ -34,7 +34,7 @@ def bootstrap_servers(cluster: Cluster, environment: Mapping[str, str] = environ
         try:
             found = parse_servers(referring.expand(environment))
         except ValueError:
-            message = f"{text} does not hold HOST:PORT, as in broker-1:9092; correct the environment variable"
+            message = f"{text} is not set to HOST:PORT, as in broker-1:9092; correct the environment variable"
             raise InvalidFilesError([rule.BAD_SERVER.finding(message, location=referring.location)]) from None
         servers += [HiddenServer(host, port, text) for host, port in found]
     return tuple(servers)

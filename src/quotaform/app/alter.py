@@ -54,7 +54,7 @@ def alter_entity(
         except AuthorizationError as error:
             raise asking_for_alter(error) from None
         _require_held(entity, ops, before)
-        progress("Checking with the broker" if validate_only else "Applying", 0, 0)
+        progress("Validating on the broker" if validate_only else "Applying", 0, 0)
         result = admin.alter([Alteration(entity, ops)], validate_only=validate_only)
     except ValueError as error:
         raise UsageError(str(error)) from error
@@ -140,8 +140,8 @@ def _status(entity: Entity, result: AlterResult) -> str:
 def _difference(change: EntityChange, held: Values, *, is_other: bool) -> str:
     """Return in words that an entity does not hold what was asked for."""
     if is_other:
-        return f"it was changed by somebody else meanwhile: {describe_difference(change, held)}"
+        return f"somebody else has changed it since: {describe_difference(change, held)}"
     return (
-        f"after {_DEADLINE:.0f} s the change does not show: {describe_difference(change, held)}; it may become visible "
-        "later, or somebody else undid it: describe it again"
+        f"after {_DEADLINE:.0f} s the change is not visible: {describe_difference(change, held)}; it may become "
+        "visible later, or somebody else reverted it: run quotaform describe"
     )

@@ -44,7 +44,7 @@ _APPLIED: Final[_Known] = (Result.APPLIED, "")
 _ALREADY_APPLIED: Final[_Known] = (Result.ALREADY_APPLIED, "")
 _UNCONFIRMED: Final[_Known] = (Result.UNCONFIRMED, "")
 _NOT_ATTEMPTED: Final[_Known] = (Result.NOT_ATTEMPTED, "")
-_CUT_SHORT: Final[_Known] = (Result.UNKNOWN, "interrupted before the broker's answer was noted")
+_CUT_SHORT: Final[_Known] = (Result.UNKNOWN, "interrupted before the response of the broker was recorded")
 
 
 class ApplyRun:
@@ -104,7 +104,7 @@ class ApplyRun:
         if other is not None and result is Result.UNCONFIRMED:
             result, message = Result.OVERWRITTEN, other
         elif other is not None and result in (Result.UNKNOWN, Result.NOT_ATTEMPTED):
-            words = f"it was changed by somebody else meanwhile: {other}"
+            words = f"somebody else has changed it since: {other}"
             message = f"{message}; {words}" if message else words
         return EntityResult(change.entity, change.action, result, message)
 
@@ -174,7 +174,7 @@ class ApplyRun:
         """Take note of an answer; what was sent before with an unknown outcome stays unknown until it is accepted."""
         is_unknown = self._results[row.entity][0] is Result.UNKNOWN
         if is_unknown and row.outcome is Outcome.REFUSED:
-            message = f"refused when it was sent again ({row.reason}); the first request may have been carried out"
+            message = f"refused when it was sent again ({row.reason}); the first request may have taken effect"
             self._results[row.entity] = (Result.UNKNOWN, message)
         elif row.outcome is Outcome.OK and not row.message:
             self._results[row.entity] = _UNCONFIRMED

@@ -60,7 +60,7 @@ def open_objects(top: Path, left: TimeLeft) -> Iterator[GitObjects]:
     started = monotonic()
     git = find_executable("git", outside=top)
     if git is None:
-        raise GitError("there is no git command on the PATH; install git")
+        raise GitError("no git command was found on the PATH; install git")
     process = GitProcess(git, top, started + left.seconds)
     try:
         yield GitObjects(process)

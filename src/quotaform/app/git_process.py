@@ -167,7 +167,7 @@ class GitProcess:
             )
         if "lazy fetching disabled" in message:
             return "this is a partial clone, which does not hold all earlier files"
-        return f"git says {quote(message.partition(chr(10))[0], 200)}" if message else None
+        return f"git failed: {quote(message.partition(chr(10))[0], 200)}" if message else None
 
     def _restart(self) -> None:
         """Let another process answer the next question: the content of the object would come first, however large."""
@@ -192,7 +192,7 @@ class GitProcess:
                 bufsize=0,
             )
         except OSError as error:
-            raise GitError(f"git does not run: {error.strerror or error}") from None
+            raise GitError(f"git cannot be executed: {error.strerror or error}") from None
         assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 (made with pipes)
         self._process = process
         self._requests, self._answers, self._errors = process.stdin, process.stdout, process.stderr

@@ -79,7 +79,7 @@ def check_principals(cluster: str, desired: Desired, known: Collection[str]) -> 
     name = inert(cluster)
     if not known:
         yield rule.NO_SCRAM.finding(
-            f"{name} keeps no SCRAM credentials, so the users in the files were not checked against it",
+            f"{name} has no SCRAM credentials, so the users in the files were not checked against it",
         )
         return
     unknown = {user: entry for user, entry in _declared_users(desired).items() if user not in known}

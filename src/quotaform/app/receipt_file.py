@@ -49,4 +49,4 @@ def write_receipt(path: Path, receipt: Receipt) -> Path:
         except FileExistsError:
             continue
         return candidate
-    raise AssertionError("the names never end")
+    raise AssertionError("too many files with this name exist")

@@ -111,9 +111,9 @@ class RequestFile:
             first = _FIRST(self._content.decode("utf-8-sig"))
         except UnicodeDecodeError as error:
             line = self._content.count(b"\n", 0, error.start) + 1
-            raise InvalidFilesError([self._problem("this is not text in UTF-8", line)]) from None
+            raise InvalidFilesError([self._problem("this is not UTF-8 text", line)]) from None
         if first is None:
-            problem = f"the file is empty; its first line names the columns: {_NAMES}, those that are needed"
+            problem = f"the file is empty; its first line must name one or more of the columns {_NAMES}"
             raise InvalidFilesError([self._problem(problem, 0)])
         return first[0]
 
@@ -151,7 +151,7 @@ class RequestFile:
                         yield begin, problem
                         return
                 elif len(fields) != len(types):
-                    yield begin, f"there are {len(fields)} fields, and {len(types)} columns are named in the first line"
+                    yield begin, f"this row has {len(fields)} fields, but the first line names {len(types)} columns"
                 else:
                     yield (
                         begin,
@@ -184,9 +184,9 @@ def _header_problem(fields: list[str], types: list[str | None]) -> str:
     """Return what is wrong with the line that names the columns; empty if nothing."""
     unknown = [quote(name) for name, kind in zip(fields, types, strict=True) if kind is None]
     if unknown:
-        return f"no column can be named {', '.join(unknown)}; the first line names the columns: {_NAMES}"
+        return f"unknown column {', '.join(unknown)}; the columns are {_NAMES}"
     if len(set(types)) < len(types):
-        return "a column is named twice"
+        return "a column appears twice in the first line"
     return ""
 
 
@@ -196,19 +196,19 @@ def _json_entity(text: str) -> Entity | str:
     except (ValueError, RecursionError, ConstantError):
         names = None
     if not isinstance(names, dict):
-        return f"this is not a JSON object on a line of its own; write one with {_NAMES}, those that are needed"
+        return f"this line is not a JSON object; write one object per line, with one or more of {_NAMES}"
     parts: dict[str, str] = {}
     if isinstance(names, RepeatedNames):
-        return f"{quote(names.repeated[0])} is here twice"
+        return f"{quote(names.repeated[0])} appears twice"
     for field, name in names.items():
         kind = _TYPES.get(field)
         if kind is None:
-            return f"no field can be named {quote(field)}; the fields are {_NAMES}"
+            return f"unknown field {quote(field)}; the fields are {_NAMES}"
         if kind in parts:
-            return f"{kind} is here twice"
+            return f"{kind} appears twice"
         if not isinstance(name, str):
-            hint = "; leave out what is not there" if name is None else ""
-            return f"{kind} must be a text{hint}"
+            hint = "; leave out a field without a value" if name is None else ""
+            return f"{kind} must be a string{hint}"
         parts[kind] = name
     return _entity(list(parts.items()))
 

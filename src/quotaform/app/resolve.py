@@ -94,7 +94,7 @@ class ResolveRun:
         if request.plan is not None:
             self._general += check_assumed_plan(request.plan, actual)
         if request.has_clients and gateway.is_live:
-            progress("Asking brokers for their configuration", 0, 0)
+            progress("Reading the configuration of the brokers", 0, 0)
             found = gateway.broker_config(CALLBACK)
             self._general += check_callbacks(found.values, found.errors)
 
@@ -125,4 +125,4 @@ def _require_keys(request: ResolveRequest, actual: Quotas) -> None:
         is_for_ips = known is not None and IP in known.entity_types
         if known is not None and not (request.has_ips if is_for_ips else request.has_clients):
             limited = "ip entities" if is_for_ips else "users and client-ids"
-            raise UsageError(f"{key} is only valid for {limited}, and no request is for one")
+            raise UsageError(f"{key} is only valid for {limited}, but no request names one")

@@ -151,7 +151,7 @@ class _Reading:
         for entry in entries:
             self.entries += 1
             if self.entries > MOST_ENTRIES:
-                raise _TooMuchError(f"it holds more than {MOST_ENTRIES:,} files and folders")
+                raise _TooMuchError(f"it contains more than {MOST_ENTRIES:,} files and directories")
             if not entry.name.startswith("."):
                 yield entry
 

@@ -26,7 +26,7 @@ def open_scram(cluster: Cluster) -> ScramGateway:
         InvalidFilesError: The client properties are invalid.
     """
     if cluster.snapshot is not None:
-        raise UsageError(f"cluster {cluster.name} is a snapshot file, which holds quotas and no SCRAM credentials")
+        raise UsageError(f"cluster {cluster.name} is a snapshot file, which contains no SCRAM credentials")
     gateway = ScramGateway.connect(bootstrap_servers(cluster), client_config(cluster), name=cluster.label)
     try:
         require_pinned(cluster.name, cluster.cluster_id, gateway.cluster_id)

@@ -22,8 +22,8 @@ def require_confirmed(console: Console, chosen: Cluster, *, auto_approve: bool) 
         return
     if not sys.stdin.isatty():
         raise NotApprovedError(
-            f"cluster {chosen.name} wants its name to be typed (confirm: name) and there is no terminal to ask on, so "
-            "nothing was done; give --auto-approve"
+            f"cluster {chosen.name} requires typing its name (confirm: name), but there is no terminal, so nothing was "
+            "done; use --auto-approve"
         )
     console.write_stderr(f"Type the name of the cluster, {chosen.name}, to change it: ")
     if sys.stdin.readline().strip() != chosen.name:

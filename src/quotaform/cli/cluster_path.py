@@ -32,7 +32,7 @@ def cluster_paths(option: str, path: str | Path, clusters: Sequence[str], *, exa
     """
     if len(clusters) > 1 and PLACEHOLDER not in str(path):
         raise UsageError(
-            f"several clusters ({', '.join(clusters)}) need a file each; "
+            f"several clusters ({', '.join(clusters)}) need one file each; "
             f"write {PLACEHOLDER} in {option}, as in {option} '{example}'"
         )
     paths = {name: Path(str(path).replace(PLACEHOLDER, file_name(name))) for name in clusters}

@@ -92,7 +92,7 @@ def _run(arguments: list[str]) -> int:
 
     if any(map(_is_empty, arguments)):
         return _fail(
-            "an argument is empty, as an unset variable makes it; leave it out, or give a value", ExitCode.USAGE
+            "an argument is empty, perhaps because a variable is not set; give a value, or leave it out", ExitCode.USAGE
         )
     try:
         return _invoke(arguments)

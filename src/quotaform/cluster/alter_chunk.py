@@ -98,7 +98,7 @@ def _string_size(alteration: Alteration, text: object, what: str) -> int:
         size = len(text.encode())
     except UnicodeEncodeError:
         raise ValueError(
-            f"{_address(alteration)}: {what} {spell_name(text)} holds a lone surrogate and is not text"
+            f"{_address(alteration)}: {what} {spell_name(text)} contains a lone surrogate, which is not valid Unicode"
         ) from None
     if size > MAX_NAME_BYTES:
         raise ValueError(
@@ -113,11 +113,11 @@ def _check_value(alteration: Alteration, key: str, value: float) -> None:
     except OverflowError:
         finite = False
     if not finite:
-        raise ValueError(f"{_address(alteration)}: {spell_name(key)} is not a finite number, which no quota may be")
+        raise ValueError(f"{_address(alteration)}: {spell_name(key)} is not a finite number; a quota must be one")
     if float(value) != value:
         raise ValueError(
-            f"{_address(alteration)}: {spell_name(key)} is {value}, which no double holds exactly; the nearest is "
-            f"{int(float(value))}"
+            f"{_address(alteration)}: {spell_name(key)} is {value}, which a double cannot represent exactly; the "
+            f"nearest is {int(float(value))}"
         )
 
 
@@ -151,11 +151,16 @@ def match_rows(chunk: Sequence[Alteration], answer: Iterable[RawRow]) -> tuple[A
         entity = alteration.entity
         found = answers.get(entity)
         if found is None:
-            rows.append(AlterRow(entity, Outcome.UNKNOWN, None, "The broker's answer has no row for this entity."))
+            rows.append(
+                AlterRow(entity, Outcome.UNKNOWN, None, "The response of the broker has no row for this entity.")
+            )
         elif entity in repeated:
             rows.append(
                 AlterRow(
-                    entity, Outcome.UNKNOWN, found[0], "The broker's answer has more than one row for this entity."
+                    entity,
+                    Outcome.UNKNOWN,
+                    found[0],
+                    "The response of the broker has more than one row for this entity.",
                 )
             )
         else:
@@ -171,7 +176,7 @@ def _row(entity: Entity, code: int, message: str | None) -> AlterRow:
         return AlterRow(entity, Outcome.UNKNOWN, code, message or f"The broker answered with error code {code}.")
     if code == CLUSTER_AUTHORIZATION_FAILED:
         return AlterRow(entity, Outcome.REFUSED, code, ALTER_ACL)
-    return AlterRow(entity, Outcome.REFUSED, code, message or f"The broker refused it with error code {code}.")
+    return AlterRow(entity, Outcome.REFUSED, code, message or f"The broker rejected it with error code {code}.")
 
 
 def rows_of(chunk: Iterable[Alteration], outcome: Outcome, reason: str) -> tuple[AlterRow, ...]:

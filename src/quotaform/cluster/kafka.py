@@ -118,7 +118,9 @@ class KafkaGateway(BrokerGateway):
         deadline = monotonic() + 2 * BROKER_TIMEOUT
         for node_id in sorted(self.connection.brokers):
             if monotonic() > deadline:
-                errors[node_id] = ClusterError(f"Broker {node_id} was not asked, after others took too long to answer.")
+                errors[node_id] = ClusterError(
+                    f"Broker {node_id} was not read, because others took too long to respond."
+                )
                 continue
             try:
                 values[node_id] = self._ask_broker(node_id, name)
@@ -146,7 +148,7 @@ class KafkaGateway(BrokerGateway):
         rows: list[AlterRow] = []
         for chunk in self.alter_chunks(alterations, validate_only=validate_only):
             rows += chunk
-            progress("Checking with the broker" if validate_only else "Applying", len(rows), len(alterations))
+            progress("Validating on the broker" if validate_only else "Applying", len(rows), len(alterations))
         return AlterResult(tuple(rows))
 
     def alter_chunks(
@@ -172,7 +174,7 @@ class KafkaGateway(BrokerGateway):
                 rows = rows_of(chunk, Outcome.NOT_SENT, reason)
             except (KeyboardInterrupt, SystemExit) as error:
                 interrupt, reason = error, "Not sent: interrupted."
-                rows = rows_of(chunk, Outcome.UNKNOWN, "Interrupted while the broker's answer was awaited.")
+                rows = rows_of(chunk, Outcome.UNKNOWN, "Interrupted while waiting for the response of the broker.")
             except Exception as error:  # a mistake of our own, after which nobody knows
                 interrupt, reason = error, "Not sent: an internal error."
                 rows = rows_of(chunk, Outcome.UNKNOWN, f"An internal error while it was sent: {error!r}")
@@ -201,7 +203,7 @@ class KafkaGateway(BrokerGateway):
             else:
                 answer = self._alter(request)
         except UnansweredError as error:
-            more = "" if validate_only else " The change may have been made, or may be made yet."
+            more = "" if validate_only else " The change may have been made, or may still be made."
             return rows_of(chunk, Outcome.UNKNOWN, f"{error}{more}")
         return match_rows(chunk, answer.rows)
 

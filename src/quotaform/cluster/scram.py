@@ -96,7 +96,7 @@ class ScramGateway(BrokerGateway):
                 request_timeout=_DESCRIBE_TIMEOUT,
                 api_timeout=_DESCRIBE_TIMEOUT,
                 tries=_TRIES,
-                hint=" Some brokers give no answer to a principal that lacks DESCRIBE on the Cluster resource"
+                hint=" Some brokers do not respond to a principal without DESCRIBE on the Cluster resource"
                 " (kafka-cluster).",
             )
         require_success(
@@ -144,7 +144,9 @@ class ScramGateway(BrokerGateway):
                     answers = _rows_of(part, Outcome.NOT_SENT, reason)
                 except (KeyboardInterrupt, SystemExit) as error:
                     interrupt, reason = error, "Not sent: interrupted."
-                    answers = _rows_of(part, Outcome.UNKNOWN, "Interrupted while the broker's answer was awaited.")
+                    answers = _rows_of(
+                        part, Outcome.UNKNOWN, "Interrupted while waiting for the response of the broker."
+                    )
             if not reason and any(row.outcome is Outcome.UNKNOWN for row in answers):
                 reason = "Not sent, because the outcome of an earlier request is unknown."
             for index, row in zip(indices, answers, strict=True):
@@ -156,7 +158,7 @@ class ScramGateway(BrokerGateway):
             with self._scram_api():
                 answer = self._alter(AlterUserScramCredentials(part))
         except UnansweredError as error:
-            return _rows_of(part, Outcome.UNKNOWN, f"{error} The change may have been made, or may be made yet.")
+            return _rows_of(part, Outcome.UNKNOWN, f"{error} The change may have been made, or may still be made.")
         return [_read_row(alteration, answer.outcomes.get(alteration.user)) for alteration in part]
 
 
@@ -195,7 +197,9 @@ def require_name(user: str) -> int:
     try:
         size = len(user.encode())
     except UnicodeEncodeError:
-        raise ValueError(f"the user name {spell_name(user)} holds a lone surrogate and is not text") from None
+        raise ValueError(
+            f"the user name {spell_name(user)} contains a lone surrogate, which is not valid Unicode"
+        ) from None
     if size > MAX_NAME_BYTES:
         raise ValueError(f"a user name has {size:,} bytes in UTF-8; a broker reads at most {MAX_NAME_BYTES:,}")
     return size
@@ -209,7 +213,7 @@ def _read_user(result: DescribedUser) -> ScramUser:
 
 def _read_row(alteration: ScramAlteration, answer: tuple[int, str | None] | None) -> ScramRow:
     if answer is None:
-        return ScramRow(alteration, Outcome.UNKNOWN, None, "The broker's answer has no row for this user.")
+        return ScramRow(alteration, Outcome.UNKNOWN, None, "The response of the broker has no row for this user.")
     code, message = answer
     if code == 0:
         return ScramRow(alteration, Outcome.OK)

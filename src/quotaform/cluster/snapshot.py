@@ -62,7 +62,7 @@ class SnapshotGateway:
         Raises:
             UnsupportedError: Always.
         """
-        raise UnsupportedError(f"{self.name} is a snapshot, which holds no configuration of brokers.")
+        raise UnsupportedError(f"{self.name} is a snapshot, which contains no configuration of brokers.")
 
     def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, progress: Progress = no_progress

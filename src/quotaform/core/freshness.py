@@ -53,7 +53,7 @@ def describe_difference(change: EntityChange, live: Values) -> str:
     """
     keys = dict.fromkeys([*live, *change.after])
     different = [key for key in keys if not same_value(live.get(key), change.after.get(key))]
-    return "it holds " + ", ".join(
+    return "it has " + ", ".join(
         f"{inert(key)} = {render_value(QUOTA_KEYS.get(key), live[key])}" if key in live else f"no {inert(key)}"
         for key in different
     )

@@ -79,7 +79,7 @@ class Receipt:
     def interruption(self) -> str | None:
         """What cut the apply short, in words."""
         if self.internal_error is not None:
-            return f"an internal error ({self.internal_error}), which please report"
+            return f"an internal error ({self.internal_error}); please report it"
         return self.interrupted_by
 
     @property

@@ -158,7 +158,7 @@ def choose_cluster(config: Config, name: str | None) -> Cluster:
     if name is not None:
         return _named(config, name)
     if not config.clusters:
-        raise UsageError("quotaform.yaml names no cluster; write one there")
+        raise UsageError("quotaform.yaml defines no cluster; add one")
     if len(config.clusters) > 1:
         raise ClusterChoiceError(list(config.clusters))
     return next(iter(config.clusters.values()))
@@ -258,7 +258,7 @@ def _root(node: Any) -> dict[str, Any]:
 
 def _check_cluster_name(clusters: dict[str, Any], name: str, report: FileReport) -> None:
     if not _CLUSTER_NAME(name):
-        text = f"the cluster name {quote(name)} must be made of letters, digits, dots, dashes and underscores"
+        text = f"the cluster name {quote(name)} must consist of letters, digits, dots, dashes and underscores"
         report.at("clusters", name, "").add(rule.BAD_NAME, text, clusters, name, at_key=True)
 
 
@@ -268,7 +268,7 @@ def _read_cluster(name: str, node: dict[str, Any], directory: Path, report: File
         text = f"the cluster {quote(name)} has {what}; give one of them"
         report.at("clusters", name, "").add_at(rule.BAD_CLUSTER, text, report.document.locate(("clusters", name)).key)
     elif "snapshot" in node and "command_config" in node:
-        text = "command_config means nothing beside snapshot; remove it"
+        text = "command_config has no effect with snapshot; remove it"
         report.at("clusters", name, "command_config").add(rule.BAD_CLUSTER, text, node, "command_config", at_key=True)
     servers, server_references = _read_servers(name, node, report)
     config_reference = None

@@ -157,7 +157,8 @@ def _too_many(file: LoadedFile) -> Finding:
 
 def _out_of_scope(entry: Entry) -> Finding:
     return rule.OUT_OF_SCOPE.finding(
-        f"{entry.entity.address} is declared here and not in the scope of quotaform.yaml; remove one of them",
+        f"{entry.entity.address} is declared here, but is outside of the scope in quotaform.yaml; remove the "
+        "entry, or extend the scope",
         address=entry.entity.address,
         location=entry.location,
     )
@@ -286,5 +287,7 @@ def _duplicate(entry: Entry, first: Entry) -> Finding:
 
 def _expired(entry: Entry) -> Finding:
     address = entry.entity.address
-    text = f"{address} has {entry.absent}, so it counts as {STATE_ABSENT}; remove it when it is gone"
+    text = (
+        f"{address} has {entry.absent}, so it is treated as {STATE_ABSENT}; remove it after the entity has been deleted"
+    )
     return rule.EXPIRED.finding(text, address=address, location=entry.location)

@@ -68,7 +68,7 @@ def explain_shape(name: str, report: FileReport, refusals: Mapping[str, str] | N
                 report.add_shape(finding)
     if not found and not report.covered and not report.document.is_cut:
         for path in composites or [()]:
-            report.add(path, _finding(report, rule.BAD_SHAPE, path, f"{_name(path, report)} does not fit the schema"))
+            report.add(path, _finding(report, rule.BAD_SHAPE, path, f"{_name(path, report)} does not match the schema"))
 
 
 def _place(error: Any, report: FileReport) -> tuple[int, int]:
@@ -156,7 +156,7 @@ def _shown(raw: str) -> str:
 def _unknown_text(key: str, known: list[str]) -> str:
     if glued := glued_key(key, known):
         return f"unknown field {quote(key)}; write a space after the colon of {glued}"
-    return f"unknown field {quote(key)}{did_you_mean(key, known) or '.'} The fields here are {', '.join(known)}"
+    return f"unknown field {quote(key)}{did_you_mean(key, known) or '.'} The fields are {', '.join(known)}"
 
 
 def _name(path: tuple[Any, ...], report: FileReport) -> str:

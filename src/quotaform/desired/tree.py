@@ -150,14 +150,14 @@ class Layout:
         if any(is_read(path) and layer_of(path) in known for path in self.tree.unreadable):
             return []
         example = PurePosixPath(self.tree.name) / "defaults.yaml"
-        text = f"no YAML file in the quotas directory; write one, such as {example}: quotas: []"
+        text = f"the quotas directory contains no YAML file; add one, such as {example}: quotas: []"
         return [self._problem(rule.EMPTY_DIRECTORY, text, "")]
 
     def _root_text(self) -> str:
         path = PurePosixPath(self.tree.name)
         if self.tree.root is Root.FILE:
-            return f"this is a file; give the quotas directory, the folder that holds it: {path.parent}"
-        return f"the quotas directory does not exist; make it, with a file such as {path / 'defaults.yaml'}"
+            return f"this is a file; give the quotas directory that contains it: {path.parent}"
+        return f"the quotas directory does not exist; create it, with a file such as {path / 'defaults.yaml'}"
 
     def _shown(self, path: str) -> str:
         return shown_path(PurePosixPath(self.tree.name) / path)
@@ -223,6 +223,6 @@ def _suffix(path: str) -> str:
 
 
 def _folder_text(name: str, known: Collection[str]) -> str:
-    clusters = f"the clusters are {listed(known)}" if known else "quotaform.yaml names no cluster"
+    clusters = f"the clusters are {listed(known)}" if known else "quotaform.yaml defines no cluster"
     guess = did_you_mean(name, known)
-    return f"the folder {quote(name)} is not the name of a cluster and would be ignored{guess or ';'} {clusters}"
+    return f"the directory {quote(name)} is not the name of a cluster and would be ignored{guess or ';'} {clusters}"

@@ -38,7 +38,7 @@ class VersionError(EnvelopeError):
     """Its major version is not known.
 
     Attributes:
-        version: What stands there; `None` if it is missing or no text.
+        version: What stands there; `None` if it is missing or not a string.
     """
 
     def __init__(self, version: str | None) -> None:

@@ -127,7 +127,7 @@ def load_plan(text: str | bytes, file: str) -> Plan:
     except ShapeError as error:
         raise content.invalid(str(error)) from error
     except RepeatedNameError as error:
-        raise content.invalid(f"{quote(error.name)} is there twice in one object") from error
+        raise content.invalid(f"{quote(error.name)} appears twice in one object") from error
     except ConstantError as error:
         raise content.invalid(f"{error} is not a number in JSON") from error
     except RecursionError as error:
@@ -213,7 +213,7 @@ def _items(document: Mapping[str, Any], name: str, load: Callable[[Any], T]) -> 
     """Yield what the items of a long list stand for.
 
     Raises:
-        ShapeError: An item does not fit the schema, or holds something that the schema cannot tell from a value.
+        ShapeError: An item does not match the schema, or holds something that the schema cannot tell from a value.
     """
     read = 0
     try:

@@ -95,7 +95,7 @@ class PlanContent:
             raise PlanFileChangedError(self._file, "digest") from None
         except (ValueError, RecursionError) as error:
             where = f" at line {error.lineno}" if isinstance(error, JSONDecodeError) else ""
-            raise self.invalid(f"its JSON ends or breaks{where}") from error
+            raise self.invalid(f"its JSON is truncated or invalid{where}") from error
         document = self._plan(document)
         if self._seal_start is None and self._digest(document) != document.get("digest"):
             raise PlanFileChangedError(self._file, "digest")

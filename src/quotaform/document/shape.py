@@ -62,7 +62,7 @@ def _require_valid(item: object, path: str, schema: str, definition: str | None 
     try:
         error = next(iter(gate(schema, definition).iter_errors(item)), None)
     except ValueError:
-        raise ShapeError(path, "holds a name that is not valid Unicode") from None
+        raise ShapeError(path, "contains a name that is not valid Unicode") from None
     if error is not None:
         missing = getattr(error.kind, "property", None)
         problem = "has a wrong type or value" if missing is None else f"lacks the field {quote(str(missing))}"

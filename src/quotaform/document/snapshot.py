@@ -122,14 +122,14 @@ class _Reader:
         except JSONDecodeError as error:
             text = self._text.strip()
             if not text or (text.startswith("{") and (error.pos >= len(text) or not text.endswith("}"))):
-                problem = "the file ends in the middle; it was not written whole, so take the snapshot again"
+                problem = "the file is truncated; take the snapshot again"
             else:
                 problem = f"this is not JSON: {error.msg}"
             self._stop(problem, error.lineno, error.colno)
         except RecursionError:
             self._stop("this is nested too deeply to be a snapshot")
         except ConstantError as error:
-            self._stop(f'{error} is not JSON; a value that is no number is the string "{error}"')
+            self._stop(f'{error} is not JSON; write it as the string "{error}"')
         except ValueError:
             self._stop("a number in this file has too many digits to be a quota value")
         if not isinstance(document, dict):
@@ -143,7 +143,7 @@ class _Reader:
         except KindError:
             self._stop(f'this is not a snapshot: its "kind" is not "{SNAPSHOT.kind}"; quotaform snapshot writes one')
         except VersionError as error:
-            found = "is missing or no text" if error.version is None else f"is {error.version[:20]!r}"
+            found = "is missing or not a string" if error.version is None else f"is {error.version[:20]!r}"
             self._stop(
                 f"the snapshot's format_version {found}; this version of quotaform reads {SNAPSHOT.version} and later"
                 " ones of the same major version"
@@ -153,7 +153,7 @@ class _Reader:
         value = parent.get(name)
         if isinstance(value, kind):
             return value
-        what = {dict: "an object", list: "a list", str: "a text"}[kind]
+        what = {dict: "an object", list: "a list", str: "a string"}[kind]
         self._problem(rule.SNAPSHOT, f"{path or name} must be {what}")
         return default
 
@@ -167,7 +167,7 @@ class _Reader:
                 continue
             if entity in quotas:
                 where = f"line {self._line_of(first[entity])}"
-                self._problem(rule.DUPLICATE_ENTITY, f"{entity.address} is here twice, first in {where}", index)
+                self._problem(rule.DUPLICATE_ENTITY, f"{entity.address} appears twice, first in {where}", index)
                 continue
             quotas[entity] = values
             first[entity] = index
@@ -182,12 +182,12 @@ class _Reader:
             return None
         self._check_repeated(names, index)
         if not all(name is None or isinstance(name, str) for name in names.values()):
-            self._problem(rule.SNAPSHOT, "a name in an entity must be a text, or null for the default", index)
+            self._problem(rule.SNAPSHOT, "a name in an entity must be a string, or null for the default", index)
             return None
         entity = Entity(names)
         if any("\ud800" <= letter <= "\udfff" for part in entity.parts for text in part for letter in text or ""):
             self._problem(
-                rule.SNAPSHOT, f"{entity.address} holds half a character (a lone surrogate); no broker can", index
+                rule.SNAPSHOT, f"{entity.address} contains a lone surrogate, which no broker can store", index
             )
             return None
         return entity
@@ -213,7 +213,7 @@ class _Reader:
 
     def _check_repeated(self, content: dict[str, Any], index: int) -> None:
         for name in getattr(content, "repeated", ()):
-            self._problem(rule.SNAPSHOT, f"{spell_name(name)} is here twice", index)
+            self._problem(rule.SNAPSHOT, f"{spell_name(name)} appears twice", index)
 
     def _problem(self, rule: FindingRule, message: str, index: int | None = None) -> None:
         line = 0 if index is None else self._line_of(index)

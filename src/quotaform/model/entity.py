@@ -61,7 +61,7 @@ _TYPE_ROWS: Final = (
     EntityType(
         name=CLIENT_ID,
         parameter="client_id",
-        description="A client-id, as clients choose it.",
+        description="A client-id, which clients choose themselves.",
         examples=("etl", DEFAULT_WORD, ["etl-1", "etl-2"]),
         glob="etl-*",
         combines_with=frozenset({USER}),
@@ -70,7 +70,7 @@ _TYPE_ROWS: Final = (
     EntityType(
         name=IP,
         parameter="ip",
-        description="An IP address in its canonical spelling; no networks and no host names.",
+        description="An IP address in its canonical spelling, not a network or a host name.",
         examples=("10.0.0.1", "2001:db8::1", DEFAULT_WORD),
         glob="10.0.*",
         spellings=("ips",),

@@ -84,5 +84,5 @@ def ip_problem(name: str) -> str | None:
     if not canonical:
         return f"{shown} is not an IP address; host names are not used because a broker would have to look them up"
     if "%" in name:
-        return f"{shown} has a scope id, which no broker keeps{remedy}"
+        return f"{shown} has a scope id, which brokers do not keep{remedy}"
     return f"{shown} is not the canonical spelling of this address{remedy}"

@@ -93,7 +93,7 @@ def _to_double(key: QuotaKey, text: str, exact: Fraction) -> float:
     if exact != Fraction(value) and (key.is_whole or exact != Fraction(repr(value))):
         below, above = sorted((value, nextafter(value, -inf if Fraction(value) > exact else inf)))
         nearest = f"{plain(below)} and {plain(above)}"
-        raise ValueError(f"{_cut(text)} cannot be held exactly by a double; the nearest that can are {nearest}")
+        raise ValueError(f"{_cut(text)} cannot be represented exactly as a double; the nearest values are {nearest}")
     return value
 
 

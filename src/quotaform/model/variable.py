@@ -130,4 +130,4 @@ def problem_text(problem: ReferenceProblem, name: str) -> str:
         return f"the environment variable {shown} may not be read; rename it to {renamed} or list it in {ALLOW_LIST}"
     if problem is ReferenceProblem.BAD_NAME:
         return "the name in ${env:…} is not that of an environment variable; correct it"
-    return "only ${env:NAME} is expanded here, and nothing else in ${ }"
+    return "only ${env:NAME} is expanded; correct the ${...}"

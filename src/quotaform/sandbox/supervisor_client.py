@@ -103,7 +103,7 @@ class SupervisorClient:
                 self._process.stdin.write(json.dumps(request).encode() + b"\n")
                 self._process.stdin.flush()
             except (BrokenPipeError, ValueError) as error:
-                raise SandboxError("The sandbox is not running any more; start it again.") from error
+                raise SandboxError("The sandbox is no longer running; start it again.") from error
             return self._read()
 
     def _read(self) -> dict[str, Any]:

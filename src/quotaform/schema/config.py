@@ -73,4 +73,4 @@ def _pattern() -> Node:
 
 
 def _glob(row: EntityType) -> Node:
-    return text(f"A glob over {row.name} names, or {DEFAULT_WORD}.", row.glob, DEFAULT_WORD, minLength=1)
+    return text(f"A glob of {row.name} names, or {DEFAULT_WORD}.", row.glob, DEFAULT_WORD, minLength=1)

@@ -31,7 +31,7 @@ def document(kind: DocumentKind, description: str, fields: Mapping[str, Node], o
     """Return the schema of a document: its kind and version, and its own fields."""
     head = {
         "format_version": text("Minor versions only add fields.", pattern=rf"^{kind.major}\.[0-9]+$"),
-        "kind": {"description": "What this document is.", "const": kind.kind},
+        "kind": {"description": "The kind of this document.", "const": kind.kind},
     }
     return record(description, {**head, **fields}, optional)
 

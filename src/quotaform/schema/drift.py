@@ -28,8 +28,8 @@ def drift() -> tuple[Node, dict[str, Node]]:
             "options": record(
                 "The options of the command.",
                 {
-                    "select": globs("Globs over addresses."),
-                    "exclude": globs("Globs over addresses."),
+                    "select": globs("Globs of addresses."),
+                    "exclude": globs("Globs of addresses."),
                     "bootstrap_server": text(
                         "The value of --bootstrap-server when it stands for the cluster, whose files are used; "
                         "omitted otherwise."

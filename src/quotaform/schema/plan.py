@@ -39,8 +39,8 @@ def plan() -> tuple[Node, dict[str, Node]]:
                 "The options of the command.",
                 {
                     "prune": text("What happens to entities in scope that no file declares.", "report"),
-                    "select": globs("Globs over addresses to include; all entities if empty."),
-                    "exclude": globs("Globs over addresses to exclude."),
+                    "select": globs("Globs of addresses to include; all entities if empty."),
+                    "exclude": globs("Globs of addresses to exclude."),
                     "bootstrap_server": text(
                         "The value of --bootstrap-server when it stands for the cluster, whose files are used; "
                         "omitted otherwise."

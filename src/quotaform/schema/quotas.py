@@ -79,7 +79,9 @@ def _entry() -> Node:
             "match": ref("match"),
             "values": ref("values"),
             "profile": text(
-                "The name of a profile in quotaform.yaml; values beside it override it key by key.", "gold", minLength=1
+                "The name of a profile in quotaform.yaml; values next to it override it key by key.",
+                "gold",
+                minLength=1,
             ),
             "unset": items(
                 "Keys of the common entry to remove for this cluster; only in the directory of a cluster.",

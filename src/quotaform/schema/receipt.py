@@ -11,8 +11,8 @@ _RESULTS = {
     Result.APPLIED: "Written and read back.",
     Result.ALREADY_APPLIED: "Already as planned before the apply.",
     Result.REFUSED: "Rejected by the broker; not changed.",
-    Result.UNCONFIRMED: "Accepted, but not visible in time.",
-    Result.OVERWRITTEN: "Accepted, and changed by somebody else since.",
+    Result.UNCONFIRMED: "Accepted, but not visible before the time limit.",
+    Result.OVERWRITTEN: "Accepted, but changed by somebody else since.",
     Result.UNKNOWN: "No response; the change may be in effect, now or later.",
     Result.NOT_ATTEMPTED: "Not sent.",
 }

@@ -41,7 +41,7 @@ def require_java() -> None:
         raise EngineError(f"The Spark engine needs Java {MINIMUM} or newer, and {where} is {found}; {_REMEDY}.")
     if _NEEDED not in modules:
         raise EngineError(
-            f"The Spark engine needs a whole JDK, and {where} is a runtime without the module {_NEEDED}; {_REMEDY}."
+            f"The Spark engine requires a full JDK, and {where} is a runtime without the module {_NEEDED}; {_REMEDY}."
         )
 
 

@@ -28,7 +28,7 @@ def _lines(done: Import, style: Style) -> Iterator[str]:
         if number
     ]
     if left:
-        yield f"Left alone: {', '.join(left)}."
+        yield f"Not imported: {', '.join(left)}."
     if done.differing:
         differ = "differs" if done.differing == 1 else "differ"
         text = f"{counted(done.differing, 'declared entity', 'declared entities')} {differ} from the cluster"

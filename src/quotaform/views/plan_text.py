@@ -147,7 +147,7 @@ def _unmanaged_lines(unmanaged: tuple[Unmanaged, ...], shows_unmanaged: bool) ->
         return
     inside = sum(item.in_scope for item in unmanaged)
     hint = "" if shows_unmanaged else " (list: --show-unmanaged)"
-    yield f"Not managed and left alone: {inside:,} in scope, {len(unmanaged) - inside:,} out of scope{hint}."
+    yield f"Not managed, left unchanged: {inside:,} in scope, {len(unmanaged) - inside:,} out of scope{hint}."
     if shows_unmanaged:
         for item in unmanaged:
             values = ", ".join(

@@ -12,9 +12,9 @@ from quotaform.views.style import PLAIN, Style, counted
 
 _WORDS = {
     Result.REFUSED: "refused by the broker",
-    Result.UNCONFIRMED: "accepted, and not seen on the cluster in time",
-    Result.OVERWRITTEN: "accepted, and changed by somebody else since",
-    Result.UNKNOWN: "of unknown outcome (the change may be there, now or within a minute)",
+    Result.UNCONFIRMED: "accepted, but not visible before the time limit",
+    Result.OVERWRITTEN: "accepted, but changed by somebody else since",
+    Result.UNKNOWN: "of unknown outcome (the change may be in effect, now or within a minute)",
     Result.NOT_ATTEMPTED: "not attempted",
 }
 _SUMMARY = {
@@ -47,7 +47,7 @@ def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
     if receipt.interruption:
         yield f"Interrupted by {receipt.interruption}."
     if not receipt.is_complete:
-        yield "Nothing is rolled back. Run quotaform plan to see what is left."
+        yield "Nothing is rolled back. Run quotaform plan to see the remaining changes."
     yield style.paint(
         resources_line([receipt], is_complete=receipt.is_complete), "green" if receipt.is_complete else "red"
     )
@@ -61,7 +61,7 @@ def resources_line(receipts: Sequence[Receipt], *, is_complete: bool) -> str:
     tally: Counter[Result] = Counter()
     for receipt in receipts:
         tally.update(receipt.tally)
-    already = f" ({tally[Result.ALREADY_APPLIED]} already there)" if tally[Result.ALREADY_APPLIED] else ""
+    already = f" ({tally[Result.ALREADY_APPLIED]} already applied)" if tally[Result.ALREADY_APPLIED] else ""
     parts = ", ".join(f"{tally[result]} {word}" for result, word in _SUMMARY.items() if tally[result])
     return (
         f"Apply {'complete' if is_complete else 'incomplete'}! Resources: {added} added, {changed} changed, "

@@ -39,7 +39,7 @@ def _describe_lines(users: Sequence[ScramUser], cluster_name: str, style: Style)
     if owners:
         yield f"{counted(len(rows), 'SCRAM credential')} of {counted(owners, 'user')} on {inert(cluster_name)}."
     elif not users:
-        yield f"{inert(cluster_name)} keeps no SCRAM credentials."
+        yield f"{inert(cluster_name)} has no SCRAM credentials."
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

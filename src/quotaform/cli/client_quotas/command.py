@@ -132,7 +132,7 @@ def build_parser() -> ArgumentParser:
     ):
         operation.add_argument(f"--{name}", dest="operation", action="store_const", const=name, help=text)
     lists("--names", "TYPE=NAME,...", "names by entity type, e.g. user=some-user,client-id=some-client-id")
-    lists("--defaults", "TYPE,...", "entity types whose default is meant, e.g. user,client-id")
+    lists("--defaults", "TYPE,...", "entity types of which to use the default, e.g. user,client-id")
     lists("--add", "KEY=VALUE,...", "with --alter: values to add or update")
     lists("--delete", "KEY,...", "with --alter: values to delete")
     parser.add_argument(
@@ -155,7 +155,7 @@ def _check(options: Namespace) -> None:
     if not (options.names or options.defaults):
         raise UsageError("--alter requires an entity: give --names or --defaults")
     if not (options.add or options.delete):
-        raise UsageError("--alter needs something to do: give --add or --delete")
+        raise UsageError("--alter requires --add or --delete")
 
 
 def _run(options: Namespace) -> None:
@@ -184,7 +184,7 @@ def _run(options: Namespace) -> None:
 
 
 def _is_no_type(entity_type: str) -> str:
-    return f"Kafka knows the entity types {', '.join(ENTITY_TYPES)}; is {quote(entity_type)} part of a name? {COMMA}"
+    return f"Kafka's entity types are {', '.join(ENTITY_TYPES)}; is {quote(entity_type)} part of a name? {COMMA}"
 
 
 def _describe(admin: QuotaAdmin, parts: Mapping[str, str | None]) -> str:

@@ -28,7 +28,7 @@ def _pieces(option: str, lists: Iterable[str]) -> Iterator[str]:
     for text in lists:
         for piece in text.split(","):
             if not piece:
-                raise UsageError(f"{option} {quote(text)} has nothing between two commas or at an end")
+                raise UsageError(f"{option} {quote(text)} has an empty item; remove the extra comma")
             yield piece
 
 
@@ -54,7 +54,7 @@ def read_parts(names: Iterable[str], defaults: Iterable[str]) -> dict[str, str |
             raise UsageError(f"--names: {quote(piece)} is not type=name. {COMMA}")
         if name == DEFAULT_WORD:
             raise UsageError(
-                f"--names: for the default write --defaults={entity_type}; a name that is really {DEFAULT_WORD} is "
+                f"--names: for the default write --defaults={entity_type}; a literal name {DEFAULT_WORD} is "
                 f"written {sanitize(name)}"
             )
         put("--names", desanitize(entity_type), desanitize(name))
@@ -93,7 +93,7 @@ def read_ops(added: Iterable[str], deleted: Iterable[str]) -> dict[str, float | 
             raise UsageError(f"--add: {error} (quotaform alter takes units, too)") from error
     for key in _pieces("--delete", deleted):
         if "=" in key:
-            raise UsageError(f"--delete: {quote(key)} is not a key; only its name is needed")
+            raise UsageError(f"--delete: {quote(key)} is not the name of a quota key; leave the value out")
         put("--delete", desanitize(key), None)
     return ops
 

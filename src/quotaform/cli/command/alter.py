@@ -96,7 +96,7 @@ def alter(
                 console.write_stderr(f"It is not known whether {entity.address} was changed: describe it.\n")
             raise
     if done.is_late:
-        console.warn("The broker's answer was lost, but the change shows.")
+        console.warn("The response of the broker was lost, but the change is visible.")
     text = render(
         "alter",
         format_name,

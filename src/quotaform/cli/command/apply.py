@@ -81,7 +81,9 @@ def apply(
     given = sources or []
     if given and not any(map(is_folder, given)):
         if select or exclude:
-            raise UsageError("--select and --exclude choose what to plan; a saved plan is applied whole")
+            raise UsageError(
+                "--select and --exclude limit what is planned; a saved plan is applied completely, so leave them out"
+            )
         return run.apply_saved(given, target, auto_approve=auto_approve)
     if len(given) > 1:
         raise UsageError("give one quotas directory, or saved plans")
@@ -112,14 +114,14 @@ class _Apply:
         plans: dict[str, ClusterPlan] = {}
         for path in files:
             if path.suffix in {".yaml", ".yml"}:
-                raise UsageError(f"{path} holds quotas; apply takes saved plans, or the whole quotas directory")
+                raise UsageError(f"{path} contains quotas; apply takes saved plans or a quotas directory")
             saved = load_plan_file(path)
             if len(files) > 1 and _is_snapshot(saved, repository):
                 self.console.warn(f"Not applied: {path} is a plan for cluster {saved.header.cluster_name}, a snapshot")
                 continue
             cluster = target.choose_for_plan(repository, path, saved.header.cluster_name)
             if cluster.name in plans:
-                raise UsageError(f"{path}: another of the plans is for cluster {cluster.name}, too; give one of them")
+                raise UsageError(f"{path}: another plan is also for cluster {cluster.name}; give one of them")
             plans[cluster.name] = ClusterPlan(cluster, saved)
         if not plans:
             raise UsageError("each of these plans is for a snapshot, which cannot be applied to")
@@ -149,7 +151,7 @@ class _Apply:
         snapshots = [cluster.name for cluster in request.clusters if cluster.snapshot is not None]
         if snapshots:
             if not target.all_clusters or len(snapshots) == len(request.clusters):
-                raise UsageError(f"cluster {snapshots[0]} is a snapshot file, which can be planned and not applied")
+                raise UsageError(f"cluster {snapshots[0]} is a snapshot file, which can be planned but not applied")
             self.console.warn(f"Not applied: {', '.join(snapshots)}, as a snapshot can only be planned")
             live = tuple(cluster for cluster in request.clusters if cluster.snapshot is None)
             request = replace(request, clusters=live)
@@ -293,8 +295,8 @@ class _Apply:
                 require_writable(path)
                 if self.receipt_path is not None and path.is_file():
                     raise UsageError(
-                        f"--receipt {path} exists, and a receipt overwrites no file; nothing was written: give another "
-                        "name"
+                        f"--receipt {path} already exists and is never overwritten; nothing was "
+                        "written: give another name"
                     )
         return paths
 

@@ -129,7 +129,7 @@ def _require_held(keys: Sequence[str], quotas: Quotas) -> None:
     for key in keys:
         if not any(key in values for values in quotas.values()):
             raise UsageError(
-                f"--quota-type: {quote(key)} is not a quota key, and the cluster has none of that name"
+                f"--quota-type: {quote(key)} is not a quota key, and no entity on the cluster has it"
                 f"{did_you_mean(key, QUOTA_KEYS) or '.'} The keys are {', '.join(QUOTA_KEYS)}"
             )
 
@@ -143,5 +143,5 @@ def _warn_of_yaml(console: Console, found: Quotas, *, is_selected: bool) -> None
         console.warn(line)
     if is_selected:
         console.warn(
-            "Some keys are left out: a file with these entries would remove them, as it declares entities whole."
+            "Some keys are omitted: a file with these entries would remove them, because a declaration covers all keys."
         )

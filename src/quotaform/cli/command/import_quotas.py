@@ -58,9 +58,9 @@ def import_quotas(
     console.keep_code()
     require_choice("split", split, SPLITS)
     if str(directory) == "-":
-        raise UsageError("--output names a directory, and - is none; quotaform snapshot writes to stdout")
+        raise UsageError("--output must be a directory, not -; quotaform snapshot can write to stdout")
     if directory is not None and directory.exists() and not directory.is_dir():
-        raise UsageError(f"--output is a folder, and {directory} is a file")
+        raise UsageError(f"--output must be a directory, but {directory} is a file")
     repository = target.repository(directory)
     config = repository.config()
     chosen = target.choose(repository, config, snapshot=snapshot, needs_name=True)

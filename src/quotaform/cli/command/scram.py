@@ -32,8 +32,8 @@ MechanismOption: TypeAlias = Annotated[
 ]
 
 _NO_ARGV = (
-    "what stands on a command line can be read by every process of this machine and stays in "
-    "the shell's history; use --password-file, --password-env or the prompt"
+    "other processes of this machine can read a command line, and shells keep it in their history; "
+    "use --password-file, --password-env or the prompt"
 )
 _RESTART_BUG = (
     "Note: Kafka brokers (seen on 4.3.1) that restart soon after a SCRAM user was deleted may lose all users of that "
@@ -206,12 +206,10 @@ def _read_passwords(
     from quotaform.cli.option.credential_reader import is_open_to_all, read_password_file, read_password_variable
 
     if files and variables:
-        raise UsageError("--password-file and --password-env are two places for one password; give one of them")
+        raise UsageError("--password-file and --password-env cannot be combined; give one of them")
     if not files and not variables:
         if not sys.stdin.isatty():
-            raise UsageError(
-                "there is no terminal to ask for the password on; give it with --password-file or --password-env"
-            )
+            raise UsageError("there is no terminal for the password prompt; use --password-file or --password-env")
         return {}
     option = "--password-file" if files else "--password-env"
     count = len(files or variables)
@@ -222,7 +220,7 @@ def _read_passwords(
         where = "the password file" if count == 1 else f"password file {number}"
         passwords.append(read_password_file(path, where))
         if is_open_to_all(path):
-            console.warn(f"Warning: every user of this machine can read {where}; chmod 600 keeps it to you.")
+            console.warn(f"Warning: every user of this machine can read {where}; run chmod 600 on it.")
     return dict(zip(users, passwords * (1 if count == len(users) else len(users)), strict=True))
 
 
@@ -240,9 +238,9 @@ def _ask_password(user: str) -> Secret:
             # It would go on and show what is typed.
             simplefilter("error", GetPassWarning)
             first = require_password(getpass(f"Password for {name}: "), f"the password for {name}")
-            is_same = getpass(f"The same password for {name} again: ") == first.reveal()
+            is_same = getpass(f"Repeat the password for {name} again: ") == first.reveal()
     except GetPassWarning:
-        raise UsageError("this terminal would show the password; give --password-file or --password-env") from None
+        raise UsageError("this terminal would display the password; use --password-file or --password-env") from None
     except EOFError:
         raise UsageError(f"no password was given for {name}; nothing was changed") from None
     if not is_same:

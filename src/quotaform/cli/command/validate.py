@@ -48,7 +48,7 @@ def validate(
     console = output.console()
     require_format("validation", format_name)
     if (target.bootstrap_server or target.command_config) and not check_principals:
-        raise UsageError("the files are checked offline; --bootstrap-server goes with --check-principals")
+        raise UsageError("--bootstrap-server requires --check-principals; without it, files are checked offline")
     repository = target.repository(directory)
     checked = validate_files(repository, target.patterns())
     report = checked.report
@@ -72,5 +72,5 @@ def _running_clusters(target: ManyClusters, repository: Repository, config: Conf
         return target.choose(repository, config)
     clusters = tuple(cluster for cluster in config.clusters.values() if cluster.snapshot is None)
     if not clusters:
-        raise UsageError("--check-principals asks running clusters, and quotaform.yaml names only snapshots")
+        raise UsageError("--check-principals requires a running cluster, but quotaform.yaml has only snapshots")
     return clusters

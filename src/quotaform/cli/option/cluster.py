@@ -124,9 +124,9 @@ class ManyClusters:
         target = _target(names, self.bootstrap_server, self.command_config, snapshot)
         if (target.snapshot or target.bootstrap_servers) and (len(names) > 1 or self.all_clusters):
             option = "--snapshot" if target.snapshot else "--bootstrap-server"
-            raise UsageError(f"{option} stands for one cluster; choose one with --cluster")
+            raise UsageError(f"{option} can be used for one cluster only; choose one with --cluster")
         repository = repository or self.repository()
-        with _options_named(repository, target, "choose with --cluster, or take --all"):
+        with _options_named(repository, target, "choose with --cluster, or use --all"):
             target = replace(target, takes_all=self.all_clusters)
             return repository.clusters(repository.config() if config is None else config, target)
 
@@ -143,7 +143,7 @@ class ManyClusters:
             InvalidFilesError: quotaform.yaml is invalid.
         """
         if self.all_clusters:
-            raise UsageError(f"{file} is a plan for cluster {name}; --all chooses clusters to plan, leave it out")
+            raise UsageError(f"{file} is a plan for cluster {name}; leave --all out")
         config = repository.config()
         known = config.clusters.get(name)
         if self.is_narrow:
@@ -159,7 +159,7 @@ class ManyClusters:
             return known
         why = "is a snapshot" if known else f"is not in {repository.config_path}"
         if not repository.has_config():
-            why = f"is not known, as there is no {repository.config_path} (--config names another)"
+            why = f"is unknown, because {repository.config_path} does not exist (--config gives another path)"
         raise UsageError(
             f"{file} is a plan for cluster {name}, which {why}; give its address: --bootstrap-server HOST:PORT"
         )
@@ -169,9 +169,9 @@ def _target(names: tuple[str, ...], servers: str | None, command_config: Path | 
     from quotaform.app.repository import Target
 
     if snapshot and servers:
-        raise UsageError("--snapshot and --bootstrap-server are two places to read from; give one of them")
+        raise UsageError("--snapshot and --bootstrap-server cannot be combined; give one of them")
     if command_config and not servers:
-        raise UsageError("--command-config goes with --bootstrap-server; in quotaform.yaml write command_config")
+        raise UsageError("--command-config requires --bootstrap-server; in quotaform.yaml, use command_config")
     return Target(clusters=names, bootstrap_servers=servers, command_config=command_config, snapshot=snapshot)
 
 

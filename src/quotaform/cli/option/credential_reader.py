@@ -31,7 +31,7 @@ def read_mechanisms(names: Sequence[str]) -> tuple[ScramMechanism, ...]:
     known = {str(mechanism): mechanism for mechanism in ScramMechanism}
     for name in names:
         if name.upper() not in known:
-            raise UsageError(f"SCRAM mechanism {quote(name)} does not exist; choose {' or '.join(known)}")
+            raise UsageError(f"unknown SCRAM mechanism {quote(name)}; choose {' or '.join(known)}")
     return tuple(known[name] for name in _require_once("--mechanism", [name.upper() for name in names]))
 
 
@@ -88,10 +88,10 @@ def read_password_variable(name: str) -> Secret:
     """
     if not _VARIABLE(name):
         # Somebody may have given the password itself, which is not repeated.
-        raise UsageError("--password-env wants the name of an environment variable that holds the password")
+        raise UsageError("--password-env takes the name of an environment variable with the password")
     text = os.environ.get(name)
     if text is None:
-        raise UsageError("the variable that --password-env names is not set")
+        raise UsageError("the environment variable given with --password-env is not set")
     return require_password(text, f"the environment variable {name}")
 
 
@@ -106,13 +106,13 @@ def require_password(text: str, where: str) -> Secret:
         UsageError: It cannot; nothing of it is told.
     """
     if not text:
-        raise UsageError(f"{where} is empty; an empty password is no password")
+        raise UsageError(f"{where} is empty; a password must not be empty")
     try:
         text.encode()
     except UnicodeEncodeError:
         raise UsageError(f"{where} is not UTF-8 text") from None
     if any(character in text for character in "\n\r\0"):
-        raise UsageError(f"{where} holds more than one line; a password is one line")
+        raise UsageError(f"{where} has more than one line; a password is a single line")
     return Secret(text)
 
 

@@ -37,13 +37,13 @@ def read_pair(option: str, text: str) -> Pair:
         )
     if name == DEFAULT_WORD:
         raise UsageError(
-            f"{option} {quote(text)}: for the default write --default {entity_type}; for one that is really called "
-            f"{DEFAULT_WORD} write the name in double quotes, {option} '{entity_type}=\"{name}\"'"
+            f"{option} {quote(text)}: for the default write --default {entity_type}; for the literal name "
+            f"{DEFAULT_WORD} write it in double quotes, {option} '{entity_type}=\"{name}\"'"
         )
     if not name.startswith('"') and (second := next((kind for kind in ENTITY_TYPES if f",{kind}=" in name), None)):
         first, _, rest = name.partition(f",{second}=")
         raise UsageError(
-            f"{option} {quote(text)} holds two names; write {option} {entity_type}={inert(first)} "
+            f"{option} {quote(text)} contains two names; write {option} {entity_type}={inert(first)} "
             f"{option} {second}={inert(rest)}, or {option} '{entity_type}={quote(name)}' for one name with a comma"
         )
     return entity_type, read_name(name)

@@ -40,7 +40,7 @@ def read_ops(entity: Entity, added: Iterable[str], deleted: Iterable[str]) -> di
                 raise UsageError(f"{quote(name)} is given twice")
             ops[name] = _read_value(entity, name, text) if option == "--add" else None
     if not ops:
-        raise UsageError("nothing to do: give --add KEY=VALUE or --delete KEY")
+        raise UsageError("no change is given; use --add KEY=VALUE or --delete KEY")
     if any(value is not None for value in ops.values()):
         _require_settable(entity)
     return ops

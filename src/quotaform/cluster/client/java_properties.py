@@ -60,7 +60,9 @@ def parse_properties(text: str, file: str, report: Report) -> Iterator[Property]
     for count, (number, line) in enumerate(_logical_lines(text)):
         location = Location(file, number)
         if count == MOST_PROPERTIES:
-            report(f"this file has more than {MOST_PROPERTIES:,} properties; no client has so many", location)
+            report(
+                f"this file has more than {MOST_PROPERTIES:,} properties; remove those that no client uses", location
+            )
             return
         if _BAD_UNICODE(line):
             report(
@@ -72,7 +74,7 @@ def parse_properties(text: str, file: str, report: Report) -> Iterator[Property]
         try:
             yield Property(_unescape(key), _unescape(value).strip(), location)
         except UnicodeError:
-            report(r"a \uXXXX on this line is half of a character", location)
+            report(r"a \uXXXX on this line is half of a surrogate pair", location)
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -126,16 +126,16 @@ def refusal(key: str, *, is_line: bool) -> str:
     if remedy := _REMEDIES.get(key):
         return f"{key} is not supported: {remedy}"
     if secret := next((each for each in _SECRETS if key.startswith(each)), None):
-        return f"{secret} is followed by something else than = and a value; write {secret}=VALUE"
+        return f"{secret} is not followed by = and a value; write {secret}=VALUE"
     if _KEY(key) and (known := nearest(key, USED, cutoff=0.85)):
         return f"{key} is not a key of Kafka clients; did you mean {known}?"
     if _WORDS_AND_DOTS(key) is None or key.partition(".")[0] not in _FAMILIES:
         if is_line:
             return (
-                "this line does not begin with a key of Kafka clients; remove it, or end the line before it with a"
-                " backslash if it was to go on here"
+                "this line does not begin with a key of Kafka clients; remove it, or end the previous line with a"
+                " backslash if it continues here"
             )
-        return "a property is given that is not a key of Kafka clients; remove it"
+        return "a given property is not a key of Kafka clients; remove it"
     if key.endswith(_PLUGINS):
-        return f"{key} chooses Java code, which cannot run here; remove it"
+        return f"{key} names a Java class, which quotaform cannot load; remove it"
     return f"{key} is not supported; remove it if the connection does not need it"

@@ -50,7 +50,7 @@ class Tls:
             try:
                 context.load_verify_locations(cadata=self.ca)
             except (SSLError, ValueError, TypeError):
-                raise TrustError("it holds no PEM certificate that can be read") from None
+                raise TrustError("it contains no readable PEM certificate") from None
         if self.key_store is not None:
             self._show(context, self.key_store)
         return context
@@ -82,10 +82,10 @@ class Tls:
         if "MISMATCH" in str(getattr(error, "reason", "")):
             return "the private key does not belong to the first certificate"
         if is_asked and self.key_password:
-            return "ssl.key.password does not open the private key"
+            return "the private key cannot be decrypted with ssl.key.password"
         if is_asked:
             return "the private key is encrypted; give its password with ssl.key.password"
-        return "it does not hold a PEM private key (PKCS#8) and its certificate chain"
+        return "it does not contain a PEM private key (PKCS#8) and its certificate chain"
 
 
 class TrustError(ValueError):

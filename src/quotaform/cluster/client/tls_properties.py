@@ -75,7 +75,7 @@ def _read_keys(reader: ClientProperties) -> Secret | None:
         return None if text is None else Secret(text)
     if len(inline) == 1:
         missing = chain if inline == [key] else key
-        reader.report(inline[0], f"{inline[0]} needs {missing} beside it")
+        reader.report(inline[0], f"{inline[0]} requires {missing}")
         return None
     return Secret(f"{_rewrap(reader.get(key) or '')}\n{_rewrap(reader.get(chain) or '')}")
 
@@ -96,7 +96,7 @@ def _is_pem(reader: ClientProperties, store: str, used: str) -> bool:
         return False
     if reader.has(password):
         instead = "; the password of an encrypted key is ssl.key.password" if store == "keystore" else ""
-        reader.report(password, f"{password} does not go with {type_key}=PEM; remove it{instead}")
+        reader.report(password, f"{password} cannot be used with {type_key}=PEM; remove it{instead}")
     return True
 
 
@@ -118,7 +118,7 @@ def _read_file(reader: ClientProperties, key: str) -> str | None:
             if not error.is_missing:
                 reader.report(key, f"{key} names a file that cannot be read: {error.reason}")
                 return None
-    nowhere = "exists neither in the working folder nor beside this file" if len(places) > 1 else "does not exist"
+    nowhere = "exists neither in the current directory nor next to this file" if len(places) > 1 else "does not exist"
     reader.report(key, f"{key} names a file that {nowhere}")
     return None
 
@@ -156,7 +156,9 @@ def _read_host_check(reader: ClientProperties) -> bool:
     key = "ssl.endpoint.identification.algorithm"
     algorithm = reader.get(key)
     if algorithm is not None and algorithm.lower() not in {"", "https"}:
-        reader.report(key, f"{reader.spell(key)} is not known; https checks the host name, and nothing does not")
+        reader.report(
+            key, f"{reader.spell(key)} is unknown; use https to check the host name, or an empty value not to"
+        )
     return algorithm != ""
 
 
@@ -169,8 +171,8 @@ def _read_versions(reader: ClientProperties) -> tuple[str, ...]:
     names = [name.strip() for name in (reader.get(key) or ",".join(TLS_VERSIONS)).split(",") if name.strip()]
     unknown = [name for name in names if name not in TLS_VERSIONS]
     if unknown:
-        holds = ", ".join(unknown) if all(map(is_word, unknown)) else "what is not supported"
-        reader.report(key, f"{key} holds {holds}; supported are {' and '.join(TLS_VERSIONS)}")
+        holds = ", ".join(unknown) if all(map(is_word, unknown)) else "an unsupported value"
+        reader.report(key, f"{key} contains {holds}; supported are {' and '.join(TLS_VERSIONS)}")
     # A Java context for TLSv1.2 knows nothing later.
     versions = tuple(name for name in names if name in TLS_VERSIONS and (protocol != "TLSv1.2" or name == protocol))
     if not versions and not unknown:

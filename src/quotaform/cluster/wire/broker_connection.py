@@ -134,7 +134,7 @@ class BrokerConnection:
             CodeError: The server does not accept the mechanism or the credentials.
             UnprovenError: The server's tokens are not what the mechanism prescribes.
             LostError: The server hung up, as it does after wrong credentials.
-            OSError: The connection was lost, or there was no answer in time.
+            OSError: The connection was lost, or there was no response in time.
         """
         config = self._config
         mechanism = make_sasl_mechanism(config, self.server.host)
@@ -189,7 +189,7 @@ class BrokerConnection:
             NotKafkaError: What comes back is something else.
             MalformedError: The same, further in.
             LostError: The connection was ended.
-            OSError: The connection was lost, or there was no answer in time.
+            OSError: The connection was lost, or there was no response in time.
         """
         version = self.choose_version(request) if version is None else version
         frame = self.encode(request, version)
@@ -198,7 +198,7 @@ class BrokerConnection:
         except TimeoutError:
             raise
         except OSError:
-            # What the other side said before it hung up says more.
+            # What the other side said before it closed the connection says more.
             return self.receive(request, version, deadline)
         return self.receive(request, version, deadline)
 
@@ -228,13 +228,13 @@ class BrokerConnection:
         if not 0 <= size <= MAX_FRAME:
             raise NotKafkaError(head)
         if size < INT32.size:
-            raise MalformedError(f"it has {size} bytes, fewer than an answer begins with")
+            raise MalformedError(f"it has {size} bytes, fewer than the header of a response")
         if size > request.MAX_RESPONSE:
-            raise MalformedError(f"it has {size:,} bytes, more than the {request.MAX_RESPONSE:,} that it may have")
+            raise MalformedError(f"it has {size:,} bytes, more than the limit of {request.MAX_RESPONSE:,}")
         answer = self._stream.receive(size, deadline, silence)
         (correlation_id,) = INT32.unpack_from(answer)
         if correlation_id != self._correlation_id:
-            raise MalformedError("it answers another request")
+            raise MalformedError("it belongs to another request")
         return request.decode(answer, version)
 
     def shutdown(self) -> None:

@@ -71,7 +71,7 @@ class DescribeClientQuotas(BrokerRequest[DescribedQuotas]):
         throttle, error_code, error_message = reader.int32(), reader.int16(), reader.nullable_string()
         count = reader.count() or 0
         if count > _MAX_ENTITIES:
-            raise MalformedError(f"it has {count:,} entities, more than the {_MAX_ENTITIES:,} that it may have")
+            raise MalformedError(f"it has {count:,} entities, more than the limit of {_MAX_ENTITIES:,}")
         quotas = _read_compact_entries(reader, count) if reader.is_flexible else _read_entries(reader, count)
         if len(quotas) != count:
             raise MalformedError("it names an entity twice")
@@ -133,7 +133,7 @@ def _read_compact_entries(reader: Reader, count: int) -> dict[Entity, dict[str, 
                 if size > 0x7F:
                     size, position = read_uvarint(data, position - 1)
                 if not size:
-                    raise MalformedError("a text in it is missing")
+                    raise MalformedError("a string in it is null")
                 end = position + size - 1
                 encoded = data[position:end]
                 if (key := texts.get(encoded)) is None:
@@ -152,9 +152,9 @@ def _read_compact_entries(reader: Reader, count: int) -> dict[Entity, dict[str, 
                 raise MalformedError("it names a quota key of an entity twice")
             quotas[of(parts)] = values
     except (IndexError, StructError):
-        raise MalformedError("it is cut short") from None
+        raise MalformedError("it is truncated") from None
     except UnicodeDecodeError:
-        raise MalformedError("a text in it is not UTF-8") from None
+        raise MalformedError("a string in it is not UTF-8") from None
     reader.position = position
     return quotas
 
@@ -180,7 +180,7 @@ def _read_compact_parts(reader: Reader, position: int, texts: dict[bytes, str]) 
         if size > 0x7F:
             size, position = read_uvarint(data, position - 1)
         if not size:
-            raise MalformedError("a text in it is missing")
+            raise MalformedError("a string in it is null")
         end = position + size - 1
         encoded = data[position:end]
         if (entity_type := texts.get(encoded)) is None:
@@ -308,8 +308,8 @@ def _read_compact_rows(reader: Reader, count: int) -> list[Row]:
             else:
                 position += 1
     except IndexError:
-        raise MalformedError("it is cut short") from None
+        raise MalformedError("it is truncated") from None
     except UnicodeDecodeError:
-        raise MalformedError("a text in it is not UTF-8") from None
+        raise MalformedError("a string in it is not UTF-8") from None
     reader.position = position
     return rows

@@ -260,7 +260,8 @@ class ClusterConnection:
         if self._quiet_until > ready_by:
             server = self.broker.server if self.broker is not None else self.name
             raise ClusterError(
-                f"{server} asks this client to wait for too long, as a quota of its own may say; nothing was sent."
+                f"{server} throttles this client for longer than its timeout, perhaps by its own quota; nothing "
+                "was sent."
             )
         self._pause(self._quiet_until)
 
@@ -344,8 +345,8 @@ class ClusterConnection:
 
     def _too_old(self, broker: BrokerConnection) -> UnsupportedError:
         return UnsupportedError(
-            f"{self.name} runs Kafka {name_broker_version(broker.versions)}, which cannot do this; client quotas need"
-            " Kafka 2.6 or later."
+            f"{self.name} runs Kafka {name_broker_version(broker.versions)}, which does not support this "
+            "request; client quotas need Kafka 2.6 or later."
         )
 
     def _abandon(self, broker: BrokerConnection) -> None:

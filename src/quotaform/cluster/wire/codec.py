@@ -42,7 +42,7 @@ def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
             return value, position
         shift += 7
         if shift >= _MAX_VARINT_BITS:
-            raise MalformedError("a length is longer than a length can be")
+            raise MalformedError("a length in it is too large")
 
 
 def uvarint(value: int) -> bytes:
@@ -77,7 +77,7 @@ class Reader:
         try:
             (value,) = kind.unpack_from(self.data, self.position)
         except StructError:
-            raise MalformedError("it is cut short") from None
+            raise MalformedError("it is truncated") from None
         self.position += kind.size
         return value
 
@@ -106,14 +106,14 @@ class Reader:
         try:
             value, self.position = read_uvarint(self.data, self.position)
         except IndexError:
-            raise MalformedError("it is cut short") from None
+            raise MalformedError("it is truncated") from None
         return value
 
     def _length(self, fixed: Struct) -> int:
         length = self.uvarint() - 1 if self.is_flexible else int(self._number(fixed))
         # An element takes a byte at least, so that no lie about a length costs more than the answer itself.
         if not -1 <= length <= len(self.data) - self.position:
-            raise MalformedError("a length in it is longer than what follows")
+            raise MalformedError("a length in it exceeds the bytes that follow")
         return length
 
     def nullable_bytes(self, fixed: Struct = INT32) -> bytes | None:
@@ -130,13 +130,13 @@ class Reader:
         try:
             return None if encoded is None else encoded.decode()
         except UnicodeDecodeError:
-            raise MalformedError("a text in it is not UTF-8") from None
+            raise MalformedError("a string in it is not UTF-8") from None
 
     def string(self) -> str:
         """Return a string."""
         text = self.nullable_string()
         if text is None:
-            raise MalformedError("a text in it is missing")
+            raise MalformedError("a string in it is null")
         return text
 
     def count(self) -> int | None:
@@ -156,13 +156,13 @@ class Reader:
             self.uvarint()
             size = self.uvarint()
             if size > len(self.data) - self.position:
-                raise MalformedError("a length in it is longer than what follows")
+                raise MalformedError("a length in it exceeds the bytes that follow")
             self.position += size
 
     def end(self) -> None:
         """Make sure that nothing follows."""
         if self.position != len(self.data):
-            raise MalformedError(f"{len(self.data) - self.position} bytes too many are in it")
+            raise MalformedError(f"{len(self.data) - self.position} bytes follow its end")
 
 
 class Writer:

@@ -114,7 +114,7 @@ def _explain_api_versions(intent: Intent, failure: Failure, cause: BaseException
         return (
             ConnectError,
             f"{server} accepted the connection and did not answer within {failure.seconds:g} s",
-            "check that this is a Kafka broker and that it is well",
+            "check that this is a Kafka broker and that it is healthy",
         )
     return (
         ConnectError,
@@ -148,7 +148,7 @@ def _explain_sasl(intent: Intent, failure: Failure, cause: BaseException) -> Sen
         return (
             ConnectError,
             f"{server} did not finish authenticating {who} within {failure.seconds:g} s",
-            "check that the broker is well",
+            "check that the broker is healthy",
         )
     if isinstance(cause, UnprovenError):
         return (
@@ -157,11 +157,15 @@ def _explain_sasl(intent: Intent, failure: Failure, cause: BaseException) -> Sen
             "check that this is the right server",
         )
     if isinstance(cause, MalformedError):
-        return ConnectError, f"{server} cannot be understood ({shorten(cause)})", "check that this is a Kafka broker"
+        return (
+            ConnectError,
+            f"{server} sent an invalid response ({shorten(cause)})",
+            "check that this is a Kafka broker",
+        )
     return (
         AuthenticationError,
         f"{server} closed the connection while {who} was authenticating",
-        f"{check}: brokers hang up on wrong ones; if they are right, try again",
+        f"{check}: brokers close the connection if they are wrong; if they are correct, try again",
     )
 
 
@@ -170,27 +174,31 @@ def _explain_metadata(intent: Intent, failure: Failure, cause: BaseException) ->
     if isinstance(cause, TooOldError):
         return (
             UnsupportedError,
-            f"{server} is a KRaft controller or too old a broker: it does not answer what a broker answers",
+            f"{server} is a KRaft controller or a broker that is too old: it does not support the requests of clients",
             "use the address of a broker",
         )
     if isinstance(cause, TimeoutError):
         return (
             ConnectError,
             f"{server} stopped answering within {failure.seconds:g} s",
-            "check that the broker is well",
+            "check that the broker is healthy",
         )
     if isinstance(cause, MalformedError):
-        return ConnectError, f"{server} cannot be understood ({shorten(cause)})", "check that this is a Kafka broker"
+        return (
+            ConnectError,
+            f"{server} sent an invalid response ({shorten(cause)})",
+            "check that this is a Kafka broker",
+        )
     if not intent.is_sasl:
         sasl = "SASL_SSL" if intent.is_tls else "SASL_PLAINTEXT"
         return (
             ConnectError,
-            f"{server} closed the connection instead of answering, as a listener does that requires SASL"
+            f"{server} closed the connection instead of responding, as listeners that require SASL do"
             f" ({shorten(cause)})",
             f"if it requires SASL, set security.protocol={sasl}, sasl.mechanism and sasl.jaas.config; otherwise try"
-            " again, and check that the broker is well",
+            " again, and check that the broker is healthy",
         )
-    return ConnectError, f"{server} closed the connection ({shorten(cause)})", "check that the broker is well"
+    return ConnectError, f"{server} closed the connection ({shorten(cause)})", "check that the broker is healthy"
 
 
 def _explain_cluster_id(intent: Intent, failure: Failure, cause: BaseException) -> Sentence:

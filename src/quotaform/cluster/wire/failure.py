@@ -1,6 +1,6 @@
 """What can go wrong between a client and a server, and where: the causes, and what sentences about them need to know.
 
-A cause is one of the errors here, an `OSError` of the system (`TimeoutError` when there was no answer in time), or an
+A cause is one of the errors here, an `OSError` of the system (`TimeoutError` when there was no response in time), or an
 `SSLError` of OpenSSL.
 """
 
@@ -104,13 +104,13 @@ def shorten(error: BaseException) -> str:
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
     if isinstance(error, TimeoutError):
-        return "no answer in time"
+        return "no response in time"
     if isinstance(error, SSLError):
         return f"TLS: {error.reason or 'failed'}"
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
     if isinstance(error, MalformedError):
-        return f"its answer is malformed: {error}"
+        return f"its response is malformed: {error}"
     return str(error.args[0]) if error.args else type(error).__name__
 
 
@@ -225,7 +225,7 @@ def unanswered(server: str, cause: BaseException, seconds: float) -> UnansweredE
     elif isinstance(cause, TimeoutError) and cause.errno is None:
         problem = f"{server} did not answer within {seconds:.0f} s."
     elif isinstance(cause, MalformedError):
-        problem = f"{server} gave an answer that cannot be read: {cause}."
+        problem = f"{server} sent a response that cannot be read: {cause}."
     else:
-        problem = f"The connection to {server} was lost before it answered ({shorten(cause)})."
+        problem = f"The connection to {server} was lost before it responded ({shorten(cause)})."
     return UnansweredError(problem, server=server)

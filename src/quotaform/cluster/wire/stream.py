@@ -93,7 +93,7 @@ class Stream:
 
         Raises:
             SSLError: It failed.
-            OSError: The connection was lost, or there was no answer in time.
+            OSError: The connection was lost, or there was no response in time.
         """
         # A certificate has neither the dot that ends a full name nor the zone of an IPv6 address.
         name = host.rstrip(".").partition("%")[0]
@@ -140,7 +140,7 @@ class Stream:
                     raise SilentError(silence) from None
                 raise
             if not part:
-                raise LostError("it hung up")
+                raise LostError("it closed the connection")
             received += part
         return bytes(received)
 

@@ -33,7 +33,8 @@ def explain_tls(intent: Intent, failure: Failure, cause: BaseException) -> Sente
         return (
             ConnectError,
             f"{server} did not answer the TLS handshake within {failure.seconds:g} s",
-            f"check that the port speaks TLS, as security.protocol={intent.protocol} says, and that the broker is well",
+            f"check that the port speaks TLS, as security.protocol={intent.protocol} says, and that the broker is "
+            "healthy",
         )
     if isinstance(cause, SSLError) and not _is_end(cause):
         return (
@@ -44,7 +45,7 @@ def explain_tls(intent: Intent, failure: Failure, cause: BaseException) -> Sente
     return (
         ConnectError,
         f"{server} closed the connection during the TLS handshake",
-        "a listener without TLS does that, a broker that limits connections, and a proxy in between: check that the"
+        "listeners without TLS, brokers that limit connections, and proxies do that: check that the"
         f" port is that of a listener with security.protocol={intent.protocol}, and try again",
     )
 
@@ -85,7 +86,7 @@ def _explain_time(server: str, error: CertificateError) -> Sentence:
         problem = f"the certificate of {server} {problem}: {validity}"
     else:
         problem = f"a certificate in the chain of {server} {problem}"
-    return ConnectError, problem, "renew it on the broker, or check the clock here"
+    return ConnectError, problem, "renew it on the broker, or check the clock of this machine"
 
 
 def explain_alert(intent: Intent, server: str, cause: SSLError) -> Sentence | None:
@@ -95,7 +96,7 @@ def explain_alert(intent: Intent, server: str, cause: SSLError) -> Sentence | No
         return (
             ConnectError,
             f"{server} and this client have no TLS version in common",
-            "see ssl.enabled.protocols here and on the broker",
+            "compare ssl.enabled.protocols of this client and of the broker",
         )
     if "ALERT" not in alert:
         return None
@@ -105,7 +106,7 @@ def explain_alert(intent: Intent, server: str, cause: SSLError) -> Sentence | No
     if is_about_certificates:
         return (
             AuthenticationError,
-            f"{server} wants a client certificate and none is configured",
+            f"{server} requires a client certificate, but none is configured",
             "give one with ssl.keystore.type=PEM and ssl.keystore.location (key and certificate chain)",
         )
     if "HANDSHAKE_FAILURE" not in alert:
@@ -124,13 +125,13 @@ def _explain_client_certificate(validity: Validity | None, server: str, cause: S
         return (
             AuthenticationError,
             f"{server} did not accept the client certificate, which {state}: {validity}",
-            "renew it, or check the clock here",
+            "renew it, or check the clock of this machine",
         )
     if "EXPIRED" in (cause.reason or ""):
         return (
             AuthenticationError,
             f"{server} says that the client certificate, or one in its chain, has expired",
-            "renew it, or check the clocks here and on the broker",
+            "renew it, or check the clocks of this machine and of the broker",
         )
     return (
         AuthenticationError,

@@ -41,7 +41,7 @@ def _check_ip_aliases(actual: Quotas) -> list[Finding]:
                 spellings[address].append(spell_name(name))
     return [
         rule.IP_ALIAS.finding(
-            f"{', '.join(sorted(names))} are one address to a broker: the last one written is in force, and "
+            f"{', '.join(sorted(names))} are one address to a broker: the last one written applies, and "
             f"removing any of them lifts the limit; keep only {address}",
             address=Entity(ip=address).address,
         )

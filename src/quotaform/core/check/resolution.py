@@ -148,7 +148,7 @@ def check_shapes(quotas: Quotas) -> list[Finding]:
     unknown = sorted(entity.address for entity in quotas if level_of(entity) is None)
     if not unknown:
         return []
-    text = f"this version cannot resolve entries such as {_some(unknown)}; brokers may apply them all the same"
+    text = f"this version cannot resolve entries such as {_some(unknown)}; brokers may still apply them"
     return [rule.UNKNOWN_SHAPE.finding(text)]
 
 

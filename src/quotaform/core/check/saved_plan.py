@@ -40,7 +40,7 @@ def _problems(plan: Plan) -> Iterator[Problem]:
     seen = set()
     for index, change in enumerate(plan.changes):
         if change.entity in seen:
-            yield f"changes[{index}].entity", "is in another change, too"
+            yield f"changes[{index}].entity", "is also in another change"
         seen.add(change.entity)
         if plan.declared is not None and (change.entity in plan.declared) is not (change.cause is Cause.ENTRY):
             yield f"changes[{index}].cause", "contradicts the list of declared entities"
@@ -48,7 +48,7 @@ def _problems(plan: Plan) -> Iterator[Problem]:
             yield f"changes[{index}].{field}", problem
     for index, item in enumerate(plan.unmanaged):
         if item.entity in seen or (plan.declared is not None and item.entity in plan.declared):
-            yield f"unmanaged[{index}].entity", "is listed elsewhere, too"
+            yield f"unmanaged[{index}].entity", "is also listed elsewhere"
         seen.add(item.entity)
     options = plan.header.options
     if plan.is_complete is bool(options["select"] or options["exclude"]):
@@ -65,7 +65,7 @@ def _change_problems(change: EntityChange) -> Iterator[Problem]:
         yield "entity", "is of types that files cannot declare"
     for _, name in entity.parts:
         if name is not None and not (name and is_sendable(name)):
-            yield "entity", "has a name that no broker can hold"
+            yield "entity", "has a name that no broker can store"
     ops = {row.key: row.after for row in change.changes}
     if len(ops) < len(change.changes):
         yield "keys", "has a key twice"

@@ -75,11 +75,12 @@ def _name_problems(entity: Entity) -> list[tuple[FindingRule, str]]:
     problems: list[tuple[FindingRule, str]] = []
     for entity_type, name in entity.parts:
         if entity_type not in _KNOWN:
-            text = f"the entity type {quote(entity_type)} is not known to this version; it is never touched"
+            text = f"the entity type {quote(entity_type)} is not known to this version; it is left unchanged"
             problems.append((rule.UNKNOWN_TYPE, text))
         elif name == "":
             text = (
-                f"{entity_type} has an empty name, which no broker changes or removes (KAFKA-16411); it is left alone"
+                f"{entity_type} has an empty name, which no broker changes or removes (KAFKA-16411); "
+                "it is left unchanged"
             )
             problems.append((rule.EMPTY_NAME, text))
         elif name is None:
@@ -87,12 +88,14 @@ def _name_problems(entity: Entity) -> list[tuple[FindingRule, str]]:
         elif entity_type == IP:
             problem = ip_problem(name)
             if problem:
-                text = f"{problem}. It is left alone; remove it with quotaform alter --delete and declare the address"
+                text = (
+                    f"{problem}. It is left unchanged; remove it with quotaform alter --delete and declare the address"
+                )
                 problems.append((rule.IP_NAME, text))
         elif not is_sendable(name):
-            problems.append((rule.BAD_NAME, f"the {entity_type} name cannot be sent to a broker; it is left alone"))
+            problems.append((rule.BAD_NAME, f"the {entity_type} name cannot be sent to a broker; it is left unchanged"))
     if not problems and (not entity.parts or not can_combine(entity.types)):
-        problems.append((rule.BAD_SHAPE, "no broker resolves this combination of types; it is left alone"))
+        problems.append((rule.BAD_SHAPE, "no broker resolves this combination of types; it is left unchanged"))
     return problems
 
 
@@ -100,23 +103,28 @@ def _value_problem(types: tuple[str, ...], name: str, value: float) -> tuple[Fin
     """Return the rule and the text for a value that files cannot write."""
     key = QUOTA_KEYS.get(name)
     if key is None:
-        return rule.UNKNOWN_KEY, f"{quote(name)} is not known to this version; it is never touched"
+        return rule.UNKNOWN_KEY, f"{quote(name)} is not known to this version; it is left unchanged"
     if not key.entity_types.issuperset(types) and _KNOWN.issuperset(types):
         fitting = ", ".join(name for name, other in QUOTA_KEYS.items() if other.entity_types.issuperset(types))
-        return rule.MISFIT_KEY, f"{name} does not fit this entity, which takes {fitting or 'no key'}; it is left alone"
+        return (
+            rule.MISFIT_KEY,
+            f"{name} is not valid for this entity, which can have {fitting or 'no key'}; it is left unchanged",
+        )
     if is_writable(key, value):
         return None
-    text = f"{name} is {readable(value)}, {_reason(key, value)}; the entity is left alone until the files declare it"
+    text = (
+        f"{name} is {readable(value)}, {_reason(key, value)}; the entity is left unchanged until the files declare it"
+    )
     return rule.NAN_VALUE if isnan(value) else rule.INEXACT_VALUE, text
 
 
 def _reason(key: QuotaKey, value: float) -> str:
     if isnan(value):
-        return "which is no number: it limits nothing for some requests and cripples others"
+        return "which limits nothing for some requests and blocks others"
     if isinf(value):
-        return f"which files write as {UNLIMITED} and this is not the same number" if value > 0 else "which is no limit"
+        return f"which is another number than {UNLIMITED} in files" if value > 0 else "which is no limit"
     if value <= 0:
-        return "which newer brokers refuse"
+        return "which newer brokers reject"
     if value > key.maximum:
         return f"which is above the maximum {plain(key.maximum)}"
     return f"which is not a whole number of {key.measures}"

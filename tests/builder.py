@@ -8,6 +8,10 @@ from datetime import date
 from typing import Any
 
 from quotaform.core.plan import Plan, PlanHeader, PlanSource, diff, make_plan
+from quotaform.core.resolve.entry import Resolved
+from quotaform.core.resolve.index import QuotaIndex
+from quotaform.core.resolve.request import request_of
+from quotaform.core.resolve.resolver import Resolver
 from quotaform.model.alteration import Alteration, apply_ops
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause, Desired, Entry, LayerFile
@@ -71,3 +75,9 @@ def altered(quotas: Quotas, alterations: Iterable[Alteration]) -> Quotas:
     for alteration in alterations:
         result[alteration.entity] = apply_ops(result.get(alteration.entity, {}), alteration.ops)
     return {entity: values for entity, values in result.items() if values}
+
+
+def resolve_entities(quotas: Quotas, entities: Iterable[Entity]) -> dict[Entity, Mapping[str, Resolved]]:
+    """Resolve many concrete entities against the same quotas."""
+    resolve = Resolver(QuotaIndex(quotas)).resolve
+    return {entity: resolve(request_of(entity)) for entity in entities}

@@ -29,12 +29,12 @@ class HeldSignals:
         self._passes_second = False
         self._is_over = False
 
-    def let_through(self) -> _Passage:
+    def let_through(self) -> _LetThrough:
         """Return a context in which a signal interrupts at once, and so does one that was held back before."""
-        return _Passage(self)
+        return _LetThrough(self)
 
     def let_second_through(self) -> None:
-        """From now on hold the first signal only: whoever sends another one does not want to wait."""
+        """From now on hold the first signal only; a second one interrupts at once."""
         self._passes_second = True
 
     def _arrive(self, number: int, frame: FrameType | None) -> None:
@@ -52,12 +52,12 @@ class HeldSignals:
             signal.signal(number, before)
             signal.raise_signal(number)
 
-    def _open(self) -> None:
+    def _start_passing(self) -> None:
         self._passes = True
         if self._came:
             self._deliver(self._came.pop(0))
 
-    def _shut(self) -> None:
+    def _stop_passing(self) -> None:
         self._passes = False
 
     def _install(self) -> None:
@@ -75,19 +75,19 @@ class HeldSignals:
             signal.signal(number, handler)
 
 
-class _Passage:
+class _LetThrough:
     """See `HeldSignals.let_through`; a class, since a generator could be left half-way by a signal."""
 
     def __init__(self, held: HeldSignals) -> None:
         self._held = held
 
     def __enter__(self) -> None:
-        self._held._open()
+        self._held._start_passing()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._held._shut()
+        self._held._stop_passing()
 
 
 @contextmanager

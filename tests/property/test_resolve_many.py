@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from quotaform.core.resolve.index import QuotaIndex
 from quotaform.core.resolve.resolution import Detail, make_resolution
-from quotaform.core.resolve.resolver import Resolver, resolve_entities
+from quotaform.core.resolve.resolver import Resolver
 from quotaform.model.alteration import Alteration
 from quotaform.model.entity import Entity
 from quotaform.model.precedence import CLIENT_PRECEDENCE, IP_PRECEDENCE
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Quotas
-from tests.builder import altered
+from tests.builder import altered, resolve_entities
 from tests.strategies import FEW_IPS, FEW_NAMES, quotas
 
 CLIENT_KEYS, IP_KEYS = CLIENT_PRECEDENCE.keys, IP_PRECEDENCE.keys

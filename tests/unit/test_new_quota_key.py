@@ -10,7 +10,6 @@ from json import loads
 import pytest
 
 from quotaform.cli.option.completion import complete_quota_key, complete_value
-from quotaform.core.resolve.resolver import resolve_entities
 from quotaform.desired.tree import SourceFile
 from quotaform.document.plan import dump_plan, load_plan
 from quotaform.errors import InvalidFilesError
@@ -79,7 +78,7 @@ def test_a_key_that_files_no_longer_hold_is_removed() -> None:
 def test_it_is_resolved_and_described() -> None:
     quotas = {Entity(user=None): {NAME: 1048576.0}}
     request = Entity(user="alice", client_id="x")
-    found = resolve_entities(quotas, [request])[request][NAME]
+    found = builder.resolve_entities(quotas, [request])[request][NAME]
     assert (found.value, found.source) == (1048576.0, Entity(user=None))
     assert f"{NAME}" in render_quotas_text(quotas)
     assert "1 MiB/s" in render_quotas_text(quotas)

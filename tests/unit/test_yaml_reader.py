@@ -132,18 +132,18 @@ def test_a_wide_file_of_aliases_is_no_bomb() -> None:
     ids=["ten to the thirty", "merge keys"],
 )
 def test_a_billion_laughs_are_one_problem_at_once(text: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     (problem,) = said(text)
     assert "[alias-bomb]" in problem
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 20
 
 
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? "])
 def test_deep_nesting_is_one_problem_at_once(opening: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     (problem,) = said(opening * 100_000)
     assert "[too-deep]" in problem or "[bad-key]" in problem
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 20
 
 
 def test_aliases_do_not_hide_depth() -> None:

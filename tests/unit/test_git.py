@@ -463,9 +463,9 @@ def test_the_bytes_and_the_time_of_reading_are_limited(
     assert left.seconds < 0.1
     with open_objects(origin.path, TimeLeft(0.1)) as objects:
         time.sleep(0.1)
-        with pytest.raises(GitError, match=r"^the repository is read for at most 10 seconds$"):
+        with pytest.raises(GitError, match=r"^the repository is read for at most 3 seconds$"):
             objects.commit("HEAD")
-    with pytest.raises(GitError, match="at most 10 seconds"), open_objects(origin.path, TimeLeft(0)):
+    with pytest.raises(GitError, match="at most 3 seconds"), open_objects(origin.path, TimeLeft(0)):
         pytest.fail("git was started")
 
 

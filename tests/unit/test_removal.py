@@ -162,7 +162,7 @@ def test_the_time_is_limited_for_all_clusters_together(files: GitRepository, mon
     assert source.removed("lab", [BOB]).removals
     assert source.history is not None
     monkeypatch.setattr(source.history._left, "seconds", 0)
-    reason = "the repository is read for at most 10 seconds"
+    reason = "the repository is read for at most 3 seconds"
     assert source.removed("prod", [BOB]) == RemovalSearch({}, (NotSearched(reason),))
 
 

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from quotaform.files import MIB
 from quotaform.model.text import quote
 
-_MAX_SECONDS: Final = 10.0
+_MAX_SECONDS: Final = 3.0
 """How long the repository may be read for one plan, for all of its clusters together."""
 
 _MAX_BYTES_READ: Final = 64 * MIB

@@ -248,7 +248,7 @@ def test_without_a_terminal_the_password_must_come_from_somewhere(offline: Repos
         (("describe", "--user", ""), "an argument is empty"),
         (("describe", "--format", "yaml"), "choose text or json"),
         (("describe", "--cluster", "prod"), 'unknown cluster "…"'),
-        (("describe", "--cluster", "file"), "holds quotas and no SCRAM credentials"),
+        (("describe", "--cluster", "file"), "which contains no SCRAM credentials"),
         (("upsert", "--user", "a", "--mechanism", SHA_512, "--iterations", "0"), "--iterations"),
     ],
 )
@@ -310,7 +310,7 @@ class TestCheckPrincipals:
         where = ("--bootstrap-server", sandbox.bootstrap_servers)
         checked = offline("validate", "--check-principals", *where)
         assert (checked.code, checked.out.count("[unknown-principal]")) == (0, 3)
-        usage(offline("validate", *where), "--bootstrap-server goes with --check-principals")
+        usage(offline("validate", *where), "--bootstrap-server requires --check-principals")
         usage(offline("validate", "--check-principals"), "no cluster to talk to")
 
     def test_without_it_nobody_is_asked(self, offline: Repository) -> None:

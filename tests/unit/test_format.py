@@ -62,5 +62,5 @@ def test_an_output_is_a_format_and_a_path_or_a_path_for_json() -> None:
 @pytest.mark.parametrize("written", ["-", "json=-", "text=-"])
 def test_a_dash_is_no_file(written: str) -> None:
     """`--out -` wrote a file called `-`."""
-    with pytest.raises(UsageError, match="- is no file; --format"):
+    with pytest.raises(UsageError, match="- is not a file; use --format"):
         read_output("plan", written)

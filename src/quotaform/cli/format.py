@@ -90,7 +90,7 @@ def read_output(subject: str, text: str) -> tuple[str, Path]:
     if not path:
         raise UsageError(f"--out {shorten(text)}: a path is missing; write for example --out json={subject}.json")
     if path == "-":
-        raise UsageError(f"--out {shorten(text)}: - is not a file; use --format {name} prints to stdout")
+        raise UsageError(f"--out {shorten(text)}: - is not a file; use --format {name} to print to stdout")
     return name, Path(path)
 
 

@@ -48,7 +48,7 @@ def test_a_value_is_read_exactly(key: QuotaKey, text: str, value: float) -> None
     assert parse_value(key, text) == value
 
 
-NEAREST = "the nearest that can are"
+NEAREST = "the nearest values are"
 
 
 @pytest.mark.parametrize(
@@ -85,12 +85,13 @@ NEAREST = "the nearest that can are"
         (
             PRODUCER_BYTE_RATE,
             "9007199254740993",
-            f"9007199254740993 cannot be held exactly by a double; {NEAREST} 9007199254740992 and 9007199254740994",
+            f"9007199254740993 cannot be represented exactly as a double; {NEAREST} "
+            "9007199254740992 and 9007199254740994",
         ),
         (
             REQUEST_PERCENTAGE,
             "0.10000000000000000001",
-            f"0.10000000000000000001 cannot be held exactly by a double; {NEAREST} 0.09999999999999999 and 0.1",
+            f"0.10000000000000000001 cannot be represented exactly as a double; {NEAREST} 0.09999999999999999 and 0.1",
         ),
         (PRODUCER_BYTE_RATE, "8193PiB/s", "8193PiB/s is too large for producer_byte_rate; its maximum is written as "),
         (CONNECTION_CREATION_RATE, "2147483648", "2147483648 is too large for connection_creation_rate; "),

@@ -105,7 +105,7 @@ def test_json_says_what_changed(repository: Repository, cluster: Cluster) -> Non
     ("options", "words"),
     [
         ([], "no entity is given"),
-        (["--name", "user=a"], "nothing to do"),
+        (["--name", "user=a"], "no change is given"),
         (["--name", "user=a", "--add", PRODUCE], "is not KEY=VALUE"),
         (["--name", "user=a", "--add", f"{PRODUCE}=1,"], '--add "" is not KEY=VALUE'),
         (["--name", "user=a", "--delete", f"{PRODUCE}=1"], "is not the name of a quota key"),
@@ -114,7 +114,7 @@ def test_json_says_what_changed(repository: Repository, cluster: Cluster) -> Non
         (["--name", "user=a", "--add", f"{PRODUCE}=0"], "is not above 0"),
         (["--name", "user=a", "--add", f"{PRODUCE}=1.5"], "is not a whole number of bytes per second"),
         (["--name", "user=a", "--add", f"{PRODUCE}=10MIB/s"], "did you mean 10MiB/s?"),
-        (["--name", "user=a", "--add", f"{PRODUCE}=9007199254740993"], "cannot be held exactly by a double"),
+        (["--name", "user=a", "--add", f"{PRODUCE}=9007199254740993"], "cannot be represented exactly as a double"),
         (
             ["--name", "user=a", "--add", "connection_creation_rate=5/s"],
             "connection_creation_rate is not valid for user=a",

@@ -146,7 +146,7 @@ def test_a_plan_is_stale_when_somebody_changed_what_it_touches(ready: Repository
     refused = ready("apply", "plan.json")
     assert refused.code == 5
     assert refused.out == ""
-    assert "of user=b (producer_byte_rate was 1 MiB/s in the plan, is 7 MiB/s); nothing was written" in refused.err
+    assert "in user=b (producer_byte_rate was 1 MiB/s in the plan, is 7 MiB/s); nothing was written" in refused.err
     assert "nothing was written: make a new plan" in refused.err
     assert cluster.read() == before
     assert ready.receipts == []
@@ -226,7 +226,7 @@ def test_a_receipt_overwrites_no_file(ready: Repository, cluster: Cluster) -> No
     before = cluster.read()
     refused = ready("apply", "plan.json", "--receipt", "receipt.json")
     assert refused.code == 64
-    assert "--receipt receipt.json exists" in refused.err
+    assert "--receipt receipt.json already exists" in refused.err
     assert cluster.read() == before
     assert ready.read("receipt.json") == "an earlier receipt"
 

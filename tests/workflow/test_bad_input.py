@@ -311,7 +311,7 @@ def test_a_directory_must_be_there_and_hold_files(offline: Repository) -> None:
     (offline.path / "quotas.d").mkdir()
     empty = offline("validate")
     assert empty.code == 3
-    assert "no YAML file in the quotas directory" in empty.out
+    assert "the quotas directory contains no YAML file" in empty.out
     named = offline("validate", "elsewhere")
     assert named.code == 3
     assert "elsewhere: error: the quotas directory does not exist" in named.out
@@ -321,7 +321,7 @@ def test_a_directory_must_be_there_and_hold_files(offline: Repository) -> None:
     for command in ("plan", "drift"):
         seen = offline(command, "--snapshot", "empty.json")
         assert (seen.code, seen.out) == (3, "")
-        assert "no YAML file in the quotas directory" in seen.err
+        assert "the quotas directory contains no YAML file" in seen.err
 
 
 def test_what_would_be_ignored_is_refused(offline: Repository) -> None:

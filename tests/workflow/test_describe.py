@@ -132,7 +132,7 @@ def test_yaml_is_what_quotas_d_holds(described: Repository, cluster: Cluster) ->
     described.quotas(done.out)
     assert described("plan", "--detailed-exitcode").code == 0
     part = described("describe", "--format", "yaml", "--quota-type", PRODUCE)
-    assert "Some keys are left out" in part.err
+    assert "Some keys are omitted" in part.err
     assert CONSUME not in part.out
 
 

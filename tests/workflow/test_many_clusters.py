@@ -64,7 +64,7 @@ def test_a_stale_plan_does_not_keep_the_others_from_being_applied(fleet: Reposit
     assert result.code == 6
     assert cluster.values(user="alice") == {PRODUCER: 2.0**20}
     assert cluster.values(user="bob") == {PRODUCER: 5.0}
-    assert "Cluster  us\nError: the cluster changed after the plan was made" in result.out
+    assert "Cluster  us\nError: the cluster has changed since the plan was made" in result.out
 
 
 def test_a_saved_plan_is_applied_to_its_own_cluster_only(fleet: Repository, cluster: Cluster) -> None:

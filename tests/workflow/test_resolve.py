@@ -167,7 +167,7 @@ def test_an_address_meets_its_entry_and_alone(repository: Repository, filled: Cl
             "is not the source of a request: give a user, a client-id, both, or an ip",
         ),
         (("--name", "user=a", "--key", "producer_rate"), '"producer_rate" is not a known quota key'),
-        (("--name", "user=a", "--key", "connection_creation_rate"), "is only valid for ip entities, and no"),
+        (("--name", "user=a", "--key", "connection_creation_rate"), "is only valid for ip entities, but no"),
         (("--name", "user=a", "--format", "yaml"), "unknown format 'yaml'; choose text, json or csv"),
     ],
 )

@@ -218,16 +218,16 @@ def test_a_password_that_was_not_given_changes_nothing(
 @pytest.mark.parametrize("argument", [("--password", SECRET), (f"--password={SECRET}",), ("--password",)])
 def test_no_password_is_taken_from_the_command_line(offline: Repository, argument: tuple[str, ...]) -> None:
     refused = offline(*UPSERT, "--user", "a", *argument)
-    usage(refused, "there is no --password", "can be read by every process", "--password-file, --password-env or")
+    usage(refused, "there is no --password", "can read a command line", "--password-file, --password-env or")
 
 
 def test_a_password_as_an_argument_is_refused_and_not_repeated(offline: Repository) -> None:
-    usage(offline(*UPSERT, "--user", "a", SECRET), "scram upsert has options only", "can be read by every process")
+    usage(offline(*UPSERT, "--user", "a", SECRET), "scram upsert has options only", "can read a command line")
 
 
 def test_without_a_terminal_the_password_must_come_from_somewhere(offline: Repository) -> None:
     offline.config("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1']}}\n")
-    usage(offline(*UPSERT, "--user", "a"), "no terminal to ask for the password on", "--password-file")
+    usage(offline(*UPSERT, "--user", "a"), "no terminal for the password prompt", "--password-file")
     usage(
         offline(*UPSERT, "--user", "a", "--password-env", "NOT_SET"),
         "the environment variable given with --password-env is not set",
@@ -311,7 +311,7 @@ class TestCheckPrincipals:
         checked = offline("validate", "--check-principals", *where)
         assert (checked.code, checked.out.count("[unknown-principal]")) == (0, 3)
         usage(offline("validate", *where), "--bootstrap-server requires --check-principals")
-        usage(offline("validate", "--check-principals"), "no cluster to talk to")
+        usage(offline("validate", "--check-principals"), "no cluster is given")
 
     def test_without_it_nobody_is_asked(self, offline: Repository) -> None:
         offline.config("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1']}}\n")

@@ -78,7 +78,7 @@ TARGETS: Final = (
         lambda: [text.encode() for text in _PROPERTIES],
         _read_properties,
         (InvalidFilesError,),
-        [_INCOMPLETE_PROPERTIES.encode()],
+        (_INCOMPLETE_PROPERTIES.encode(),),
     ),
     Target("jaas", lambda: [text.encode() for text in _JAAS], _read_jaas, (ValueError,)),
     Target("servers", lambda: [text.encode() for text in _SERVERS], _read_servers, (ValueError,)),

@@ -40,7 +40,7 @@ class Target:
     corpus: Callable[[], Sequence[bytes]]
     read: Callable[[bytes], None]
     errors: tuple[type[Exception], ...]
-    refused: Sequence[bytes] = ()
+    refused: tuple[bytes, ...] = ()
 
 
 class TooSlowError(BaseException):

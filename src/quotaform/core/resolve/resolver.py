@@ -81,6 +81,7 @@ class Resolver:
 
         Requests that resolve alike have one result, which therefore cannot be changed.
 
+        >>> from quotaform.model.entity import Entity
         >>> key = "producer_byte_rate"
         >>> resolver = Resolver(QuotaIndex({Entity(user="a"): {key: 9.0}, Entity(user=None): {key: 5.0}}))
         >>> found = resolver.resolve(("a", "app"))[key]

@@ -78,4 +78,4 @@ def test_brokers_that_do_not_answer_are_given_up_together(monkeypatch: pytest.Mo
     found = KafkaGateway(SlowConnection(), name="lab").broker_config("node.id")  # type: ignore[arg-type]
     assert clock[0] <= 20.0
     assert found.errors.keys() == set(range(1, 31))
-    assert "was not asked" in str(found.errors[30])
+    assert "was not read" in str(found.errors[30])

@@ -150,18 +150,18 @@ class TestBarredWays:
                 ConnectError,
                 "speaks TLS but security.protocol is SASL_PLAINTEXT",
             ),
-            ("PLAINTEXT", ("TLS", {}), ConnectError, "closed the connection during the TLS handshake; a listener with"),
+            ("PLAINTEXT", ("TLS", {}), ConnectError, "closed the connection during the TLS handshake; listeners with"),
             (
                 "SASL_PLAINTEXT",
                 ("SASL_SSL", {}),
                 ConnectError,
-                "closed the connection during the TLS handshake; a list",
+                "closed the connection during the TLS handshake; listeners",
             ),
             (
                 "SASL_PLAINTEXT",
                 ("PLAINTEXT", {}),
                 ConnectError,
-                "as a listener does that requires SASL",
+                "as listeners that require SASL do",
             ),
             (
                 "SASL_SSL",
@@ -181,7 +181,12 @@ class TestBarredWays:
                 AuthenticationError,
                 "has no SASL but security.protocol is SASL_SSL; use",
             ),
-            ("MTLS", ("TLS", {}), AuthenticationError, "wants a client certificate and none is configured; give one"),
+            (
+                "MTLS",
+                ("TLS", {}),
+                AuthenticationError,
+                "requires a client certificate, but none is configured; give one",
+            ),
             (
                 "SASL_SSL",
                 ("SASL_SSL", {"ssl_truststore_location": None, "ssl_truststore_type": None}),

@@ -251,7 +251,7 @@ class TestConnection:
             for line in (sandbox.data_dir / "node-1" / "server.properties").read_text().splitlines()
             if line.startswith(("controller.quorum.bootstrap.servers", "controller.quorum.voters"))
         )
-        with pytest.raises(UnsupportedError, match="is a KRaft controller or too old a broker"):
+        with pytest.raises(UnsupportedError, match="is a KRaft controller or a broker that is too old"):
             KafkaGateway.connect(controller)
 
     def test_a_broker_without_client_quotas_is_told_with_its_version(self, sandbox: Sandbox) -> None:

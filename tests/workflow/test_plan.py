@@ -119,7 +119,7 @@ def test_a_saved_plan_takes_no_selection(changing: Repository) -> None:
     changing("plan", "--out", "plan.json")
     refused = changing("apply", "plan.json", "--select", "user=new")
     assert refused.code == 64
-    assert "a saved plan is applied whole" in refused.err
+    assert "a saved plan is applied completely" in refused.err
 
 
 def test_effective_limits_are_told_with_their_source(repository: Repository, cluster: Cluster) -> None:
@@ -221,7 +221,7 @@ def test_a_snapshot_is_planned_against_without_any_broker(changing: Repository, 
     assert away("drift").code == 2
     refused = away("apply", "--auto-approve")
     assert refused.code == 64
-    assert "can be planned and not applied" in refused.err
+    assert "can be planned but not applied" in refused.err
     assert (away.path / "quotas.d" / "imported.yaml").exists() is False
 
 

@@ -143,7 +143,7 @@ def test_every_listener_but_the_right_one_is_explained(patient: Repository, secu
     one_sentence(plan(patient, listeners["SASL_SSL"]), "speaks TLS but security.protocol is PLAINTEXT")
     one_sentence(plan(patient, listeners["SASL_PLAINTEXT"]), "as listeners that require SASL do")
     one_sentence(plan(patient, listeners["SASL_PLAINTEXT"], tls), "closed the connection during the TLS handshake")
-    one_sentence(plan(patient, listeners["MTLS"], tls), "wants a client certificate and none is configured")
+    one_sentence(plan(patient, listeners["MTLS"], tls), "requires a client certificate, but none is configured")
     one_sentence(plan(patient, listeners["TLS"], "security.protocol=SSL\n"), "is not trusted", "ssl.truststore")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+import quotaform
 from quotaform.cli.main import run
 from quotaform.cli.root import COMMANDS, build_app
 
@@ -129,6 +131,10 @@ def test_the_version_takes_no_more_than_starting_python() -> None:
         "import sys; from quotaform.cli.main import run; run(['--version']); "
         "print(*{'typing', 're', 'dataclasses', 'pathlib', 'enum', 'typer'} & sys.modules.keys())"
     )
-    done = subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, text=True, check=True)
+    # Without `site`, which imports some of them itself, an installed package is not found.
+    environment = {**os.environ, "PYTHONPATH": str(Path(quotaform.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
     version, imported = done.stdout.splitlines()
     assert (version.split()[0], imported) == ("quotaform", "")

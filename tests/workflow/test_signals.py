@@ -27,7 +27,8 @@ def start(command: str, *arguments: str, cwd: Path, ignored: bool = False) -> su
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=(lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) if ignored else None,
+        # Whatever runs the tests may ignore the signal, which a process inherits.
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL),
     )
 
 

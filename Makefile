@@ -10,8 +10,8 @@ INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt P
 # Tests run in parallel, up to four at a time; WORKERS=0 runs them in one process (for a debugger).
 WORKERS ?= logical
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=4 --dist=loadgroup
-FAST := $(PYTEST) --dist=worksteal -m "not kafka and not spark and not workflow" \
-	--ignore=tests/kafka --ignore=tests/spark --ignore=tests/workflow --ignore=src/quotaform/spark
+FAST := $(PYTEST) --dist=worksteal -m "not kafka and not spark and not workflow and not exhaustive" \
+	--ignore=tests/property --ignore=tests/fuzz --ignore=tests/kafka --ignore=tests/spark --ignore=tests/workflow --ignore=src/quotaform/spark
 
 # What `make constraints` keeps from moving.
 HELD ?= pyspark==4.2.0
@@ -35,7 +35,7 @@ demo: $(LEAN) ## run the full workflow on a real Apache Kafka; needs only Python
 test: $(FULL) ## run all tests; a broker is started by the tests, Spark needs a JDK 17+
 	$(PYTEST)
 
-test-fast: $(FULL) ## run the tests that need neither a broker nor Spark (seconds)
+test-fast: $(FULL) ## run the tests that need neither a broker nor Spark, without the property and exhaustive ones (seconds)
 	$(FAST)
 
 test-kafka: $(FULL) ## run the tests on a real broker

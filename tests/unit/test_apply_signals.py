@@ -31,6 +31,8 @@ from tests import scripted_gateway
 from tests.builder import PRODUCER, plan_of
 from tests.scripted_gateway import ANSWER_LOST, FINE, REQUEST_LOST, Answer, Clock, ScriptedGateway
 
+pytestmark = pytest.mark.exhaustive
+
 ENTITIES = [Entity(user=name) for name in ("alice", "bob", "carol", "dave")]
 PLAN = plan_of({entity: {PRODUCER: 2.0} for entity in ENTITIES}, {})
 WHERE = frozenset(str(Path(str(module.__file__))) for module in (apply, apply_run, scripted_gateway)) | {

@@ -13,6 +13,8 @@ from quotaform.cluster.client.property_key import USED, refusal
 from quotaform.errors import InvalidFilesError
 from quotaform.sandbox.certificate import Certificates
 
+pytestmark = pytest.mark.exhaustive
+
 SECRET = "hunter2"
 JAAS = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="{SECRET}";'
 SASL = f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={JAAS}\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from json import loads
 from math import inf, nan
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
@@ -20,6 +21,8 @@ from quotaform.views.client_quotas_text import render_described
 from quotaform.views.describe_csv import render_quotas_csv
 from quotaform.views.describe_text import render_quotas_text
 from quotaform.views.style import Style
+
+pytestmark = pytest.mark.exhaustive
 
 TEXT = st.text(max_size=6)
 ANYTHING = st.dictionaries(

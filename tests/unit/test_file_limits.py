@@ -19,6 +19,8 @@ from quotaform.desired.yaml.reader import MAX_ANCHORED, MAX_CHARACTERS, MAX_VALU
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
 
+pytestmark = pytest.mark.exhaustive
+
 TODAY = date(2026, 6, 1)
 LINES = 110_000
 """More than any limit."""

@@ -32,6 +32,8 @@ from tests.builder import PRODUCER
 from tests.command_line import COMMANDS, LEAVES
 from tests.scripted_gateway import Answer, ScriptedGateway
 
+pytestmark = pytest.mark.exhaustive
+
 HOSTILE: Final = "x\n::error::boom\r\x1b[31m\u202e\x85##[error]"
 SHAPES: Final = ("{}", "user={}", f"{PRODUCER}={{}}", "{}=1", "json={}")
 """How a value of an option may hold it."""

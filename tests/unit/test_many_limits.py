@@ -32,6 +32,8 @@ from quotaform.errors import InvalidFilesError, PlanFileError, UsageError
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Severity
 
+pytestmark = pytest.mark.exhaustive
+
 TODAY = date(2026, 6, 1)
 
 

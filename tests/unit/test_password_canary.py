@@ -24,6 +24,8 @@ from quotaform.errors import ClusterError
 from tests.builder import PRODUCER
 from tests.command_line import LEAVES
 
+pytestmark = pytest.mark.exhaustive
+
 CANARY: Final = "c4nary-Pa55word"
 SPELLED: Final = "".join(f"\\u{ord(letter):04x}" for letter in CANARY)
 """As escapes of a properties file."""

@@ -21,6 +21,8 @@ from quotaform.model.allowance import Allowance
 from quotaform.model.entity import Entity
 from tests.builder import CONSUMER, PRODUCER, REQUEST, plan_of
 
+pytestmark = pytest.mark.exhaustive
+
 Path = tuple[str | int, ...]
 
 END = "\n}\n"

@@ -18,6 +18,8 @@ from quotaform.desired.tree import SourceFile
 from quotaform.model.finding import Finding, Severity
 from quotaform.schema.catalog import load_schema
 
+pytestmark = pytest.mark.exhaustive
+
 WRONG = (
     "[report]", "[]", "[[a]]", "[{a: [b]}]", "{a: b}", "{}", "{5: a}", "{null: a}", "{[a]: b}", "{true: a}", "null", "",
     '""', "true", "5", "-1", "1.5", "1e999", "0x1f", "1:30", ".nan", "2026-12-31", "2026-12-31T10:00:00Z", "a",

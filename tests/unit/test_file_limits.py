@@ -11,7 +11,7 @@ from datetime import date
 import pytest
 
 from quotaform.core.check import rule
-from quotaform.desired.finding_list import MAX_PROBLEMS, FindingList, first_findings
+from quotaform.core.check.finding_list import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.desired.loader import conclude, load_file
 from quotaform.desired.match import MAX_ENTITIES
 from quotaform.desired.tree import SourceFile

@@ -17,10 +17,10 @@ from quotaform.app.repository import Repository
 from quotaform.app.request_file import RequestFile
 from quotaform.app.validate import validate_files
 from quotaform.core.check import rule
+from quotaform.core.check.finding_list import MAX_PROBLEMS
 from quotaform.core.scope import MOST_PATTERNS, Pattern, Scope, Selection, count_problem
 from quotaform.desired import config, loader
 from quotaform.desired.config import Config, choose_clusters, read_config
-from quotaform.desired.finding_list import MAX_PROBLEMS
 from quotaform.desired.loader import LoadedFile, LoadedFiles, load_file, load_files
 from quotaform.desired.tree import Layout, SourceFile, Tree
 from quotaform.document import line_layout, plan_content

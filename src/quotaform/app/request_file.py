@@ -23,8 +23,8 @@ from re import compile as regex
 from typing import Final
 
 from quotaform.core.check import rule
+from quotaform.core.check.finding_list import FindingList
 from quotaform.core.resolve.request import request_of
-from quotaform.desired.finding_list import FindingList
 from quotaform.document.json_text import ConstantError, RepeatedNames, mark_repeated, refuse_constant
 from quotaform.errors import FileReadError, InvalidFilesError
 from quotaform.files import REQUESTS_LIMIT, read_bytes, read_stdin

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.app.repository import Repository
+from quotaform.core.check.finding_list import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.core.result import Validation
 from quotaform.desired.config import Config
-from quotaform.desired.finding_list import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.desired.loader import LoadedFiles
 from quotaform.errors import InvalidFilesError
 from quotaform.model.finding import Finding

@@ -13,9 +13,9 @@ from datetime import date
 from threading import Lock
 
 from quotaform.core.check import rule
+from quotaform.core.check.finding_list import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.core.scope import FULL_SCOPE, Scope
 from quotaform.desired.declaration import TRACKED, EntryReader, Profiles
-from quotaform.desired.finding_list import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.desired.match import MAX_ENTITIES
 from quotaform.desired.report import FileReport
 from quotaform.desired.shape import explain_shape, has_shape

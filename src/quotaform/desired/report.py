@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from quotaform.core.check import rule
-from quotaform.desired.finding_list import FindingList
+from quotaform.core.check.finding_list import FindingList
 from quotaform.desired.yaml.document import Document, Node, StopReadingError, UnclearError
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location

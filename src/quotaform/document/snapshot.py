@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar
 
 from quotaform.core.check import rule
+from quotaform.core.check.finding_list import MAX_PROBLEMS
 from quotaform.document.envelope import KindError, VersionError, document_lines, envelope, require_kind
 from quotaform.document.field import dump_cluster, dump_values
 from quotaform.document.json_text import (
@@ -33,8 +34,6 @@ from quotaform.model.snapshot import Snapshot
 
 T = TypeVar("T", str, list[Any], dict[str, Any])
 
-_MOST_PROBLEMS: Final = 100
-"""After so many nothing more is read."""
 _WORDS: Final = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
 
 
@@ -218,7 +217,7 @@ class _Reader:
     def _problem(self, rule: FindingRule, message: str, index: int | None = None) -> None:
         line = 0 if index is None else self._line_of(index)
         self.problems.append(rule.finding(message, location=Location(self._file, line)))
-        if len(self.problems) > _MOST_PROBLEMS:
+        if len(self.problems) > MAX_PROBLEMS:
             self._stop("and more: only the first problems are shown; take the snapshot again")
 
     def _stop(self, message: str, line: int = 0, column: int = 0) -> NoReturn:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
 
 from quotaform.cluster.client.java_properties import Property
 from quotaform.cluster.client.property_key import is_word
 from quotaform.core.check import rule
+from quotaform.core.check.finding_list import MAX_PROBLEMS
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
 from quotaform.model.variable import ReferenceProblem, expand, problem_text
-
-_MOST_PROBLEMS: Final = 100
 
 
 class ClientProperties:
@@ -71,7 +69,7 @@ class ClientProperties:
             written = self._written[key]
             expansion = expand(written.value, self._environ)
             problems = [each for each in expansion.problems if each[0] is not ReferenceProblem.NOT_A_REFERENCE]
-            for problem, name in problems[:_MOST_PROBLEMS]:
+            for problem, name in problems[:MAX_PROBLEMS]:
                 self.add(f"{key}: {problem_text(problem, name)}", written.location)
             self._values[key] = None if problems else expansion.text
         return self._values[key]
@@ -83,7 +81,7 @@ class ClientProperties:
     @property
     def is_full(self) -> bool:
         """Whether no more problems are taken."""
-        return len(self.problems) > _MOST_PROBLEMS
+        return len(self.problems) > MAX_PROBLEMS
 
     def is_line(self, key: str) -> bool:
         """Whether a key was read from a line of a file."""
@@ -106,7 +104,7 @@ class ClientProperties:
 
 def add_problem(problems: list[Finding], message: str, location: Location) -> None:
     """Add a problem with client properties; of very many the first are enough."""
-    if len(problems) == _MOST_PROBLEMS:
+    if len(problems) == MAX_PROBLEMS:
         message, location = "there are more problems; correct these first", Location(location.file)
-    if len(problems) <= _MOST_PROBLEMS:
+    if len(problems) <= MAX_PROBLEMS:
         problems.append(rule.CLIENT_PROPERTIES.finding(message, location=location))

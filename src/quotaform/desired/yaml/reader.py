@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from quotaform.core.check import rule
-from quotaform.desired.finding_list import MAX_PROBLEMS
+from quotaform.core.check.finding_list import MAX_PROBLEMS
 from quotaform.desired.yaml.document import Document, StopReadingError, UnclearError
 from quotaform.desired.yaml.scalar import NUMERIC_STARTS, WORDS, Oddity, read_number
 from quotaform.desired.yaml.syntax import syntax_text

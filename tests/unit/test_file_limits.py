@@ -15,7 +15,7 @@ from quotaform.core.check.finding_list import MAX_PROBLEMS, FindingList, first_f
 from quotaform.desired.loader import conclude, load_file
 from quotaform.desired.match import MAX_ENTITIES
 from quotaform.desired.tree import SourceFile
-from quotaform.desired.yaml.reader import MAX_ANCHORED, MAX_CHARACTERS, MAX_VALUES
+from quotaform.desired.yaml.problem import MAX_ANCHORED, MAX_CHARACTERS, MAX_VALUES
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
 

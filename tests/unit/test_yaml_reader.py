@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from quotaform.desired.yaml.document import UnclearError
-from quotaform.desired.yaml.reader import MAX_DEPTH, read_document
+from quotaform.desired.yaml.problem import MAX_DEPTH
+from quotaform.desired.yaml.reader import read_document
 from quotaform.desired.yaml.scalar import Oddity, is_text
 
 

@@ -14,28 +14,19 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from quotaform.core.check import rule
-from quotaform.core.check.finding_list import MAX_PROBLEMS
 from quotaform.desired.yaml.document import Document, StopReadingError, UnclearError
+from quotaform.desired.yaml.problem import (
+    ALIASED_PER_NODE,
+    MAX_ALIASED,
+    MAX_ANCHORED,
+    MAX_CHARACTERS,
+    MAX_DEPTH,
+    MAX_VALUES,
+    MOST_ALIASED,
+    ProblemReporter,
+)
 from quotaform.desired.yaml.scalar import NUMERIC_STARTS, WORDS, Oddity, read_number
-from quotaform.desired.yaml.syntax import syntax_text
-from quotaform.model.location import Location, Position, pack_position
-from quotaform.model.rule import FindingRule
-from quotaform.model.text import quote
-
-MAX_DEPTH: Final = 100
-"""How deep a file may nest, aliases included."""
-MAX_ALIASED: Final = 100_000
-"""How many nodes aliases may add to a file, before its own size counts."""
-ALIASED_PER_NODE: Final = 10
-"""How many more they may add per node that is written."""
-MOST_ALIASED: Final = 1_000_000
-"""How many they may add to any file."""
-MAX_ANCHORED: Final = 20_000
-"""How many values the anchors of a file may hold."""
-MAX_VALUES: Final = 100_000
-"""How many values an item of the streamed list may hold, and how many there may be beside that list."""
-MAX_CHARACTERS: Final = 100_000
-"""How long a text may be."""
+from quotaform.model.location import Position, pack_position
 
 _PART_ITEMS: Final = 500
 _PART_VALUES: Final = 20_000
@@ -85,7 +76,7 @@ def read_document(
         except (UnclearError, StopReadingError):
             raise
         except Exception as error:
-            reader.report_syntax(error, text)
+            reader.end_early(error, text)
         reader.hand_over()
     except StopReadingError:
         pass
@@ -103,6 +94,7 @@ class _Anchor(NamedTuple):
 class _Reader:
     def __init__(self, document: Document, tracked: frozenset[str], stream: Stream | None) -> None:
         self.document = document
+        self.problems = ProblemReporter(document, is_streamed=stream is not None)
         self.stream = stream
         self.streamed: list[Any] | None = None
         self.anchored = 0
@@ -146,26 +138,26 @@ class _Reader:
             written += 1
             oddity = None
             if written > bound:
-                self.report_size(streamed is not None and len(stack) > 2, opened)
+                self.problems.report_size(streamed is not None and len(stack) > 2, opened)
                 self.cut(stack, target, opened)
             if kind is scalar_event:
                 value = event.value
                 if len(value) > MAX_CHARACTERS:
-                    self.report_length(len(value), event)
+                    self.problems.report_length(len(value), event)
                 if is_mapping and key is None:
                     if event.tag is not None and event.tag not in _STR_TAGS:
-                        self.report_tag(event)
+                        self.problems.report_tag(event)
                     key, key_mark = value, event.start_mark
                     if value == _MERGE and event.implicit[0]:
                         merges = self.open_merge(merges, event)
                     elif value in target:
-                        self.report_duplicate(target, value, event)
+                        self.problems.report_duplicate(target, value, event)
                     if event.anchor is not None:
                         self.anchors[event.anchor] = _Anchor(value, None, 1, 0, key_mark.line)
                     continue
                 if event.tag is not None:
                     if event.tag not in _STR_TAGS:
-                        self.report_tag(event)
+                        self.problems.report_tag(event)
                 elif event.implicit[0]:
                     if value in WORDS:
                         value = WORDS[value]
@@ -178,13 +170,13 @@ class _Reader:
                 mark = event.start_mark
             elif kind is mapping_start or kind is sequence_start:
                 if is_mapping and key is None:
-                    self.report_key(event)
+                    self.problems.report_key(event)
                 if event.tag is not None and not event.tag.startswith(
                     ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
                 ):
-                    self.report_tag(event)
+                    self.problems.report_tag(event)
                 if len(stack) >= MAX_DEPTH:
-                    self.report_depth(event)
+                    self.problems.report_depth(event)
                 is_streamed = len(stack) == 1 and self.starts_stream(key, target, event)
                 # The mappings of a list belong to its key: `<<` may name several.
                 holder = key if is_mapping or not stack else stack[-1][1]
@@ -217,7 +209,7 @@ class _Reader:
                     self.anchors[anchor] = _Anchor(value, None, size, height + 1, mark.line)
                     self.anchored += document.keep(value)
                     if self.anchored > MAX_ANCHORED:
-                        self.report_anchors(mark)
+                        self.problems.report_anchors(mark)
                 below = height + 1
                 target, key, key_mark, merges, positions, anchor, opened, nodes, height = stack.pop()
                 height = max(height, below)
@@ -231,15 +223,15 @@ class _Reader:
                 height = max(height, found.height)
                 if is_mapping and key is None:
                     if type(value) is not str:
-                        self.report_key(event)
+                        self.problems.report_key(event)
                     key, key_mark = value, mark
                     if value in target:
-                        self.report_duplicate(target, value, event)
+                        self.problems.report_duplicate(target, value, event)
                     continue
             elif kind is document_start:
                 documents += 1
                 if documents > 1:
-                    self.report_documents(event)
+                    self.problems.report_documents(event)
                 continue
             else:
                 continue
@@ -277,9 +269,6 @@ class _Reader:
                         self.hand_over()
             else:
                 document.root = value
-
-    def location(self, mark: Any) -> Location:
-        return Location(self.document.name, mark.line + 1, mark.column + 1)
 
     def starts_stream(self, key: str | None, root: Any, event: Any) -> bool:
         """Whether the list that begins here is handed over in parts; one with an anchor is needed as a whole."""
@@ -323,11 +312,21 @@ class _Reader:
         self.hand_over()
         raise StopReadingError
 
+    def end_early(self, error: Exception, text: str) -> None:
+        """Report an error of the YAML parser and keep what was read before it; re-raise anything else."""
+        is_placed = self.problems.report_syntax(error, text)
+        if is_placed:
+            self.document.root = None
+        if is_placed and self.streamed:
+            # The mistake may be in what was taken for the end of the last item.
+            self.document.starts[id(self.streamed)].pop()
+            self.streamed.pop()
+
     def follow(self, event: Any, depth: int) -> _Anchor:
         """Return what an alias points to, unless it expands to too much."""
         name = event.anchor
         if name in self.open_anchors:
-            self.report(
+            self.problems.report(
                 rule.RECURSIVE_ALIAS,
                 f"the alias *{name} is part of the value that it refers to (line {self.open_anchors[name] + 1})",
                 event,
@@ -335,24 +334,26 @@ class _Reader:
             raise StopReadingError
         anchor = self.anchors.get(name)
         if anchor is None:
-            self.report(rule.UNKNOWN_ALIAS, f"the alias *{name} has no anchor &{name} before it", event)
+            self.problems.report(rule.UNKNOWN_ALIAS, f"the alias *{name} has no anchor &{name} before it", event)
             raise StopReadingError
         self.aliased += anchor.size
         limit = min(MAX_ALIASED + ALIASED_PER_NODE * self.written, MOST_ALIASED)
         if self.aliased > limit:
-            self.report(
+            self.problems.report(
                 rule.ALIAS_BOMB,
                 f"the aliases of this file expand to more than {limit:,} values; use fewer aliases",
                 event,
             )
             raise StopReadingError
         if depth + anchor.height > MAX_DEPTH:
-            self.report_depth(event)
+            self.problems.report_depth(event)
         return anchor
 
     def open_merge(self, merges: list[Any] | None, event: Any) -> list[Any]:
         if merges is not None:
-            self.report(rule.DUPLICATE_KEY, "the key << is written twice here; write one <<: [*first, *second]", event)
+            self.problems.report(
+                rule.DUPLICATE_KEY, "the key << is written twice here; write one <<: [*first, *second]", event
+            )
         return merges or []
 
     def merge(self, target: dict[str, Any], merges: list[Any], positions: list[Position] | None) -> None:
@@ -362,7 +363,7 @@ class _Reader:
             document.hold(value)
             for source in value if isinstance(value, list) else [value]:
                 if not isinstance(source, dict):
-                    self.report_at_mark(
+                    self.problems.report_at_mark(
                         rule.BAD_MERGE, "<< must be a mapping or a list of mappings, as in <<: *name", mark
                     )
                     continue
@@ -374,87 +375,6 @@ class _Reader:
                     if positions is not None:
                         positions.append(position)
                     document.repeat(source, target, key)
-
-    def report(self, rule: FindingRule, message: str, event: Any) -> None:
-        self.report_at_mark(rule, message, event.start_mark)
-
-    def report_at_mark(self, rule: FindingRule, message: str, mark: Any) -> None:
-        self.report_at_location(rule, message, self.location(mark))
-
-    def report_at_location(self, rule: FindingRule, message: str, location: Location) -> None:
-        if not self.document.is_detailed:
-            raise UnclearError
-        self.document.problems.append(rule.finding(message, location=location))
-        if len(self.document.problems) > MAX_PROBLEMS:
-            raise StopReadingError
-
-    def report_duplicate(self, target: dict[str, Any], key: str, event: Any) -> None:
-        first = self.document.place(target, key).key
-        self.report(rule.DUPLICATE_KEY, f"the key {quote(key)} is written twice; it is also at {first}", event)
-
-    def report_tag(self, event: Any) -> None:
-        self.report(rule.YAML_TAG, f"the tag {quote(event.tag)} is not supported; remove it", event)
-
-    def report_key(self, event: Any) -> None:
-        self.report(
-            rule.BAD_KEY,
-            "a key must be text, not a mapping or a list; is {{ … }} a template that was not rendered?",
-            event,
-        )
-        raise StopReadingError
-
-    def report_depth(self, event: Any) -> None:
-        self.report(rule.TOO_DEEP, f"this is nested more than {MAX_DEPTH} levels deep", event)
-        raise StopReadingError
-
-    def report_documents(self, event: Any) -> None:
-        self.report(
-            rule.MULTI_DOCUMENT,
-            "a second YAML document begins here; a file contains one, so remove the --- or make two files",
-            event,
-        )
-        raise StopReadingError
-
-    def report_syntax(self, error: Exception, text: str) -> None:
-        """Report an error of the YAML parser; re-raise anything else."""
-        from yaml import MarkedYAMLError
-        from yaml.reader import ReaderError
-
-        if isinstance(error, ReaderError):
-            before = text.encode()[: error.position].decode(errors="ignore").splitlines() or [""]
-            location = Location(self.document.name, len(before), len(before[-1]) + 1)
-            code = f"{error.character:04X}"
-            what = f'the character U+{code} is not allowed in a file; write it as "\\u{code}", in double quotes'
-            self.report_at_location(rule.YAML_SYNTAX, what, location)
-        elif isinstance(error, MarkedYAMLError):
-            where = self.location(error.problem_mark) if error.problem_mark else Location(self.document.name)
-            self.report_at_location(rule.YAML_SYNTAX, syntax_text(error, text), where)
-            self.document.root = None
-            if self.streamed:
-                # The mistake may be in what was taken for the end of the last item.
-                self.document.starts[id(self.streamed)].pop()
-                self.streamed.pop()
-        else:
-            raise error
-
-    def report_size(self, is_item: bool, mark: Any) -> None:
-        what, remedy = "this file holds, beside its entries,", "divide it"
-        if is_item:
-            what = "this entry holds"
-        elif self.stream is None:
-            what, remedy = "this file holds", "shorten it"
-        self.report_at_mark(rule.TOO_LARGE, f"{what} more than {MAX_VALUES:,} values; {remedy}", mark)
-
-    def report_length(self, length: int, event: Any) -> None:
-        text = f"this text has {length:,} characters; at most {MAX_CHARACTERS:,} are allowed"
-        self.report(rule.TOO_LARGE, text, event)
-        raise StopReadingError
-
-    def report_anchors(self, mark: Any) -> None:
-        self.report_at_mark(
-            rule.TOO_LARGE, f"the anchors of this file hold more than {MAX_ANCHORED:,} values; use fewer anchors", mark
-        )
-        raise StopReadingError
 
 
 def _position(mark: Any) -> Position:

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from jsonschema import Draft7Validator
 
 from quotaform.core.drift import make_drift
-from quotaform.core.plan import Base, diff, make_plan
+from quotaform.core.origin import Base
+from quotaform.core.plan import diff, make_plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.core.result import Validation
 from quotaform.document.drift import dump_drift

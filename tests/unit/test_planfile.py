@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from quotaform.core.plan import Base, Origin
+from quotaform.core.origin import Base, DeclaredBase, Origin
 from quotaform.document.envelope import document_digest, seal_start
 from quotaform.document.plan import PLAN_LISTS, dump_plan, load_plan
 from quotaform.errors import PlanFileError, StaleError
@@ -18,9 +18,9 @@ from quotaform.model.allowance import Allowance
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Values
-from tests.builder import plan_of
+from tests.builder import PRODUCER, declare, plan_of
 
-ALICE, BOB = Entity(user="alice"), Entity(user="bob", client_id=None)
+ALICE, BOB, CAROL = Entity(user="alice"), Entity(user="bob", client_id=None), Entity(user="carol")
 NAN = float("nan")
 END = "\n}\n"
 
@@ -243,19 +243,53 @@ def test_a_plan_file_with_something_else_in_a_field_is_refused_even_with_the_rig
         load_plan(signed(edited(edit)), "plan.json")
 
 
+BASE = Base("origin/main", "a91be02")
+BASED = plan_of(
+    {ALICE: {PRODUCER: 2.0}, BOB: {PRODUCER: 3.0}, CAROL: {PRODUCER: 1.0}},
+    {ALICE: {PRODUCER: 1.0}, BOB: {PRODUCER: 1.0}, CAROL: {PRODUCER: 2.0}},
+    header=replace(PLAN.header, source=replace(PLAN.header.source, base=BASE)),
+    base=DeclaredBase(BASE, declare({ALICE: {PRODUCER: 1.0}, BOB: {}, CAROL: {PRODUCER: 1.0}})),
+)
+
+
 def test_base_origin_and_allowances_read_back() -> None:
-    source = replace(PLAN.header.source, base=Base("origin/main", "a91be02"))
-    plan = replace(
-        PLAN,
-        header=replace(PLAN.header, source=source),
-        changes=tuple(replace(change, origin=origin) for change, origin in zip(PLAN.changes, Origin, strict=False)),
-        allowances=(Allowance("delete", 12), Allowance("to-unlimited")),
-    )
+    plan = replace(BASED, allowances=(Allowance("delete", 12), Allowance("to-unlimited")))
     document = loads(dump_plan(plan))
     assert document["source"]["base"] == {"ref": "origin/main", "commit": "a91be02"}
-    assert [change["origin"] for change in document["changes"]] == ["config", "drift"]
+    assert [change["origin"] for change in document["changes"]] == ["config", "both", "drift"]
+    assert [change["base"] for change in document["changes"]] == [{PRODUCER: 1}, {}, {PRODUCER: 1}]
     assert document["allowances"] == ["delete=12", "to-unlimited"]
     assert load_plan(dump_plan(plan), "plan.json") == plan
+
+
+def test_a_receipt_as_the_base_reads_back_although_not_all_of_its_values_are_known() -> None:
+    base = Base(".quotaform/receipts/lab.json", None, is_receipt=True)
+    plan = plan_of(
+        {ALICE: {PRODUCER: 2.0}, BOB: {PRODUCER: 3.0}},
+        {ALICE: {PRODUCER: 1.0}, BOB: {PRODUCER: 1.0}},
+        header=replace(PLAN.header, source=replace(PLAN.header.source, base=base)),
+        base=DeclaredBase(base, declare({ALICE: {PRODUCER: 1.0}}), frozenset({BOB})),
+    )
+    assert [change.origin for change in plan.changes] == [Origin.CONFIG, None]
+    assert load_plan(dump_plan(plan), "plan.json") == plan
+
+
+@pytest.mark.parametrize(
+    ("base", "changed"),
+    [
+        (BASE, {"origin": Origin.DRIFT}),
+        (BASE, {"origin": None}),
+        (BASE, {"base": None, "origin": None}),
+        (BASE, {"base": {PRODUCER: 9.0}}),
+        (None, {}),
+        (None, {"base": None}),
+    ],
+)
+def test_an_origin_that_does_not_follow_from_the_base_is_refused(base: Base | None, changed: dict[str, Any]) -> None:
+    header = replace(BASED.header, source=replace(BASED.header.source, base=base))
+    plan = replace(BASED, header=header, changes=(replace(BASED.changes[0], **changed), *BASED.changes[1:]))
+    with pytest.raises(PlanFileError, match=r"changes\[0\]\.origin does not follow from the base"):
+        load_plan(dump_plan(plan), "plan.json")
 
 
 def test_the_plan_id_covers_what_is_allowed() -> None:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from quotaform.core.canonical import digest_of, json_number, json_pieces
 from quotaform.core.effects import Direction, Effect, make_effects
+from quotaform.core.origin import Base, DeclaredBase, Origin, entity_origin
 from quotaform.core.scope import ALL, FULL_SCOPE, Scope, Selection
 from quotaform.model.allowance import Allowance
 from quotaform.model.alteration import Alteration, apply_ops
@@ -50,14 +51,6 @@ class Action(StrEnum):
 
 
 _GLYPHS: Final = {Action.CREATE: "+", Action.UPDATE: "~", Action.DELETE: "-"}
-
-
-class Origin(StrEnum):
-    """What a change is due to: the files moved away from the base, the cluster did, or both."""
-
-    CONFIG = "config"
-    DRIFT = "drift"
-    BOTH = "both"
 
 
 NO_VALUES: Final[Values] = {}
@@ -101,7 +94,9 @@ class EntityChange:
         effects: What each row does to the effective limit.
         reason: Why, in the words of the files; for a deletion `state: absent` or `expired DATE`.
         cause: What in the files it follows from; the other texts are about the entry if there is one.
-        origin: What it is due to; `None` without a base to compare with.
+        origin: What it is due to; `None` without a base to compare with, see `quotaform.core.origin`.
+        base: What the base declares for the entity, empty when it must not exist; `None` when the base does not declare
+            it, and without a base.
         owner: Whose entry it is, in the words of the files.
         location: Where the entry is.
         expires: The day (UTC) from which on the entry will count as absent.
@@ -115,6 +110,7 @@ class EntityChange:
     reason: str | None = None
     cause: Cause = Cause.ENTRY
     origin: Origin | None = None
+    base: Values | None = None
     owner: str | None = None
     location: Location | None = None
     expires: date | None = None
@@ -160,14 +156,6 @@ class Unmanaged:
     entity: Entity
     values: Values
     in_scope: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Base:
-    """What the files were compared with: a git ref as it was given, and its commit."""
-
-    ref: str
-    commit: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,6 +322,7 @@ def make_plan(
     scope: Scope = FULL_SCOPE,
     selection: Selection = ALL,
     allowances: Iterable[Allowance] = (),
+    base: DeclaredBase | None = None,
 ) -> Plan:
     """Make a plan of the rows by which a cluster differs from the files.
 
@@ -345,6 +334,7 @@ def make_plan(
         scope: The entities that the files speak for.
         selection: The part that was asked for.
         allowances: The rules that are allowed for this plan.
+        base: What the files are compared with, to tell what a change is due to.
     """
     rows_of: dict[Entity, list[Change]] = defaultdict(list)
     for change in rows:
@@ -367,6 +357,7 @@ def make_plan(
             planned[entity],
             group,
             effects,
+            base,
         )
         for (entity, group), effects in zip(groups, make_effects(actual, planned, asked), strict=True)
     ]
@@ -396,7 +387,11 @@ def _entity_change(
     after: Values,
     changes: tuple[Change, ...],
     effects: tuple[Effect, ...],
+    base: DeclaredBase | None,
 ) -> EntityChange:
+    cause = entry.cause if entry else Cause.UNDECLARED
+    declared = None if base is None else base.values(entity)
+    is_known = base is not None and entity not in base.unvalued
     return EntityChange(
         entity=entity,
         before=before,
@@ -404,7 +399,9 @@ def _entity_change(
         changes=changes,
         effects=effects,
         reason=(entry.absent or entry.reason) if entry else None,
-        cause=entry.cause if entry else Cause.UNDECLARED,
+        cause=cause,
+        origin=entity_origin(declared, cause, before, changes) if is_known else None,
+        base=declared,
         owner=entry.owner if entry else None,
         location=entry.location if entry else None,
         expires=entry.expires if entry and entry.cause is Cause.ENTRY else None,

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from quotaform.core.canonical import json_number
 from quotaform.core.effects import Effect
-from quotaform.core.plan import NO_VALUES, Change, EntityChange, Origin, action_of
+from quotaform.core.origin import Origin
+from quotaform.core.plan import NO_VALUES, Change, EntityChange, action_of
 from quotaform.core.resolve.entry import NO_NAMES, NOTHING, Effective
 from quotaform.document.envelope import Spelled
 from quotaform.document.field import load_number
@@ -57,9 +58,15 @@ class _Writer:
             f'{{"address": {own[0]}, "entity": {own[1]}, "action": "{change.action}", '
             f'"reason": {_text(change.reason)}, "cause": "{change.cause}", "origin": {_text(change.origin)}, '
             f'"direction": "{change.direction}", "before": {self._values(change.before)}, '
-            f'"after": {self._values(change.after)}, "keys": [{rows}], "location": {_location(change.location)}, '
+            f'"after": {self._values(change.after)}{self._base(change.base)}, "keys": [{rows}], '
+            f'"location": {_location(change.location)}, '
             f'"owner": {_text(change.owner)}{_expiry(change.expires)}}}'
         )
+
+    def _base(self, values: Values | None) -> str:
+        if values is None:
+            return ""
+        return f', "base": {self._values(values) if values else "{}"}'
 
     def _values(self, values: Values) -> str:
         if not values:
@@ -164,6 +171,7 @@ class ChangeReader:
             reason=self._text(item["reason"]),
             cause=Cause(item["cause"]),
             origin=None if item["origin"] is None else Origin(item["origin"]),
+            base=self._values(item["base"]) if "base" in item else None,
             owner=self._text(item["owner"]),
             location=self._location(item["location"]),
             expires=date.fromisoformat(item["expires"]) if "expires" in item else None,

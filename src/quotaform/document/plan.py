@@ -22,7 +22,8 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Final, TypeVar
 
 from quotaform.core.check.saved_plan import saved_plan_problem
-from quotaform.core.plan import Base, EntityChange, Plan, PlanHeader, PlanSource, Unmanaged
+from quotaform.core.origin import Base
+from quotaform.core.plan import EntityChange, Plan, PlanHeader, PlanSource, Unmanaged
 from quotaform.document.change import ChangeReader, change_lines
 from quotaform.document.envelope import Spelled, envelope, field_lines, sealed_lines
 from quotaform.document.field import (
@@ -102,8 +103,10 @@ def _address_lines(entities: Iterable[Entity]) -> Iterator[Spelled]:
     return (Spelled(quoted(address)) for address in sorted([entity.address for entity in entities]))
 
 
-def _dump_base(base: Base | None) -> dict[str, str] | None:
-    return None if base is None else {"ref": base.ref, "commit": base.commit}
+def _dump_base(base: Base | None) -> dict[str, Any] | None:
+    if base is None:
+        return None
+    return {"ref": base.ref, "commit": base.commit, **({"receipt": True} if base.is_receipt else {})}
 
 
 def load_plan(text: str | bytes, file: str) -> Plan:
@@ -232,4 +235,4 @@ def _allowances(document: Mapping[str, Any]) -> tuple[Allowance, ...]:
 
 
 def _base(item: Mapping[str, Any] | None) -> Base | None:
-    return None if item is None else Base(item["ref"], item["commit"])
+    return None if item is None else Base(item["ref"], item["commit"], item.get("receipt", False))

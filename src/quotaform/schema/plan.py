@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quotaform.core.effects import Direction
-from quotaform.core.plan import Origin
+from quotaform.core.origin import Origin
 from quotaform.model.document_kind import PLAN
 from quotaform.model.entity import ENTITY_TYPES
 from quotaform.model.entry import Cause
@@ -101,9 +101,11 @@ def _base() -> Node:
         **record(
             "The revision that the files were compared with, or null.",
             {
-                "ref": text("The git ref, as given.", "origin/main"),
-                "commit": text("The commit of the ref."),
+                "ref": text("The git revision or the receipt, as given.", "origin/main"),
+                "commit": maybe_text("The commit of the revision; null for a receipt without one."),
+                "receipt": boolean("Whether it is a receipt; omitted for a git revision."),
             },
+            optional=("receipt",),
         ),
         "type": ["object", "null"],
     }
@@ -131,12 +133,18 @@ def _change() -> Node:
             ),
             "before": ref("maybe_values", "All live values, or null if the entity does not exist."),
             "after": ref("maybe_values", "All values after the change, or null if the entity will be deleted."),
+            "base": mapping(
+                "All values that the base declares, none if the entity must not exist; omitted if the base does not "
+                "declare it, and without a base.",
+                ref("value"),
+                {"producer_byte_rate": 10485760},
+            ),
             "keys": items("One item per quota key that changes.", ref("key"), minItems=1),
             "location": ref("maybe_location", "The location of its entry."),
             "owner": maybe_text("The owner, from the files."),
             "expires": text("The day (UTC) on which the entry expires; omitted if it does not.", "2026-12-31"),
         },
-        optional=("expires",),
+        optional=("base", "expires"),
     )
 
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from quotaform.core.check.rule import RULES
+from quotaform.core.origin import Base, entity_origin
 from quotaform.core.plan import EntityChange, Plan
 from quotaform.model.alteration import apply_ops
 from quotaform.model.entity import ENTITY_TYPES, can_combine, is_sendable
@@ -29,6 +30,7 @@ def saved_plan_problem(plan: Plan) -> Problem | None:
     | its types and names | such as files can declare |
     | `before` and `after` | equal, but for the rows |
     | a row | a change of a known key to a value that files can declare |
+    | `origin` | what follows from `base`; none without one |
     | an effective limit of the entity itself | the value of the row |
     | `complete` | false with a selection |
     | `blocking` | as the rule says, unless it is allowed |
@@ -44,6 +46,8 @@ def _problems(plan: Plan) -> Iterator[Problem]:
         seen.add(change.entity)
         if plan.declared is not None and (change.entity in plan.declared) is not (change.cause is Cause.ENTRY):
             yield f"changes[{index}].cause", "contradicts the list of declared entities"
+        if not _is_origin_right(change, plan.header.source.base):
+            yield f"changes[{index}].origin", "does not follow from the base"
         for field, problem in _change_problems(change):
             yield f"changes[{index}].{field}", problem
     for index, item in enumerate(plan.unmanaged):
@@ -56,6 +60,15 @@ def _problems(plan: Plan) -> Iterator[Problem]:
     for index, finding in enumerate(plan.findings):
         if not _is_blocking_right(finding, plan):
             yield f"findings[{index}].blocking", "contradicts the rule"
+
+
+def _is_origin_right(change: EntityChange, base: Base | None) -> bool:
+    """Whether the origin follows from the base; where a receipt does not tell the values, there is none."""
+    if base is None:
+        return change.origin is None and change.base is None
+    if change.origin is None:
+        return base.is_receipt and change.base is None
+    return change.origin is entity_origin(change.base, change.cause, change.before, change.changes)
 
 
 def _change_problems(change: EntityChange) -> Iterator[Problem]:

@@ -1,0 +1,97 @@
+"""What a change is due to, with a base and without one."""
+
+from __future__ import annotations
+
+import pytest
+
+from quotaform.core.origin import Base, DeclaredBase, Origin, row_origin
+from quotaform.core.plan import EntityChange, diff, make_plan
+from quotaform.model.entity import Entity
+from quotaform.model.entry import Cause
+from quotaform.model.quotas import Values
+from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of
+
+ALICE = Entity(user="alice")
+BASE = Base("origin/main", "a91be02")
+CONFIG, DRIFT, BOTH = Origin.CONFIG, Origin.DRIFT, Origin.BOTH
+
+
+def change_of(
+    base: Values | None, live: Values, head: Values | None, *, unvalued: frozenset[Entity] = frozenset()
+) -> EntityChange:
+    """The one change of files that declared `base` and declare `head`; `None` is no entry, `{}` a tombstone."""
+    before = DeclaredBase(BASE, {} if base is None else declare({ALICE: base}), unvalued)
+    files = {} if head is None else declare({ALICE: head})
+    actual = {ALICE: live} if live else {}
+    plan = make_plan(diff(files, actual, [ALICE]), files, actual, HEADER, base=before)
+    (change,) = plan.changes
+    return change
+
+
+@pytest.mark.parametrize(
+    ("base", "live", "head", "origin"),
+    [
+        ({PRODUCER: 1.0}, {PRODUCER: 1.0}, {PRODUCER: 2.0}, CONFIG),
+        ({PRODUCER: 1.0}, {PRODUCER: 2.0}, {PRODUCER: 1.0}, DRIFT),
+        ({PRODUCER: 1.0}, {PRODUCER: 2.0}, {PRODUCER: 3.0}, BOTH),
+        ({PRODUCER: 1.0}, {}, {PRODUCER: 1.0}, DRIFT),
+        ({PRODUCER: 1.0}, {}, {PRODUCER: 2.0}, BOTH),
+        ({}, {}, {PRODUCER: 2.0}, CONFIG),
+        ({}, {PRODUCER: 1.0}, {PRODUCER: 2.0}, BOTH),
+        ({}, {PRODUCER: 1.0}, {}, DRIFT),
+        ({PRODUCER: 1.0}, {PRODUCER: 1.0}, {}, CONFIG),
+        ({PRODUCER: 1.0}, {PRODUCER: 2.0}, {}, BOTH),
+        ({PRODUCER: 1.0}, {PRODUCER: 1.0, CONSUMER: 1.0}, {PRODUCER: 1.0}, DRIFT),
+        ({PRODUCER: 1.0}, {PRODUCER: 1.0, CONSUMER: 1.0}, {PRODUCER: 1.0, CONSUMER: 2.0}, BOTH),
+    ],
+)
+def test_the_origin_of_a_key_follows_from_the_base_the_cluster_and_the_files(
+    base: Values, live: Values, head: Values, origin: Origin
+) -> None:
+    change = change_of(base, live, head)
+    assert [row_origin(change, row) for row in change.changes] == [origin] * len(change.changes)
+    assert change.origin is origin
+    assert change.base == base
+
+
+@pytest.mark.parametrize("live", [{}, {PRODUCER: 1.0}])
+def test_an_entity_that_was_not_managed_cannot_have_drifted(live: Values) -> None:
+    change = change_of(None, live, {PRODUCER: 2.0})
+    assert change.base is None
+    assert [change.origin, *(row_origin(change, row) for row in change.changes)] == [CONFIG, CONFIG]
+
+
+def test_keys_of_different_origins_make_an_entity_of_both() -> None:
+    change = change_of({PRODUCER: 1.0, CONSUMER: 1.0}, {PRODUCER: 1.0, CONSUMER: 9.0}, {PRODUCER: 2.0, CONSUMER: 1.0})
+    assert [row_origin(change, row) for row in change.changes] == [CONFIG, DRIFT]
+    assert change.origin is BOTH
+
+
+@pytest.mark.parametrize(
+    ("base", "live", "origin"),
+    [
+        (None, {PRODUCER: 1.0}, DRIFT),
+        ({}, {PRODUCER: 1.0}, DRIFT),
+        ({PRODUCER: 1.0}, {PRODUCER: 1.0}, CONFIG),
+        ({PRODUCER: 1.0}, {PRODUCER: 1.0, "future_rate": 7.0}, CONFIG),
+        ({PRODUCER: 1.0}, {PRODUCER: 2.0}, BOTH),
+        ({PRODUCER: 1.0}, {PRODUCER: 1.0, CONSUMER: 1.0}, BOTH),
+        ({PRODUCER: 1.0, CONSUMER: 1.0}, {PRODUCER: 1.0}, BOTH),
+    ],
+)
+def test_an_entity_that_is_pruned_is_the_files_doing_when_it_is_as_the_base_declares(
+    base: Values | None, live: Values, origin: Origin
+) -> None:
+    change = change_of(base, live, None)
+    assert change.cause is Cause.UNDECLARED
+    assert change.origin is origin
+
+
+def test_nothing_is_guessed_without_a_base() -> None:
+    (change,) = plan_of({ALICE: {PRODUCER: 2.0}}, {ALICE: {PRODUCER: 1.0}}).changes
+    assert (change.origin, change.base, row_origin(change, change.changes[0])) == (None, None, None)
+
+
+def test_nothing_is_guessed_about_an_entity_whose_values_the_base_does_not_tell() -> None:
+    change = change_of(None, {PRODUCER: 1.0}, {PRODUCER: 2.0}, unvalued=frozenset({ALICE}))
+    assert (change.origin, change.base, row_origin(change, change.changes[0])) == (None, None, None)

@@ -32,6 +32,7 @@
         * UnknownOutcomeError    it is unknown whether the change was made
         * UnsettledError         the cluster kept changing while it was read
         * NotReadError           the run was interrupted before the cluster was read
+    * HttpError                  a server cannot be reached by HTTP, or its answer cannot be used (exit 1)
     * SandboxError               the local Kafka could not be started (exit 1)
     * EngineError                the Spark engine could not be started (exit 1)
 
@@ -430,6 +431,36 @@ class NotReadError(ClusterError):
     """The run was interrupted before a cluster was read."""
 
     exit_code = ExitCode.INTERRUPTED
+
+
+class HttpError(QuotaformError):
+    """A server cannot be reached by HTTP, or its answer is an error or cannot be used.
+
+    The message names the server alone: the path of a URL, its query and headers may be secrets.
+
+    Attributes:
+        host: The server, as `https://host:port`.
+        problem: What is wrong, as the rest of a sentence about it.
+        status: The status of the answer, if there was one.
+        retry_after: After how many seconds the server says to come again, if it does.
+        may_have_arrived: Whether the server may have done what it was asked.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        problem: str,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+        may_have_arrived: bool = True,
+    ) -> None:
+        self.host = host
+        self.problem = problem
+        self.status = status
+        self.retry_after = retry_after
+        self.may_have_arrived = may_have_arrived
+        super().__init__(f"{host} {problem}")
 
 
 class SandboxError(QuotaformError):

@@ -16,6 +16,7 @@ from quotaform.errors import (
     ClusterIdError,
     ConnectError,
     FileReadError,
+    HttpError,
     InvalidFilesError,
     KeyNotHeldError,
     LayerDirectoryError,
@@ -63,6 +64,7 @@ EXAMPLES: list[QuotaformError] = [
     ClusterError("gone"),
     ConnectError("nothing listens", remedy="start it.", server="b1:9092", cluster="lab", more=" Tried as well: b2."),
     UnsettledError("lab", 60.0),
+    HttpError("https://a", "did not answer", status=500),
 ]
 
 

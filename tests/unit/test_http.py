@@ -1,0 +1,331 @@
+"""One request: bounded in time and size, to one host, and no error shows a secret."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from quotaform import __version__
+from quotaform.errors import FileReadError, HttpError, QuotaformError
+from quotaform.model.secret import Secret
+from quotaform.notify.http import Limits, send
+from quotaform.notify.message import Request, Url
+from quotaform.sandbox.certificate import Certificates
+from tests.http_server import HttpServer, Received, answer
+
+CANARY = "c4nary-T0ken"
+SHORT = Limits(connect=2.0, total=0.5)
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "no_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+    ):
+        monkeypatch.delenv(name, raising=False)
+
+
+def get(server: HttpServer, path: str = f"/hook/{CANARY}?key={CANARY}") -> Request:
+    return Request(method="GET", url=Url.parse(server.url + path), credentials={"Authorization": Secret(CANARY)})
+
+
+def fail(request: Request, limits: Limits = SHORT) -> HttpError:
+    """Send a request that must fail, and look for what must not be shown."""
+    with pytest.raises(HttpError) as caught:
+        send(request, limits)
+    shown = f"{caught.value} {caught.value!r} {vars(caught.value)} {request!r} {caught.value.__cause__!r}"
+    assert CANARY not in shown
+    assert caught.value.host == request.url.origin
+    return caught.value
+
+
+def test_a_request_arrives_with_its_headers_and_the_answer_is_whole() -> None:
+    with HttpServer(lambda _: answer(201, {"a": 1}, Link="x", link="y", X_Other="z")) as server:
+        url = Url.parse(f"{server.url}/a?b=c")
+        response = send(
+            Request(
+                method="POST",
+                url=url,
+                headers={"Accept": "application/json"},
+                credentials={"Authorization": Secret(CANARY)},
+                body=b"content",
+            )
+        )
+    assert (response.status, response.json(), response.is_success) == (201, {"a": 1}, True)
+    assert (response.headers["link"], response.headers["x-other"]) == ("x, y", "z")
+    (received,) = server.received
+    assert (received.method, received.target, received.body) == ("POST", "/a?b=c", b"content")
+    assert received.headers["authorization"] == CANARY
+    assert received.headers["user-agent"] == f"quotaform/{__version__}"
+    assert received.headers["host"] == f"localhost:{server.port}"
+    assert CANARY not in repr(response)
+
+
+@pytest.mark.parametrize("status", [204, 400, 401, 403, 404, 422, 500, 503])
+def test_an_answer_of_any_status_is_an_answer(status: int) -> None:
+    with HttpServer(lambda _: answer(status, b"text")) as server:
+        response = send(get(server))
+    assert response.status == status
+    assert response.is_success is (status == 204)
+
+
+def test_a_server_that_hangs_is_given_up() -> None:
+    def reply(_: Received) -> Iterable[bytes]:
+        server.is_over.wait(10)
+        yield b""
+
+    with HttpServer(reply) as server:
+        error = fail(get(server))
+    assert str(error) == f"{server.url} did not answer within 0.5 s"
+    assert (error.status, error.may_have_arrived) == (None, True)
+
+
+@pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"])
+def test_a_server_that_sends_a_byte_at_a_time_is_given_up(begin: bytes) -> None:
+    """The timeout of a socket begins anew with each byte: such a server kept a run for days."""
+
+    def reply(_: Received) -> Iterator[bytes]:
+        yield begin
+        while not server.is_over.wait(0.02):
+            yield b"a"
+
+    with HttpServer(reply) as server:
+        started = time.monotonic()
+        error = fail(get(server))
+    assert time.monotonic() - started < 5
+    assert "did not answer within 0.5 s" in str(error)
+
+
+def test_a_body_is_read_up_to_a_limit() -> None:
+    def endless(_: Received) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\n\r\n"
+        while not server.is_over.is_set():
+            yield b"a" * 65536
+
+    with HttpServer(endless) as server:
+        error = fail(get(server), Limits())
+    assert str(error) == f"{server.url} answered with more than 1 MiB"
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (b"", "closed the connection before the answer was complete"),
+        (b"220 smtp ready\r\n", "answered with something that is not HTTP; check the URL"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "closed the connection before the answer was complete"),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+            "closed the connection before the answer was complete",
+        ),
+        (b"HTTP/1.1 200 OK\r\n" + b"a: " + b"b" * 70_000, "answered with something that is not HTTP; check the URL"),
+        (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 1000, "answered with something that is not HTTP; check the URL"),
+    ],
+)
+def test_what_is_no_answer_is_an_error(reply: bytes, words: str) -> None:
+    with HttpServer(lambda _: reply) as server:
+        error = fail(get(server))
+    assert str(error) == f"{server.url} {words}"
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"\xff\xfe", b"[" * 500_000])
+def test_what_is_not_json_is_an_error(body: bytes) -> None:
+    with HttpServer(lambda _: answer(200, body)) as server:
+        response = send(get(server))
+    with pytest.raises(
+        HttpError, match=r"^http://localhost:\d+ answered with something that is not JSON; check the URL$"
+    ):
+        response.json()
+
+
+def test_a_host_that_cannot_be_reached_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    refused = fail(Request(method="GET", url=Url.parse(f"http://127.0.0.1:{port}/{CANARY}")))
+    assert str(refused).endswith("cannot be reached: the connection was refused; check the URL and the proxy")
+    unknown = fail(Request(method="GET", url=Url.parse(f"https://nowhere.invalid/{CANARY}")))
+    assert "cannot be reached: the host name is unknown" in str(unknown)
+    assert not refused.may_have_arrived
+    assert not unknown.may_have_arrived
+
+
+def test_a_redirect_on_the_same_server_is_followed() -> None:
+    def reply(request: Received) -> bytes:
+        if request.target == "/new":
+            return answer(200, b"here")
+        return answer(307, Location="/new")
+
+    with HttpServer(reply) as server:
+        response = send(Request(method="POST", url=Url.parse(f"{server.url}/old"), body=b"content"))
+    assert (response.status, response.body) == (200, b"here")
+    assert [(request.method, request.body) for request in server.received] == [("POST", b"content")] * 2
+
+
+def test_a_redirect_to_another_host_is_not_followed_and_gets_no_token() -> None:
+    with HttpServer(lambda _: answer(200)) as other:
+        with HttpServer(lambda _: answer(302, Location=f"{other.url}/{CANARY}?{CANARY}")) as server:
+            error = fail(get(server))
+        assert not other.received
+    assert str(error) == (
+        f"{server.url} redirects to {other.url}, and redirects to another host, scheme or port are not followed; "
+        "if it is the right one, give its URL"
+    )
+    assert error.status == 302
+
+
+@pytest.mark.parametrize(
+    ("location", "words"),
+    [
+        ("https://localhost/", "redirects to https://localhost, and redirects to another host"),
+        ("//evil.example/x", "redirects to http://evil.example, and"),
+        ("file:///etc/passwd", "redirects to something that is not a URL"),
+        ("http://user:pass@localhost/", "redirects to something that is not a URL"),
+        ("http://[", "redirects to something that is not a URL"),
+        ("/again", "redirects more than 3 times; check the URL"),
+    ],
+)
+def test_a_redirect_to_elsewhere_is_an_error(location: str, words: str) -> None:
+    with HttpServer(lambda _: answer(301, Location=location)) as server:
+        assert words in str(fail(get(server)))
+
+
+def test_a_post_is_not_turned_into_a_get() -> None:
+    with HttpServer(lambda _: answer(302, Location="/login")) as server:
+        error = fail(Request(method="POST", url=Url.parse(f"{server.url}/{CANARY}"), body=b""))
+    assert str(error) == f"{server.url} redirects a POST (status 302); check the URL"
+
+
+def test_a_token_is_sent_encrypted_or_not_at_all() -> None:
+    error = fail(
+        Request(
+            method="GET",
+            url=Url.parse(f"http://git.example.com/{CANARY}"),
+            credentials={"Private-Token": Secret(CANARY)},
+        )
+    )
+    assert str(error) == "http://git.example.com would receive the token unencrypted, so nothing was sent; use https"
+
+
+@pytest.mark.parametrize("value", [f"{CANARY}\nX: y", f"{CANARY}\r", f"{CANARY}ü", f"{CANARY}\x00"])
+def test_a_token_that_no_header_can_hold_is_an_error_that_does_not_show_it(value: str) -> None:
+    """http.client quotes the header in its error."""
+    with HttpServer(lambda _: answer()) as server:
+        request = Request(method="GET", url=Url.parse(server.url), credentials={"Authorization": Secret(value)})
+        error = fail(request)
+        assert not server.received
+    assert "was not asked: the token or another header contains a line break" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ftp://a", "it must begin with https://"),
+        ("a.example", "it must begin with https://"),
+        ("https://", "it names no valid host"),
+        ("https://a..b", "it names no valid host"),
+        ("https://a b/", "a space or a character"),
+        ("https://a\n/", "a space or a character"),
+        ("https://ä/", "a space or a character"),
+        ("https://user:pw@a/", "must not contain a user name or a password"),
+        ("https://a:99999/", "its host or its port is invalid"),
+        ("https://a:0/", "its host or its port is invalid"),
+        ("https://[::1/", "its host or its port is invalid"),
+    ],
+)
+def test_what_is_no_url_is_refused(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Url.parse(text)
+
+
+def test_a_url_shows_its_origin_alone() -> None:
+    url = Url.parse(f"HTTPS://Hooks.Example.com:443/{CANARY}?a={CANARY}#{CANARY}")
+    assert (str(url), url.origin, CANARY in repr(url)) == ("https://hooks.example.com",) * 2 + (False,)
+    assert url.reveal() == f"https://hooks.example.com/{CANARY}?a={CANARY}"
+    assert Url.parse("http://[::1]:80").reveal() == "http://[::1]/"
+    assert Url.parse("https://a/api/v3/").under("/user").reveal() == "https://a/api/v3/user"
+
+
+class TestTls:
+    """The certificate is verified, always."""
+
+    @staticmethod
+    def server(certificates: Certificates) -> HttpServer:
+        pem = str(certificates.server)
+        return HttpServer(lambda _: answer(200, b"secure"), tls=(pem, pem))
+
+    def test_a_certificate_of_a_given_authority_is_trusted(self, certificates: Certificates) -> None:
+        with self.server(certificates) as server:
+            response = send(get(server), ca_file=certificates.authority)
+        assert response.body == b"secure"
+
+    def test_another_certificate_is_refused(self, certificates: Certificates) -> None:
+        with self.server(certificates) as server:
+            error = fail(get(server))
+            assert not server.received
+        assert "has a certificate that is not trusted" in str(error)
+        assert not error.may_have_arrived
+
+    def test_a_server_without_tls_is_an_error(self) -> None:
+        with HttpServer(lambda _: answer()) as server:
+            error = fail(Request(method="GET", url=Url.parse(server.url.replace("http:", "https:") + f"/{CANARY}")))
+        assert "cannot be reached with TLS" in str(error)
+
+    def test_a_ca_file_must_be_readable_and_hold_certificates(self, tmp_path: Path) -> None:
+        request = Request(method="GET", url=Url.parse("https://localhost:1/"))
+        with pytest.raises(FileReadError, match="cannot be read"):
+            send(request, ca_file=tmp_path / "ca.pem")
+        (tmp_path / "ca.pem").write_text("no certificate")
+        with pytest.raises(QuotaformError, match="contains no readable PEM certificate"):
+            send(request, ca_file=tmp_path / "ca.pem")
+
+
+class TestProxy:
+    """Proxies come from the environment."""
+
+    def test_a_proxy_is_asked_for_other_hosts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with HttpServer(lambda _: answer(200, b"by proxy")) as proxy:
+            monkeypatch.setenv("http_proxy", f"http://me:{CANARY}@localhost:{proxy.port}")
+            response = send(Request(method="GET", url=Url.parse("http://elsewhere.invalid/path")))
+        assert response.body == b"by proxy"
+        (received,) = proxy.received
+        assert (received.target, received.headers["host"]) == ("http://elsewhere.invalid/path", "elsewhere.invalid")
+        assert received.headers["proxy-authorization"].startswith("Basic ")
+
+    def test_tls_goes_through_a_tunnel_and_a_proxy_may_refuse_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with HttpServer(lambda _: answer(407)) as proxy:
+            monkeypatch.setenv("https_proxy", f"localhost:{proxy.port}")
+            error = fail(Request(method="GET", url=Url.parse(f"https://elsewhere.invalid/{CANARY}")))
+        assert str(error) == "https://elsewhere.invalid cannot be reached: the proxy refused to connect to it"
+        assert (proxy.received[0].method, proxy.received[0].target) == ("CONNECT", "elsewhere.invalid:443")
+
+    def test_a_proxy_that_hangs_is_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def reply(_: Received) -> Iterable[bytes]:
+            proxy.is_over.wait(10)
+            yield b""
+
+        with HttpServer(reply) as proxy:
+            monkeypatch.setenv("https_proxy", f"http://localhost:{proxy.port}")
+            error = fail(Request(method="GET", url=Url.parse("https://elsewhere.invalid/")))
+        assert "cannot be reached within 0.5 s" in str(error)
+
+    def test_hosts_without_a_proxy_are_asked_directly(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("http_proxy", "http://proxy.invalid:1")
+        monkeypatch.setenv("no_proxy", "localhost")
+        with HttpServer(lambda _: answer(200, b"direct")) as server:
+            assert send(get(server)).body == b"direct"
+
+    @pytest.mark.parametrize("proxy", [f"socks5://{CANARY}:1", f"https://{CANARY}", "http://[", "http://:x"])
+    def test_a_proxy_that_cannot_be_used_is_an_error(self, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+        monkeypatch.setenv("http_proxy", proxy)
+        error = fail(Request(method="GET", url=Url.parse("http://elsewhere.invalid/")))
+        assert str(error).endswith("the proxy of the variable http_proxy must be http://HOST:PORT")

@@ -69,7 +69,7 @@ def test_a_jvm_that_does_not_start_is_one_sentence_and_exit_1(repository: Reposi
     env = {"PYSPARK_SUBMIT_ARGS": "--driver-memory 1k pyspark-shell"}
     spark = repository.process("plan", "--cluster", "lab", "--engine", "spark", env=env)
     assert (spark.code, spark.out) == (1, "")
-    assert spark.err == "quotaform: Spark did not start: Too small maximum heap; check the JDK and the memory.\n"
+    assert spark.err == "Error: Spark did not start: Too small maximum heap; check the JDK and the memory.\n"
 
 
 def test_ctrl_c_while_spark_starts_leaves_no_jvm_behind(

@@ -177,7 +177,7 @@ def test_an_error_when_all_is_done_keeps_no_other_cluster_from_being_applied(
     shown, told = capsys.readouterr()
     assert [(each["cluster"], each["error"]) for each in loads(shown)["outcomes"]] == [("a", None), ("b", None)]
     assert gateways["a"].quotas == gateways["b"].quotas != {}
-    assert "quotaform: a, when everything was done: the connection was lost\n" in told
+    assert "Error: a, when everything was done: the connection was lost\n" in told
 
 
 @pytest.mark.parametrize("format_name", ["json", "text"])
@@ -202,7 +202,7 @@ def test_an_interrupt_between_clusters_leaves_the_outcomes_so_far(
     monkeypatch.chdir(tmp_path)
     assert run(["apply", "--format", format_name, *(f"{name}.json" for name in names)]) == 130
     shown, told = capsys.readouterr()
-    assert told.endswith("quotaform: interrupted\n")
+    assert told.endswith("Error: interrupted\n")
     if format_name == "text":
         assert shown.endswith("3 clusters: 1 complete, 2 not read: two, three.\n" + shown.splitlines()[-1] + "\n")
         return

@@ -131,14 +131,14 @@ def test_a_cluster_that_cannot_be_read_hides_no_other(folder: Path, capsys: pyte
     assert run(["snapshot", "--cluster", "*", "--output", "{cluster}.copy.json"]) == 1
     printed = capsys.readouterr()
     assert printed.out == "Wrote 1 entities of b to b.copy.json.\n"
-    assert printed.err.startswith("quotaform: a: ")
+    assert printed.err.startswith("Error: a: ")
 
 
 @pytest.mark.parametrize("output", [[], ["--output", "all.json"]])
 def test_several_snapshots_do_not_share_a_file(output: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["snapshot", "--all", *output]) == 64
     assert capsys.readouterr().err == (
-        "quotaform: several clusters (lab, prod) need one file each; "
+        "Error: several clusters (lab, prod) need one file each; "
         "write {cluster} in --output, as in --output 'snapshots/{cluster}.json'\n"
     )
 

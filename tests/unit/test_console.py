@@ -42,7 +42,7 @@ def test_an_error_does_not_stand_behind_the_progress_line(
 
         monkeypatch.setattr(console.Console, "progress", interrupt)
     assert run(["plan"]) == code
-    assert terminal.getvalue().startswith("\r\x1b[KReading quotas of lab ...\r\x1b[Kquotaform: ")
+    assert terminal.getvalue().startswith("\r\x1b[KReading quotas of lab ...\r\x1b[KError: ")
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_a_connection_that_takes_its_time_has_a_progress_line(
     monkeypatch.setattr(console, "_PROGRESS_DELAY", 0.1)
     assert run(command) == 1
     assert shown_meanwhile[0].startswith(line)
-    assert terminal.getvalue().endswith("\r\x1b[Kquotaform: down\n")
+    assert terminal.getvalue().endswith("\r\x1b[KError: down\n")

@@ -52,5 +52,5 @@ def test_modules_in_the_current_folder_are_not_imported(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "quotaform", "plan"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert done.stderr.startswith("quotaform: "), done.stderr
+    assert done.stderr.startswith("Error: "), done.stderr
     assert not (tmp_path / "marker").exists()

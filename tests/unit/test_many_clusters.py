@@ -244,7 +244,7 @@ def test_what_was_read_before_an_interrupt_is_printed_and_written(
     assert monotonic() - interrupted[0] < 2
     printed = capsys.readouterr()
     saved = ["Saved the plans to: made/eu.json, made/us.json"] if command == "plan" else []
-    assert printed.err.splitlines() == [*saved, f"quotaform: {message}"]
+    assert printed.err.splitlines() == [*saved, f"Error: {message}"]
     lines = printed.out.splitlines()
     assert [line.split()[1] for line in lines if line.startswith("Cluster ")] == ["eu", "us"]
     assert total in lines
@@ -276,7 +276,7 @@ def test_an_interrupt_while_the_only_cluster_is_read_leaves_nothing_to_print(
 
     monkeypatch.setattr(Console, "progress", stop)
     assert run(["plan", "--cluster", "lab"]) == 130
-    assert capsys.readouterr() == ("", "quotaform: interrupted\n")
+    assert capsys.readouterr() == ("", "Error: interrupted\n")
 
 
 def test_the_saved_plan_is_named_with_the_command_that_applies_it(

@@ -159,6 +159,6 @@ def test_each_cluster_that_cannot_be_asked_is_named_after_the_report(
     printed = capsys.readouterr()
     assert printed.out.startswith("Valid: 1 file in ")
     assert [line.split("nothing")[0] for line in printed.err.splitlines()] == [
-        "quotaform: a: Cannot connect to a: ",
-        "quotaform: b: Cannot connect to b: ",
+        "Error: a: Cannot connect to a: ",
+        "Error: b: Cannot connect to b: ",
     ]

@@ -107,7 +107,7 @@ def test_the_last_line_of_an_incomplete_apply_counts_what_is_left() -> None:
         "1 failed, 1 unconfirmed, 1 overwritten, 1 unknown, 1 not attempted."
     )
     assert "Interrupted by SIGINT." in lines
-    assert "Nothing is rolled back. Run quotaform plan to see the remaining changes." in lines
+    assert lines[-2].startswith("Error: not all changes are in effect. Nothing is rolled back. Run quotaform plan ")
 
 
 def test_the_last_line_of_several_clusters_counts_what_is_left_on_all() -> None:

@@ -219,7 +219,7 @@ def test_a_start_says_what_it_is_doing(
     assert run(["sandbox", "start"]) == 1
     assert capsys.readouterr() == (
         "",
-        "Downloading Apache Kafka 4.3.1 (once, about 45 MB) ...\nquotaform: no network\n",
+        "Downloading Apache Kafka 4.3.1 (once, about 45 MB) ...\nError: no network\n",
     )
 
 

@@ -81,7 +81,7 @@ def test_the_missing_extra_is_one_sentence_and_exit_1(
     shown = capsys.readouterr()
     assert code == 1
     assert shown.out == ""
-    assert shown.err == 'quotaform: The Spark engine is not installed; run: pip install "quotaform[spark]".\n'
+    assert shown.err == 'Error: The Spark engine is not installed; run: pip install "quotaform[spark]".\n'
 
 
 def test_importing_the_package_imports_nothing_of_spark() -> None:

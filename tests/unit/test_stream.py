@@ -25,7 +25,7 @@ from tests.builder import PRODUCER
 from tests.scripted_gateway import ScriptedGateway
 
 ALICE = Entity(user="alice")
-LOST = "quotaform: the output cannot be written: No space left on device\n"
+LOST = "Error: the output cannot be written: No space left on device\n"
 ENTRY = "- match: {user: alice}\n  values: {producer_byte_rate: 2MiB/s}\n"
 
 

@@ -44,7 +44,7 @@ def test_wrong_usage_is_one_sentence_in_one_style(line: str, told: str, capsys: 
     """Sentences without an end ran into `Try …`, and unknown words were told in three ways."""
     assert run(line.split()) == 64
     printed = capsys.readouterr()
-    assert printed.err.startswith(f"quotaform: {told}")
+    assert printed.err.startswith(f"Error: {told}")
     assert (printed.err.count("\n"), printed.out) == (1, "")
     assert "hunter2" not in printed.err
 

@@ -146,7 +146,7 @@ def test_what_the_broker_refuses_exits_1_in_its_words(repository: Repository, cl
         done = repository("alter", "--name", "user=a", "--add", "tomorrow=5", "--delete", CONSUME, *more)
         assert (done.code, done.out) == (1, "")
         assert done.err == (
-            "quotaform: user=a: Invalid configuration key tomorrow; nothing was changed; "
+            "Error: user=a: Invalid configuration key tomorrow; nothing was changed; "
             '"tomorrow" is not known to this version\n'
         )
     assert cluster.read() == {Entity(user="a"): {CONSUME: 1.0}}

@@ -381,7 +381,7 @@ def test_wrong_usage_ends_with_64(offline: Repository, arguments: list[str], tol
     seen = offline(*arguments)
     assert (seen.code, seen.out) == (64, ""), seen
     assert told in seen.err
-    assert seen.err.startswith("quotaform: ")
+    assert seen.err.startswith("Error: ")
     assert seen.err.count("\n") == 1, "one line"
 
 

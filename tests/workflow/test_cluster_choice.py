@@ -108,4 +108,4 @@ def test_output_that_cannot_be_written_is_one_sentence(layered: Repository) -> N
             [QUOTAFORM, "plan"], cwd=layered.path, env=environment(), stdout=full, stderr=subprocess.PIPE, check=False
         )
     assert seen.returncode == 1
-    assert seen.stderr.decode() == "quotaform: the output cannot be written: No space left on device\n"
+    assert seen.stderr.decode() == "Error: the output cannot be written: No space left on device\n"

@@ -27,7 +27,7 @@ SECRETS = ("admin-secret", "tenant-secret", "plain-secret", "hunter2")
 def one_sentence(result: Result, *parts: str, code: int = 1) -> None:
     """Make sure that a failure is told in one line with these parts, and with no secret in it."""
     assert (result.code, result.out) == (code, ""), result
-    assert re.fullmatch(r"quotaform: [^\n]+\n", result.err), result.err
+    assert re.fullmatch(r"Error: [^\n]+\n", result.err), result.err
     for part in parts:
         assert part in result.err
     assert not any(secret in result.err for secret in SECRETS)

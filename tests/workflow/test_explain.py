@@ -80,6 +80,6 @@ def test_invalid_files_are_told_with_all_their_problems(declared: Repository) ->
     declared.write("quotas.d/lab/b.yaml", "quotas:\n  - match: {user: 007}\n    values: {producer_byte_rate: 1}\n")
     done = declared("explain", "user=a")
     assert done.code == 3
-    assert done.err.startswith("quotaform: lab: quotas.d/lab/b.yaml:2:19")
+    assert done.err.startswith("Error: lab: quotas.d/lab/b.yaml:2:19")
     assert done.out.startswith("Cluster  prod ")
     assert declared("explain", "user=a", "--cluster", "prod").code == 0

@@ -370,5 +370,5 @@ def test_a_plan_that_is_cut_short_while_reading_says_so(changing: Repository, sa
         finally:
             sandbox.resume(1)
         assert (stopped.code, stopped.out) == (code, "")
-        assert stopped.err.endswith(f"quotaform: {word}\n")
+        assert stopped.err.endswith(f"Error: {word}\n")
     assert changing.receipts == []

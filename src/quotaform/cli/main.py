@@ -139,7 +139,8 @@ def _invoke(arguments: list[str]) -> int:
         result = app(words, standalone_mode=False, prog_name="quotaform")
     except InvalidFilesError as error:
         # Each problem begins its line with its place, for editors and problem matchers.
-        return _print(str(error), error.exit_code)
+        problems, _, total = str(error).rpartition("\n")
+        return _print(f"{problems}\nError: {total}", error.exit_code)
     except QuotaformError as error:
         return _fail(str(error), error.exit_code)
     except Interruption as stopped:
@@ -182,7 +183,7 @@ def _fail_usage(error: typer.TyperException, words: list[str]) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    return _print(f"quotaform: {message}", code)
+    return _print(f"Error: {message}", code)
 
 
 def _print(message: str, code: int) -> int:

@@ -114,7 +114,7 @@ def report_failures(console: Console, outcomes: Iterable[ClusterOutcome[T]]) -> 
     """Print to stderr what failed on which cluster, beside a result that has no section for each cluster."""
     for outcome in outcomes:
         if outcome.error is not None:
-            console.write_stderr(f"quotaform: {inert(outcome.cluster)}: {outcome.error}\n")
+            console.write_stderr(f"Error: {inert(outcome.cluster)}: {outcome.error}\n")
 
 
 def echo_outcomes(

@@ -47,7 +47,7 @@ def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
     if receipt.interruption:
         yield f"Interrupted by {receipt.interruption}."
     if not receipt.is_complete:
-        yield "Nothing is rolled back. Run quotaform plan to see the remaining changes."
+        yield "Error: not all changes are in effect. Nothing is rolled back. Run quotaform plan to see the rest."
     yield style.paint(
         resources_line([receipt], is_complete=receipt.is_complete), "green" if receipt.is_complete else "red"
     )

@@ -259,7 +259,7 @@ class _Apply:
                 self.console.echo("\n")
 
         def report_late(cluster: Cluster, error: QuotaformError) -> None:
-            self.console.write_stderr(f"quotaform: {inert(cluster.name)}, when everything was done: {error}\n")
+            self.console.write_stderr(f"Error: {inert(cluster.name)}, when everything was done: {error}\n")
 
         names = [cluster.name for cluster, _ in plans]
         applied = apply_plans(plans, keep, show, report_late=report_late, progress=self.console.progress)
@@ -315,4 +315,4 @@ class _Apply:
             self.console.warn(f"Receipt: {path}")
             return
         text = "".join(render("receipt", "json", done))
-        self.console.write_stderr(f"quotaform: {problem}; this is the receipt:\n{text}")
+        self.console.write_stderr(f"Error: {problem}; this is the receipt:\n{text}")

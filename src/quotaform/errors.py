@@ -10,16 +10,21 @@
     * FileReadError              a file cannot be read
         * NotTextError           it is not UTF-8 text
     * UndeclaredError            no file declares the entity that was asked for (exit 1)
-    * PlanFileError              a plan file is unreadable or of an unknown format (exit 3)
+    * SavedFileError             a file that quotaform wrote is unreadable or of an unknown format (exit 3)
+        * PlanFileError          a plan file is
+        * ReceiptFileError       a receipt is
     * BlockedError               refused before anything was written (exit 4)
         * ClusterIdError         the cluster is not the one pinned in quotaform.yaml
         * PlanBlockedError       findings of a plan block it
         * RefusedError           the broker's dry run refused entities
         * NotApprovedError       nobody approved the plan
     * StaleError                 plan, plan id or cluster no longer match (exit 5)
-        * PlanFileChangedError   a plan file was changed after it was written
+        * SavedFileChangedError  a file was changed after quotaform wrote it
+            * PlanFileChangedError     a plan file was
+            * ReceiptFileChangedError  a receipt was
         * PlanIdError            a plan is not the approved one
         * PlanClusterError       a plan is for another cluster
+        * ReceiptClusterError    a receipt is of another cluster
         * StaleEntitiesError     entities have changed since the plan was made
     * PartialError               some changes were written, and some are not in effect (exit 6)
     * ClusterError               a cluster could not be read or changed (exit 1)
@@ -179,8 +184,8 @@ class UndeclaredError(QuotaformError):
         super().__init__(f"no file declares {entity.address}{guess}")
 
 
-class PlanFileError(QuotaformError):
-    """A plan file cannot be read: truncated, not a plan, or of an unknown major version.
+class SavedFileError(QuotaformError):
+    """A file that quotaform writes cannot be read: truncated, of another kind, or of an unknown major version.
 
     Attributes:
         file: Its name.
@@ -193,6 +198,14 @@ class PlanFileError(QuotaformError):
         self.file = file
         self.problem = problem
         super().__init__(f"{file} {problem}")
+
+
+class PlanFileError(SavedFileError):
+    """A plan file cannot be read."""
+
+
+class ReceiptFileError(SavedFileError):
+    """A receipt cannot be read."""
 
 
 class BlockedError(QuotaformError):
@@ -251,18 +264,32 @@ class StaleError(QuotaformError):
     exit_code = ExitCode.STALE
 
 
-class PlanFileChangedError(StaleError):
-    """A plan file was changed after it was written.
+class SavedFileChangedError(StaleError):
+    """A file was changed after quotaform wrote it.
 
     Attributes:
         file: Its name.
         mismatch: What no longer matches: `plan id` or `digest`.
     """
 
+    remedy: ClassVar[str]
+
     def __init__(self, file: str, mismatch: str) -> None:
         self.file = file
         self.mismatch = mismatch
-        super().__init__(f"{file} was changed after it was written: its {mismatch} does not match; make a new plan")
+        super().__init__(f"{file} was changed after it was written: its {mismatch} does not match; {self.remedy}")
+
+
+class PlanFileChangedError(SavedFileChangedError):
+    """A plan file was changed after it was written."""
+
+    remedy = "make a new plan"
+
+
+class ReceiptFileChangedError(SavedFileChangedError):
+    """A receipt was changed after it was written."""
+
+    remedy = "use the file that quotaform apply wrote"
 
 
 class PlanIdError(StaleError):
@@ -293,6 +320,23 @@ class PlanClusterError(StaleError):
         super().__init__(
             f"the plan is for cluster {expected}, but this is cluster {found}; nothing was written: check the "
             "bootstrap servers, or make a new plan"
+        )
+
+
+class ReceiptClusterError(StaleError):
+    """A receipt is of another cluster.
+
+    Attributes:
+        expected: The id of the cluster that the receipt is of.
+        found: The id of this cluster.
+    """
+
+    def __init__(self, expected: str, found: str) -> None:
+        self.expected = expected
+        self.found = found
+        super().__init__(
+            f"the receipt is of cluster {expected}, but this is cluster {found}; choose the cluster of the receipt, or "
+            "give a receipt of this one"
         )
 
 

@@ -31,6 +31,8 @@ QUOTAS_LIMIT: Final = 64 * MIB
 """The most bytes of a file of quotas; 100,000 entries take about 10 MiB."""
 PLAN_LIMIT: Final = 256 * MIB
 """The most bytes of a saved plan; 200,000 new entities take about 200 MiB."""
+RECEIPT_LIMIT: Final = 128 * MIB
+"""The most bytes of a receipt; 200,000 entities take about 60 MiB."""
 SNAPSHOT_LIMIT: Final = 64 * MIB
 """The most bytes of a snapshot; 100,000 entities take about 20 MiB."""
 REQUESTS_LIMIT: Final = 64 * MIB
@@ -61,7 +63,7 @@ _KINDS: Final = (
 )
 
 
-def read_bytes(path: str | Path, limit: int, *, within: Path | None = None) -> bytes:
+def read_bytes(path: str | Path, limit: int, *, within: Path | None = None, is_start: bool = False) -> bytes:
     """Read a file.
 
     Args:
@@ -69,6 +71,7 @@ def read_bytes(path: str | Path, limit: int, *, within: Path | None = None) -> b
         limit: The most bytes that it may have.
         within: The folder that the file lies in, wherever links lead to, because a repository names it; `None` for a
             file that the operator names.
+        is_start: Whether only the start of a larger regular file is wanted.
 
     Raises:
         FileReadError: It cannot be read, or is larger than the limit.
@@ -77,7 +80,7 @@ def read_bytes(path: str | Path, limit: int, *, within: Path | None = None) -> b
         descriptor = _open(path, within)
         try:
             is_open = within is None and _DESCRIPTOR(os.fspath(path)) is not None
-            return _read(path, descriptor, limit, takes_stream=is_open)
+            return _read(path, descriptor, limit, takes_stream=is_open, is_start=is_start)
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -212,7 +215,7 @@ def _opened_path(descriptor: int) -> str | None:
         return None
 
 
-def _read(path: str | Path, descriptor: int, limit: int, *, takes_stream: bool) -> bytes:
+def _read(path: str | Path, descriptor: int, limit: int, *, takes_stream: bool, is_start: bool) -> bytes:
     status = os.fstat(descriptor)
     is_stream = takes_stream and (S_ISFIFO(status.st_mode) or S_ISSOCK(status.st_mode))
     if not is_stream:
@@ -220,6 +223,8 @@ def _read(path: str | Path, descriptor: int, limit: int, *, takes_stream: bool) 
             if is_kind(status.st_mode):
                 raise FileReadError(str(path), reason)
     if status.st_size > limit:
+        if is_start:
+            return os.read(descriptor, limit)
         raise _too_large(path, limit)
     size = status.st_size
     return _gather(lambda done: os.read(descriptor, size + 1 - done if done < size else _CHUNK), str(path), limit)

@@ -1,14 +1,16 @@
-"""Fuzzed: plan files, as they are and sealed again, and snapshots."""
+"""Fuzzed: plan files and receipts, as they are and sealed again, and snapshots."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from quotaform.core.canonical import digest
+from quotaform.core.receipt import EntityResult, Receipt, Result, Run
 from quotaform.document.envelope import sealed_lines
 from quotaform.document.plan import PLAN_LISTS, dump_plan, load_plan
+from quotaform.document.receipt import RECEIPT_LISTS, dump_receipt, load_receipt
 from quotaform.document.snapshot import dump_snapshot, load_snapshot
 from quotaform.errors import PlanFileChangedError, QuotaformError
 from quotaform.model.entity import Entity
@@ -31,12 +33,12 @@ def _read_plan(document: bytes) -> None:
         assert line.isprintable(), line
 
 
-def _sealed(document: bytes) -> bytes:
+def _sealed(document: bytes, line_lists: Collection[str] = PLAN_LISTS) -> bytes:
     """Return a document whose digest is right, as somebody gives it who wants it to be believed."""
     try:
         tree: Any = json.loads(document)
         tree.pop("digest", None)
-        lists = {name for name in PLAN_LISTS if isinstance(tree.get(name), list)}
+        lists = {name for name in line_lists if isinstance(tree.get(name), list)}
         return "".join(sealed_lines(tree.items(), lists)).encode()
     except (ValueError, RecursionError, AttributeError):
         return document
@@ -69,6 +71,27 @@ def _plan_id(tree: Any) -> str:
     return digest(content)
 
 
+def _receipts() -> Sequence[bytes]:
+    found = []
+    for plan, run in ((example_plan(), None), (empty_plan(), Run("github", "https://github.example/a/actions/runs/1"))):
+        results = tuple(
+            EntityResult(change.entity, change.action, list(Result)[index % len(Result)], "no\n::error::" * (index % 2))
+            for index, change in enumerate(plan.changes)
+        )
+        moments = {"started_at": "2026-11-20T09:13:00Z", "finished_at": "2026-11-20T09:13:01Z"}
+        found.append(Receipt(plan=plan, results=results, applied_by="alice", run=run, **moments))
+    return [dump_receipt(receipt).encode() for receipt in found]
+
+
+def _read_receipt(document: bytes) -> None:
+    text = dump_receipt(load_receipt(document, "receipt.json"))
+    assert dump_receipt(load_receipt(text, "again.json")) == text, "what was written does not read back"
+
+
+def _read_sealed_receipt(document: bytes) -> None:
+    _read_receipt(_sealed(document, RECEIPT_LISTS))
+
+
 def _snapshots() -> Sequence[bytes]:
     odd = {
         Entity({"user": "a", "group": None}): {"future_rate": 1.5, "producer_byte_rate": float("nan")},
@@ -92,5 +115,7 @@ def _read_snapshot(document: bytes) -> None:
 TARGETS: Final = (
     Target("plan", _plans, _read_plan, (QuotaformError,)),
     Target("sealed-plan", _plans, _read_sealed_plan, (QuotaformError,)),
+    Target("receipt", _receipts, _read_receipt, (QuotaformError,)),
+    Target("sealed-receipt", _receipts, _read_sealed_receipt, (QuotaformError,)),
     Target("snapshot", _snapshots, _read_snapshot, (QuotaformError,)),
 )

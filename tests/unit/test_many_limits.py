@@ -23,7 +23,7 @@ from quotaform.desired import config, loader
 from quotaform.desired.config import Config, choose_clusters, read_config
 from quotaform.desired.loader import LoadedFile, LoadedFiles, load_file, load_files
 from quotaform.desired.tree import Layout, SourceFile, Tree
-from quotaform.document import line_layout, plan_content
+from quotaform.document import line_layout, sealed_content
 from quotaform.document.json_text import MOST_VALUES
 from quotaform.document.line_layout import LayoutError, read_lines
 from quotaform.document.plan import load_plan
@@ -233,7 +233,7 @@ def test_a_plan_file_of_another_layout_is_limited(monkeypatch: pytest.MonkeyPatc
     """A file of 500 MB on one line took several times its size."""
     with pytest.raises(PlanFileError, match=r"it holds more than 2,000,000 values, and its lines are not those that"):
         load_plan(b"[" + b"{}," * MOST_VALUES + b"{}]", "p.json")
-    monkeypatch.setattr(plan_content, "WHOLE_LIMIT", 1 << 16)
+    monkeypatch.setattr(sealed_content, "WHOLE_LIMIT", 1 << 16)
     with pytest.raises(PlanFileError, match=r"it is larger than 64 KiB, and its lines are not those that"):
         load_plan(b"x" * 70_000, "p.json")
 

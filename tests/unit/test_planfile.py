@@ -114,7 +114,7 @@ def test_a_file_as_it_was_written_is_not_compared_field_by_field(monkeypatch: py
     def fail(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("quotaform.document.plan._require_derived", fail)
+    monkeypatch.setattr("quotaform.document.sealed_content.require_derived", fail)
     assert dump_plan(load_plan(TEXT, "plan.json")) == TEXT
     with pytest.raises(AssertionError):
         load_plan(signed(edited(lambda document: document["summary"].update(loosen=7))), "plan.json")

@@ -20,6 +20,7 @@ from quotaform.app.apply_run import ApplyRun
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.app.each_cluster import Connect
 from quotaform.app.repository import open_gateway, require_pinned
+from quotaform.app.run import read_run
 from quotaform.cluster.error_code import asking_for_alter
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.freshness import Freshness, check_fresh, require_cluster, require_fresh
@@ -173,6 +174,7 @@ def apply_plan(
             finished_at=timestamp(clock),
             interrupted_by=interrupted_by,
             internal_error=internal_error,
+            run=read_run(),
         )
         keep(receipt)
         signals.let_second_through()

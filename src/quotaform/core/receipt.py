@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
-from quotaform.core.plan import Action, Plan
+from quotaform.core.plan import Action, Change, Plan, PlanSource
+from quotaform.model.allowance import Allowance
 from quotaform.model.entity import Entity
 
 
@@ -53,6 +54,21 @@ class EntityResult:
     message: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The job of a CI system in which something was applied, as its environment says.
+
+    Attributes:
+        system: `github` or `gitlab`.
+        url: Where its log is.
+        actor: The user of that system who started it.
+    """
+
+    system: str
+    url: str | None = None
+    actor: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
     """Who applied which plan when, and what became of it.
@@ -65,6 +81,7 @@ class Receipt:
         finished_at: ISO 8601 UTC.
         interrupted_by: The name of the signal that cut it short, if one did.
         internal_error: The mistake of quotaform's own that cut it short, if one did.
+        run: The job of a CI system that applied it, if one did.
     """
 
     plan: Plan
@@ -74,6 +91,7 @@ class Receipt:
     finished_at: str
     interrupted_by: str | None = None
     internal_error: str | None = None
+    run: Run | None = None
 
     @property
     def interruption(self) -> str | None:
@@ -85,7 +103,7 @@ class Receipt:
     @property
     def is_complete(self) -> bool:
         """Whether everything holds."""
-        return all(result.result.holds for result in self.results)
+        return _all_hold(self.results)
 
     @property
     def wrote_anything(self) -> bool:
@@ -99,4 +117,105 @@ class Receipt:
     @property
     def tally(self) -> Mapping[Result, int]:
         """How many entities there are per result."""
-        return Counter(result.result for result in self.results)
+        return _tally(self.results)
+
+    def saved(self) -> SavedReceipt:
+        """Return what is kept of it: the plan is not, but what the plan changed is."""
+        header = self.plan.header
+        rows_of = {change.entity: change.changes for change in self.plan.changes}
+        return SavedReceipt(
+            plan_id=self.plan.plan_id,
+            cluster_name=header.cluster_name,
+            cluster_id=header.cluster_id,
+            source=header.source,
+            options=header.options,
+            allowances=self.plan.allowances,
+            applied_by=self.applied_by,
+            run=self.run,
+            started_at=self.started_at,
+            finished_at=self.finished_at,
+            interrupted_by=self.interruption,
+            declared=self.plan.declared,
+            results=tuple(
+                SavedResult(item.entity, item.action, item.result, item.message, rows_of[item.entity])
+                for item in self.results
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SavedResult:
+    """What became of one entity, as a receipt holds it.
+
+    Attributes:
+        entity: The entity.
+        action: What the plan would do to it.
+        result: What became of that.
+        message: The broker's words, or why; empty if there are none.
+        rows: What the plan changes of it, key by key; empty in receipts before version 1.1.
+    """
+
+    entity: Entity
+    action: Action
+    result: Result
+    message: str
+    rows: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedReceipt:
+    """A receipt as it is kept: what an apply did, without the plan that it applied.
+
+    Attributes:
+        plan_id: The id of the plan that was applied.
+        cluster_name: What the plan called the cluster.
+        cluster_id: The id that the cluster gave itself.
+        source: Where the files of the plan came from.
+        options: What was asked for when the plan was made; `None` in receipts before version 1.2.
+        allowances: The rules that were allowed for the plan.
+        applied_by: Who, as the operating system says.
+        run: The job of a CI system that did it, if one did.
+        started_at: ISO 8601 UTC.
+        finished_at: ISO 8601 UTC.
+        interrupted_by: What cut it short, in words.
+        declared: All entities for which the files declared values; `None` in receipts before version 1.1.
+        results: One per entity of the plan, in its order.
+    """
+
+    plan_id: str
+    cluster_name: str
+    cluster_id: str
+    source: PlanSource
+    options: Mapping[str, Any] | None = None
+    allowances: tuple[Allowance, ...] = ()
+    applied_by: str
+    run: Run | None = None
+    started_at: str
+    finished_at: str
+    interrupted_by: str | None = None
+    declared: frozenset[Entity] | None = None
+    results: tuple[SavedResult, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything held when it was written."""
+        return _all_hold(self.results)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the cluster held everything that the files declared: a whole plan, and all of it was applied."""
+        options = self.options or {}
+        return self.is_complete and not (options.get("select") or options.get("exclude") or options.get("revert"))
+
+    @property
+    def tally(self) -> Mapping[Result, int]:
+        """How many entities there are per result."""
+        return _tally(self.results)
+
+
+def _all_hold(results: Iterable[EntityResult | SavedResult]) -> bool:
+    return all(item.result.holds for item in results)
+
+
+def _tally(results: Iterable[EntityResult | SavedResult]) -> Mapping[Result, int]:
+    return Counter(item.result for item in results)

@@ -16,8 +16,6 @@ helps against somebody who computes them again, so a plan file is read with susp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import zip_longest
-from json import loads
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Final, TypeVar
 
@@ -25,7 +23,7 @@ from quotaform.core.check.saved_plan import saved_plan_problem
 from quotaform.core.origin import Base
 from quotaform.core.plan import EntityChange, Plan, PlanHeader, PlanSource, Unmanaged
 from quotaform.document.change import ChangeReader, change_lines
-from quotaform.document.envelope import Spelled, envelope, field_lines, sealed_lines
+from quotaform.document.envelope import Spelled, envelope, sealed_lines
 from quotaform.document.field import (
     dump_cluster,
     dump_entity,
@@ -36,16 +34,13 @@ from quotaform.document.field import (
     load_snapshot_file,
     load_values,
 )
-from quotaform.document.json_text import ConstantError, RepeatedNameError
-from quotaform.document.line_layout import LayoutError
-from quotaform.document.plan_content import PlanContent
-from quotaform.document.shape import ShapeError, first_difference, require_shape, shaped_items
-from quotaform.errors import PlanFileChangedError
+from quotaform.document.sealed_content import SealedContent, SealedFormat, Strict
+from quotaform.document.shape import ShapeError, require_shape, shaped_items
+from quotaform.errors import PlanFileChangedError, PlanFileError
 from quotaform.model.address import parse_address
 from quotaform.model.allowance import Allowance
 from quotaform.model.document_kind import PLAN
 from quotaform.model.entity import Entity
-from quotaform.model.text import quote
 
 T = TypeVar("T")
 
@@ -58,6 +53,16 @@ PLAN_LISTS: Final[Mapping[str, str]] = {
     "findings": "finding",
 }
 """The fields of a plan file with a line per item, and the definition of an item in the schema."""
+
+_FORMAT: Final = SealedFormat(
+    kind=PLAN,
+    lists=PLAN_LISTS,
+    noun="plan",
+    command="quotaform plan --out",
+    remedy="make a new plan",
+    unreadable=PlanFileError,
+    changed=PlanFileChangedError,
+)
 
 
 def dump_plan(plan: Plan) -> str:
@@ -120,58 +125,19 @@ def load_plan(text: str | bytes, file: str) -> Plan:
         PlanFileError: It is cut off, not a plan, of an unknown major version, or contradicts itself.
         PlanFileChangedError: It was changed after it was written.
     """
-    content = PlanContent(text.encode(errors="replace") if isinstance(text, str) else text, file, PLAN_LISTS)
-    try:
-        try:
-            return _checked(content, content.document(), content.strict_document, file)
-        except LayoutError:  # Found late: a list is read line by line only when its items are needed.
-            whole = content.whole()
-            return _checked(content, whole, lambda: whole, file)
-    except ShapeError as error:
-        raise content.invalid(str(error)) from error
-    except RepeatedNameError as error:
-        raise content.invalid(f"{quote(error.name)} appears twice in one object") from error
-    except ConstantError as error:
-        raise content.invalid(f"{error} is not a number in JSON") from error
-    except RecursionError as error:
-        raise content.invalid("it is nested too deeply") from error
+    content = SealedContent(text.encode(errors="replace") if isinstance(text, str) else text, file, _FORMAT)
+    return content.read(lambda document, strict: _checked(content, document, strict, file))
 
 
-def _checked(
-    content: PlanContent, document: Mapping[str, Any], strict: Callable[[], Mapping[str, Any]], file: str
-) -> Plan:
+def _checked(content: SealedContent, document: Mapping[str, Any], strict: Strict, file: str) -> Plan:
     require_shape(document, PLAN.name, PLAN_LISTS)
     plan = _plan(document)
     if plan.plan_id != document["plan_id"]:
         raise PlanFileChangedError(file, "plan id")
     if problem := saved_plan_problem(plan):
         raise ShapeError(*problem)
-    if not content.has_fields(field_lines(_fields(plan).items(), PLAN_LISTS)):
-        _require_derived(plan, strict())
+    content.require_written(lambda: _fields(plan), strict)
     return plan
-
-
-def _require_derived(plan: Plan, document: Mapping[str, Any]) -> None:
-    """Make sure that a document says what this version writes of the plan that it holds; it may have more fields.
-
-    Raises:
-        ShapeError: A field says something else than those from which it follows.
-    """
-    for name, expected in _fields(plan).items():
-        found = document.get(name)
-        if name == "format_version":
-            continue
-        if name not in PLAN_LISTS:
-            _require_same(expected, found, name)
-            continue
-        for index, (item, other) in enumerate(zip_longest(expected, found or ())):
-            _require_same(loads(item) if isinstance(item, Spelled) else item, other, f"{name}[{index}]")
-
-
-def _require_same(expected: object, found: object, path: str) -> None:
-    difference = first_difference(expected, found, path)
-    if difference is not None:
-        raise ShapeError(difference, "does not follow from the other fields")
 
 
 def _plan(document: Mapping[str, Any]) -> Plan:

@@ -1,58 +1,165 @@
-"""What an apply did, as machines read it."""
+"""What an apply did, as machines read it: written once, and refused when it is not what was written.
+
+Format 1.2, `schemas/receipt.schema.json`. Like a plan file it is read with suspicion: its digest, its schema, what
+follows from other fields, and its contents (`quotaform.core.check.saved_receipt`) are checked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
 from quotaform.core.canonical import json_number
-from quotaform.core.receipt import Receipt, Result
+from quotaform.core.check.saved_receipt import saved_receipt_problem
+from quotaform.core.plan import Action, Change, PlanSource
+from quotaform.core.receipt import Receipt, Result, Run, SavedReceipt, SavedResult
 from quotaform.document.envelope import envelope, sealed_lines
-from quotaform.document.field import dump_cluster, dump_entity
+from quotaform.document.field import dump_cluster, dump_entity, load_number
+from quotaform.document.sealed_content import SealedContent, SealedFormat, Strict
+from quotaform.document.shape import ShapeError, require_shape, shaped_items
+from quotaform.errors import ReceiptFileChangedError, ReceiptFileError
+from quotaform.model.address import parse_address
+from quotaform.model.allowance import Allowance
 from quotaform.model.document_kind import RECEIPT
+from quotaform.model.entity import Entity
 
-RECEIPT_LISTS: Final = frozenset({"results", "declared"})
-"""The fields of a receipt with a line per item."""
+T = TypeVar("T")
+
+RECEIPT_LISTS: Final[Mapping[str, str]] = {"declared": "address", "results": "result"}
+"""The fields of a receipt with a line per item, and the definition of an item in the schema."""
+
+_UNREADABLE: Final = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+_FORMAT: Final = SealedFormat(
+    kind=RECEIPT,
+    lists=RECEIPT_LISTS,
+    noun="receipt",
+    command="quotaform apply",
+    remedy="use the file that quotaform apply wrote",
+    unreadable=ReceiptFileError,
+    changed=ReceiptFileChangedError,
+)
 
 
-def dump_receipt(receipt: Receipt) -> str:
+def dump_receipt(receipt: Receipt | SavedReceipt) -> str:
     """Return a receipt as JSON, one line per entity."""
     return "".join(receipt_lines(receipt))
 
 
-def receipt_lines(receipt: Receipt) -> Iterator[str]:
+def receipt_lines(receipt: Receipt | SavedReceipt) -> Iterator[str]:
     """Yield a receipt as JSON in pieces."""
+    saved = receipt.saved() if isinstance(receipt, Receipt) else receipt
+    return sealed_lines(_fields(saved).items(), RECEIPT_LISTS)
+
+
+def _fields(receipt: SavedReceipt) -> dict[str, Any]:
     tally = receipt.tally
-    plan = receipt.plan
-    rows_of = {change.entity: change.changes for change in plan.changes}
     fields: dict[str, Any] = {
-        "plan_id": plan.plan_id,
-        "cluster": dump_cluster(plan.header.cluster_name, plan.header.cluster_id),
+        "plan_id": receipt.plan_id,
+        "cluster": dump_cluster(receipt.cluster_name, receipt.cluster_id),
         "source": {
-            "directory": plan.header.source.directory,
-            "commit": plan.header.source.commit,
-            "dirty": plan.header.source.dirty,
+            "directory": receipt.source.directory,
+            "commit": receipt.source.commit,
+            "dirty": receipt.source.dirty,
         },
-        "allowances": list(map(str, plan.allowances)),
+        **({} if receipt.options is None else {"options": dict(receipt.options)}),
+        "allowances": list(map(str, receipt.allowances)),
         "applied_by": receipt.applied_by,
+        **({} if receipt.run is None else {"run": dump_run(receipt.run)}),
         "started_at": receipt.started_at,
         "finished_at": receipt.finished_at,
-        "interrupted_by": receipt.interruption,
+        "interrupted_by": receipt.interrupted_by,
         "complete": receipt.is_complete,
         "summary": {result.value: tally.get(result, 0) for result in Result},
-        **({} if plan.declared is None else {"declared": sorted(entity.address for entity in plan.declared)}),
-        "results": (
-            {
-                **dump_entity(item.entity),
-                "action": item.action.value,
-                "result": item.result.value,
-                "message": item.message or None,
-                "keys": [
-                    {"key": row.key, "before": json_number(row.before), "after": json_number(row.after)}
-                    for row in rows_of[item.entity]
-                ],
-            }
-            for item in receipt.results
-        ),
+        **({} if receipt.declared is None else {"declared": sorted(entity.address for entity in receipt.declared)}),
+        "results": map(_dump_result, receipt.results),
     }
-    return sealed_lines(envelope(RECEIPT, fields).items(), RECEIPT_LISTS)
+    return envelope(RECEIPT, fields)
+
+
+def _dump_result(item: SavedResult) -> dict[str, Any]:
+    rows = [{"key": row.key, "before": json_number(row.before), "after": json_number(row.after)} for row in item.rows]
+    return {
+        **dump_entity(item.entity),
+        "action": item.action.value,
+        "result": item.result.value,
+        "message": item.message or None,
+        **({"keys": rows} if rows else {}),
+    }
+
+
+def dump_run(run: Run) -> dict[str, str | None]:
+    """Return the job of a CI system as JSON holds it."""
+    return {"system": run.system, "url": run.url, "actor": run.actor}
+
+
+def load_receipt(text: str | bytes, file: str) -> SavedReceipt:
+    """Read a receipt and make sure that it is one, and the one that was written.
+
+    Args:
+        text: The content of the file.
+        file: Its name, for messages.
+
+    Raises:
+        ReceiptFileError: It is cut off, not a receipt, of an unknown major version, or contradicts itself.
+        ReceiptFileChangedError: It was changed after it was written.
+    """
+    content = SealedContent(text.encode(errors="replace") if isinstance(text, str) else text, file, _FORMAT)
+    return content.read(lambda document, strict: _checked(content, document, strict))
+
+
+def _checked(content: SealedContent, document: Mapping[str, Any], strict: Strict) -> SavedReceipt:
+    require_shape(document, RECEIPT.name, RECEIPT_LISTS)
+    try:
+        receipt = _receipt(document)
+    except _UNREADABLE as error:
+        raise ShapeError("", "it has a value that this version cannot read") from error
+    if problem := saved_receipt_problem(receipt):
+        raise ShapeError(*problem)
+    content.require_written(lambda: _fields(receipt), strict)
+    return receipt
+
+
+def _receipt(document: Mapping[str, Any]) -> SavedReceipt:
+    source, run = document["source"], document.get("run")
+    results = tuple(_items(document, "results", _load_result))
+    known = {item.entity.address: item.entity for item in results}
+    declared = _items(document, "declared", lambda address: known.get(address) or parse_address(address))
+    return SavedReceipt(
+        plan_id=document["plan_id"],
+        cluster_name=document["cluster"]["name"],
+        cluster_id=document["cluster"]["id"],
+        source=PlanSource(directory=source["directory"], commit=source["commit"], dirty=source["dirty"]),
+        options=dict(document["options"]) if "options" in document else None,
+        allowances=tuple(map(Allowance.parse, document["allowances"])),
+        applied_by=document["applied_by"],
+        run=None if run is None else Run(run["system"], run["url"], run["actor"]),
+        started_at=document["started_at"],
+        finished_at=document["finished_at"],
+        interrupted_by=document["interrupted_by"],
+        declared=frozenset(declared) if "declared" in document else None,
+        results=results,
+    )
+
+
+def _load_result(item: Mapping[str, Any]) -> SavedResult:
+    entity = Entity(item["entity"])
+    rows = (
+        Change(entity, row["key"], load_number(row["before"]), load_number(row["after"]))
+        for row in item.get("keys", ())
+    )
+    return SavedResult(entity, Action(item["action"]), Result(item["result"]), item["message"] or "", tuple(rows))
+
+
+def _items(document: Mapping[str, Any], name: str, load: Callable[[Any], T]) -> Iterator[T]:
+    """Yield what the items of a long list stand for.
+
+    Raises:
+        ShapeError: An item does not match the schema, or holds something that the schema cannot tell from a value.
+    """
+    read = 0
+    try:
+        for item in shaped_items(document, name, RECEIPT.name, RECEIPT_LISTS[name]):
+            yield load(item)
+            read += 1
+    except _UNREADABLE as error:
+        raise ShapeError(f"{name}[{read}]", "has a value that this version cannot read") from error

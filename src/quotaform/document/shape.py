@@ -6,9 +6,12 @@ A path such as `changes[3].keys[0].after` says where it is not. Long lists are c
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from itertools import zip_longest
+from json import loads
 from re import compile as regex
 from typing import Any, Final
 
+from quotaform.document.envelope import Spelled
 from quotaform.document.line_layout import ItemLines
 from quotaform.model.text import quote
 from quotaform.schema.validator import gate
@@ -67,6 +70,34 @@ def _require_valid(item: object, path: str, schema: str, definition: str | None 
         missing = getattr(error.kind, "property", None)
         problem = "has a wrong type or value" if missing is None else f"lacks the field {quote(str(missing))}"
         raise ShapeError((path + "".join(map(_step, error.instance_path))).removeprefix("."), problem)
+
+
+def require_derived(fields: Mapping[str, Any], document: Mapping[str, Any], lists: Collection[str]) -> None:
+    """Make sure that a document has the fields that are expected of it, but for the version; it may have more.
+
+    Args:
+        fields: The expected ones, as they are written.
+        document: What was read.
+        lists: The fields with a line per item; each may be any iterable, and is consumed.
+
+    Raises:
+        ShapeError: A field says something else than those from which it follows.
+    """
+    for name, expected in fields.items():
+        found = document.get(name)
+        if name == "format_version":
+            continue
+        if name not in lists:
+            _require_same(expected, found, name)
+            continue
+        for index, (item, other) in enumerate(zip_longest(expected, found or ())):
+            _require_same(loads(item) if isinstance(item, Spelled) else item, other, f"{name}[{index}]")
+
+
+def _require_same(expected: object, found: object, path: str) -> None:
+    difference = first_difference(expected, found, path)
+    if difference is not None:
+        raise ShapeError(difference, "does not follow from the other fields")
 
 
 def first_difference(expected: Any, found: Any, path: str = "") -> str | None:

@@ -72,6 +72,35 @@ def globs(description: str) -> Node:
     return items(description, {"type": "string"})
 
 
+def plan_options() -> Node:
+    """Return the schema of what was asked for when a plan was made."""
+    return record(
+        "The options of the command.",
+        {
+            "prune": text("What happens to entities in scope that no file declares.", "report"),
+            "select": globs("Globs of addresses to include; all entities if empty."),
+            "exclude": globs("Globs of addresses to exclude."),
+            "bootstrap_server": text(
+                "The value of --bootstrap-server when it stands for the cluster, whose files are used; "
+                "omitted otherwise."
+            ),
+        },
+        optional=("bootstrap_server",),
+    )
+
+
+def ci_run() -> Node:
+    """Return the schema of the job of a CI system."""
+    return record(
+        "The job of a CI system that applied it, as its environment says; omitted elsewhere.",
+        {
+            "system": text("The CI system.", "github", "gitlab"),
+            "url": maybe_text("The address of the job, or null."),
+            "actor": maybe_text("The user of the CI system who started it, or null."),
+        },
+    )
+
+
 def _action() -> Node:
     return choice(
         "create: no value before; update: another value before; delete: no value after.",

@@ -13,7 +13,7 @@ from quotaform.schema.definition import (
     declared,
     digest,
     document,
-    globs,
+    plan_options,
     quota_key,
     source_fields,
     timestamp,
@@ -35,19 +35,7 @@ def plan() -> tuple[Node, dict[str, Node]]:
                 "snapshot_file", "The snapshot that was read instead of a running cluster; omitted if there is none."
             ),
             "source": record("The origin of the files.", {**source_fields(), "base": _base()}),
-            "options": record(
-                "The options of the command.",
-                {
-                    "prune": text("What happens to entities in scope that no file declares.", "report"),
-                    "select": globs("Globs of addresses to include; all entities if empty."),
-                    "exclude": globs("Globs of addresses to exclude."),
-                    "bootstrap_server": text(
-                        "The value of --bootstrap-server when it stands for the cluster, whose files are used; "
-                        "omitted otherwise."
-                    ),
-                },
-                optional=("bootstrap_server",),
-            ),
+            "options": plan_options(),
             "allowances": items(
                 "The rules allowed for this plan, as RULE or RULE=N; omitted if there are none.",
                 {"type": "string"},

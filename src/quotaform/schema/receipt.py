@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from quotaform.core.receipt import Result
 from quotaform.model.document_kind import RECEIPT
-from quotaform.schema.definition import address, declared, digest, document, quota_key, source_fields, timestamp
+from quotaform.schema.definition import (
+    address,
+    ci_run,
+    declared,
+    digest,
+    document,
+    plan_options,
+    quota_key,
+    source_fields,
+    timestamp,
+)
 from quotaform.schema.node import Node, boolean, choice, count, items, maybe_text, record, ref, text
 
 _RESULTS = {
@@ -27,8 +37,10 @@ def receipt() -> tuple[Node, dict[str, Node]]:
             "plan_id": digest("The id of the applied plan."),
             "cluster": ref("cluster"),
             "source": record("Where the files came from.", source_fields()),
+            "options": {**plan_options(), "description": "The options of the plan; omitted before version 1.2."},
             "allowances": items("The rules allowed for the plan, as RULE or RULE=N.", {"type": "string"}),
             "applied_by": text("The user, according to the operating system."),
+            "run": ci_run(),
             "started_at": timestamp("When it began"),
             "finished_at": timestamp("When it ended"),
             "interrupted_by": maybe_text("The signal that interrupted the apply, or null.", "SIGINT"),
@@ -40,7 +52,7 @@ def receipt() -> tuple[Node, dict[str, Node]]:
             "results": items("One item per entity of the plan, in its order.", ref("result")),
             "digest": digest("A digest of everything else in this file."),
         },
-        optional=("declared",),
+        optional=("declared", "options", "run"),
     )
     meanings = " ".join(f"{result.value}: {words[0].lower()}{words[1:]}" for result, words in _RESULTS.items())
     result = record(

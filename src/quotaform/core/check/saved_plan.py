@@ -10,7 +10,7 @@ from quotaform.core.check.rule import RULES
 from quotaform.core.origin import Base, entity_origin
 from quotaform.core.plan import EntityChange, Plan
 from quotaform.model.alteration import apply_ops
-from quotaform.model.entity import ENTITY_TYPES, can_combine, is_sendable
+from quotaform.model.entity import ENTITY_TYPES, Entity, can_combine, is_sendable
 from quotaform.model.entry import Cause
 from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -74,11 +74,7 @@ def _is_origin_right(change: EntityChange, base: Base | None) -> bool:
 def _change_problems(change: EntityChange) -> Iterator[Problem]:
     entity = change.entity
     types = entity.types
-    if not _can_declare(types):
-        yield "entity", "is of types that files cannot declare"
-    for _, name in entity.parts:
-        if name is not None and not (name and is_sendable(name)):
-            yield "entity", "has a name that no broker can store"
+    yield from entity_problems(entity)
     ops = {row.key: row.after for row in change.changes}
     if len(ops) < len(change.changes):
         yield "keys", "has a key twice"
@@ -86,7 +82,7 @@ def _change_problems(change: EntityChange) -> Iterator[Problem]:
     if (change.before or change.after != ops) and not same_values(change.after, apply_ops(change.before, ops)):
         yield "after", "does not follow from before and keys"
     for index, (row, effect) in enumerate(zip(change.changes, change.effects, strict=True)):
-        if problem := _value_problem(types, row.key, row.after):
+        if problem := value_problem(types, row.key, row.after):
             yield f"keys[{index}].{problem[0]}", problem[1]
         before = change.before.get(row.key)
         if row.before != before and not same_value(row.before, before):
@@ -99,6 +95,15 @@ def _change_problems(change: EntityChange) -> Iterator[Problem]:
                 yield path, "differs from the value of the entity that it comes from"
 
 
+def entity_problems(entity: Entity) -> Iterator[Problem]:
+    """Yield why files cannot declare an entity."""
+    if not _can_declare(entity.types):
+        yield "entity", "is of types that files cannot declare"
+    for _, name in entity.parts:
+        if name is not None and not (name and is_sendable(name)):
+            yield "entity", "has a name that no broker can store"
+
+
 @lru_cache
 def _can_declare(types: tuple[str, ...]) -> bool:
     """Whether files can declare an entity of these types."""
@@ -106,7 +111,7 @@ def _can_declare(types: tuple[str, ...]) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _value_problem(types: tuple[str, ...], key: str, value: float | None) -> Problem | None:
+def value_problem(types: tuple[str, ...], key: str, value: float | None) -> Problem | None:
     """Return why files cannot give a key this value, or none, for an entity of these types."""
     known = QUOTA_KEYS.get(key)
     if known is None:

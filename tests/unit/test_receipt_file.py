@@ -1,0 +1,278 @@
+"""Receipts are read back with suspicion, and found among those of other clusters."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from json import dumps, loads
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quotaform.app import receipt_file
+from quotaform.app.receipt_file import last_receipt, load_receipt_file, receipt_path, write_receipt
+from quotaform.app.repository import Repository
+from quotaform.app.run import read_run
+from quotaform.core.plan import Plan
+from quotaform.core.receipt import EntityResult, Receipt, Result, Run, SavedReceipt
+from quotaform.document.envelope import sealed_lines
+from quotaform.document.receipt import RECEIPT_LISTS, dump_receipt, load_receipt
+from quotaform.errors import ReceiptFileChangedError, ReceiptFileError
+from quotaform.model.entity import Entity
+from tests.builder import CONSUMER, PRODUCER, plan_of
+from tests.strategies import desired, quotas
+
+ALICE, BOB = Entity(user="alice"), Entity(user="bob")
+NAN = float("nan")
+PLAN = plan_of({ALICE: {PRODUCER: 2.0}, BOB: {PRODUCER: 3.0, CONSUMER: 4.0}}, {ALICE: {PRODUCER: 1.0}})
+Edit = Callable[[dict[str, Any]], object]
+
+
+def receipt_of(plan: Plan = PLAN, result: Result = Result.APPLIED, **more: Any) -> Receipt:
+    return Receipt(
+        plan=plan,
+        results=tuple(EntityResult(change.entity, change.action, result) for change in plan.changes),
+        applied_by="alice",
+        **{"started_at": "2026-11-20T09:13:00Z", "finished_at": "2026-11-20T09:13:01Z", **more},
+    )
+
+
+TEXT = dump_receipt(receipt_of())
+
+
+def sealed(edit: Edit, text: str = TEXT) -> str:
+    """A receipt that somebody edited who computes the digest again."""
+    document = loads(text)
+    del document["digest"]
+    edit(document)
+    lists = {name for name in RECEIPT_LISTS if isinstance(document.get(name), list)}
+    return "".join(sealed_lines(document.items(), lists))
+
+
+def same(saved: SavedReceipt, receipt: Receipt) -> bool:
+    """Whether both are written alike; NaN is not equal to itself."""
+    return dump_receipt(saved) == dump_receipt(receipt) and repr(saved) == repr(receipt.saved())
+
+
+@settings(max_examples=60)
+@given(desired(), quotas(), st.sampled_from(Result), st.sampled_from([None, Run("gitlab", None, "ann")]))
+def test_a_receipt_that_was_written_reads_back_equal(wanted: Any, actual: Any, result: Result, run: Run | None) -> None:
+    receipt = receipt_of(plan_of(wanted, actual), result, run=run)
+    assert load_receipt(dump_receipt(receipt), "r.json") == receipt.saved()
+
+
+def test_values_that_no_file_can_declare_read_back_as_they_were() -> None:
+    receipt = receipt_of(plan_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: NAN, CONSUMER: float("inf")}}))
+    assert same(load_receipt(dump_receipt(receipt), "r.json"), receipt)
+
+
+def test_another_layout_of_the_same_receipt_is_read() -> None:
+    assert load_receipt(dumps(loads(TEXT), indent=7), "r.json") == receipt_of().saved()
+
+
+def test_a_receipt_of_version_1_0_is_read_without_values() -> None:
+    def edit(document: dict[str, Any]) -> None:
+        document["format_version"] = "1.0"
+        del document["declared"], document["options"]
+        for item in document["results"]:
+            del item["keys"]
+
+    saved = load_receipt(sealed(edit), "r.json")
+    assert (saved.declared, saved.options) == (None, None)
+    assert [item.rows for item in saved.results] == [(), ()]
+
+
+@pytest.mark.parametrize("text", [TEXT[:-30], TEXT[: len(TEXT) // 2], "", "[]", "null", "{}", "\x00", '{"kind": 1}'])
+def test_a_receipt_that_is_cut_or_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ReceiptFileError, match=r"^r\.json is not a (valid )?receipt file: ") as refused:
+        load_receipt(text, "r.json")
+    assert refused.value.exit_code == 3
+
+
+def test_a_plan_is_not_a_receipt() -> None:
+    from quotaform.document.plan import dump_plan
+
+    with pytest.raises(ReceiptFileError, match=r"it has no kind 'quotaform\.receipt'; make one with quotaform apply"):
+        load_receipt(dump_plan(PLAN), "r.json")
+
+
+def test_an_unknown_major_version_is_refused() -> None:
+    with pytest.raises(ReceiptFileError, match=r'has format version "2\.0"; this quotaform reads 1\.'):
+        load_receipt(sealed(lambda document: document.update(format_version="2.0")), "r.json")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"alice"', '"malice"'),
+        ('"after": 2', '"after": 5'),
+        ('"result": "applied"', '"result": "refused"'),
+        ("user=bob", "user=eve"),
+    ],
+)
+def test_an_edited_receipt_is_refused(old: str, new: str) -> None:
+    edited = TEXT.replace(old, new, 1)
+    assert edited != TEXT
+    with pytest.raises(ReceiptFileChangedError, match="was changed after it was written: its digest") as refused:
+        load_receipt(edited, "r.json")
+    assert refused.value.exit_code == 5
+
+
+@pytest.mark.parametrize(
+    ("edit", "problem"),
+    [
+        (lambda found: found["results"].append(found["results"][0]), r"results\[2\]\.entity is also in another result"),
+        (lambda found: found.update(complete=False), "complete does not follow from the other fields"),
+        (lambda found: found["summary"].update(applied=7), r"summary\.applied does not follow from the other fields"),
+        (lambda found: found["results"][0].update(address="user=eve"), r"results\[0\]\.address does not follow"),
+        (lambda found: found["results"][0]["keys"][0].update(after=1), r"results\[0\]\.keys\[0\] changes nothing"),
+        (lambda found: found["results"][0]["keys"][0].update(after=0), r"keys\[0\]\.after is a value that"),
+        (lambda found: found["results"][0]["keys"][0].update(after="NaN"), "is a value that files cannot declare"),
+        (lambda found: found["results"][0]["keys"][0].update(key="x"), "key is not known to this version"),
+        (lambda found: found["results"][0]["keys"][0].update(before=True), r"before has a wrong type or value"),
+        (lambda found: found["results"][1].update(keys=found["results"][1]["keys"][:1] * 2), r"keys has a key twice"),
+        (lambda found: found["results"][1]["keys"][0].update(before=1), r"keys\[0\] contradicts the action"),
+        (lambda found: found["results"][0].update(entity={"group": "x"}), "is of types that files cannot declare"),
+        (lambda found: found["results"][0].update(entity={"user": ""}), "has a name that no broker can store"),
+        (lambda found: found["results"][0].update(result="done"), r"results\[0\]\.result has a wrong type or value"),
+        (lambda found: found.update(declared=["user=alice", "??"]), r"declared\[1\] has a value that this version"),
+        (lambda found: found.update(declared=["user=bob", "user=alice"]), r"declared\[0\] does not follow"),
+        (lambda found: found.update(allowances=["=1"]), "has a value that this version cannot read"),
+        (lambda found: found.pop("cluster"), 'lacks the field "cluster"'),
+        (lambda found: found["cluster"].update(id=7), r"cluster\.id has a wrong type or value"),
+    ],
+)  # fmt: skip
+def test_a_receipt_that_no_apply_writes_is_refused_although_its_digest_is_right(edit: Edit, problem: str) -> None:
+    with pytest.raises(ReceiptFileError, match=rf"^r\.json is not a valid receipt file: .*{problem}"):
+        load_receipt(sealed(edit), "r.json")
+
+
+def test_a_receipt_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ReceiptFileError, match="cannot be read: No such file or directory"):
+        load_receipt_file(tmp_path / "none.json")
+
+
+def keep(repository: Repository, day: int, plan: Plan = PLAN, result: Result = Result.APPLIED) -> Path:
+    """Keep a receipt of a day."""
+    path = receipt_path(plan, repository)
+    path = path.with_name(f"202611{day:02}{path.name[8:]}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return write_receipt(path, receipt_of(plan, result))
+
+
+def of_cluster(cluster_id: str, plan: Plan = PLAN, **options: Any) -> Plan:
+    header = replace(plan.header, cluster_id=cluster_id, options={**plan.header.options, **options})
+    return replace(plan, header=header)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository.at(tmp_path / "quotas.d", tmp_path / "quotaform.yaml")
+
+
+def test_the_newest_receipt_of_a_cluster_is_found(repository: Repository) -> None:
+    keep(repository, 3, of_cluster("one"))
+    newest = keep(repository, 5, of_cluster("one"))
+    keep(repository, 7, of_cluster("two"))
+    found = last_receipt(repository, "one")
+    assert found.last is not None
+    assert (found.last.path, found.last.receipt.cluster_id, found.skipped) == (newest, "one", ())
+    assert found.last.declared == frozenset({ALICE, BOB})
+
+
+def test_of_two_receipts_of_one_second_the_later_one_is_the_newest(repository: Repository) -> None:
+    keep(repository, 3, of_cluster("one"))
+    second = keep(repository, 3, of_cluster("one"))
+    assert second.name.endswith("-2.json")
+    found = last_receipt(repository, "one")
+    assert found.last is not None
+    assert found.last.path == second
+
+
+def test_no_receipts_are_none(repository: Repository) -> None:
+    assert last_receipt(repository, "one").last is None
+    keep(repository, 3, of_cluster("two"))
+    assert last_receipt(repository, "one").last is None
+
+
+def test_an_invalid_receipt_is_passed_over_and_named(repository: Repository) -> None:
+    older = keep(repository, 3, of_cluster("one"))
+    edited = keep(repository, 5, of_cluster("one"))
+    edited.write_text(edited.read_text().replace("alice", "malice"))
+    found = last_receipt(repository, "one")
+    assert found.last is not None
+    assert found.last.path == older
+    assert [type(error) for error in found.skipped] == [ReceiptFileChangedError]
+    assert str(edited) in str(found.skipped[0])
+
+
+def test_what_was_declared_before_an_apply_that_was_not_completed_still_counts(repository: Repository) -> None:
+    """An entity that was removed from the files, and whose deletion failed, would be forgotten by the next plan."""
+    keep(repository, 3, of_cluster("one", plan_of({Entity(user="old"): {PRODUCER: 1.0}}, {})))
+    keep(repository, 4, of_cluster("one", plan_of({Entity(user="mid"): {PRODUCER: 1.0}}, {})))
+    keep(repository, 5, of_cluster("one"), Result.REFUSED)
+    keep(repository, 6, of_cluster("one", select=["user=a*"]))
+    found = last_receipt(repository, "one")
+    assert found.last is not None
+    assert found.last.declared == frozenset({ALICE, BOB, Entity(user="mid")})
+
+
+def test_without_a_completed_apply_it_is_not_known_what_was_declared(repository: Repository) -> None:
+    keep(repository, 5, of_cluster("one"), Result.REFUSED)
+    found = last_receipt(repository, "one")
+    assert found.last is not None
+    assert found.last.declared is None
+
+
+def test_a_bounded_number_of_receipts_is_read(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receipt_file, "_MOST_READ", 2)
+    keep(repository, 3, of_cluster("one"))
+    for day in (4, 5, 6):
+        path = keep(repository, day, of_cluster("one"))
+        path.write_text(path.read_text()[:-9])
+    found = last_receipt(repository, "one")
+    assert (found.last, len(found.skipped)) == (None, 2)
+
+
+def test_a_link_out_of_the_repository_is_not_followed(repository: Repository, tmp_path: Path) -> None:
+    elsewhere = Repository.at(tmp_path / "b" / "quotas.d", tmp_path / "b" / "quotaform.yaml")
+    kept = keep(repository, 3, of_cluster("one"))
+    (tmp_path / "b" / ".quotaform").mkdir(parents=True)
+    (tmp_path / "b" / ".quotaform" / "receipts").symlink_to(kept.parent)
+    assert last_receipt(elsewhere, "one").last is None
+    os.unlink(tmp_path / "b" / ".quotaform" / "receipts")  # noqa: PTH108
+    (tmp_path / "b" / ".quotaform" / "receipts").mkdir()
+    (tmp_path / "b" / ".quotaform" / "receipts" / kept.name).symlink_to(kept)
+    assert last_receipt(elsewhere, "one").last is None
+
+
+GITHUB = {
+    "GITHUB_ACTIONS": "true",
+    "GITHUB_SERVER_URL": "https://github.example",
+    "GITHUB_REPOSITORY": "acme/quotas",
+    "GITHUB_RUN_ID": "42",
+    "GITHUB_ACTOR": "ann",
+}
+
+
+def test_the_job_of_a_ci_system_is_told_by_its_variables() -> None:
+    assert read_run(GITHUB) == Run("github", "https://github.example/acme/quotas/actions/runs/42", "ann")
+    assert read_run({**GITHUB, "GITHUB_TRIGGERING_ACTOR": "bob"}) == Run(
+        "github", "https://github.example/acme/quotas/actions/runs/42", "bob"
+    )
+    assert read_run({"GITLAB_CI": "true"}) == Run("gitlab", None, None)
+    assert read_run({**GITHUB, "GITHUB_ACTIONS": "no"}) is None
+
+
+@pytest.mark.parametrize(
+    "server", ["https://user:secret@github.example", "javascript:x", "https://a b", "https://a\n::error::", "x" * 9999]
+)
+def test_what_is_no_plain_web_address_is_left_out_of_a_receipt(server: str) -> None:
+    run = read_run({**GITHUB, "GITHUB_SERVER_URL": server, "GITHUB_ACTOR": "x" * 9999})
+    assert run is not None
+    assert run.url is None
+    assert run.actor == "x" * 500

@@ -1,0 +1,41 @@
+"""Asking a person to approve a plan."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from quotaform.cli.format import render
+from quotaform.errors import NotApprovedError
+
+if TYPE_CHECKING:
+    from quotaform.cli.apply.settings import ApplySettings
+    from quotaform.core.plan import Plan
+    from quotaform.desired.config import Cluster
+
+
+def show_plan(settings: ApplySettings, plan: Plan) -> None:
+    """Print what is going to be applied."""
+    if settings.is_text:
+        settings.console.echo(render("plan", "text", plan, style=settings.console.style()))
+    elif sys.stdin.isatty():
+        settings.console.write_stderr("".join(render("plan", "text", plan)))
+
+
+def ask(settings: ApplySettings, cluster: Cluster) -> None:
+    """Ask a person for approval.
+
+    Raises:
+        NotApprovedError: It was not given.
+    """
+    console = settings.console
+    if console.is_lost:
+        raise NotApprovedError("the plan cannot be shown, so it was not approved; nothing was written")
+    wanted = cluster.name if cluster.confirm == "name" else "yes"
+    question = (
+        f"\nApply this plan to cluster {cluster.label}? Nothing is rolled back afterwards.\n"
+        f"Only {wanted!r} will be accepted to approve.\n\nEnter a value: "
+    )
+    (console.echo if settings.is_text else console.write_stderr)(question)
+    if sys.stdin.readline().strip() != wanted:
+        raise NotApprovedError("not approved; nothing was written")

@@ -1,0 +1,82 @@
+"""Applying a quotas directory: planned, shown and approved in one run."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from quotaform.cli.apply.approval import ask, show_plan
+from quotaform.cli.apply.expected import require_expected
+from quotaform.cli.apply.run import apply_and_report
+from quotaform.cli.outcomes import echo_outcomes
+from quotaform.cli.plan_request import planner
+from quotaform.cli.selection import require_selected
+from quotaform.core.outcome import ClusterOutcome
+from quotaform.errors import NotApprovedError, UsageError
+
+if TYPE_CHECKING:
+    from quotaform.app.apply import ClusterPlan
+    from quotaform.app.plan import PlanRequest
+    from quotaform.cli.apply.settings import ApplySettings
+    from quotaform.core.receipt import Receipt
+
+
+def apply_directory(settings: ApplySettings, request: PlanRequest, *, takes_all: bool) -> int:
+    """Plan clusters, show what would be done, ask, apply it, and return how the process ends.
+
+    Args:
+        settings: What was asked for.
+        request: What is to be planned.
+        takes_all: Whether every cluster of quotaform.yaml is meant (`--all`).
+
+    Raises:
+        UsageError: A cluster is a snapshot.
+        StaleError: A plan is not the approved one.
+        NotApprovedError: Nobody approved the plans.
+    """
+    from quotaform.app.apply import ClusterPlan
+    from quotaform.views.outcome_text import render_plan_total
+
+    console = settings.console
+    request = _without_snapshots(settings, request, takes_all=takes_all)
+    outcomes = tuple(planner("local")(request, progress=console.progress))
+    require_selected(request.selection, outcomes)
+    if len(outcomes) == 1:
+        show_plan(settings, outcomes[0].require())
+    elif settings.is_text:
+        echo_outcomes(console, "plan", "text", outcomes, render_plan_total, style=console.style())
+        console.echo("\n")
+    plans: list[ClusterPlan] = []
+    failed: list[ClusterOutcome[Receipt]] = []
+    for cluster, outcome in zip(request.clusters, outcomes, strict=True):
+        if outcome.error is None:
+            plans.append(ClusterPlan(cluster, outcome.require()))
+        else:
+            failed.append(ClusterOutcome(cluster.name, error=outcome.error))
+    require_expected(plans, settings.expected_id)
+    changed = [cluster for cluster, plan in plans if plan.changes and plan.is_applyable]
+    if changed and not settings.auto_approve:
+        if not sys.stdin.isatty():
+            raise NotApprovedError(
+                "there is no terminal to ask for approval, so nothing was written; give --auto-approve, or apply a "
+                "saved plan"
+            )
+        for cluster in changed:
+            ask(settings, cluster)
+    return apply_and_report(settings, plans, failed, request.repository)
+
+
+def _without_snapshots(settings: ApplySettings, request: PlanRequest, *, takes_all: bool) -> PlanRequest:
+    """Return what is left to plan when snapshots, which cannot be applied to, are left out.
+
+    Raises:
+        UsageError: One is meant, or nothing is left.
+    """
+    snapshots = [cluster.name for cluster in request.clusters if cluster.snapshot is not None]
+    if not snapshots:
+        return request
+    if not takes_all or len(snapshots) == len(request.clusters):
+        raise UsageError(f"cluster {snapshots[0]} is a snapshot file, which can be planned but not applied")
+    settings.console.warn(f"Not applied: {', '.join(snapshots)}, as a snapshot can only be planned")
+    return replace(request, clusters=tuple(cluster for cluster in request.clusters if cluster.snapshot is None))

@@ -1,0 +1,32 @@
+"""What was asked of one apply, whatever it applies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from quotaform.cli.console import Console
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplySettings:
+    """One apply, and where it prints: when stdout is for JSON, what people read goes to stderr.
+
+    Attributes:
+        console: Where it prints.
+        format_name: In which format.
+        auto_approve: Whether nobody is asked.
+        expected_id: The id of the plan that was approved elsewhere.
+        receipt_path: Where the receipts go; `None` for the folder of receipts.
+    """
+
+    console: Console
+    format_name: str
+    auto_approve: bool
+    expected_id: str | None = None
+    receipt_path: Path | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether stdout is for people."""
+        return self.format_name == "text"

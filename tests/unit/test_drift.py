@@ -7,7 +7,8 @@ from datetime import date
 from json import loads
 
 from quotaform.core.check import rule
-from quotaform.core.drift import Drift, DriftClass, make_drift
+from quotaform.core.drift import Drift, make_drift
+from quotaform.core.drifted import DriftClass
 from quotaform.core.scope import Pattern, Scope
 from quotaform.document.drift import dump_drift
 from quotaform.model.entity import Entity

@@ -1,62 +1,52 @@
-"""How a cluster differs from what git says, by class.
-
-| class | the files | the cluster |
-| --- | --- | --- |
-| modified | declare the entity | holds it with other values |
-| missing | declare the entity | does not hold it |
-| unexpected | say nothing, or that it must not exist | holds it |
-
-Drift is the same difference as a plan's, seen from the other side.
-"""
+"""How a cluster differs from what was last agreed: see `quotaform.core.drifted` for the classes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any, Final
 
 from quotaform.core.canonical import digest, json_number
 from quotaform.core.check import rule
 from quotaform.core.check.writable import is_out_of_reach
+from quotaform.core.drift_ignore import DriftIgnore, active_ignores, check_ignores
+from quotaform.core.drifted import DriftClass, DriftedEntity, PendingChange, read_change, read_unmanaged
+from quotaform.core.origin import Base, DeclaredBase
 from quotaform.core.plan import Action, Change, Plan
-from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause
-from quotaform.model.finding import Finding
-from quotaform.model.location import Location
-from quotaform.model.quota_key import key_order
+from quotaform.model.finding import Finding, by_weight
 from quotaform.model.snapshot import SnapshotFile
 
+_FINDINGS: Final = frozenset(
+    row.id
+    for row in (
+        rule.CLUSTER_ID,
+        rule.NO_MATCH,
+        rule.UNKNOWN_COMMIT,
+        rule.NO_LONGER_DECLARED,
+        rule.HISTORY_NOT_SEARCHED,
+        rule.UNKNOWN_TYPE,
+        rule.UNKNOWN_KEY,
+        rule.EMPTY_NAME,
+        rule.BAD_NAME,
+        rule.BAD_SHAPE,
+        rule.IP_NAME,
+        rule.IP_ALIAS,
+        rule.MISFIT_KEY,
+        rule.NAN_VALUE,
+        rule.INEXACT_VALUE,
+    )
+)
+"""What a plan finds that is about the cluster and how it was compared; its guards are about an apply."""
 
-class DriftClass(StrEnum):
-    """In what way an entity differs."""
 
-    MODIFIED = "modified"
-    MISSING = "missing"
-    UNEXPECTED = "unexpected"
+@dataclass(frozen=True, slots=True)
+class IgnoredDrift:
+    """Keys of an entity that differ and do not count, and why."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriftedEntity:
-    """One entity that differs.
-
-    Attributes:
-        entity: Which one.
-        drift_class: In what way.
-        changes: The keys that differ, as the changes that would bring the cluster back.
-        is_declared: Whether the files speak of it.
-        absent: Why the files say that it must not exist: `state: absent` or `expired DATE`; `None` if they do not.
-        owner: Whose entry it is.
-        location: Where the entry is.
-    """
-
-    entity: Entity
-    drift_class: DriftClass
-    changes: tuple[Change, ...]
-    is_declared: bool = True
-    absent: str | None = None
-    owner: str | None = None
-    location: Location | None = None
+    drifted: DriftedEntity
+    ignore: DriftIgnore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +62,12 @@ class Drift:
         findings: What is worth saying about the live cluster.
         options: What was asked for: `select`, `exclude`, and `bootstrap_server` when it stands for the cluster.
         snapshot: The snapshot that was read in the place of the cluster.
+        baseline: What was last agreed; `None` when the cluster was compared with the files.
+        pending: What an apply would change and is no drift; empty without a baseline.
+        ignored: What differs and does not count, because of `drift_ignore`.
+        managed: How many entities the files declare values for.
+        unmanaged_in_scope: How many live entities in scope no file declares.
+        unmanaged_out_of_scope: How many are out of scope.
     """
 
     cluster_name: str
@@ -82,6 +78,12 @@ class Drift:
     findings: tuple[Finding, ...]
     options: Mapping[str, Any]
     snapshot: SnapshotFile | None = None
+    baseline: Base | None = None
+    pending: tuple[PendingChange, ...] = ()
+    ignored: tuple[IgnoredDrift, ...] = ()
+    managed: int = 0
+    unmanaged_in_scope: int = 0
+    unmanaged_out_of_scope: int = 0
 
     @property
     def is_known(self) -> bool:
@@ -96,7 +98,7 @@ class Drift:
     @property
     def has_entities(self) -> bool:
         """Whether anything was compared; not so when the selection leaves nothing."""
-        return self.is_complete or bool(self.entities or self.in_sync)
+        return self.is_complete or bool(self.entities or self.in_sync or self.pending or self.ignored)
 
     @property
     def status(self) -> str:
@@ -114,15 +116,31 @@ class Drift:
         return counts
 
     @property
+    def pending_actions(self) -> dict[str, int]:
+        """How many entities each action is pending for."""
+        counts = {action.value: 0 for action in Action}
+        for pending in self.pending:
+            counts[pending.action.value] += 1
+        return counts
+
+    @property
+    def ignored_entities(self) -> int:
+        """How many entities have keys that differ and do not count."""
+        return len({ignored.drifted.entity for ignored in self.ignored})
+
+    @property
     def fingerprint(self) -> str:
-        """A digest of the drift set: equal as long as the same entities differ in the same way."""
+        """A digest of the drift set: equal as long as the same entities differ in the same way from what was agreed.
+
+        What is pending or ignored is not in it, nor what the files say where a baseline says what was agreed.
+        """
         rows = [
             [
                 drifted.entity.address,
                 drifted.drift_class.value,
                 change.key,
                 json_number(change.before),
-                json_number(change.after),
+                json_number(drifted.agreed(change)),
             ]
             for drifted in self.entities
             for change in drifted.changes
@@ -130,50 +148,90 @@ class Drift:
         return digest([self.cluster_id, rows])
 
 
-_CLASSES = {
-    Action.CREATE: DriftClass.MISSING,
-    Action.UPDATE: DriftClass.MODIFIED,
-    Action.DELETE: DriftClass.UNEXPECTED,
-}
-
-
-def make_drift(plan: Plan) -> Drift:
+def make_drift(
+    plan: Plan,
+    *,
+    baseline: DeclaredBase | None = None,
+    ignores: Iterable[DriftIgnore] = (),
+    today: date = date.min,
+) -> Drift:
     """Read a plan as drift: what it would change, and what is in scope and not declared.
 
     What nobody can declare, exclude or remove is a finding and no drift, which would never end.
+
+    Args:
+        plan: The plan, made with the same baseline.
+        baseline: What was last agreed; `None` to compare with the files.
+        ignores: What does not count.
+        today: The day (UTC) on which ignores may have expired.
     """
-    entities = [
-        DriftedEntity(
-            entity=change.entity,
-            drift_class=_CLASSES[change.action],
-            changes=change.changes,
-            is_declared=change.cause is not Cause.UNDECLARED,
-            absent=change.reason if change.cause in (Cause.TOMBSTONE, Cause.EXPIRED) else None,
-            owner=change.owner,
-            location=change.location,
-        )
-        for change in plan.changes
-    ]
-    entities += [
-        DriftedEntity(
-            entity=item.entity,
-            drift_class=DriftClass.UNEXPECTED,
-            changes=tuple(
-                Change(item.entity, key, item.values[key], None) for key in sorted(item.values, key=key_order)
-            ),
-            is_declared=False,
-        )
-        for item in plan.unmanaged
-        if item.in_scope and not is_out_of_reach(item.entity)
-    ]
-    asked = {name: value for name, value in plan.header.options.items() if name != "prune"}
+    found: list[DriftedEntity | PendingChange] = [read_change(change) for change in plan.changes]
+    in_scope = [item for item in plan.unmanaged if item.in_scope]
+    found += [read_unmanaged(item, baseline) for item in in_scope if not is_out_of_reach(item.entity)]
+    found.sort(key=lambda each: each.entity.address)
+    every_ignore = tuple(ignores)
+    active = active_ignores(every_ignore, today)
+    entities: list[DriftedEntity] = []
+    ignored: list[IgnoredDrift] = []
+    for each in found:
+        if isinstance(each, DriftedEntity):
+            counted, left_out = _split(each, active)
+            entities += counted
+            ignored += left_out
+    used = {id(each.ignore) for each in ignored}
+    findings = [finding for finding in plan.findings if finding.rule in _FINDINGS]
+    findings += check_ignores(every_ignore, used, today)
+    findings += _check_unvalued(entities, baseline)
+    asked = {name: plan.header.options[name] for name in ("bootstrap_server",) if name in plan.header.options}
+    undeclared = sum(change.cause is Cause.UNDECLARED for change in plan.changes)
     return Drift(
         cluster_name=plan.header.cluster_name,
         cluster_id=plan.header.cluster_id,
         read_at=plan.header.created_at,
-        entities=tuple(sorted(entities, key=lambda drifted: drifted.entity.address)),
+        entities=tuple(entities),
         in_sync=plan.unchanged,
-        findings=plan.findings,
-        options={"select": [], "exclude": [], **asked},
+        findings=tuple(by_weight(findings)),
+        options={
+            "select": plan.header.options.get("select", []),
+            "exclude": plan.header.options.get("exclude", []),
+            **asked,
+        },
         snapshot=plan.header.snapshot,
+        baseline=None if baseline is None else baseline.base,
+        pending=tuple(each for each in found if isinstance(each, PendingChange)),
+        ignored=tuple(ignored),
+        managed=len(plan.declared or ()),
+        unmanaged_in_scope=len(in_scope) + undeclared,
+        unmanaged_out_of_scope=len(plan.unmanaged) - len(in_scope),
     )
+
+
+def _split(drifted: DriftedEntity, ignores: tuple[DriftIgnore, ...]) -> tuple[list[DriftedEntity], list[IgnoredDrift]]:
+    """Return what counts of an entity that differs, nothing or one item, and what is ignored, by the first that does."""
+    by_ignore: dict[int | None, list[Change]] = {}
+    for change in drifted.changes:
+        first = (place for place, each in enumerate(ignores) if each.covers(change.entity, change.key))
+        by_ignore.setdefault(next(first, None), []).append(change)
+    counted = by_ignore.pop(None, [])
+    return (
+        [replace(drifted, changes=tuple(counted))] if counted else [],
+        [
+            IgnoredDrift(replace(drifted, changes=tuple(rows)), ignores[place])
+            for place, rows in by_ignore.items()
+            if place is not None
+        ],
+    )
+
+
+def _check_unvalued(entities: Iterable[DriftedEntity], baseline: DeclaredBase | None) -> list[Finding]:
+    """Note that the values of entities that differ are not in the baseline."""
+    if baseline is None:
+        return []
+    count = sum(drifted.entity in baseline.unvalued for drifted in entities)
+    if not count:
+        return []
+    text = (
+        f"the receipt does not hold the values of {count:,} of the entities that differ, so their changes count as "
+        "drift even if they are pending; give a git ref as the baseline"
+    )
+    return [rule.BASELINE_VALUES_UNKNOWN.finding(text)]

@@ -37,7 +37,7 @@ class DocumentKind:
 PLAN: Final = DocumentKind("plan", "1.1")
 RECEIPT: Final = DocumentKind("receipt", "1.2")
 SNAPSHOT: Final = DocumentKind("snapshot")
-DRIFT: Final = DocumentKind("drift", "1.1")
+DRIFT: Final = DocumentKind("drift", "1.2")
 DESCRIBE: Final = DocumentKind("describe")
 RESOLVE: Final = DocumentKind("resolve")
 ALTER: Final = DocumentKind("alter")

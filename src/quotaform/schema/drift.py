@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from quotaform.core.drift import DriftClass
+from quotaform.core.drifted import DriftClass
+from quotaform.core.plan import Action
 from quotaform.model.document_kind import DRIFT
 from quotaform.schema.definition import IN_SYNC, address, digest, document, globs, quota_key, timestamp
 from quotaform.schema.node import Node, boolean, choice, count, items, maybe_text, record, ref, text
@@ -37,38 +38,60 @@ def drift() -> tuple[Node, dict[str, Node]]:
                 },
                 optional=("bootstrap_server",),
             ),
+            "baseline": record(
+                "What the cluster was compared with; omitted before version 1.2.",
+                {
+                    "type": choice(
+                        "git: the files at a ref; receipt: what was applied; none: the files as they are, so that "
+                        "pending changes count as drift.",
+                        ("git", "receipt", "none"),
+                    ),
+                    "ref": maybe_text("The git ref or the path of the receipt, as given.", "origin/main"),
+                    "commit": maybe_text("The commit, if it is known."),
+                },
+            ),
             "complete": boolean("Whether all entities were compared; false with a selection."),
             "status": choice("Whether there are differences.", ("in-sync", "drift", "unknown")),
             "fingerprint": digest("A digest of the drift; it changes only if the differences change."),
             "summary": record(
                 "The number of entities per class.",
-                {**{each.value: count(_CLASSES[each]) for each in DriftClass}, "in_sync": count(IN_SYNC)},
+                {
+                    **{each.value: count(_CLASSES[each]) for each in DriftClass},
+                    "in_sync": count(IN_SYNC),
+                    "pending": count("Entities that are as in the baseline and not as in the files: no drift."),
+                    "ignored": count("Entities with keys that differ and are listed in drift_ignore."),
+                },
+                optional=("pending", "ignored"),
             ),
             "entities": items("The entities that differ, by address.", ref("drifted")),
+            "pending": items("The changes that are not applied yet, by address; no drift.", ref("pending_change")),
+            "ignored": items("What differs and is listed in drift_ignore, by address; not counted.", ref("ignored")),
             "findings": items("Findings about the live cluster.", ref("finding")),
         },
-        optional=("snapshot",),
+        optional=("snapshot", "baseline", "pending", "ignored"),
     )
-    drifted = record(
-        "One entity that differs.",
+    drifted = record("One entity that differs.", _drifted_fields(), optional=("absent",))
+    ignored = record(
+        "Keys of an entity that differ and do not count.",
+        {
+            **_drifted_fields(),
+            "reason": text("The reason given in drift_ignore."),
+            "expires": text("The day (UTC) from which on it counts.", "2026-12-31"),
+            "ignored_by": ref("maybe_location", "The location of the item of drift_ignore."),
+        },
+        optional=("absent",),
+    )
+    pending = record(
+        "One entity that is as in the baseline and not as in the files.",
         {
             "address": address(),
             "entity": ref("entity"),
-            "class": choice(
-                "modified: other values; missing: declared but not live; unexpected: live but not declared.",
-                (each.value for each in DriftClass),
-            ),
+            "action": choice("What an apply would do.", (each.value for each in Action)),
             "declared": boolean("Whether the files declare it."),
-            "absent": maybe_text(
-                "Why it must not exist, according to the files; null if it is declared or in no file, and omitted "
-                "before version 1.1.",
-                "expired 2026-12-31",
-            ),
             "keys": items("The quota keys that differ.", ref("drifted_key"), minItems=1),
             "location": ref("maybe_location", "The location of its entry."),
             "owner": maybe_text("The owner, from the files."),
         },
-        optional=("absent",),
     )
     drifted_key = record(
         "One quota key that differs.",
@@ -76,6 +99,28 @@ def drift() -> tuple[Node, dict[str, Node]]:
             "key": quota_key(),
             "desired": ref("maybe_value", "The declared value, or null."),
             "actual": ref("maybe_value", "The live value, or null."),
+            "baseline": ref("maybe_value", "The value in the baseline, or null; omitted if there is none."),
         },
+        optional=("baseline",),
     )
-    return schema, {"drifted": drifted, "drifted_key": drifted_key}
+    return schema, {"drifted": drifted, "drifted_key": drifted_key, "pending_change": pending, "ignored": ignored}
+
+
+def _drifted_fields() -> dict[str, Node]:
+    return {
+        "address": address(),
+        "entity": ref("entity"),
+        "class": choice(
+            "modified: other values; missing: declared but not live; unexpected: live but not declared.",
+            (each.value for each in DriftClass),
+        ),
+        "declared": boolean("Whether the files declare it."),
+        "absent": maybe_text(
+            "Why it must not exist, according to the files; null if it is declared or in no file, and omitted "
+            "before version 1.1.",
+            "expired 2026-12-31",
+        ),
+        "keys": items("The quota keys that differ.", ref("drifted_key"), minItems=1),
+        "location": ref("maybe_location", "The location of its entry."),
+        "owner": maybe_text("The owner, from the files."),
+    }

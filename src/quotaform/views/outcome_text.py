@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from quotaform.core.drift import Drift, DriftClass
+from quotaform.core.drift import Drift
+from quotaform.core.drifted import DriftClass
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Action, Plan
 from quotaform.core.receipt import Receipt
@@ -49,7 +50,13 @@ def render_drift_total(outcomes: Sequence[ClusterOutcome[Drift]], style: Style =
     counts = {each.value: sum(drift.summary[each.value] for drift in known) for each in DriftClass}
     if any(counts.values()) or len(known) == len(outcomes):
         partial = "" if all(drift.is_complete for drift in known) else " of what was selected"
-        line = summary_line(counts, sum(drift.in_sync for drift in known), partial)
+        line = summary_line(
+            counts,
+            sum(drift.in_sync for drift in known),
+            partial,
+            pending=sum(len(drift.pending) for drift in known),
+            ignored=sum(drift.ignored_entities for drift in known),
+        )
         has_entities = any(drift.has_entities for drift in known)
         lines.append(style.paint(line if has_entities else NOTHING_SELECTED, "bold"))
     return "\n".join(lines) + "\n"

@@ -280,6 +280,33 @@ HISTORY_NOT_SEARCHED: Final = FindingRule(
     _NOTE,
 )
 
+# Drift.
+DRIFT_IGNORE_EXPIRED: Final = FindingRule(
+    "drift-ignore-expired",
+    "An item of `drift_ignore` has expired, so what it named counts as drift again.",
+    "Remove the item, or give it a later date.",
+    _WARNING,
+)
+DRIFT_IGNORE_EXPIRES: Final = FindingRule(
+    "drift-ignore-expires",
+    "An item of `drift_ignore` expires within seven days.",
+    "Apply the files, declare what is live, or give the item a later date.",
+    _WARNING,
+)
+DRIFT_IGNORE_UNUSED: Final = FindingRule(
+    "drift-ignore-unused",
+    "An item of `drift_ignore` ignores nothing at present.",
+    "Remove the item if it is no longer needed.",
+    _NOTE,
+)
+BASELINE_VALUES_UNKNOWN: Final = FindingRule(
+    "baseline-values-unknown",
+    "A receipt that serves as the baseline does not hold the values of some entities that differ, so that pending "
+    "changes of these count as drift.",
+    "Give a git ref as the baseline.",
+    _NOTE,
+)
+
 # Users and their credentials.
 UNKNOWN_PRINCIPAL: Final = FindingRule(
     "unknown-principal",

@@ -10,7 +10,9 @@ from re import compile as regex
 from typing import Any, Final
 
 from quotaform.core.check import rule
+from quotaform.core.drift_ignore import DriftIgnore
 from quotaform.core.scope import FULL_SCOPE, MOST_PATTERNS, Pattern, Scope, count_problem, matches_glob, pattern_problem
+from quotaform.desired.drift_ignore import MOST_IGNORES, read_drift_ignores
 from quotaform.desired.report import FileReport, Part
 from quotaform.desired.shape import explain_shape, has_shape
 from quotaform.desired.tree import SourceFile, decode
@@ -97,12 +99,14 @@ class Config:
         profiles: Values by the name of the profile.
         scope: The entities that the files speak for.
         prune: What happens to entities in scope that no file declares; `report` is the only way yet.
+        drift_ignore: Drift that does not count; it concerns drift and nothing else.
     """
 
     clusters: Mapping[str, Cluster] = field(default_factory=dict)
     profiles: Mapping[str, Values] = field(default_factory=dict)
     scope: Scope = FULL_SCOPE
     prune: str = PRUNE_REPORT
+    drift_ignore: tuple[DriftIgnore, ...] = ()
 
 
 def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Finding]]:
@@ -139,6 +143,7 @@ def _read_root(report: FileReport, directory: Path) -> Config:
         },
         profiles=_read_profiles(_mapping(root, "profiles"), report),
         scope=_read_scope(_mapping(root, "scope"), report),
+        drift_ignore=read_drift_ignores(root, report, _read_pattern),
     )
     for name in _mapping(root, "clusters"):
         _check_cluster_name(root["clusters"], name, report)
@@ -221,6 +226,7 @@ def _limit(root: dict[str, Any], report: FileReport) -> None:
         (("profiles",), root, MOST_PROFILES, "profiles"),
         (("scope", "include"), scope, MOST_PATTERNS, "patterns"),
         (("scope", "exclude"), scope, MOST_PATTERNS, "patterns"),
+        (("drift_ignore",), root, MOST_IGNORES, "items"),
     ]
     lists += [
         (("clusters", name, "bootstrap_servers"), node, MOST_SERVERS, "servers")
@@ -244,10 +250,13 @@ def _limit(root: dict[str, Any], report: FileReport) -> None:
 
 
 def _check_texts(report: FileReport, profiles: Collection[int]) -> None:
-    """Refuse what another reader of YAML takes for a number or a date; values of profiles say it themselves."""
+    """Refuse what another reader of YAML takes for a number or a date; values of profiles say it themselves.
+
+    A date is what `expires` holds.
+    """
     document = report.document
     for container, key, oddity, place in document.odd_places():
-        if container not in profiles:
+        if container not in profiles and key != "expires":
             text = f"this must be text, but {taken_for(place.text or '', oddity)}"
             report.at("", container, key).add_at(rule.WRONG_TYPE, text, place.value)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from quotaform.model.entity import DEFAULT_WORD, KNOWN_TYPES, EntityType
+from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.schema.node import Node, choice, closed, items, mapping, ref, text
 from quotaform.schema.quotas import values
 
@@ -35,9 +36,13 @@ def config() -> tuple[Node, dict[str, Node]]:
                 ("report",),
             )
             | {"default": "report"},
+            "drift_ignore": items(
+                "Drift that does not count in quotaform drift and its alerts. Plans are not affected.",
+                ref("drift_ignore"),
+            ),
         },
     )
-    return schema, {"cluster": _cluster(), "pattern": _pattern(), "values": values()}
+    return schema, {"cluster": _cluster(), "drift_ignore": _drift_ignore(), "pattern": _pattern(), "values": values()}
 
 
 def _cluster() -> Node:
@@ -60,6 +65,20 @@ def _cluster() -> Node:
             ),
         },
         oneOf=[{"required": ["bootstrap_servers"]}, {"required": ["snapshot"]}],
+    )
+
+
+def _drift_ignore() -> Node:
+    key = {"type": "string", "examples": list(QUOTA_KEYS)}
+    return closed(
+        "Entities whose drift does not count for a time.",
+        {
+            "match": ref("pattern"),
+            "keys": items("Only these quota keys (default: all).", key, minItems=1),
+            "reason": text("Why it does not count.", "load test of the new brokers", minLength=1),
+            "expires": text("The day (UTC) from which on it counts again.", "2026-12-31", minLength=1),
+        },
+        required=["match", "reason", "expires"],
     )
 
 

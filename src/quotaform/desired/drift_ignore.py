@@ -1,0 +1,80 @@
+"""`drift_ignore` of quotaform.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from re import compile as regex
+from typing import Any, Final
+
+from quotaform.core.check import rule
+from quotaform.core.drift_ignore import DriftIgnore
+from quotaform.core.scope import Pattern
+from quotaform.desired.report import FileReport, Part
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.text import did_you_mean, quote
+
+MOST_IGNORES: Final = 1000
+"""How many items `drift_ignore` may have."""
+
+_DATE: Final = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
+
+
+def read_drift_ignores(
+    root: dict[str, Any], report: FileReport, read_pattern: Callable[[dict[str, Any], Part], Pattern]
+) -> tuple[DriftIgnore, ...]:
+    """Return the items of `drift_ignore`; what has the wrong shape is found by the schema.
+
+    Args:
+        root: The content of quotaform.yaml.
+        report: Takes what is wrong.
+        read_pattern: Reads a pattern over entities.
+    """
+    listed = root.get("drift_ignore")
+    ignores = []
+    for index, item in enumerate(listed if isinstance(listed, list) else ()):
+        if not isinstance(item, dict):
+            continue
+        part = report.at("drift_ignore", index)
+        keys = _read_keys(item, part)
+        expires = _read_expires(item, part)
+        match, reason = item.get("match"), item.get("reason")
+        pattern = read_pattern(match, part.at("match")) if isinstance(match, dict) else None
+        if pattern is not None and expires is not None and isinstance(reason, str):
+            ignores.append(
+                DriftIgnore(
+                    match=pattern,
+                    keys=keys,
+                    reason=reason,
+                    expires=expires,
+                    location=report.document.place(listed, index).value,
+                )
+            )
+    return tuple(ignores)
+
+
+def _read_keys(item: dict[str, Any], part: Part) -> frozenset[str]:
+    keys = item.get("keys")
+    found = set()
+    for index, key in enumerate(keys if isinstance(keys, list) else ()):
+        if not isinstance(key, str):
+            continue
+        if key not in QUOTA_KEYS:
+            guess = did_you_mean(key, QUOTA_KEYS) or f"; the keys are {', '.join(QUOTA_KEYS)}"
+            part.at("keys", index).add(rule.UNKNOWN_KEY, f"unknown quota key {quote(key)}{guess}", keys, index)
+        found.add(key)
+    return frozenset(found)
+
+
+def _read_expires(item: dict[str, Any], part: Part) -> date | None:
+    raw = item.get("expires")
+    if not isinstance(raw, str):
+        return None
+    try:
+        if _DATE(raw):
+            return date.fromisoformat(raw)
+    except ValueError:
+        pass
+    text = f"expires: {quote(raw)} is not a date; write it as in 2026-12-31"
+    part.at("expires").add(rule.BAD_DATE, text, item, "expires")
+    return None

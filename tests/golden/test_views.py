@@ -21,6 +21,7 @@ from quotaform.views.plan_text import NO_CHANGES, render_plan
 from quotaform.views.receipt_text import render_receipt
 from quotaform.views.style import Style
 from tests.golden.conftest import FOLDER, Golden
+from tests.golden.drift_example import example_drift
 from tests.golden.example import empty_plan, example_plan
 
 
@@ -50,6 +51,11 @@ def test_drift_text(golden: Golden) -> None:
 
 def test_drift_json(golden: Golden) -> None:
     golden("drift.json", dump_drift(make_drift(example_plan())))
+
+
+def test_drift_against_a_baseline(golden: Golden) -> None:
+    golden("drift-baseline.txt", render_drift(example_drift()))
+    golden("drift-baseline.json", dump_drift(example_drift()))
 
 
 def test_no_drift_text(golden: Golden) -> None:

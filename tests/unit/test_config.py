@@ -157,7 +157,7 @@ def test_variables_are_replaced_only_where_they_say_how_to_connect(
             "cluster: {a: {}}",
             [
                 '1:1: error: unknown field "cluster"; did you mean clusters? '
-                "The fields are clusters, profiles, scope, prune [unknown-field]"
+                "The fields are clusters, profiles, scope, prune, "
             ],
         ),
         (

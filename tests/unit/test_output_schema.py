@@ -103,7 +103,11 @@ def test_an_example_with_everything_in_it_is_valid(name: str) -> None:
 def test_every_field_that_is_written_is_described_and_required(name: str) -> None:
     schema = load_schema(name)
     seen = list(objects(example(name), schema, schema))
-    added = {"plan": {"declared"}, "receipt": {"declared", "keys", "options"}, "drift": {"absent"}}  # in 1.1 or later
+    added = {
+        "plan": {"declared"},
+        "receipt": {"declared", "keys", "options"},
+        "drift": {"absent", "baseline", "pending", "ignored"},
+    }  # in 1.1 or later
     optional = {"differs"} | added.get(name, set())
     assert seen
     for value, part in seen:
@@ -146,6 +150,10 @@ def test_a_newer_minor_version_with_more_fields_is_valid(name: str) -> None:
 @pytest.mark.parametrize("more", [{"format_version": "2.0"}, {"kind": "quotaform.other"}])
 def test_another_major_version_or_kind_is_not_valid(name: str, more: dict[str, str]) -> None:
     assert not validator(name).is_valid(example(name) | more)
+
+
+def test_drift_with_a_baseline_is_valid() -> None:
+    validator("drift").validate(loads((GOLDEN / "drift-baseline.json").read_text("utf-8")))
 
 
 @given(desired(), quotas())

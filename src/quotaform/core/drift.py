@@ -207,7 +207,7 @@ def make_drift(
 
 
 def _split(drifted: DriftedEntity, ignores: tuple[DriftIgnore, ...]) -> tuple[list[DriftedEntity], list[IgnoredDrift]]:
-    """Return what counts of an entity that differs, nothing or one item, and what is ignored, by the first that does."""
+    """Return what counts of an entity that differs, if anything, and what is ignored, by the first ignore that fits."""
     by_ignore: dict[int | None, list[Change]] = {}
     for change in drifted.changes:
         first = (place for place, each in enumerate(ignores) if each.covers(change.entity, change.key))

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
 from quotaform.core.origin import DeclaredBase, Origin, row_origin
 from quotaform.core.plan import Action, Change, EntityChange, Unmanaged
@@ -90,13 +89,6 @@ class PendingChange:
     location: Location | None = None
 
 
-_CLASSES: Final = {
-    Action.CREATE: DriftClass.MISSING,
-    Action.UPDATE: DriftClass.MODIFIED,
-    Action.DELETE: DriftClass.UNEXPECTED,
-}
-
-
 def read_change(change: EntityChange) -> DriftedEntity | PendingChange:
     """Return what the changes of an entity are: drift if any of its keys has drifted."""
     is_declared = change.cause is not Cause.UNDECLARED
@@ -112,7 +104,7 @@ def read_change(change: EntityChange) -> DriftedEntity | PendingChange:
         )
     return DriftedEntity(
         entity=change.entity,
-        drift_class=_CLASSES[change.action] if change.base is None else _class_of(change.base, change.before),
+        drift_class=_class_of(change.cause is Cause.ENTRY if change.base is None else bool(change.base), change.before),
         changes=rows,
         baseline=change.base,
         is_declared=is_declared,
@@ -122,9 +114,9 @@ def read_change(change: EntityChange) -> DriftedEntity | PendingChange:
     )
 
 
-def _class_of(agreed: Values, live: Values) -> DriftClass:
-    """Return in what way an entity differs from what was agreed, which is nothing when it must not exist."""
-    if not agreed:
+def _class_of(is_agreed: bool, live: Values) -> DriftClass:
+    """Return in what way an entity differs, by whether it was agreed that it exists."""
+    if not is_agreed:
         return DriftClass.UNEXPECTED
     return DriftClass.MODIFIED if live else DriftClass.MISSING
 
@@ -144,7 +136,7 @@ def read_unmanaged(item: Unmanaged, baseline: DeclaredBase | None) -> DriftedEnt
         rows = tuple(Change(item.entity, key, item.values.get(key), None) for key in moved)
     return DriftedEntity(
         entity=item.entity,
-        drift_class=_class_of(agreed or {}, item.values),
+        drift_class=_class_of(bool(agreed), item.values),
         changes=rows,
         baseline=agreed,
         is_declared=False,

@@ -1,0 +1,152 @@
+"""What is drift and what is pending, given what was last agreed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from json import loads
+
+import pytest
+
+from quotaform.core.drift import Drift, make_drift
+from quotaform.core.origin import Base, DeclaredBase
+from quotaform.core.plan import diff, make_plan
+from quotaform.core.scope import Pattern, Scope
+from quotaform.document.drift import dump_drift
+from quotaform.model.entity import Entity
+from quotaform.model.finding import Finding
+from quotaform.model.quotas import Quotas, Values
+from quotaform.views.drift_text import render_drift
+from tests.builder import CONSUMER, HEADER, PRODUCER, declare
+
+ALICE, BOB = Entity(user="alice"), Entity(user="bob")
+ONE, TWO, NINE = ({PRODUCER: value} for value in (1.0, 2.0, 9.0))
+Files = Mapping[Entity, Values]
+
+
+def drift_of(
+    baseline: Files, live: Quotas, files: Files, *, unvalued: frozenset[Entity] = frozenset(), pruned: bool = False
+) -> Drift:
+    """The drift of a cluster; `{}` for an entity is a tombstone."""
+    agreed = DeclaredBase(Base("origin/main", "a91be02c"), declare(baseline), unvalued)
+    head = declare(files)
+    pruning = [entity for entity in live if entity not in head] if pruned else []
+    plan = make_plan(diff(head, live, pruning), head, live, HEADER, base=agreed)
+    return make_drift(plan, baseline=agreed)
+
+
+def verdict(drift: Drift) -> str:
+    """What the one entity of a comparison is."""
+    classes = [each.drift_class.value for each in drift.entities]
+    classes += [f"pending {each.action}" for each in drift.pending]
+    return " and ".join(classes) or "in sync"
+
+
+@pytest.mark.parametrize(
+    ("baseline", "live", "files", "expected"),
+    [
+        (ONE, ONE, ONE, "in sync"),
+        (ONE, ONE, TWO, "pending update"),
+        (ONE, TWO, TWO, "in sync"),
+        (ONE, TWO, ONE, "modified"),
+        (ONE, NINE, TWO, "modified"),
+        (ONE, None, ONE, "missing"),
+        (ONE, None, TWO, "missing"),
+        (ONE, None, None, "in sync"),
+        (ONE, None, {}, "in sync"),
+        (ONE, ONE, None, "pending delete"),
+        (ONE, ONE, {}, "pending delete"),
+        (ONE, NINE, None, "modified"),
+        (ONE, NINE, {}, "modified"),
+        (None, None, ONE, "pending create"),
+        (None, NINE, ONE, "pending update"),
+        (None, ONE, ONE, "in sync"),
+        (None, NINE, None, "unexpected"),
+        (None, NINE, {}, "pending delete"),
+        ({}, None, ONE, "pending create"),
+        ({}, NINE, ONE, "unexpected"),
+        ({}, NINE, {}, "unexpected"),
+        ({}, NINE, None, "unexpected"),
+        (ONE, {**ONE, CONSUMER: 5.0}, ONE, "modified"),
+        (ONE, {**ONE, CONSUMER: 5.0}, TWO, "modified"),
+        (ONE, {**TWO, CONSUMER: 5.0}, TWO, "modified"),
+        ({**ONE, CONSUMER: 5.0}, {**TWO, CONSUMER: 5.0}, TWO, "pending update"),
+    ],
+)
+@pytest.mark.parametrize("pruned", [False, True])
+def test_the_class_follows_from_the_baseline_the_cluster_and_the_files(
+    baseline: Values | None, live: Values | None, files: Values | None, expected: str, pruned: bool
+) -> None:
+    def of(values: Values | None) -> Files:
+        return {} if values is None else {ALICE: values}
+
+    assert verdict(drift_of(of(baseline), of(live), of(files), pruned=pruned)) == expected
+
+
+def test_an_unknown_key_is_not_compared_with_the_baseline() -> None:
+    assert verdict(drift_of({ALICE: ONE}, {ALICE: {**ONE, "future_rate": 7.0}}, {})) == "pending delete"
+
+
+def test_a_merge_that_is_not_applied_is_no_drift() -> None:
+    """Every merge paged somebody until it was applied."""
+    drift = drift_of({ALICE: ONE, BOB: ONE}, {ALICE: ONE, BOB: ONE}, {ALICE: TWO, BOB: ONE})
+    assert (drift.status, drift.summary) == ("in-sync", {"modified": 0, "missing": 0, "unexpected": 0})
+    assert drift.pending_actions == {"create": 0, "update": 1, "delete": 0}
+    assert render_drift(drift).splitlines()[-1] == "No drift. 1 declared entity matches the cluster; 1 pending."
+
+
+def test_what_is_pending_is_not_in_the_fingerprint() -> None:
+    before = drift_of({ALICE: ONE, BOB: ONE}, {ALICE: NINE, BOB: ONE}, {ALICE: ONE, BOB: ONE})
+    merged = drift_of({ALICE: ONE, BOB: ONE}, {ALICE: NINE, BOB: ONE}, {ALICE: TWO, BOB: TWO})
+    assert merged.fingerprint == before.fingerprint
+    assert [len(drift.pending) for drift in (before, merged)] == [0, 1]
+
+
+def test_a_conflict_shows_all_three_values() -> None:
+    drift = drift_of({ALICE: ONE}, {ALICE: NINE}, {ALICE: TWO})
+    assert "producer_byte_rate : 9 B/s on the cluster, 2 B/s in the files, 1 B/s in the baseline" in render_drift(drift)
+    (row,) = loads(dump_drift(drift))["entities"][0]["keys"]
+    assert row == {"key": PRODUCER, "desired": 2, "actual": 9, "baseline": 1}
+
+
+def test_keys_that_only_the_files_moved_are_not_shown_as_drift() -> None:
+    both = {**ONE, CONSUMER: 1.0}
+    drift = drift_of({ALICE: both}, {ALICE: {**both, CONSUMER: 9.0}}, {ALICE: {**TWO, CONSUMER: 1.0}})
+    assert [change.key for change in drift.entities[0].changes] == [CONSUMER]
+    assert not drift.pending
+
+
+def test_the_heading_names_the_baseline_or_says_that_there_is_none() -> None:
+    drift = drift_of({ALICE: ONE}, {ALICE: ONE}, {ALICE: ONE})
+    assert render_drift(drift).splitlines()[1] == "Baseline  origin/main @ a91be02"
+    receipt = replace(drift, baseline=Base("receipts/1.json", None, is_receipt=True))
+    assert render_drift(receipt).splitlines()[1] == "Baseline  receipt receipts/1.json"
+    assert loads(dump_drift(receipt))["baseline"] == {"type": "receipt", "ref": "receipts/1.json", "commit": None}
+    without = render_drift(replace(drift, baseline=None)).splitlines()[1]
+    assert without == "Compared with the files; without --baseline, changes that are not applied yet count as drift."
+
+
+def test_values_that_a_receipt_does_not_hold_are_said() -> None:
+    drift = drift_of({}, {ALICE: NINE}, {ALICE: ONE}, unvalued=frozenset({ALICE}))
+    assert verdict(drift) == "modified"
+    assert [finding.rule for finding in drift.findings] == ["baseline-values-unknown"]
+    assert verdict(drift_of({}, {ALICE: NINE}, {}, unvalued=frozenset({ALICE}))) == "pending delete"
+
+
+def test_findings_of_guards_are_not_findings_of_drift() -> None:
+    """A guard that blocks a plan is about an apply, and drift applies nothing."""
+    head = declare({ALICE: ONE})
+    guard = Finding(rule="delete", message="too many", blocking=True)
+    plan = replace(make_plan(diff(head, {}), head, {}, HEADER), findings=(guard,))
+    drift = make_drift(plan)
+    assert drift.findings == ()
+    assert drift.status == "drift"
+
+
+def test_entities_are_counted_for_metrics() -> None:
+    head = declare({ALICE: ONE, BOB: {}})
+    live = {ALICE: ONE, Entity(user="in"): ONE, Entity(user="out"): ONE, Entity(user="out2"): ONE}
+    scope = Scope(exclude=(Pattern((("user", "out*"),)),))
+    for pruning in ([], [Entity(user="in")]):
+        drift = make_drift(make_plan(diff(head, live, pruning), head, live, HEADER, scope=scope))
+        assert (drift.managed, drift.unmanaged_in_scope, drift.unmanaged_out_of_scope) == (1, 1, 2)

@@ -40,7 +40,7 @@ def drift(
       quotaform drift --format json --out json=drift.json
       quotaform drift --all
     """
-    from quotaform.core.drift import make_drift
+    from quotaform.app.drift import check_drift
     from quotaform.views.outcome_text import render_drift_total
 
     console = output.console()
@@ -48,9 +48,9 @@ def drift(
     request = make_request(target, directory, select, exclude, snapshot)
     names = [cluster.name for cluster in request.clusters]
     files = OutputFiles("drift", out or (), names)
-    gathered = gather(planner("local")(request, progress=console.progress), names)
+    gathered = gather(check_drift(request, planner("local"), progress=console.progress), names)
     require_selected(request.selection, gathered.outcomes, files)
-    outcomes = [outcome.map(make_drift) for outcome in gathered.outcomes]
+    outcomes = gathered.outcomes
     files.write(outcomes)
     echo_outcomes(console, "drift", format_name, outcomes, render_drift_total, style=console.style())
     gathered.raise_interrupt()

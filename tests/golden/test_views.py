@@ -17,6 +17,7 @@ from quotaform.document.drift import dump_drift
 from quotaform.document.plan import dump_plan
 from quotaform.document.receipt import dump_receipt
 from quotaform.views.drift_text import render_drift
+from quotaform.views.plan_markdown import render_plan_markdown
 from quotaform.views.plan_text import NO_CHANGES, render_plan
 from quotaform.views.receipt_text import render_receipt
 from quotaform.views.style import Style
@@ -39,6 +40,10 @@ def test_plan_text_in_colour(golden: Golden) -> None:
 
 def test_plan_text_without_changes(golden: Golden) -> None:
     golden("plan-empty.txt", "".join(render_plan(empty_plan())))
+
+
+def test_plan_markdown(golden: Golden) -> None:
+    golden("plan.md", render_plan_markdown(example_plan(), run_url="https://ci.example/runs/1"))
 
 
 def test_plan_json(golden: Golden) -> None:

@@ -48,7 +48,7 @@ def test_small_pieces_are_joined_to_larger_ones(monkeypatch: pytest.MonkeyPatch)
 def test_a_format_that_a_subject_lacks_is_refused_with_those_that_it_has() -> None:
     assert require_format("describe", "yaml") == "yaml"
     with pytest.raises(UsageError, match=r"^unknown format 'yaml'; choose text or json$"):
-        require_format("plan", "yaml")
+        require_format("scram", "yaml")
 
 
 def test_an_output_is_a_format_and_a_path_or_a_path_for_json() -> None:

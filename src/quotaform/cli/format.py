@@ -18,7 +18,11 @@ from quotaform.cli.usage import require_choice, shorten
 from quotaform.errors import UsageError
 
 FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
-    "plan": {"text": "views.plan_text:render_plan", "json": "document.plan:plan_lines"},
+    "plan": {
+        "text": "views.plan_text:render_plan",
+        "json": "document.plan:plan_lines",
+        "markdown": "views.plan_markdown:render_plan_markdown",
+    },
     "drift": {"text": "views.drift_text:render_drift", "json": "document.drift:dump_drift"},
     "receipt": {"text": "views.receipt_text:render_receipt", "json": "document.receipt:receipt_lines"},
     "validation": {"text": "views.validation_text:render_validation", "json": "document.validation:dump_validation"},

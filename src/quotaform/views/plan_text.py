@@ -52,13 +52,14 @@ def _end_lines(plan: Plan, style: Style) -> Iterator[str]:
         yield from findings
         yield ""
     if not plan.changes:
-        yield style.paint(_no_changes(plan), "bold")
+        yield style.paint(no_changes(plan), "bold")
         return
-    yield _effect_line(plan)
+    yield f"{effect_line(plan)} Plan id {plan.plan_id}"
     yield style.paint(summary_line(plan), "bold")
 
 
-def _no_changes(plan: Plan) -> str:
+def no_changes(plan: Plan) -> str:
+    """Return why there is nothing to apply."""
     if not plan.is_applyable:
         return "The comparison was not completed: see above."
     return NO_CHANGES if plan.has_entities else NOTHING_SELECTED
@@ -157,7 +158,8 @@ def _unmanaged_lines(unmanaged: tuple[Unmanaged, ...], shows_unmanaged: bool) ->
     yield ""
 
 
-def _effect_line(plan: Plan) -> str:
+def effect_line(plan: Plan) -> str:
+    """Return how many entities have looser and tighter limits after the plan."""
     summary = plan.summary
     unlimited: Counter[Direction] = Counter()
     if summary["to_unlimited"]:
@@ -171,8 +173,7 @@ def _effect_line(plan: Plan) -> str:
     none = f", {without:,} without effect" if without else ""
     return (
         f"Effect: {summary['loosen']:,} loosened{loosened}, {summary['tighten']:,} tightened, "
-        f"{summary['mixed']:,} mixed{mixed}{none}. {summary['no_op']:,} already as declared.{blocked} "
-        f"Plan id {plan.plan_id}"
+        f"{summary['mixed']:,} mixed{mixed}{none}. {summary['no_op']:,} already as declared.{blocked}"
     )
 
 

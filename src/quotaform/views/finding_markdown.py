@@ -1,0 +1,75 @@
+"""Findings in Markdown: what blocks in a caution, the rest as notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from quotaform.model.finding import Finding
+from quotaform.views.change_table import by_prefix
+from quotaform.views.markdown import code, words
+from quotaform.views.style import counted
+
+_MOST_RULES: Final = 30
+_LONGEST_MESSAGE: Final = 600
+_FEW: Final = 5
+
+
+def block_lines(blocking: Sequence[Finding]) -> Iterator[str]:
+    """Yield a caution with everything that blocks."""
+    if blocking:
+        yield from _caution(len(blocking), (f"- {_finding(finding)}" for finding in blocking))
+
+
+def grouped_block_lines(blocking: Sequence[Finding]) -> Iterator[str]:
+    """Yield a caution with one line per rule that blocks, which fits however many findings there are."""
+    if not blocking:
+        return
+    by_rule: dict[str, list[Finding]] = {}
+    for finding in blocking:
+        by_rule.setdefault(finding.rule, []).append(finding)
+    shown = list(by_rule.items())[:_MOST_RULES]
+    lines = [_rule_line(rule, findings) for rule, findings in shown]
+    if len(by_rule) > len(shown):
+        lines.append(f"- and {len(by_rule) - len(shown):,} more rules")
+    yield from _caution(len(blocking), lines)
+
+
+def _caution(number: int, lines: Iterable[str]) -> Iterator[str]:
+    yield "> [!CAUTION]\n"
+    yield f"> **{number:,} blocked: nothing will be applied until this is resolved.**\n>\n"
+    yield from (f"> {line}\n" for line in lines)
+    yield "\n"
+
+
+def _rule_line(rule: str, findings: Sequence[Finding]) -> str:
+    if len(findings) == 1:
+        return f"- {_finding(findings[0], _LONGEST_MESSAGE // 4)}"
+    addresses = [finding.address for finding in findings if finding.address is not None]
+    groups = by_prefix(addresses, _FEW)
+    where = ", ".join(f"{shown} ({len(some):,})" for shown, some in groups)
+    return f"- **{len(findings):,}** {code(rule, 60)}{f': {where}' if where else ''}{_override(findings[0])}"
+
+
+def _finding(finding: Finding, longest: int = _LONGEST_MESSAGE) -> str:
+    where = ""
+    if finding.location is not None:
+        where += f"{code(str(finding.location))}: "
+    if finding.address is not None:
+        where += f"{code(finding.address)}: "
+    message = finding.message if len(finding.message) <= longest else f"{finding.message[: longest - 1]}…"
+    return f"{code(finding.rule, 60)} {where}{words(message)}{_override(finding)}"
+
+
+def _override(finding: Finding) -> str:
+    return f" Allow: {code(finding.override)}" if finding.override else ""
+
+
+def note_lines(findings: Sequence[Finding], most: int) -> Iterator[str]:
+    """Yield notes as a list, the first ones if there are many."""
+    for finding in findings[:most]:
+        yield f"- {finding.severity}: {_finding(finding)}\n"
+    if len(findings) > most:
+        yield f"- and {counted(len(findings) - most, 'more finding')}\n"
+    if findings:
+        yield "\n"

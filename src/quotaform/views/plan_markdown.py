@@ -1,0 +1,175 @@
+"""A plan as a comment on a pull request: one document per cluster, of a size that GitHub and GitLab take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from re import DOTALL
+from re import compile as regex
+from typing import Final
+
+from quotaform.core.plan import Action, Plan
+from quotaform.model.entity import spell_name
+from quotaform.model.finding import Finding
+from quotaform.views.change_table import Rows, counted_table, full_table, grouped_table, parts_of
+from quotaform.views.finding_markdown import block_lines, grouped_block_lines, note_lines
+from quotaform.views.markdown import code, details, fenced, link, marker, words
+from quotaform.views.markdown_fit import COMMENT_BYTES, Part, fit, form, joined
+from quotaform.views.plan_text import effect_line, no_changes, render_plan
+from quotaform.views.reading_text import reading_text
+from quotaform.views.style import counted
+
+DRIFT: Final = "Drift that this apply reverts"
+MARKER: Final = "plan"
+"""What hides in the first line of a comment about a plan, and of one about its apply, which takes its place."""
+_MOST_NOTES: Final = 50
+_LONGEST_ADDRESS: Final = 100
+_SIGN: Final = regex(r"( *)([-+~])( .*)", DOTALL).fullmatch
+_DIFF_SIGNS: Final = {"-": "-", "+": "+", "~": "!"}
+
+
+def render_plan_markdown(plan: Plan, *, limit: int = COMMENT_BYTES, run_url: str | None = None) -> str:
+    """Return the plan as Markdown that no name in it can break out of.
+
+    When it is too large, parts are shortened or left out in this order: the full plan, the tables of drift, creates and
+    updates (equal changes together), notes, the tables again (counted); at last the deletions and what blocks are
+    grouped. What is left out is said at the end.
+
+    Args:
+        plan: The plan.
+        limit: How many bytes the document may have.
+        run_url: Where the run of the CI system is that made the plan.
+    """
+    changes = parts_of(plan.changes)
+    blocking = [finding for finding in plan.findings if finding.blocking]
+    others = [finding for finding in plan.findings if not finding.blocking]
+    blocks = Part([form(block_lines, blocking), form(grouped_block_lines, blocking)])
+    deletes = Part(
+        [
+            form(_section, "Deleted", changes.deletes, full_table),
+            form(_section, "Deleted", changes.deletes, _addresses),
+            form(_section, "Deleted", changes.deletes, counted_table),
+        ]
+    )
+    updates, creates = (
+        _changes(title, rows) for title, rows in (("Changed", changes.updates), ("Created", changes.creates))
+    )
+    drift = _changes(DRIFT, changes.drift)
+    notes = Part([form(_notes, plan, others, _MOST_NOTES), form(_notes, plan, others, 0)])
+    full = Part([partial(_full_plan, plan), form(_left_out, plan, run_url)])
+    head, foot = Part([form(_head, plan)]), Part([form(_foot, plan, run_url)])
+    return fit(
+        (head, blocks, deletes, updates, creates, drift, notes, full, foot),
+        (full, drift, creates, updates, notes, drift, creates, updates, deletes, blocks, deletes),
+        limit,
+    )
+
+
+def comment_marker(kind: str, cluster: str, root: str) -> str:
+    """Return the first line of the comment about a cluster and a quotas directory."""
+    return marker(kind, {"cluster": cluster, "root": root})
+
+
+def _head(plan: Plan) -> Iterator[str]:
+    header, summary = plan.header, plan.summary
+    yield f"{comment_marker(MARKER, header.cluster_name, header.source.directory)}\n"
+    if plan.changes:
+        what = (
+            f"{summary[Action.CREATE]} to add, {summary[Action.UPDATE]} to change, {summary[Action.DELETE]} to destroy"
+        )
+    else:
+        what = "no changes" if plan.is_applyable and plan.has_entities else "nothing was compared"
+    yield f"### Kafka quota plan for {code(spell_name(header.cluster_name), 100)}: {what}\n\n"
+    yield f"{effect_line(plan) if plan.changes else no_changes(plan)} Byte rates are per broker.\n\n"
+    if plan.allowances:
+        yield f"Allowed: {', '.join(code(str(each), 60) for each in plan.allowances[:_MOST_NOTES])}.\n\n"
+    if not plan.is_complete:
+        given = ", ".join(
+            code(f"--{name} {spell_name(glob)}", 60)
+            for name in ("select", "exclude")
+            for glob in list(header.options.get(name, ()))[:_MOST_NOTES]
+        )
+        yield f"Only a part was planned: {given}.\n\n"
+
+
+def _changes(title: str, rows: Rows) -> Part:
+    return Part([form(_section, title, rows, make) for make in (full_table, grouped_table, counted_table)])
+
+
+def _section(title: str, entities: Rows, make: Callable[[Rows], Iterable[str]]) -> Iterator[str]:
+    if not entities:
+        return
+    number = counted(len(entities), "entity", "entities")
+    if title != DRIFT:
+        yield f"#### {title}: {number}\n\n"
+        yield from make(entities)
+        return
+    yield f"<details><summary>{title}: {number}</summary>\n\n"
+    yield "The files declare here what the base declares, but the cluster holds other values.\n\n"
+    yield from make(entities)
+    yield "</details>\n\n"
+
+
+def _addresses(entities: Rows) -> Iterator[str]:
+    """Yield what has no room for values, address by address."""
+    lines = [change.entity.address for change, _ in entities]
+    yield fenced("\n".join(line if len(line) <= _LONGEST_ADDRESS else f"{line[:_LONGEST_ADDRESS]}…" for line in lines))
+    yield "\n"
+
+
+def _notes(plan: Plan, findings: Sequence[Finding], most: int) -> Iterator[str]:
+    lines = list(note_lines(findings, most))
+    unmanaged = len(plan.unmanaged)
+    if unmanaged:
+        inside = sum(item.in_scope for item in plan.unmanaged)
+        lines.append(f"Not managed, left unchanged: {inside:,} in scope, {unmanaged - inside:,} out of scope.\n")
+    if not lines:
+        return
+    yield f"<details><summary>Notes ({len(findings) + bool(unmanaged):,})</summary>\n\n"
+    yield from lines
+    yield "\n</details>\n\n"
+
+
+def _full_plan(plan: Plan, limit: int) -> str | None:
+    if not plan.changes:
+        return ""
+    # A fence is longer than any run within, so all of the text has to be there first.
+    lines = joined(map(_as_diff, _lines(render_plan(plan))), limit)
+    return None if lines is None else details("Full plan", fenced(lines, "diff"))
+
+
+def _lines(pieces: Iterable[str]) -> Iterator[str]:
+    return (line for piece in pieces for line in piece.splitlines(keepends=True))
+
+
+def _as_diff(line: str) -> str:
+    """Return a line with its sign in front, as what colours differences wants it."""
+    found = _SIGN(line)
+    return f"{_DIFF_SIGNS[found[2]]}{found[1]}{found[3]}" if found else line
+
+
+def _left_out(plan: Plan, run_url: str | None) -> Iterator[str]:
+    where = link("output of the run", run_url) or "output of `quotaform plan`"
+    yield (
+        f"The full plan ({counted(len(plan.changes), 'entity', 'entities')}) is too large for this comment: see the "
+        f"{where} or the plan file (`quotaform show`).\n\n"
+    )
+
+
+def _foot(plan: Plan, run_url: str | None) -> Iterator[str]:
+    header = plan.header
+    source = header.source
+    parts = [f"Plan id {code(plan.plan_id)}"]
+    if source.commit:
+        parts.append(
+            f"commit {code(source.commit[:7])}{' (with changes that are not committed)' if source.dirty else ''}"
+        )
+    if source.base is not None:
+        commit = f" at {code(source.base.commit[:7])}" if source.base.commit else ""
+        parts.append(f"base {code(source.base.ref, 100)}{commit}")
+    parts.append(words(reading_text(header.created_at, header.snapshot)))
+    parts.append(f"prune {code(str(header.options.get('prune', 'report')), 60)}")
+    run = link("run", run_url)
+    if run is not None:
+        parts.append(run)
+    yield f"<sub>{' · '.join(parts)}</sub>\n"

@@ -1,0 +1,64 @@
+"""What GitHub and GitLab make of Markdown: the tables of a document, and what of it is more than text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+_OURS = re.compile(r"</?(details|summary|sub)>|<!-- quotaform:.*-->|</?(details|summary|sub)><(details|summary)>.*")
+_MENTION = re.compile(r"(^|\W)@[\w-]|(^|[\s(])#\d|\bGH-\d|https?://|www\.|!\d|&\d")
+
+
+@dataclass
+class Document:
+    """A document as it is read.
+
+    Attributes:
+        tables: The number of cells of each row of each table.
+        codes: The texts of all code spans and blocks.
+        links: The addresses of all links.
+        html: All HTML that is none of ours.
+        texts: All text outside of code.
+    """
+
+    tables: list[list[int]] = field(default_factory=list)
+    codes: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    html: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+    @property
+    def references(self) -> list[str]:
+        """What of the text mentions somebody, refers to an issue or becomes a link."""
+        return [text for text in self.texts if _MENTION.search(text)]
+
+
+def read_markdown(text: str) -> Document:
+    """Read a document with tables and raw HTML, as GitHub does."""
+    found = Document()
+    for token in _all(MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)):
+        if token.type == "table_open":
+            found.tables.append([])
+        elif token.type == "tr_open":
+            found.tables[-1].append(0)
+        elif token.type in ("td_open", "th_open"):
+            found.tables[-1][-1] += 1
+        elif token.type in ("code_inline", "fence", "code_block"):
+            found.codes.append(token.content)
+        elif token.type in ("link_open", "image"):
+            found.links.append(str(token.attrs.get("href", token.attrs.get("src"))))
+        elif token.type in ("html_inline", "html_block"):
+            found.html += [line for line in token.content.splitlines() if line.strip() and not _OURS.match(line)]
+        elif token.type == "text":
+            found.texts.append(token.content)
+    return found
+
+
+def _all(tokens: list[Token]) -> Iterator[Token]:
+    for token in tokens:
+        yield token
+        yield from _all(token.children or [])

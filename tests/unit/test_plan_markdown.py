@@ -1,0 +1,177 @@
+"""A plan as a comment: what it says, what it leaves out when there is no room, and that no name breaks out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from quotaform.core.plan import Plan, diff, make_plan
+from quotaform.model.entity import Entity
+from quotaform.model.entry import Desired
+from quotaform.model.finding import Finding, Severity
+from quotaform.model.quotas import Quotas
+from quotaform.views.markdown import code_cell, fenced, link, words
+from quotaform.views.markdown_fit import COMMENT_BYTES
+from quotaform.views.plan_markdown import render_plan_markdown
+from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of
+from tests.golden.example import MIB, example_plan
+from tests.markdown_document import read_markdown
+
+HOSTILE = [
+    "a|b",
+    "a\\|b",
+    "a`b",
+    "``",
+    "@here",
+    "@org/team",
+    "<!-- x",
+    "--> x",
+    "</details>",
+    "<script>",
+    "[a](http://b)",
+    "![a](b)",
+    "http://evil.example",
+    "www.evil.example",
+    "a@b.example",
+    "#123",
+    "GH-1",
+    "!1",
+    "a\n::error::b",
+    "\x1b[31m",
+    "```",
+    "~~~",
+    "*a*",
+    "_a_",
+    "|",
+    "a\n| b |",
+    "$x$",
+    "::error::x",
+]
+
+
+def planned(files: Desired, actual: Quotas) -> Plan:
+    return make_plan(diff(files, actual), files, actual, HEADER)
+
+
+def many(number: int, *, live: float | None = None, wanted: float | None = 2.0, name: str = "svc-{}") -> Plan:
+    entities = [Entity(user=name.format(index)) for index in range(number)]
+    files = declare(
+        {entity: {} if wanted is None else {PRODUCER: wanted + index} for index, entity in enumerate(entities)}
+    )
+    return planned(files, {} if live is None else {entity: {PRODUCER: live} for entity in entities})
+
+
+def blocked(rule: str, addresses: Iterable[str]) -> tuple[Finding, ...]:
+    return tuple(
+        Finding(rule=rule, message=f"{address} is blocked.", blocking=True, address=address, override=f"--allow {rule}")
+        for address in addresses
+    )
+
+
+def test_the_first_line_names_the_cluster_and_the_root_so_that_nothing_can_end_it() -> None:
+    first = '<!-- quotaform:plan {"v":1,"cluster":"prod-eu","root":"quotas.d"} -->'
+    assert render_plan_markdown(example_plan()).splitlines()[0] == first
+    plan = plan_of({}, {}, header=replace(HEADER, cluster_name="a-->b<!--"))
+    assert '"cluster":"a-\\u002d\\u003eb\\u003c!-\\u002d"' in render_plan_markdown(plan).splitlines()[0]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_is_nothing_but_a_name(name: str) -> None:
+    files = {
+        **declare({Entity(user=name): {PRODUCER: 1.0}}, owner=name, reason=name),
+        **declare({Entity(user="gone", client_id=name): {}}, owner=name),
+    }
+    plan = plan_of(
+        files,
+        {Entity(user="gone", client_id=name): {name: 1.0, PRODUCER: 5.0}, Entity(user=None): {PRODUCER: 9.0}},
+        header=replace(HEADER, cluster_name=name, source=replace(HEADER.source, directory=name)),
+        findings=[
+            Finding(rule=name, message=name, blocking=True, address=f"user={name}", override=name),
+            Finding(rule="note", message=f"see {name}", severity=Severity.NOTE),
+        ],
+    )
+    document = read_markdown(render_plan_markdown(plan))
+    assert [set(table) for table in document.tables] == [{7}, {7}]
+    assert (document.html, document.links, document.references) == ([], [], [])
+    assert any(Entity(user=name).address == code for code in document.codes) or "|" in name
+
+
+def test_the_run_is_linked_when_it_has_an_address() -> None:
+    assert "[run](https://ci.example/1)" in render_plan_markdown(example_plan(), run_url="https://ci.example/1")
+    for url in ("javascript:x", "https://a b", "https://a)b", "https://a\nb"):
+        assert link("run", url) is None
+
+
+def test_few_changes_are_shown_whole() -> None:
+    text = render_plan_markdown(many(20, live=1.0))
+    assert text.count("| update |") == 20
+    assert "will be updated in-place" in text
+    assert "is too large" not in text
+
+
+@pytest.mark.parametrize("number", [300, 2_000, 5_000])
+def test_many_changes_are_grouped_and_counted(number: int) -> None:
+    entities = [Entity(user=f"svc-{index}") for index in range(number)]
+    plan = planned(declare({each: {PRODUCER: MIB} for each in entities}, owner="team-a"), {})
+    text = render_plan_markdown(plan)
+    assert len(text.encode()) <= COMMENT_BYTES
+    if number > 300:
+        assert f"| create | {number:,} of `user=svc-*` | `producer_byte_rate` | not set | 1 MiB/s |" in text
+    assert f"The full plan ({number:,} entities) is too large for this comment" in text
+
+
+def test_what_blocks_and_what_is_deleted_is_never_left_out() -> None:
+    """5,000 changes in one comment: the deletions are few, so each of them stays."""
+    creates = {Entity(user=f"new-{index}"): {PRODUCER: 1.0 + index} for index in range(5_000)}
+    gone = [Entity(user=f"old-{index}") for index in range(50)]
+    files = declare({**creates, **{each: {} for each in gone}})
+    plan = planned(files, {each: {PRODUCER: 1.0} for each in gone})
+    text = render_plan_markdown(replace(plan, findings=blocked("delete", ["user=old-1"])))
+    assert len(text.encode()) <= COMMENT_BYTES
+    assert all(f"| delete | `user=old-{index}` |" in text for index in range(50))
+    assert "`delete` `user=old-1`: user=old-1 is blocked. Allow: `--allow delete`" in text
+    assert "more entities: 4,940 tightened." in text
+    assert "<sub>Plan id `sha256:" in text
+
+
+@pytest.mark.parametrize(("number", "name"), [(900, "svc-{}"), (5_000, "svc-{}"), (5_000, "@{}|" + "x" * 900)])
+def test_very_many_deletions_are_addresses_or_counts(number: int, name: str) -> None:
+    plan = many(number, live=1.0, wanted=None, name=name)
+    plan = replace(plan, findings=blocked("delete", [change.entity.address for change in plan.changes]))
+    text = render_plan_markdown(plan)
+    assert len(text.encode()) <= COMMENT_BYTES
+    assert f"{number:,} blocked" in text
+    assert f"#### Deleted: {number:,} entities" in text
+    if number == 900:
+        assert all(f"user=svc-{index}\n" in text for index in range(number))
+
+
+def test_a_larger_limit_shows_more() -> None:
+    plan = many(1_000, live=1.0)
+    assert render_plan_markdown(plan, limit=1_000_000).count("| update |") == 1_000
+
+
+def test_a_fence_is_longer_than_any_run_within() -> None:
+    assert fenced("a\n````\nb") == "`````\na\n````\nb\n`````\n"
+
+
+def test_a_cell_shows_the_same_text_in_every_parser() -> None:
+    assert code_cell("a|b") == "`a\\|b`"
+    assert code_cell("a\\|b") == "`a\\\\u007cb`"
+    assert words("see user=<default>, @x.") == "see `user=<default>`, `@x`."
+
+
+def test_a_change_of_two_keys_names_its_entity_once() -> None:
+    plan = plan_of({Entity(user="a"): {PRODUCER: 2.0, CONSUMER: 2.0}}, {Entity(user="a"): {PRODUCER: 1.0}})
+    lines = [line for line in render_plan_markdown(plan).splitlines() if "byte_rate` |" in line]
+    assert lines[0].startswith("| update | `user=a` | `producer_byte_rate` | 1 B/s | 2 B/s | +100%, loosen |")
+    assert lines[1].startswith("|  |  | `consumer_byte_rate` | not set | 2 B/s | was unlimited; tighten |")
+
+
+def test_nothing_to_do_is_one_sentence() -> None:
+    text = render_plan_markdown(plan_of({}, {}))
+    assert "### Kafka quota plan for `lab`: no changes" in text
+    assert "No changes. Your infrastructure matches the configuration." in text
+    assert "|" not in text

@@ -488,6 +488,7 @@ class HttpError(QuotaformError):
         status: The status of the answer, if there was one.
         retry_after: After how many seconds the server says to come again, if it does.
         may_have_arrived: Whether the server may have done what it was asked.
+        may_pass: Whether the same request may succeed a moment later.
     """
 
     def __init__(
@@ -498,12 +499,14 @@ class HttpError(QuotaformError):
         status: int | None = None,
         retry_after: float | None = None,
         may_have_arrived: bool = True,
+        may_pass: bool = False,
     ) -> None:
         self.host = host
         self.problem = problem
         self.status = status
         self.retry_after = retry_after
         self.may_have_arrived = may_have_arrived
+        self.may_pass = may_pass
         super().__init__(f"{host} {problem}")
 
 

@@ -88,7 +88,7 @@ def test_a_server_that_hangs_is_given_up() -> None:
     with HttpServer(reply) as server:
         error = fail(get(server))
     assert str(error) == f"{server.url} did not answer within 0.5 s"
-    assert (error.status, error.may_have_arrived) == (None, True)
+    assert (error.status, error.may_have_arrived, error.may_pass) == (None, True, True)
 
 
 @pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"])
@@ -155,7 +155,7 @@ def test_a_host_that_cannot_be_reached_is_an_error() -> None:
     assert str(refused).endswith("cannot be reached: the connection was refused; check the URL and the proxy")
     unknown = fail(Request(method="GET", url=Url.parse(f"https://nowhere.invalid/{CANARY}")))
     assert "cannot be reached: the host name is unknown" in str(unknown)
-    assert not refused.may_have_arrived
+    assert (refused.may_have_arrived, refused.may_pass) == (False, True)
     assert not unknown.may_have_arrived
 
 
@@ -273,7 +273,7 @@ class TestTls:
             error = fail(get(server))
             assert not server.received
         assert "has a certificate that is not trusted" in str(error)
-        assert not error.may_have_arrived
+        assert (error.may_have_arrived, error.may_pass) == (False, False)
 
     def test_a_server_without_tls_is_an_error(self) -> None:
         with HttpServer(lambda _: answer()) as server:

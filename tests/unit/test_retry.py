@@ -23,8 +23,9 @@ def response(status: int, body: bytes = b"", **headers: str) -> Response:
     return Response(url=URL, status=status, headers=named, body=body)
 
 
-LOST = HttpError(URL.origin, "closed the connection")
-UNREACHED = HttpError(URL.origin, "cannot be reached", may_have_arrived=False)
+LOST = HttpError(URL.origin, "closed the connection", may_pass=True)
+UNREACHED = HttpError(URL.origin, "cannot be reached", may_have_arrived=False, may_pass=True)
+UNENCRYPTED = HttpError(URL.origin, "would receive the token", may_have_arrived=False)
 REDIRECTED = HttpError(URL.origin, "redirects", status=302)
 
 
@@ -73,6 +74,7 @@ def play(request: Request, *outcomes: Response | HttpError, **options: float) ->
         (GET, response(401), False),
         (GET, response(403), False),
         (GET, REDIRECTED, False),
+        (GET, UNENCRYPTED, False),
         (POST, response(500), False),
         (POST, response(503), False),
         (POST, LOST, False),

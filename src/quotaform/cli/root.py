@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "alter": "Set and remove quotas of one entity.",
     "import": "Write live quotas as YAML.",
     "snapshot": "Write live quotas to one JSON file.",
+    "comment": "Write plans as comments to a pull request.",
     "schema": "Print the JSON Schemas of the files.",
     "scram": "Manage SCRAM credentials.",
     "sandbox": "Run a real Apache Kafka on loopback.",

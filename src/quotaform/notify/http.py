@@ -34,6 +34,8 @@ from quotaform.notify.message import Request, Response, Url
 
 _REDIRECTS: Final = 3
 _REDIRECT: Final = frozenset({301, 302, 303, 307, 308})
+_PROXY_REFUSED: Final = "Tunnel connection failed"
+"""How http.client begins the error of a proxy that does not connect."""
 _SAME_METHOD: Final = frozenset({307, 308})
 
 
@@ -147,7 +149,12 @@ class _Exchange:
                 with closing(connection.getresponse()) as answer:
                     return self._read(answer)
         except (OSError, HTTPException) as error:
-            raise HttpError(self._request.url.origin, self._words(error), may_have_arrived=self._is_connected) from None
+            raise HttpError(
+                self._request.url.origin,
+                self._words(error),
+                may_have_arrived=self._is_connected,
+                may_pass=_may_pass(error),
+            ) from None
 
     def _connection(self, context: ssl.SSLContext | None) -> tuple[HTTPConnection, str, dict[str, str]]:
         """Return what to connect to, what the request line names, and headers for a proxy."""
@@ -220,9 +227,19 @@ class _Exchange:
             return "closed the connection before the answer was complete"
         if isinstance(error, HTTPException):
             return "answered with something that is not HTTP; check the URL"
-        if str(error).startswith("Tunnel connection failed"):
+        if str(error).startswith(_PROXY_REFUSED):
             return "cannot be reached: the proxy refused to connect to it"
         return f"cannot be reached: {error.strerror or 'the connection failed'}"  # type: ignore[attr-defined]
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether a failure is one that networks and servers recover from: no refused certificate, no other protocol."""
+    is_proxy = str(error).startswith(_PROXY_REFUSED)
+    return (
+        isinstance(error, (OSError, IncompleteRead))
+        and not isinstance(error, ssl.SSLCertVerificationError)
+        and not is_proxy
+    )
 
 
 class _TimedResponse(HTTPResponse):

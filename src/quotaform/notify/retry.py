@@ -2,7 +2,7 @@
 
 | what happened | sent again |
 | --- | --- |
-| the server was not reached | always |
+| the server was not reached, for a reason that may pass | always |
 | a rate limit (429, or 403 with its marks), 503 with `Retry-After` | always, after the time that it asks for |
 | another 5xx, or no answer to what was sent | only what may be sent twice (`Request.may_repeat`) |
 | anything else | never |
@@ -90,7 +90,7 @@ def _wait(request: Request, outcome: Response | HttpError, attempt: int, retry: 
     """Return how many seconds to wait before the request is sent again; `None` when it is not."""
     asked = None
     if isinstance(outcome, HttpError):
-        is_again = outcome.status is None and (request.may_repeat or not outcome.may_have_arrived)
+        is_again = outcome.may_pass and (request.may_repeat or not outcome.may_have_arrived)
     else:
         asked = asked_wait(outcome, retry.now())
         is_again = asked is not None or (outcome.status >= 500 and request.may_repeat)

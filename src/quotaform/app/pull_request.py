@@ -1,0 +1,153 @@
+"""Which pull request a run is for: what the variables of GitHub Actions and of GitLab CI say, or the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from json import loads
+from pathlib import Path
+from re import compile as regex
+from typing import Any, Final
+
+from quotaform.errors import FileReadError, QuotaformError, UsageError
+from quotaform.files import MIB, read_bytes
+from quotaform.model.secret import Secret
+from quotaform.model.text import quote
+from quotaform.notify import github, gitlab
+from quotaform.notify.message import Url
+
+COMMENT_TOKEN: Final = "QUOTAFORM_COMMENT_TOKEN"  # noqa: S105  # the name of a variable
+_EVENT_LIMIT: Final = 16 * MIB
+_REF: Final = regex(r"refs/pull/([0-9]{1,18})/(?:merge|head)").fullmatch
+_REPOSITORY: Final = regex(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+").fullmatch
+_PROJECT: Final = regex(r"[0-9]{1,18}|[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)+").fullmatch
+_NUMBER: Final = regex(r"[1-9][0-9]{0,17}").fullmatch
+
+
+class Platform(StrEnum):
+    """Where pull requests are."""
+
+    GITHUB = "github"
+    GITLAB = "gitlab"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullRequest:
+    """A pull request of GitHub, or a merge request of GitLab.
+
+    Attributes:
+        platform: Which of them.
+        api: The URL of the REST API.
+        repository: `owner/name`, or the number or the path of a project of GitLab.
+        number: The number; GitLab calls it iid.
+    """
+
+    platform: Platform
+    api: Url
+    repository: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What the command line says of a pull request; the environment says the rest."""
+
+    platform: Platform | None = None
+    api_url: str | None = None
+    repository: str | None = None
+    number: str | None = None
+
+
+def find_pull_request(given: Given, environ: Mapping[str, str]) -> PullRequest | None:
+    """Return the pull request that is meant; `None` when the run of a CI system is for none, such as a push.
+
+    Raises:
+        UsageError: Command line and environment do not say where pull requests are.
+        QuotaformError: The event of GitHub cannot be read.
+    """
+    platform = given.platform or _detect(environ)
+    asked = None if given.number is None else _number(given.number)
+    if given.number is not None and asked is None:
+        raise UsageError(f"--pull-request takes the number of a pull request, not {quote(given.number)}")
+    if platform is Platform.GITHUB:
+        api_url = given.api_url or environ.get("GITHUB_API_URL") or github.API
+        repository = given.repository or environ.get("GITHUB_REPOSITORY", "")
+        number = asked or _github_number(environ)
+        is_valid, variables = _REPOSITORY(repository) is not None, "GITHUB_REPOSITORY"
+    else:
+        api_url = given.api_url or environ.get("CI_API_V4_URL") or gitlab.API
+        repository = given.repository or environ.get("CI_MERGE_REQUEST_PROJECT_ID") or environ.get("CI_PROJECT_ID", "")
+        number = asked or _number(environ.get("CI_MERGE_REQUEST_IID"))
+        is_valid, variables = _PROJECT(repository) is not None, "CI_PROJECT_ID"
+    if not is_valid:
+        what = f"--repository or {variables} has {quote(repository)}, which is none" if repository else "none is given"
+        raise UsageError(f"a repository is needed: {what}; give --repository OWNER/NAME")
+    try:
+        api = Url.parse(api_url)
+    except ValueError as error:
+        raise UsageError(f"the URL of the API cannot be used: {error}; check --api-url") from None
+    if number is not None:
+        return PullRequest(platform=platform, api=api, repository=repository, number=number)
+    if not _is_running(platform, environ):
+        raise UsageError("a pull request is needed: give --pull-request NUMBER")
+    return None
+
+
+def find_token(platform: Platform, environ: Mapping[str, str]) -> Secret:
+    """Return the token for a platform. Tokens come from the environment alone: other users can read command lines.
+
+    Raises:
+        QuotaformError: There is none.
+    """
+    own = "GITHUB_TOKEN" if platform is Platform.GITHUB else "GITLAB_TOKEN"
+    for name in (COMMENT_TOKEN, own):
+        if token := environ.get(name, "").strip():
+            return Secret(token)
+    also = ""
+    if platform is Platform.GITLAB and environ.get("CI_JOB_TOKEN"):
+        also = ": CI_JOB_TOKEN cannot write notes, so create a project access token with the scope api"
+    raise QuotaformError(f"no token is in {COMMENT_TOKEN} or {own}; set one of them{also}")
+
+
+def _detect(environ: Mapping[str, str]) -> Platform:
+    found = [platform for platform in Platform if _is_running(platform, environ)]
+    if len(found) != 1:
+        raise UsageError(
+            "this is neither GitHub Actions nor GitLab CI, so say where the comment goes: --platform, --repository and "
+            "--pull-request"
+        )
+    return found[0]
+
+
+def _is_running(platform: Platform, environ: Mapping[str, str]) -> bool:
+    return environ.get("GITHUB_ACTIONS" if platform is Platform.GITHUB else "GITLAB_CI") == "true"
+
+
+def _github_number(environ: Mapping[str, str]) -> int | None:
+    """Return the number of the event's pull request: an event of it, a comment on it, or a run for it."""
+    path = environ.get("GITHUB_EVENT_PATH")
+    event = _read_event(Path(path)) if path else {}
+    pull_request = event.get("pull_request")
+    issue = event.get("issue")
+    if isinstance(pull_request, dict):
+        return _number(pull_request.get("number"))
+    if isinstance(issue, dict) and issue.get("pull_request"):
+        return _number(issue.get("number"))
+    found = _REF(environ.get("GITHUB_REF", ""))
+    return _number(found[1]) if found else None
+
+
+def _read_event(path: Path) -> dict[str, Any]:
+    try:
+        event = loads(read_bytes(path, _EVENT_LIMIT))
+    except FileReadError as error:
+        raise QuotaformError(f"the event of GITHUB_EVENT_PATH: {error}; give --pull-request") from None
+    except (ValueError, RecursionError):
+        raise QuotaformError("the event of GITHUB_EVENT_PATH is not JSON; give --pull-request") from None
+    return event if isinstance(event, dict) else {}
+
+
+def _number(value: object) -> int | None:
+    text = str(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else ""
+    return int(text) if _NUMBER(text) else None

@@ -1,0 +1,116 @@
+"""`quotaform comment`: show a plan in its pull request."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from quotaform.cli.option.completion import complete_from
+from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.output import Output
+from quotaform.cli.usage import require_choice
+from quotaform.core.comment import CommentMode
+from quotaform.exit_code import ExitCode
+
+PLATFORMS: Final = ("github", "gitlab")
+
+
+@with_option_groups
+def comment(
+    *,
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="Comments, as plan --out markdown=FILE writes them.")
+    ],
+    mode: Annotated[
+        str,
+        typer.Option(
+            "--mode",
+            metavar="|".join(CommentMode),
+            help="Update the comment of an earlier run, create it only if there are changes, or always create one.",
+            autocompletion=complete_from(tuple(CommentMode)),
+        ),
+    ] = "update",
+    platform: Annotated[
+        str | None,
+        typer.Option(
+            "--platform",
+            metavar="|".join(PLATFORMS),
+            help="Where the pull request is. [default: the CI system of this run]",
+            autocompletion=complete_from(PLATFORMS),
+        ),
+    ] = None,
+    repository: Annotated[
+        str | None,
+        typer.Option(
+            "--repository",
+            metavar="OWNER/NAME",
+            help="The repository, or the project of GitLab by path or number. [default: that of this run]",
+        ),
+    ] = None,
+    pull_request: Annotated[
+        str | None,
+        typer.Option(
+            "--pull-request",
+            metavar="NUMBER",
+            help="The pull request, or merge request. [default: that of this run]",
+        ),
+    ] = None,
+    api_url: Annotated[
+        str | None,
+        typer.Option(
+            "--api-url",
+            metavar="URL",
+            help="The REST API. [default: GITHUB_API_URL, CI_API_V4_URL, or that of github.com or gitlab.com]",
+        ),
+    ] = None,
+    ca_file: Annotated[
+        Path | None,
+        typer.Option("--ca-file", metavar="FILE", help="Trusted certificates, in PEM. [default: those of the system]"),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; write nothing.")] = False,
+    output: Output,
+) -> int:
+    """Write plans as comments to a pull request of GitHub or a merge request of GitLab, one comment per cluster.
+
+    The token is read from QUOTAFORM_COMMENT_TOKEN, or from GITHUB_TOKEN or GITLAB_TOKEN. Only comments of its own user
+    are updated. A run of CI without a pull request writes nothing and exits 0.
+
+    \b
+    Examples:
+      quotaform plan --out markdown=plan.md
+      quotaform comment plan.md
+      quotaform comment plans/prod-eu.md plans/lab.md --mode changes-only
+      quotaform comment plan.md --platform github --repository acme/quotas --pull-request 7 --dry-run
+    """
+    from quotaform.app.comment import make_transport, open_comments, post_comments, read_drafts
+    from quotaform.app.pull_request import Given, Platform, find_pull_request, find_token
+    from quotaform.views.comment_text import comment_warnings, render_comment
+
+    console = output.console()
+    require_choice("mode", mode, tuple(CommentMode))
+    if platform is not None:
+        require_choice("platform", platform, PLATFORMS)
+    drafts = read_drafts(files)
+    given = Given(
+        platform=Platform(platform) if platform else None,
+        api_url=api_url,
+        repository=repository,
+        number=pull_request,
+    )
+    found = find_pull_request(given, os.environ)
+    if found is None:
+        console.warn("This run is for no pull request; no comment was written.")
+        return ExitCode.DONE
+    comments = open_comments(found, find_token(found.platform, os.environ), make_transport(ca_file))
+    code = ExitCode.DONE
+    for outcome in post_comments(comments, drafts, CommentMode(mode), is_dry_run=dry_run):
+        if outcome.step is None:
+            console.write_stderr(f"Error: {outcome.draft.name}: {outcome.error}\n")
+            code = ExitCode.ERROR
+        else:
+            console.echo(render_comment(outcome.step, is_dry_run=dry_run))
+            console.warn(*comment_warnings(outcome.step))
+    return code

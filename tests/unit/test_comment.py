@@ -1,0 +1,578 @@
+"""Which comment on a pull request is written for what, against servers that answer as GitHub and GitLab do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from quotaform.app.comment import CommentOutcome, make_transport, open_comments, post_comments, read_drafts
+from quotaform.app.pull_request import Given, Platform, find_pull_request, find_token
+from quotaform.cli.main import run
+from quotaform.core.comment import (
+    CommentAction,
+    CommentMode,
+    CommentStep,
+    Draft,
+    Marker,
+    Posted,
+    plan_comment,
+    read_marker,
+)
+from quotaform.errors import HttpError, QuotaformError, UsageError
+from quotaform.model.secret import Secret
+from quotaform.notify.http import Limits
+from tests.http_server import HttpServer, Received, answer
+from tests.pull_request_server import TOKEN, FakeGitHub, FakeGitLab, event
+
+MARKER = '<!-- quotaform:plan {"v":1,"cluster":"lab","root":"quotas.d"} -->'
+OTHER = MARKER.replace("lab", "prod-eu")
+BODY = f"{MARKER}\n### Kafka quota plan for `lab`: 1 to add\n\ntext\n"
+EMPTY = f"{MARKER}\n### Kafka quota plan for `lab`: No changes\n"
+BEGIN = datetime(2026, 11, 22, 12, tzinfo=UTC)
+
+
+class FakeClock:
+    """A clock that moves when somebody waits."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+
+    def now(self) -> datetime:
+        return BEGIN + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return sum(self.waits)
+
+    def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+
+def draft(body: str = BODY, name: str = "plan.md") -> Draft:
+    marker = read_marker(body)
+    assert marker is not None
+    return Draft(name, marker, body)
+
+
+def post(
+    server: HttpServer,
+    *bodies: str,
+    mode: CommentMode = CommentMode.UPDATE,
+    platform: Platform = Platform.GITHUB,
+    root: str = "",
+    clock: FakeClock | None = None,
+    limits: Limits | None = None,
+) -> list[CommentOutcome]:
+    """Post comments with a clock that nobody waits for; the token must not show in what comes of it."""
+    is_github = platform is Platform.GITHUB
+    given = Given(
+        platform=platform,
+        api_url=server.url + (root if is_github else "/api/v4"),
+        repository="acme/quotas" if is_github else "42",
+        number="7",
+    )
+    pull_request = find_pull_request(given, {})
+    assert pull_request is not None
+    transport = make_transport(limits=limits or Limits(), clock=clock or FakeClock())
+    comments = open_comments(pull_request, Secret(TOKEN), transport)
+    try:
+        outcomes = list(post_comments(comments, [draft(body) for body in bodies], mode))
+    except QuotaformError as error:
+        require_no_token(error)
+        raise
+    for outcome in outcomes:
+        assert TOKEN not in f"{outcome} {outcome.error and vars(outcome.error)}"
+    return outcomes
+
+
+def require_no_token(error: QuotaformError) -> None:
+    assert TOKEN not in f"{error} {error!r} {vars(error)}"
+
+
+def action(outcome: CommentOutcome) -> CommentAction:
+    assert outcome.step is not None, outcome.error
+    return outcome.step.action
+
+
+class TestMarker:
+    """The first line says what a comment shows."""
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            MARKER,
+            f"{MARKER}\r\nmore",
+            f"{MARKER}  \nmore",
+            '<!-- quotaform:plan {"root":"quotas.d","cluster":"lab","v":1,"more":[1]} -->',
+        ],
+    )
+    def test_it_is_read(self, body: str) -> None:
+        assert read_marker(body) == Marker("plan", "lab", "quotas.d")
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            "",
+            "\n" + MARKER,
+            "text " + MARKER,
+            MARKER.replace('"v":1', '"v":2'),
+            MARKER.replace('"lab"', "5"),
+            "<!-- quotaform:plan {} -->",
+            "<!-- quotaform:plan {broken} -->",
+            "<!-- quotaform:plan " + '{"a":' * 700 + "} -->",
+            "<!-- other:plan {} -->",
+        ],
+    )
+    def test_anything_else_is_none(self, body: str) -> None:
+        assert read_marker(body) is None
+
+
+OWN, FOREIGN = (Posted(id=number, body=BODY, author="a", is_own=is_own) for number, is_own in ((1, True), (2, False)))
+STALE = Posted(id=3, body=EMPTY, author="a", is_own=True)
+
+
+@pytest.mark.parametrize(
+    ("posted", "mode", "body", "expected", "target"),
+    [
+        ((), "update", BODY, "create", None),
+        ((), "update", EMPTY, "create", None),
+        ((), "changes-only", BODY, "create", None),
+        ((), "changes-only", EMPTY, "skip", None),
+        ((FOREIGN,), "changes-only", EMPTY, "skip", None),
+        ((FOREIGN,), "update", BODY, "create", None),
+        ((OWN,), "update", BODY, "keep", OWN),
+        ((OWN,), "update", EMPTY, "update", OWN),
+        ((OWN,), "changes-only", EMPTY, "update", OWN),
+        ((FOREIGN, STALE, OWN), "update", BODY, "update", STALE),
+        ((OWN,), "new", BODY, "create", None),
+    ],
+)
+def test_what_is_done_follows_from_the_comments_that_are_there(
+    posted: tuple[Posted, ...], mode: str, body: str, expected: str, target: Posted | None
+) -> None:
+    step = plan_comment(draft(body), posted, CommentMode(mode))
+    assert (step.action, step.target) == (expected, target)
+
+
+class TestGitHub:
+    """As github.com and GitHub Enterprise Server answer."""
+
+    def test_a_comment_is_created_then_kept_then_updated(self) -> None:
+        github = FakeGitHub()
+        with github.server() as server:
+            (created,) = post(server, BODY)
+            (kept,) = post(server, BODY)
+            (updated,) = post(server, BODY + "more")
+        assert [action(each) for each in (created, kept, updated)] == ["create", "keep", "update"]
+        assert github.writes == [("create", BODY), ("100", BODY + "more")]
+        assert created.step is not None
+        assert created.step.target is not None
+        assert created.step.target.url == "https://github.example/acme/quotas/pull/7#issuecomment-100"
+        assert {request.headers["x-github-api-version"] for request in server.received} == {"2022-11-28"}
+
+    def test_a_comment_is_found_on_the_third_page(self) -> None:
+        github = FakeGitHub()
+        for number in range(230):
+            github.add(f"comment {number}", login="somebody")
+        github.add(EMPTY)
+        with github.server() as server:
+            (outcome,) = post(server, BODY)
+        assert action(outcome) == "update"
+        assert [each for each in server.received if "page=3" in each.target]
+        assert github.writes == [("330", BODY)]
+
+    def test_a_comment_of_somebody_else_with_the_same_marker_is_left_alone(self) -> None:
+        github = FakeGitHub()
+        github.add(EMPTY, login="mallory")
+        with github.server() as server:
+            (outcome,) = post(server, BODY)
+        assert action(outcome) == "create"
+        assert github.comments[0]["body"] == EMPTY
+        assert outcome.step is not None
+        assert outcome.step.others == ("mallory",)
+
+    def test_the_oldest_own_comment_is_updated_and_further_ones_are_left(self) -> None:
+        github = FakeGitHub()
+        for body in ("first", EMPTY, EMPTY, OTHER):
+            github.add(body)
+        with github.server() as server:
+            (outcome,) = post(server, BODY)
+        assert github.writes == [("101", BODY)]
+        assert outcome.step is not None
+        assert outcome.step.duplicates == 1
+
+    @pytest.mark.parametrize(
+        ("kind", "login", "author"),
+        [
+            ("job", "github-actions[bot]", "github-actions[bot]"),
+            ("job", "our-app", "our-app[bot]"),
+            ("bare", "unknown", "github-actions[bot]"),
+        ],
+    )
+    def test_the_token_of_a_job_or_an_app_finds_its_comment(self, kind: str, login: str, author: str) -> None:
+        """GET /user answers such a token with 403."""
+        github = FakeGitHub(token_kind=kind, login=login)
+        github.add(EMPTY, login=author, kind="Bot")
+        github.add(EMPTY, login="mallory")
+        with github.server() as server:
+            (outcome,) = post(server, BODY)
+        assert github.writes == [("100", BODY)]
+        assert action(outcome) == "update"
+
+    def test_a_user_with_the_name_of_an_app_is_somebody_else(self) -> None:
+        github = FakeGitHub(token_kind="job", login="our-app")
+        github.add(EMPTY, login="our-app[bot]", kind="User")
+        with github.server() as server:
+            (outcome,) = post(server, BODY)
+        assert action(outcome) == "create"
+
+    def test_an_enterprise_server_has_its_api_below_a_path(self) -> None:
+        github = FakeGitHub(root="/api/v3", token_kind="job", login="our-app[bot]")
+        github.add(EMPTY, login="our-app[bot]", kind="Bot")
+        with github.server() as server:
+            (outcome,) = post(server, BODY, root="/api/v3")
+        assert action(outcome) == "update"
+        assert [each.target for each in server.received][:2] == ["/api/v3/user", "/api/graphql"]
+
+    def test_a_failure_is_asked_again(self) -> None:
+        github = FakeGitHub(trouble=[answer(502), answer(500), None, answer(503)])
+        clock = FakeClock()
+        with github.server() as server:
+            (outcome,) = post(server, BODY, clock=clock)
+        assert action(outcome) == "create"
+        assert len(clock.waits) == 3
+
+    def test_a_comment_that_was_written_although_the_answer_failed_is_not_written_twice(self) -> None:
+        github = FakeGitHub(after_write=lambda: answer(502))
+        with github.server() as server:
+            (outcome,) = post(server, BODY)
+        assert action(outcome) == "create"
+        assert github.writes == [("create", BODY)]
+        assert outcome.step is not None
+        assert outcome.step.target is not None
+        assert outcome.step.target.id == 100
+
+    def test_a_comment_that_was_not_written_is_written_again(self) -> None:
+        github = FakeGitHub(trouble=[None, None, answer(502)])
+        with github.server() as server:
+            (outcome,) = post(server, BODY)
+        assert action(outcome) == "create"
+        assert github.writes == [("create", BODY)]
+
+    def test_a_short_rate_limit_is_waited_for(self) -> None:
+        limited = answer(403, {"message": "API rate limit exceeded"}, Retry_After="20")
+        clock = FakeClock()
+        with FakeGitHub(trouble=[None, limited, None, limited]).server() as server:
+            (outcome,) = post(server, BODY, clock=clock)
+        assert action(outcome) == "create"
+        assert [20 <= wait <= 30 for wait in clock.waits] == [True, True]
+
+    @pytest.mark.parametrize(
+        ("status", "headers", "when"),
+        [
+            (403, {"Retry_After": "3600"}, "2026-11-22 13:00:00"),
+            (429, {"Retry_After": "Sun, 22 Nov 2026 14:00:00 GMT"}, "2026-11-22 14:00:00"),
+            (403, {"X_RateLimit_Remaining": "0", "X_RateLimit_Reset": "1795352400"}, "2026-11-22 13:00:00"),
+            (403, {}, "2026-11-22 12:01:00"),
+        ],
+    )
+    def test_of_a_long_rate_limit_the_end_is_named(self, status: int, headers: dict[str, str], when: str) -> None:
+        limited = answer(status, {"message": "You have exceeded a secondary rate limit"}, **headers)
+        clock = FakeClock()
+        with (
+            FakeGitHub(trouble=[limited]).server() as server,
+            pytest.raises(
+                HttpError, match=rf"limits how often.*\(status {status}\); try again after {when} UTC$"
+            ) as caught,
+        ):
+            post(server, BODY, clock=clock)
+        assert not clock.waits
+        assert caught.value.retry_after is not None
+
+    @pytest.mark.parametrize(
+        ("reply", "words"),
+        [
+            (
+                answer(401, {"message": f"Bad credentials {TOKEN}"}),
+                "refused this with status 401 (Bad credentials ***); check the token in QUOTAFORM_COMMENT_TOKEN or "
+                "GITHUB_TOKEN",
+            ),
+            (
+                answer(404, {"message": "Not Found"}),
+                "refused this with status 404 (Not Found); check repository and number",
+            ),
+            (answer(410), "refused this with status 410; comments are turned off or the pull request is gone"),
+            (answer(422, {"message": "no\n::error::x"}), 'refused this with status 422 ("no\\n::error::x")'),
+            (answer(422, [["message"]]), "refused this with status 422"),
+            (answer(200, b"<html>"), "answered with something that is not JSON; check the URL"),
+            (answer(200, {"a": 1}), "answered with JSON of an unexpected shape; check the URL of the API"),
+            (answer(200, [5]), "answered with JSON of an unexpected shape; check the URL of the API"),
+            (answer(200, [{"id": "1", "body": "b", "user": {"login": "x"}}]), "JSON of an unexpected shape"),
+            (
+                answer(302, Location="https://evil.example/x"),
+                "redirects to https://evil.example, and redirects to another",
+            ),
+            (
+                answer(200, [], Link='<https://evil.example/2>; rel="next"'),
+                "the list goes on at https://evil.example, which",
+            ),
+        ],
+    )
+    def test_what_github_does_not_do_is_an_error_in_one_sentence(self, reply: bytes, words: str) -> None:
+        with FakeGitHub(trouble=[None, reply]).server() as server, pytest.raises(HttpError) as caught:
+            post(server, BODY)
+        assert words in str(caught.value)
+        assert str(caught.value).startswith(server.url)
+        assert "\n" not in str(caught.value)
+
+    def test_a_token_that_may_not_write_says_what_is_missing(self) -> None:
+        forbidden = answer(403, {"message": "Resource not accessible by integration"})
+        with FakeGitHub(trouble=[None, None, forbidden]).server() as server:
+            (outcome,) = post(server, BODY)
+        assert str(outcome.error) == (
+            f"{server.url} refused this with status 403 (Resource not accessible by integration); give the job "
+            "`permissions: {pull-requests: write}`; the token of a pull request from a fork cannot write"
+        )
+
+    def test_a_list_without_an_end_is_left(self) -> None:
+        def reply(request: Received) -> bytes:
+            if request.target == "/user":
+                return answer(200, {"login": "me"})
+            return answer(200, [], Link='</again>; rel="next"')
+
+        with HttpServer(reply) as server, pytest.raises(HttpError, match="lists more than 500 pages"):
+            post(server, BODY)
+
+    def test_a_server_that_hangs_is_given_up(self) -> None:
+        def reply(_: Received) -> Iterable[bytes]:
+            server.is_over.wait(10)
+            yield b""
+
+        with HttpServer(reply) as server, pytest.raises(HttpError, match=r"did not answer within 0\.1 s"):
+            post(server, BODY, limits=Limits(total=0.1))
+        assert len(server.received) == 5
+
+    def test_a_comment_that_is_too_long_is_not_sent(self) -> None:
+        github = FakeGitHub()
+        with github.server() as server:
+            outcomes = post(server, BODY + "a" * 65_536, BODY.replace("lab", "b"))
+        assert str(outcomes[0].error).endswith("characters, and a comment of GitHub at most 65,536; nothing was sent")
+        assert action(outcomes[1]) == "create"
+        assert len(github.writes) == 1
+
+
+class TestGitLab:
+    """As gitlab.com answers."""
+
+    def test_a_note_is_created_then_kept_then_updated(self) -> None:
+        gitlab = FakeGitLab()
+        with gitlab.server() as server:
+            actions = [action(post(server, body, platform=Platform.GITLAB)[0]) for body in (BODY, BODY, EMPTY)]
+        assert actions == ["create", "keep", "update"]
+        assert gitlab.writes == [("POST", BODY), ("PUT", EMPTY)]
+
+    def test_a_note_is_found_on_the_third_page_and_those_of_others_are_left_alone(self) -> None:
+        gitlab = FakeGitLab()
+        gitlab.add(EMPTY, user=9)
+        gitlab.add(EMPTY, is_system=True)
+        for number in range(50):
+            gitlab.add(f"note {number}", user=9)
+        gitlab.add(EMPTY)
+        with gitlab.server() as server:
+            (outcome,) = post(server, BODY, platform=Platform.GITLAB)
+        assert gitlab.writes == [("PUT", BODY)]
+        assert gitlab.notes[-1]["body"] == BODY
+        assert outcome.step is not None
+        assert outcome.step.others == ("user-9",)
+
+    def test_a_token_that_is_not_known_says_which_variable(self) -> None:
+        with (
+            HttpServer(lambda _: answer(401, {"message": "401 Unauthorized"})) as server,
+            pytest.raises(HttpError) as caught,
+        ):
+            post(server, BODY, platform=Platform.GITLAB)
+        assert "GITLAB_TOKEN; CI_JOB_TOKEN cannot write notes" in str(caught.value)
+
+
+GITHUB = {"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "acme/quotas", "GITHUB_API_URL": "https://ghe.example/api/v3"}
+GITLAB = {"GITLAB_CI": "true", "CI_PROJECT_ID": "42", "CI_API_V4_URL": "https://gitlab.example/api/v4"}
+
+
+class TestPullRequest:
+    """Variables say which pull request a run is for."""
+
+    def test_the_event_of_github_names_it(self, tmp_path: Path) -> None:
+        path = tmp_path / "event.json"
+        path.write_text(event(12))
+        found = find_pull_request(Given(), {**GITHUB, "GITHUB_EVENT_PATH": str(path)})
+        assert found is not None
+        assert (found.repository, found.number, found.api.reveal()) == ("acme/quotas", 12, "https://ghe.example/api/v3")
+        path.write_text(json.dumps({"issue": {"number": 8, "pull_request": {"url": "x"}}}))
+        found = find_pull_request(Given(), {**GITHUB, "GITHUB_EVENT_PATH": str(path)})
+        assert found is not None
+        assert found.number == 8
+
+    def test_the_ref_of_github_names_it(self) -> None:
+        found = find_pull_request(Given(), {**GITHUB, "GITHUB_REF": "refs/pull/31/merge"})
+        assert found is not None
+        assert found.number == 31
+
+    def test_the_variables_of_gitlab_name_it(self) -> None:
+        found = find_pull_request(Given(), {**GITLAB, "CI_MERGE_REQUEST_IID": "4"})
+        assert found is not None
+        assert (found.platform, found.repository, found.number) == ("gitlab", "42", 4)
+
+    @pytest.mark.parametrize("environ", [{**GITHUB, "GITHUB_REF": "refs/heads/main"}, GITLAB])
+    def test_a_run_for_a_push_has_none(self, environ: dict[str, str]) -> None:
+        assert find_pull_request(Given(), environ) is None
+
+    @pytest.mark.parametrize(
+        ("given", "environ", "words"),
+        [
+            (Given(), {}, "this is neither GitHub Actions nor GitLab CI"),
+            (Given(), {**GITHUB, **GITLAB}, "this is neither GitHub Actions nor GitLab CI"),
+            (Given(platform=Platform.GITHUB), {}, "a repository is needed: none is given"),
+            (Given(platform=Platform.GITHUB, repository="a/b/../c"), {}, "a repository is needed: --repository or"),
+            (
+                Given(platform=Platform.GITHUB, repository="a/b"),
+                {},
+                "a pull request is needed: give --pull-request NUMBER",
+            ),
+            (Given(number="x"), GITHUB, '--pull-request takes the number of a pull request, not "x"'),
+            (
+                Given(number="1", api_url="ftp://a"),
+                GITHUB,
+                "the URL of the API cannot be used: it must begin with https://",
+            ),
+        ],
+    )
+    def test_what_is_missing_is_wrong_usage(self, given: Given, environ: dict[str, str], words: str) -> None:
+        with pytest.raises(UsageError) as caught:
+            find_pull_request(given, environ)
+        assert words in str(caught.value)
+
+    @pytest.mark.parametrize("content", [None, "no json", "[" * 100_000])
+    def test_an_event_that_cannot_be_read_is_an_error(self, tmp_path: Path, content: str | None) -> None:
+        path = tmp_path / "event.json"
+        if content is not None:
+            path.write_text(content)
+        with pytest.raises(QuotaformError, match=r"GITHUB_EVENT_PATH.*; give --pull-request"):
+            find_pull_request(Given(), {**GITHUB, "GITHUB_EVENT_PATH": str(path)})
+
+    def test_the_token_comes_from_the_environment(self) -> None:
+        environ = {"GITHUB_TOKEN": " a\n", "GITLAB_TOKEN": "b"}
+        assert find_token(Platform.GITHUB, environ).reveal() == "a"
+        assert find_token(Platform.GITLAB, environ).reveal() == "b"
+        assert find_token(Platform.GITLAB, {**environ, "QUOTAFORM_COMMENT_TOKEN": "c"}).reveal() == "c"
+        with pytest.raises(
+            QuotaformError, match=r"no token is in QUOTAFORM_COMMENT_TOKEN or GITHUB_TOKEN; set one of them$"
+        ):
+            find_token(Platform.GITHUB, {"GITHUB_TOKEN": ""})
+        with pytest.raises(QuotaformError, match="CI_JOB_TOKEN cannot write notes, so create a project access token"):
+            find_token(Platform.GITLAB, {"CI_JOB_TOKEN": "x"})
+
+
+class TestCommand:
+    """`quotaform comment`, as a job runs it."""
+
+    @pytest.fixture
+    def job(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.chdir(tmp_path)
+        for name in ("GITLAB_CI", "QUOTAFORM_COMMENT_TOKEN", "GITLAB_TOKEN", "http_proxy", "HTTP_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("GITHUB_ACTIONS", "true")
+        monkeypatch.setenv("GITHUB_REPOSITORY", "acme/quotas")
+        monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
+        monkeypatch.setenv("GITHUB_EVENT_PATH", str(tmp_path / "event.json"))
+        (tmp_path / "event.json").write_text(event(7))
+        (tmp_path / "plan.md").write_text(BODY)
+        return tmp_path
+
+    @staticmethod
+    def run(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+        code = run(["comment", *arguments])
+        output, errors = capfd.readouterr()
+        assert TOKEN not in output + errors
+        return code, output, errors
+
+    def test_a_comment_is_written_and_updated(
+        self, job: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        github = FakeGitHub()
+        github.add(EMPTY, login="mal\nlory")
+        with github.server() as server:
+            monkeypatch.setenv("GITHUB_API_URL", server.url)
+            dry = self.run(capfd, "plan.md", "--dry-run")
+            first = self.run(capfd, "plan.md")
+            (job / "plan.md").write_text(EMPTY)
+            second = self.run(capfd, "plan.md", "--mode", "changes-only", "--quiet")
+        url = "https://github.example/acme/quotas/pull/7#issuecomment-101"
+        warning = 'Warning: "mal\\nlory" wrote a comment with the marker of lab; it was left as it is.\n'
+        assert dry == (0, "Comment on the plan of lab: would be created\n", warning)
+        assert first == (0, f"Comment on the plan of lab: created: {url}\n", warning)
+        assert second == (0, f"Comment on the plan of lab: updated: {url}\n", "")
+        assert [what for what, _ in github.writes] == ["create", "101"]
+
+    def test_one_comment_that_fails_hides_no_other(
+        self, job: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        (job / "long.md").write_text(f"{OTHER}\n" + "a" * 65_536)
+        with FakeGitHub().server() as server:
+            monkeypatch.setenv("GITHUB_API_URL", server.url)
+            code, output, errors = self.run(capfd, "long.md", "plan.md")
+        assert (code, output.partition(": created")[0]) == (1, "Comment on the plan of lab")
+        assert errors.startswith("Error: long.md: long.md has 65,")
+
+    def test_a_token_that_is_refused_exits_1_with_one_sentence(
+        self, job: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setenv("GITHUB_TOKEN", f"not-{TOKEN}")
+        with FakeGitHub().server() as server:
+            monkeypatch.setenv("GITHUB_API_URL", server.url)
+            code, output, errors = self.run(capfd, "plan.md")
+        assert (code, output) == (1, "")
+        assert errors == (
+            f"Error: {server.url} refused this with status 401 (Bad credentials Bearer ***); "
+            "check the token in QUOTAFORM_COMMENT_TOKEN or GITHUB_TOKEN\n"
+        )
+
+    def test_a_run_for_a_push_writes_nothing_and_exits_0(self, job: Path, capfd: pytest.CaptureFixture[str]) -> None:
+        (job / "event.json").write_text("{}")
+        assert self.run(capfd, "plan.md") == (0, "", "This run is for no pull request; no comment was written.\n")
+
+    @pytest.mark.parametrize(
+        ("files", "code", "words"),
+        [
+            (["gone.md"], 1, "gone.md cannot be read"),
+            (["text.md"], 1, "text.md does not begin with the marker of a comment; write it with plan --out markdown="),
+            (["plan.md", "again.md"], 64, "plan.md and again.md are both the plan of cluster lab; give one"),
+            (["plan.md", "--mode", "off"], 64, "unknown mode 'off'; choose update, changes-only or new"),
+            (["plan.md", "--platform", "bitbucket"], 64, "unknown platform 'bitbucket'; choose github or gitlab"),
+            (["plan.md", "--api-url", f"https://{TOKEN}@a"], 64, "it must not contain a user name or a password"),
+            (["plan.md", "--api-url", "http://git.example.com"], 1, "would receive the token unencrypted"),
+        ],
+    )
+    def test_bad_input_is_an_error(
+        self, files: list[str], code: int, words: str, job: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        (job / "text.md").write_text("text\n")
+        (job / "again.md").write_text(BODY)
+        found, output, errors = self.run(capfd, *files)
+        assert (found, output) == (code, "")
+        assert words in errors
+
+
+def test_drafts_are_read_whole(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_bytes(BODY.replace("\n", "\r\n").encode())
+    (read,) = read_drafts([tmp_path / "a.md"])
+    assert (read.body, read.marker.cluster) == (BODY, "lab")
+    assert not read.is_empty
+    assert draft(EMPTY).is_empty
+
+
+def test_a_step_is_about_its_draft() -> None:
+    step: CommentStep = plan_comment(draft(), [], CommentMode.NEW)
+    assert step.draft == draft()

@@ -37,6 +37,8 @@ SNAPSHOT_LIMIT: Final = 64 * MIB
 """The most bytes of a snapshot; 100,000 entities take about 20 MiB."""
 REQUESTS_LIMIT: Final = 64 * MIB
 """The most bytes of a file of requests to resolve; 1,000,000 requests take about 20 MiB."""
+POLICY_LIMIT: Final = MIB
+"""The most bytes of a policy; one with 100 rules takes about 50 KiB."""
 PROPERTIES_LIMIT: Final = MIB
 """The most bytes of a client properties file, which may hold PEM stores."""
 PEM_LIMIT: Final = 16 * MIB

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from quotaform.core.scope import Pattern, Scope
-from quotaform.desired.config import Cluster, Config, choose_cluster, choose_clusters
+from quotaform.desired.config import Cluster, Config, PolicyPath, choose_cluster, choose_clusters
 from quotaform.errors import InvalidFilesError, UsageError
+from quotaform.model.location import Location
 from tests.builder import ALL_KEYS_TEXT
 from tests.loading import load_config
 
@@ -38,6 +39,7 @@ clusters:
   lab:
     snapshot: snapshots/lab.json
 profiles: {gold: {producer_byte_rate: 50MiB/s}}
+policies: [policies/*.schema.json]
 scope:
   include: [{user: "svc-*"}, {ip: "10.0.*"}]
   exclude: [{user: <default>, client-id: etl}]
@@ -60,6 +62,7 @@ prune: report
             exclude=(Pattern((("user", None), ("client-id", "etl"))),),
         ),
         prune="report",
+        policies=(PolicyPath("policies/*.schema.json", Location("")),),
     )
 
 
@@ -251,12 +254,18 @@ def test_variables_are_replaced_only_where_they_say_how_to_connect(
         ),
         ("prune: reprot", ['1:8: error: prune must be report, not "reprot"; did you mean report? [bad-choice]']),
         (
-            "protect: []\nguards: {}\npolicies: []\n",
+            "protect: []\nguards: {}\n",
             [
                 "1:1: error: protect is not enforced by this version of quotaform; remove it [unsupported]",
                 "2:1: error: guards is not enforced by this version of quotaform; remove it [unsupported]",
-                "3:1: error: policies is not enforced by this version of quotaform; remove it [unsupported]",
             ],
+        ),
+        ("policies: []", ["1:11: error: policies must not be empty [empty-field]"]),
+        ("policies: p.json", ['1:11: error: policies must be a list, not "p.json" [wrong-type]']),
+        ("policies: [5]", ['1:12: error: item 1 of policies must be text, but YAML reads 5 as a number; write "5"']),
+        (
+            "policies: ['${env:QUOTAFORM_X}']",
+            ["1:12: error: ${env:NAME} is expanded only in bootstrap_servers and command_config of quotaform.yaml"],
         ),
         ("prune: report\nprune: report\n", ['2:1: error: the key "prune" is written twice; it is also at 1:1']),
         ("- a\n", ["1:1: error: the file must be a mapping, not a list [wrong-type]"]),

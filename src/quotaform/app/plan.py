@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from quotaform.app.actual import bulk_of, read_settled
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, plan_timestamp, today
 from quotaform.app.each_cluster import ClusterWork, Connect
+from quotaform.app.policy import NO_POLICIES, LoadedPolicies
 from quotaform.app.repository import Repository, open_gateway
 from quotaform.app.source import Source, read_source
 from quotaform.app.steps import Steps
@@ -37,12 +38,14 @@ class PlanRequest:
         config: The content of quotaform.yaml.
         clusters: The clusters to plan for.
         selection: The part of each that was asked for.
+        policies: The policies that the plans are checked against.
     """
 
     repository: Repository
     config: Config
     clusters: tuple[Cluster, ...]
     selection: Selection = ALL
+    policies: LoadedPolicies = NO_POLICIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ def plan(
         invalid: dict[str, InvalidFilesError] = {}
         for cluster in request.clusters:
             try:
-                declared[cluster.name].set_result(files.desired(cluster.name))
+                declared[cluster.name].set_result(files.desired(cluster.name, request.policies.problems))
             except InvalidFilesError as error:
                 invalid[cluster.name] = error
                 declared[cluster.name].set_exception(error)
@@ -195,6 +198,7 @@ def make_cluster_plan(
         selection=request.selection,
         removed=source.removed(cluster.name, [item.entity for item in made.unmanaged if item.in_scope]),
         source_problem=source.problem,
+        policies=request.policies.policies,
     )
     return with_findings(made, facts)
 

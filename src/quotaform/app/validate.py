@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
+from quotaform.app.policy import load_policies
 from quotaform.app.repository import Repository
 from quotaform.core.check.finding_list import MAX_PROBLEMS, FindingList, first_findings
+from quotaform.core.check.policy import check_policies
 from quotaform.core.result import Validation
 from quotaform.desired.config import Config
 from quotaform.desired.loader import LoadedFiles
@@ -55,11 +57,17 @@ def validate_files(
         return ValidatedFiles(report=report, config=Config(), files=None)
     names = repository.cluster_names(config, patterns)
     loaded = repository.load(config, today(clock))
+    policies = load_policies(repository, config)
+    problems.update(policies.problems)
     for name in names:
         files.update(file.name for file in loaded.files(name))
         desired, found = loaded.check(name)
         entities[name] = len(desired)
         problems.update(found)
+        # A list in a match is one place and several entities: the message says which one.
+        for refusal in check_policies(desired, policies.policies, name):
+            where = f"{refusal.address}: " if refusal.address else ""
+            problems.add(replace(refusal, message=f"{where}{refusal.message}"))
         if len(problems) > MAX_PROBLEMS and FindingList(problems).is_full:
             break
     report = Validation(

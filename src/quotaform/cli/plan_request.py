@@ -18,14 +18,25 @@ def make_request(
     select: list[str] | None,
     exclude: list[str] | None,
     snapshot: Path | None = None,
+    *,
+    has_policies: bool = True,
 ) -> PlanRequest:
     """Return what is to be planned.
+
+    Args:
+        target: For which clusters.
+        directory: The quotas directory.
+        select: Globs of the part that is asked for.
+        exclude: Globs of what is left out of it.
+        snapshot: A snapshot to plan against.
+        has_policies: Whether the files are held against the policies of quotaform.yaml.
 
     Raises:
         UsageError: It is not clear for which clusters.
         InvalidFilesError: quotaform.yaml is invalid.
     """
     from quotaform.app.plan import PlanRequest
+    from quotaform.app.policy import NO_POLICIES, load_policies
     from quotaform.core.scope import Selection, count_problem, pattern_problem
 
     for option, patterns in (("--select", select), ("--exclude", exclude)):
@@ -41,6 +52,7 @@ def make_request(
         config=config,
         clusters=target.choose(repository, config, snapshot=snapshot),
         selection=Selection(tuple(select or ()), tuple(exclude or ())),
+        policies=load_policies(repository, config) if has_policies else NO_POLICIES,
     )
 
 

@@ -24,6 +24,7 @@ from quotaform.desired.yaml.scalar import taken_for
 from quotaform.errors import ClusterChoiceError, UsageError
 from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES
 from quotaform.model.finding import Finding
+from quotaform.model.location import Location
 from quotaform.model.quotas import Values
 from quotaform.model.server import parse_server, spell_server
 from quotaform.model.snapshot import Snapshot
@@ -39,12 +40,13 @@ MOST_PROFILES: Final = 1000
 """How many profiles it may define."""
 MOST_SERVERS: Final = 100
 """How many bootstrap servers a cluster may list."""
+MOST_PATHS: Final = 100
+"""How many paths and globs of policies it may list."""
 
 _GLOB = regex(r"[*?\[]").search
 _CLUSTER_NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch
 _REFUSED: Final = {
-    name: f"{name} is not enforced by this version of quotaform; remove it"
-    for name in ("protect", "guards", "policies")
+    name: f"{name} is not enforced by this version of quotaform; remove it" for name in ("protect", "guards")
 }
 
 
@@ -90,6 +92,19 @@ class Cluster:
         return self.given_servers or self.name
 
 
+@dataclass(frozen=True, slots=True)
+class PolicyPath:
+    """A path of a policy, or a glob of paths.
+
+    Attributes:
+        text: As it is written: relative to the folder of quotaform.yaml.
+        location: Where.
+    """
+
+    text: str
+    location: Location = field(compare=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """The content of quotaform.yaml.
@@ -100,6 +115,7 @@ class Config:
         scope: The entities that the files speak for.
         prune: What happens to entities in scope that no file declares; `report` is the only way yet.
         drift_ignore: Drift that does not count; it concerns drift and nothing else.
+        policies: Where the policies are.
     """
 
     clusters: Mapping[str, Cluster] = field(default_factory=dict)
@@ -107,6 +123,7 @@ class Config:
     scope: Scope = FULL_SCOPE
     prune: str = PRUNE_REPORT
     drift_ignore: tuple[DriftIgnore, ...] = ()
+    policies: tuple[PolicyPath, ...] = ()
 
 
 def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Finding]]:
@@ -144,6 +161,7 @@ def _read_root(report: FileReport, directory: Path) -> Config:
         profiles=_read_profiles(_mapping(root, "profiles"), report),
         scope=_read_scope(_mapping(root, "scope"), report),
         drift_ignore=read_drift_ignores(root, report, _read_pattern),
+        policies=_read_policies(root, report),
     )
     for name in _mapping(root, "clusters"):
         _check_cluster_name(root["clusters"], name, report)
@@ -227,6 +245,7 @@ def _limit(root: dict[str, Any], report: FileReport) -> None:
         (("scope", "include"), scope, MOST_PATTERNS, "patterns"),
         (("scope", "exclude"), scope, MOST_PATTERNS, "patterns"),
         (("drift_ignore",), root, MOST_IGNORES, "items"),
+        (("policies",), root, MOST_PATHS, "paths"),
     ]
     lists += [
         (("clusters", name, "bootstrap_servers"), node, MOST_SERVERS, "servers")
@@ -359,6 +378,15 @@ def _read_pattern(node: dict[str, Any], part: Part) -> Pattern:
                 part.at(entity_type).add(rule.TOO_LARGE, f"{problem}; shorten it", node, entity_type)
             parts.append((entity_type, None if name == DEFAULT_WORD else name))
     return Pattern(tuple(parts))
+
+
+def _read_policies(root: dict[str, Any], report: FileReport) -> tuple[PolicyPath, ...]:
+    listed = root.get("policies")
+    return tuple(
+        PolicyPath(text, report.document.place(listed, index).value)
+        for index, text in enumerate(listed if isinstance(listed, list) else ())
+        if isinstance(text, str) and text
+    )
 
 
 def _check_prune(root: dict[str, Any], report: FileReport) -> None:

@@ -84,13 +84,19 @@ class LoadedFiles:
         desired, findings = conclude(self.files(cluster), self._today, self._scope)
         return desired, first_findings([*self.layout.problems(cluster), *findings])
 
-    def desired(self, cluster: str | None) -> Desired:
+    def desired(self, cluster: str | None, others: Sequence[Finding] = ()) -> Desired:
         """Return what the files say for a cluster.
+
+        Args:
+            cluster: Its name; `None` is about the common files alone.
+            others: What is wrong with other files of the repository.
 
         Raises:
             InvalidFilesError: Anything is wrong in any of them; all problems at once.
         """
         desired, findings = self.check(cluster)
+        if others:
+            findings = first_findings([*findings, *others])
         problems = [finding for finding in findings if finding.severity is Severity.ERROR]
         if problems:
             raise InvalidFilesError(problems)

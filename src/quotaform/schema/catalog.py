@@ -15,6 +15,7 @@ _BUILDERS: Final = {
     "config": "config",
     "describe": "result",
     "drift": "drift",
+    "entry": "entry",
     "explain": "explain",
     "outcomes": "result",
     "plan": "plan",
@@ -28,7 +29,7 @@ _BUILDERS: Final = {
 }
 """The module of this package that builds a schema, in a function of the schema's name."""
 
-_TITLES: Final = {"quotas": "Kafka client quotas", "config": "configuration"}
+_TITLES: Final = {"quotas": "Kafka client quotas", "config": "configuration", "entry": "resolved entry"}
 
 
 def schema_names() -> tuple[str, ...]:

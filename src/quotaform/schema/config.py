@@ -40,6 +40,12 @@ def config() -> tuple[Node, dict[str, Node]]:
                 "Drift that does not count in quotaform drift and its alerts. Plans are not affected.",
                 ref("drift_ignore"),
             ),
+            "policies": items(
+                "JSON Schemas that each resolved entry must satisfy (see quotaform schema entry): paths or globs, "
+                "relative to this file and within its directory.",
+                text("A path or a glob.", "policies/*.schema.json", minLength=1),
+                minItems=1,
+            ),
         },
     )
     return schema, {"cluster": _cluster(), "drift_ignore": _drift_ignore(), "pattern": _pattern(), "values": values()}

@@ -1,19 +1,27 @@
 """Whether a document fits its schema: the one module that imports the JSON Schema libraries.
 
 `gate` answers yes or no and takes next to no time; `explainer` says what is wrong where, and is needed only then.
+`make_policy_gate` is for schemas that a repository brings along.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.schema.catalog import load_schema
 
 if TYPE_CHECKING:
     from jsonschema import Draft7Validator
     from jsonschema_rs import Draft7Validator as Gate
+    from jsonschema_rs import Validator
+
+    from quotaform.schema.refusal import Refusal
+
+_PATTERN_BYTES: Final = 1 << 18
+"""How much memory a compiled pattern of a foreign schema may take."""
 
 
 @cache
@@ -49,3 +57,67 @@ def explainer(name: str) -> Draft7Validator:
         Draft7Validator, {"anyOf": any_of}
     )
     return explaining(load_schema(name))
+
+
+class PolicySchemaError(Exception):
+    """A foreign schema is none.
+
+    Attributes:
+        path: The fields and indexes that lead to what is wrong in it.
+        reason: What the validator says; it may quote the schema.
+    """
+
+    def __init__(self, path: Sequence[str | int], reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(reason)
+
+
+class PolicyGate:
+    """A foreign schema, ready to be asked."""
+
+    __slots__ = ("_validator", "is_valid")
+
+    def __init__(self, validator: Validator) -> None:
+        self._validator = validator
+        self.is_valid = validator.is_valid
+
+    def refusals(self, document: Any, most: int) -> list[Refusal]:
+        """Return what a document does not satisfy, up to a number."""
+        from quotaform.schema.refusal import Refusal
+
+        return [
+            Refusal(
+                keyword=error.kind.name,
+                details=error.kind.as_dict(),
+                path=error.instance_path,
+                value=error.instance,
+                schema_path=error.schema_path,
+                used_path=error.evaluation_path,
+            )
+            for error in islice(self._validator.iter_errors(document), most)
+        ]
+
+
+def make_policy_gate(schema: dict[str, Any], *, is_old: bool) -> PolicyGate:
+    """Compile a schema that nobody vouches for: nothing is fetched, and patterns are matched in linear time.
+
+    Args:
+        schema: The schema.
+        is_old: Whether it is one of draft-07; else it is one of draft 2020-12.
+
+    Raises:
+        PolicySchemaError: It is no schema, or refers to something outside of itself.
+    """
+    from jsonschema_rs import Draft7Validator, Draft202012Validator, RegexOptions, ValidationError
+
+    make = Draft7Validator if is_old else Draft202012Validator
+    options = RegexOptions(size_limit=_PATTERN_BYTES, dfa_size_limit=_PATTERN_BYTES)
+    try:
+        validator = make(
+            schema, pattern_options=options, offline=True, validate_formats=True, ignore_unknown_formats=False
+        )
+    except ValidationError as error:
+        raise PolicySchemaError(error.instance_path, error.message) from None
+    except ValueError as error:
+        raise PolicySchemaError((), str(error)) from None
+    return PolicyGate(validator)

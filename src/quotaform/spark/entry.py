@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from quotaform.desired.declaration import Profiles
     from quotaform.desired.tree import Layout
     from quotaform.model.entry import Desired
+    from quotaform.model.finding import Finding
 
 
-def read_desired(spark: SparkSession, layout: Layout, cluster: str, config: Config, today: date) -> Desired:
+def read_desired(
+    spark: SparkSession, layout: Layout, cluster: str, config: Config, today: date, others: Sequence[Finding] = ()
+) -> Desired:
     """Read and check what files say about a cluster, file by file on the executors.
 
     Args:
@@ -32,6 +35,7 @@ def read_desired(spark: SparkSession, layout: Layout, cluster: str, config: Conf
         cluster: The name of the cluster.
         config: The content of quotaform.yaml.
         today: The day (UTC) on which entries may have expired.
+        others: What is wrong with other files of the repository.
 
     Raises:
         InvalidFilesError: Anything is wrong in any of them; all problems at once.
@@ -41,7 +45,7 @@ def read_desired(spark: SparkSession, layout: Layout, cluster: str, config: Conf
     # Pickled by `loaded_files` in this application.
     files: list[LoadedFile] = [loads(content) for content in rows.column("loaded").to_pylist()]  # noqa: S301
     by_name = {file.name: file for file in files}
-    return LoadedFiles(layout, lambda source: by_name[source.name], today, config.scope).desired(cluster)
+    return LoadedFiles(layout, lambda source: by_name[source.name], today, config.scope).desired(cluster, others)
 
 
 def source_files(spark: SparkSession, sources: Sequence[SourceFile]) -> DataFrame:

@@ -68,7 +68,7 @@ def _plan_cluster(
     from quotaform.spark.reading import SparkReading
 
     progress("Reading files", 0, 0)
-    desired = read_desired(spark, layout, cluster.name, request.config, today(clock))
+    desired = read_desired(spark, layout, cluster.name, request.config, today(clock), request.policies.problems)
     reading = SparkReading(spark, cluster)
 
     def make(actual: Quotas) -> Plan:

@@ -45,7 +45,7 @@ def drift(
 
     console = output.console()
     require_format("drift", format_name)
-    request = make_request(target, directory, select, exclude, snapshot)
+    request = make_request(target, directory, select, exclude, snapshot, has_policies=False)
     names = [cluster.name for cluster in request.clusters]
     files = OutputFiles("drift", out or (), names)
     gathered = gather(check_drift(request, planner("local"), progress=console.progress), names)

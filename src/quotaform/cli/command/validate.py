@@ -32,7 +32,7 @@ def validate(
     format_name: Annotated[str, format_option("validation")] = "text",
     output: Output,
 ) -> int:
-    """Check the files offline: syntax, schema and semantics. Exit 3 if there are errors.
+    """Check the files offline: syntax, schema, semantics and policies. Exit 3 if there are errors.
 
     With --check-principals, each user in the files without SCRAM credentials on the cluster is a warning, unless the
     cluster has no SCRAM credentials at all. Warnings do not change the exit code.

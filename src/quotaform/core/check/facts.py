@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from quotaform.core.check.policy import Policy
 from quotaform.core.scope import ALL, Selection
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired
@@ -65,6 +66,7 @@ class Facts:
         selection: The part of the plan that was asked for.
         removed: What earlier files declared that the files do not declare any more.
         source_problem: Why the commit of the files is not known, although there is one.
+        policies: What the repository asks of every entry.
     """
 
     desired: Desired
@@ -73,3 +75,4 @@ class Facts:
     selection: Selection = ALL
     removed: RemovalSearch = field(default_factory=RemovalSearch)
     source_problem: str | None = None
+    policies: tuple[Policy, ...] = ()

@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 from quotaform.core.check.facts import Facts
 from quotaform.core.check.guard import check_cluster_id, check_history, check_removed, check_selection, check_source
 from quotaform.core.check.live import check_live
+from quotaform.core.check.policy import check_policies
 from quotaform.core.plan import Plan
 from quotaform.model.allowance import Allowance
 from quotaform.model.finding import Finding, by_weight
@@ -30,6 +31,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_source,
     check_removed,
     check_history,
+    lambda plan, facts: check_policies(facts.desired, facts.policies, plan.header.cluster_name, facts.selection),
     lambda plan, facts: check_live(facts.actual, facts.desired),
 )
 """Every check of a plan."""

@@ -205,6 +205,26 @@ REQUESTS: Final = FindingRule(
     "Use CSV or JSON lines with the columns user, client_id and ip.",
 )
 
+# Policies.
+POLICY: Final = FindingRule(
+    "policy",
+    "A policy refuses a declared entry; the message says which one, and what it asks for.",
+    "Change the entry; nothing allows it for one plan.",
+    is_blocking=True,
+)
+BAD_POLICY: Final = FindingRule(
+    "bad-policy",
+    "A file of `policies` cannot be used: it is missing, too large, not JSON, not a JSON Schema, or asks for what no "
+    "entry has.",
+    "Correct the reported location; see `quotaform schema entry` for the fields of an entry.",
+)
+SLOW_POLICY: Final = FindingRule(
+    "slow-policy",
+    "A policy takes too long, so it was not checked to the end.",
+    "Simplify its patterns and its lists.",
+    is_blocking=True,
+)
+
 # What a cluster holds.
 UNKNOWN_TYPE: Final = FindingRule(
     "unknown-type", "A live entity has an unknown entity type.", "None needed; the entity is left unchanged.", _WARNING

@@ -1,0 +1,98 @@
+"""The keywords of a policy: those of JSON Schema that say something about an entry, and two of quotaform's own.
+
+A JSON Schema passes everything that it does not know: a keyword or a field with a wrong letter in it would be a policy
+that never applies. So here what is unknown is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+MATCH: Final = "x-match"
+"""The patterns of the entities that the policy is about; only at the root."""
+MESSAGE: Final = "x-message"
+"""What a violation of a schema, or of a part of one, says."""
+OWN: Final = (MATCH, MESSAGE)
+
+
+class Draft(Enum):
+    """A version of JSON Schema."""
+
+    DRAFT_7 = "draft-07"
+    DRAFT_2020 = "draft 2020-12"
+
+
+DRAFTS: Final = {
+    "http://json-schema.org/draft-07/schema": Draft.DRAFT_7,
+    "https://json-schema.org/draft/2020-12/schema": Draft.DRAFT_2020,
+}
+"""What `$schema` may say, with or without `#` behind it."""
+
+
+class Holds(Enum):
+    """What the value of a keyword is, as far as it holds schemas."""
+
+    NOTHING = "no schema"
+    SCHEMA = "a schema for the same value"
+    SCHEMAS = "a list of schemas for the same value"
+    NAMED = "a schema for the same value per field"
+    FIELD_NAMES = "a list of fields"
+    NAMED_LISTS = "a list of fields per field"
+    NAMED_PARTS = "a schema per field, for that field"
+    PART = "a schema for parts of the value"
+    PARTS = "a list of schemas for parts of the value"
+    PATTERNED = "a schema per pattern, for the fields that match it"
+    LIBRARY = "schemas by name, which count where they are referred to"
+
+
+class Keyword(NamedTuple):
+    """A keyword.
+
+    Attributes:
+        holds: What its value is.
+        drafts: The versions of JSON Schema that know it.
+    """
+
+    holds: Holds
+    drafts: frozenset[Draft]
+
+
+_BOTH: Final = frozenset(Draft)
+_OLD: Final = frozenset({Draft.DRAFT_7})
+_NEW: Final = frozenset({Draft.DRAFT_2020})
+
+_ROWS: Final = (
+    (Holds.NOTHING, _BOTH, "$ref $comment title description default examples deprecated readOnly writeOnly"),
+    (Holds.NOTHING, _BOTH, "type enum const format minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"),
+    (Holds.NOTHING, _BOTH, "minLength maxLength pattern minItems maxItems uniqueItems minProperties maxProperties"),
+    (Holds.NOTHING, _BOTH, MESSAGE),
+    (Holds.NOTHING, _NEW, "$anchor minContains maxContains"),
+    (Holds.SCHEMA, _BOTH, "not if then else"),
+    (Holds.SCHEMAS, _BOTH, "allOf anyOf oneOf"),
+    (Holds.NAMED, _OLD, "dependencies"),
+    (Holds.NAMED, _NEW, "dependentSchemas"),
+    (Holds.FIELD_NAMES, _BOTH, "required"),
+    (Holds.NAMED_LISTS, _NEW, "dependentRequired"),
+    (Holds.NAMED_PARTS, _BOTH, "properties"),
+    (Holds.PART, _BOTH, "additionalProperties propertyNames contains items"),
+    (Holds.PART, _NEW, "unevaluatedProperties unevaluatedItems"),
+    (Holds.PART, _OLD, "additionalItems"),
+    (Holds.PARTS, _NEW, "prefixItems"),
+    (Holds.PATTERNED, _BOTH, "patternProperties"),
+    (Holds.LIBRARY, _BOTH, "$defs definitions"),
+)
+
+KEYWORDS: Final[Mapping[str, Keyword]] = {
+    name: Keyword(holds, drafts) for holds, drafts, names in _ROWS for name in names.split()
+}
+"""The keywords that any part of a policy may hold."""
+
+ROOT_KEYWORDS: Final = frozenset({"$schema", "$id", MATCH})
+"""The keywords that only the root may hold."""
+
+ANNOTATIONS: Final = frozenset(
+    {"$comment", "title", "description", "default", "examples", "$defs", "definitions", MESSAGE}
+)
+"""The keywords that ask for nothing."""

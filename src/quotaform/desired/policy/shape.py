@@ -1,0 +1,208 @@
+"""What a policy may be: keywords and fields that exist, references within its file, and not too much of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from quotaform.desired.policy.keyword import ANNOTATIONS, KEYWORDS, ROOT_KEYWORDS, Draft, Holds
+from quotaform.model.text import did_you_mean, quote
+from quotaform.schema.catalog import load_schema
+from quotaform.schema.entry import ENTITY, VALUES
+
+JsonPath = tuple[str | int, ...]
+"""The fields and indexes that lead from the root of a file to a value."""
+
+MOST_STEPS: Final = 50_000
+"""How many schemas the policies of a repository may ask of one entry, references followed; a pattern counts as 100."""
+MAX_DEPTH: Final = 100
+"""How deep schemas may nest, references followed."""
+
+_PATTERN_STEPS: Final = 100
+
+
+class ShapeProblem(NamedTuple):
+    """What is wrong with a policy, and where."""
+
+    path: JsonPath
+    text: str
+
+
+class _Place(NamedTuple):
+    """The value that a schema is about.
+
+    Attributes:
+        name: What messages call it.
+        fields: The fields that it can have; `None` when any may be asked for.
+        inner: What is known about the values of its fields, by field.
+    """
+
+    name: str = ""
+    fields: tuple[str, ...] | None = None
+    inner: Mapping[str, _Place] = {}
+
+
+_ANY: Final = _Place()
+
+
+def _entry_place() -> _Place:
+    properties = load_schema("entry")["properties"]
+    inner = {name: _Place(name, tuple(properties[name]["properties"])) for name in (ENTITY, VALUES)}
+    return _Place("an entry", tuple(properties), inner)
+
+
+class ShapeCheck:
+    """Goes through a policy as a validator does, references followed.
+
+    Attributes:
+        problems: What is wrong; when there is anything, the policy is not to be used.
+        steps: How many schemas it asks of an entry at most.
+    """
+
+    def __init__(self, root: Any, draft: Draft) -> None:
+        self._root = root
+        self._draft = draft
+        self._known: dict[tuple[int, str], int] = {}
+        self._open: set[tuple[int, str]] = set()
+        self._reported: set[JsonPath] = set()
+        self.problems: list[ShapeProblem] = []
+        self.steps = self._walk(root, (), _entry_place(), 0)
+
+    def _walk(self, node: Any, path: JsonPath, place: _Place, depth: int) -> int:
+        """Check a schema, and return how many there are in it."""
+        if not isinstance(node, dict):
+            return 1  # A boolean is a schema; what is none, the validator refuses.
+        key = id(node), place.name
+        if key in self._open:
+            self._report(path, "the schema refers to itself; an entry is not nested, so take the $ref apart")
+            return 1
+        if depth > MAX_DEPTH:
+            self._report(path, f"schemas are nested more than {MAX_DEPTH} deep; simplify the policy")
+            return 1
+        if key in self._known:
+            return self._known[key]
+        self._open.add(key)
+        steps = 1 + sum(self._keyword(node, name, path, place, depth) for name in node)
+        self._open.discard(key)
+        self._known[key] = steps
+        return steps
+
+    def _keyword(self, node: dict[str, Any], name: str, path: JsonPath, place: _Place, depth: int) -> int:
+        here, value = (*path, name), node[name]
+        keyword = KEYWORDS.get(name)
+        if keyword is None or self._draft not in keyword.drafts:
+            if path or name not in ROOT_KEYWORDS:
+                self._report(here, self._unknown(name, is_root=not path))
+            return 0
+        if name == "$ref":
+            return self._reference(node, value, here, place, depth)
+        if name == "pattern":
+            return _PATTERN_STEPS
+        for field, where in _field_names(keyword.holds, value, here):
+            self._field(field, where, place)
+        steps = _PATTERN_STEPS * len(value) if keyword.holds is Holds.PATTERNED and isinstance(value, dict) else 0
+        for inner, step, inner_place in self._schemas(keyword.holds, value, place):
+            steps += self._walk(inner, (*here, *step), inner_place, depth + 1)
+        return steps
+
+    def _schemas(self, holds: Holds, value: Any, place: _Place) -> Iterator[tuple[Any, JsonPath, _Place]]:
+        """Yield the schemas in the value of a keyword, with the way there and what each is about."""
+        match holds:
+            case Holds.SCHEMA:
+                yield value, (), place
+            case Holds.PART:
+                # `items` of draft-07 may be a list.
+                for index, each in enumerate(value) if isinstance(value, list) else ():
+                    yield each, (index,), _ANY
+                yield value, (), _ANY
+            case Holds.SCHEMAS | Holds.PARTS if isinstance(value, list):
+                for index, each in enumerate(value):
+                    yield each, (index,), place if holds is Holds.SCHEMAS else _ANY
+            case Holds.NAMED | Holds.PATTERNED if isinstance(value, dict):
+                for name, each in value.items():
+                    yield each, (name,), place if holds is Holds.NAMED else _ANY
+            case Holds.NAMED_PARTS if isinstance(value, dict):
+                for name, each in value.items():
+                    yield each, (name,), place.inner.get(name, _ANY)
+
+    def _reference(self, node: dict[str, Any], value: Any, path: JsonPath, place: _Place, depth: int) -> int:
+        if self._draft is Draft.DRAFT_7 and (beside := node.keys() - ANNOTATIONS - ROOT_KEYWORDS - {"$ref"}):
+            text = f"draft-07 ignores {min(beside)} beside $ref; put the two in an allOf"
+            self._report(path, text)
+        if not isinstance(value, str):
+            return 0
+        if not value.startswith("#"):
+            text = f"$ref {quote(value)} leads out of the file, and nothing is fetched; write #/$defs/NAME"
+            self._report(path, text)
+            return 0
+        found = _find(self._root, value[1:])
+        if found is None:
+            self._report(path, f"$ref {quote(value)} leads nowhere; write #/$defs/NAME, as it is spelled in $defs")
+            return 0
+        return self._walk(found[1], found[0], place, depth + 1)
+
+    def _field(self, name: Any, path: JsonPath, place: _Place) -> None:
+        if place.fields is not None and isinstance(name, str) and name not in place.fields:
+            guess = did_you_mean(name, place.fields) or "."
+            text = f"{place.name} has no field {quote(name)}{guess} The fields are {', '.join(place.fields)}"
+            self._report(path, text)
+
+    def _unknown(self, name: str, *, is_root: bool) -> str:
+        if name in ROOT_KEYWORDS:
+            return f"{name} is allowed only at the root of a policy"
+        if name in KEYWORDS:
+            other = next(iter(KEYWORDS[name].drafts)).value
+            return f"{name} has no effect in {self._draft.value}, it is a keyword of {other}"
+        known = [each for each, row in KEYWORDS.items() if self._draft in row.drafts]
+        guess = did_you_mean(name, [*known, *ROOT_KEYWORDS] if is_root else known)
+        return f"unknown keyword {quote(name)}{guess or '; a policy with it would not do what it says'}"
+
+    def _report(self, path: JsonPath, text: str) -> None:
+        if path not in self._reported:
+            self._reported.add(path)
+            self.problems.append(ShapeProblem(path, text))
+
+
+def _field_names(holds: Holds, value: Any, path: JsonPath) -> Iterator[tuple[Any, JsonPath]]:
+    """Yield the fields that the value of a keyword names, with the place of each."""
+    if holds in {Holds.NAMED, Holds.NAMED_PARTS, Holds.NAMED_LISTS} and isinstance(value, dict):
+        for name in value:
+            yield name, (*path, name)
+    lists: Mapping[JsonPath, Any] = {path: value} if holds is Holds.FIELD_NAMES else {}
+    if holds in {Holds.NAMED, Holds.NAMED_LISTS} and isinstance(value, dict):
+        lists = {(*path, name): each for name, each in value.items()}
+    for where, names in lists.items():
+        for index, name in enumerate(names) if isinstance(names, list) else ():
+            yield name, (*where, index)
+
+
+def _find(root: Any, fragment: str) -> tuple[JsonPath, Any] | None:
+    """Return the value that the fragment of a reference means, with its path; `None` when there is none."""
+    if fragment and not fragment.startswith("/"):
+        return _find_anchor(root, fragment)
+    here = root
+    path: list[str | int] = []
+    for raw in fragment.split("/")[1:]:
+        step = raw.replace("~1", "/").replace("~0", "~")
+        if isinstance(here, dict) and step in here:
+            here = here[step]
+            path.append(step)
+        elif isinstance(here, list) and step.isascii() and step.isdigit() and int(step[:9]) < len(here):
+            here = here[int(step[:9])]
+            path.append(int(step[:9]))
+        else:
+            return None
+    return tuple(path), here
+
+
+def _find_anchor(root: Any, name: str) -> tuple[JsonPath, Any] | None:
+    todo: list[tuple[JsonPath, Any]] = [((), root)]
+    while todo:
+        path, here = todo.pop()
+        if isinstance(here, dict):
+            if here.get("$anchor") == name:
+                return path, here
+            todo += [((*path, step), each) for step, each in here.items()]
+        elif isinstance(here, list):
+            todo += [((*path, step), each) for step, each in enumerate(here)]
+    return None

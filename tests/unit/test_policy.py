@@ -1,0 +1,491 @@
+"""Policies: what they are about, what they refuse, and which files are none."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+
+from quotaform.app.policy import MOST_POLICIES, load_policies
+from quotaform.app.repository import Repository
+from quotaform.core.check import rule
+from quotaform.core.check.policy import LONGEST_TEXT, EntryDocuments, SlowPolicyError, check_policies
+from quotaform.core.scope import Scope, Selection
+from quotaform.desired.policy.reader import SchemaPolicy, read_policy
+from quotaform.desired.policy.shape import MOST_STEPS
+from quotaform.desired.tree import SourceFile
+from quotaform.model.entity import Entity
+from quotaform.model.entry import Cause, Desired, Entry, LayerFile, ProfileUse
+from quotaform.model.finding import Finding
+from quotaform.model.location import pack_position
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.schema.catalog import load_schema
+from quotaform.schema.validator import make_policy_gate
+from tests.builder import CONSUMER, PRODUCER, REQUEST, declare
+
+MIB = 1048576.0
+A = Entity(user="svc-a")
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+
+
+def policy_of(schema: Any) -> Any:
+    policy, problems, _ = read_policy(SourceFile("p.json", json.dumps(schema)))
+    assert problems == []
+    return policy
+
+
+def refused(schema: Any, desired: Desired, cluster: str | None = "lab") -> list[str]:
+    found = check_policies(desired, [policy_of(schema)], cluster)
+    return [f"{finding.address} {finding.message.removesuffix(' (p.json); change the entry')}" for finding in found]
+
+
+def problems_of(text: str) -> list[str]:
+    policy, problems, _ = read_policy(SourceFile("p.json", text))
+    assert policy is None
+    assert {problem.rule for problem in problems} <= {rule.BAD_POLICY.id, rule.NOT_UTF8.id}
+    return [str(problem).removesuffix(" [bad-policy]") for problem in problems]
+
+
+# What a policy is about.
+
+
+def test_the_document_of_an_entry_fits_its_schema() -> None:
+    entry = Entry(
+        Entity(user="svc-a", client_id=None),
+        {PRODUCER: 2.0**63, REQUEST: 12.5, CONSUMER: 1024.0},
+        owner="team-a",
+        reason="x" * 2000,
+        expires=date(2027, 1, 31),
+        profile=ProfileUse("gold", 0),
+    )
+
+    document = EntryDocuments("prod").make(entry)
+
+    assert document == {
+        "address": "user=svc-a,client-id=<default>",
+        "entity": {"user": "svc-a", "client-id": None},
+        "values": {PRODUCER: 2**63, REQUEST: 12.5, CONSUMER: 1024},
+        "unlimited": [PRODUCER],
+        "owner": "team-a",
+        "reason": "x" * LONGEST_TEXT,
+        "expires": "2027-01-31",
+        "profile": "gold",
+        "cluster": "prod",
+    }
+    Draft7Validator(load_schema("entry")).validate(document)
+    Draft7Validator(load_schema("entry")).validate(
+        EntryDocuments(None).make(Entry(Entity(ip=None), {"x": 1.0} and {"connection_creation_rate": 5.0}))
+    )
+
+
+def test_what_an_entry_does_not_have_is_left_out() -> None:
+    document = EntryDocuments(None).make(Entry(A, {PRODUCER: 1.0}))
+
+    assert list(document) == ["address", "entity", "values", "unlimited"]
+
+
+def test_tombstones_and_expired_entries_are_not_checked() -> None:
+    for cause in (Cause.TOMBSTONE, Cause.EXPIRED):
+        assert refused({"required": ["owner"]}, declare({A: {}}, cause=cause)) == []
+
+
+def test_only_what_was_selected_is_checked() -> None:
+    desired = declare({A: {PRODUCER: 1.0}, Entity(user="b"): {PRODUCER: 1.0}})
+
+    found = check_policies(desired, [policy_of({"required": ["owner"]})], "lab", Selection(("user=b",)))
+
+    assert [finding.address for finding in found] == ["user=b"]
+
+
+@pytest.mark.parametrize(
+    ("match", "about"),
+    [
+        ({"user": "svc-*"}, ["user=svc-a", "user=svc-a,client-id=<default>"]),
+        ({"user": None}, ["user=<default>"]),
+        ({"user": "<default>"}, ["user=<default>"]),
+        ({"user": "svc-*", "client-id": None}, ["user=svc-a,client-id=<default>"]),
+        ([{"ip": "*"}, {"user": None}], ["user=<default>", "ip=10.0.0.1"]),
+    ],
+)
+def test_x_match_selects_entities_like_scope_does(match: Any, about: list[str]) -> None:
+    entities = [A, Entity(user="svc-a", client_id=None), Entity(user=None), Entity(user="<default>")]
+    desired = declare(
+        {entity: {PRODUCER: 1.0} for entity in entities} | {Entity(ip="10.0.0.1"): {"connection_creation_rate": 1.0}}
+    )
+
+    assert [line.split(" ")[0] for line in refused({"x-match": match, "required": ["owner"]}, desired)] == about
+
+
+def test_if_and_then_select_by_address_and_by_cluster() -> None:
+    policy = {
+        "if": {
+            "properties": {"address": {"pattern": "^user=svc-"}, "cluster": {"const": "prod"}},
+            "required": ["cluster"],
+        },
+        "then": {"required": ["owner"]},
+    }
+    desired = declare({A: {PRODUCER: 1.0}, Entity(user="b"): {PRODUCER: 1.0}})
+
+    assert refused(policy, desired, "prod") == ["user=svc-a owner is not declared"]
+    assert refused(policy, desired, "lab") == []
+    assert refused(policy, desired, None) == []
+
+
+# What it says.
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"values": {PRODUCER: {"maximum": 1024}}}, f"{PRODUCER} is 1 MiB/s, above the maximum of 1 KiB/s"),
+        ({"values": {PRODUCER: {"minimum": 2097152}}}, f"{PRODUCER} is 1 MiB/s, below the minimum of 2 MiB/s"),
+        ({"values": {PRODUCER: {"exclusiveMaximum": 1048576}}}, f"{PRODUCER} is 1 MiB/s, not below 1 MiB/s"),
+        ({"values": {PRODUCER: {"exclusiveMinimum": 1048576}}}, f"{PRODUCER} is 1 MiB/s, not above 1 MiB/s"),
+        ({"values": {PRODUCER: {"multipleOf": 1000000}}}, f"{PRODUCER} is 1 MiB/s, not a multiple of 1 MB/s"),
+        ({"values": {PRODUCER: {"enum": [1024, 2048]}}}, f"{PRODUCER} is 1 MiB/s, not one of 1 KiB/s, 2 KiB/s"),
+        ({"values": {PRODUCER: {"const": 1024}}}, f"{PRODUCER} is 1 MiB/s, not 1 KiB/s"),
+        ({"values": {PRODUCER: False}}, f"{PRODUCER} is not allowed"),
+        ({"values": {PRODUCER: {"type": "string"}}}, f"{PRODUCER} is 1 MiB/s, not text"),
+        ({"values": {PRODUCER: {"not": {}}}}, f"{PRODUCER} does not satisfy not"),
+        ({"owner": {"pattern": "^team-"}}, 'owner is "crew", which does not match "^team-"'),
+        ({"owner": {"enum": ["a", "b"]}}, 'owner is "crew", not one of "a", "b"'),
+        ({"owner": {"minLength": 5}}, "owner has fewer than 5 characters"),
+        ({"owner": {"format": "email"}}, 'owner is "crew", which is not of the format email'),
+        ({"unlimited": {"maxItems": 0}}, f"{REQUEST} must not be unlimited"),
+        ({"values": {"": {}}}, None),
+    ],
+)
+def test_a_violation_says_the_value_and_what_was_asked(schema: dict[str, Any], said: str | None) -> None:
+    inner = schema.pop("values", None)
+    properties = schema | ({"values": {"properties": inner}} if inner else {})
+    if said is None:
+        assert problems_of(json.dumps({"properties": properties}))
+        return
+    desired = {A: Entry(A, {PRODUCER: MIB, REQUEST: 2147483647.0}, owner="crew")}
+
+    assert refused({"properties": properties}, desired) == [f"user=svc-a {said}"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"required": ["owner"]}, "owner is not declared"),
+        ({"properties": {"values": {"required": [CONSUMER]}}}, f"{CONSUMER} is not declared"),
+        ({"properties": {"entity": {"required": ["client-id"]}}}, "entity has no client-id"),
+        ({"properties": {"values": {"maxProperties": 0}}}, "values has more than 0 fields"),
+        ({"properties": {"values": {"additionalProperties": False}}}, "values has a field that is not allowed"),
+        ({"anyOf": [{"required": ["owner"]}, {"required": ["expires"]}]}, "the entry does not satisfy anyOf"),
+        ({"not": {}}, "the entry does not satisfy not"),
+        ({"if": True, "then": False}, "the entry is not allowed"),
+    ],
+)
+def test_a_violation_of_what_is_missing_or_too_much(schema: Any, said: str) -> None:
+    assert refused(schema, declare({A: {PRODUCER: MIB}})) == [f"user=svc-a {said}"]
+
+
+def test_the_text_nearest_to_the_keyword_explains_it() -> None:
+    schema = {
+        "title": "Root",
+        "allOf": [
+            {"description": "Near.", "required": ["owner"]},
+            {"required": ["reason"], "x-message": "say why", "description": "not this"},
+            {"$ref": "#/$defs/no-title"},
+            {"required": ["profile"]},
+        ],
+        "$defs": {"no-title": {"required": ["expires"], "description": "Shared"}},
+    }
+
+    assert refused(schema, declare({A: {PRODUCER: MIB}})) == [
+        "user=svc-a owner is not declared: Near",
+        "user=svc-a reason is not declared: say why",
+        "user=svc-a expires is not declared: Shared",
+        "user=svc-a profile is not declared: Root",
+    ]
+
+
+def test_a_violation_is_where_the_key_is_written_and_blocks_without_an_override() -> None:
+    file = LayerFile("quotas.d/a.yaml")
+    entry = Entry(
+        A, {PRODUCER: MIB, CONSUMER: 1.0}, file, pack_position(3, 5), (pack_position(5, 7), pack_position(6, 7))
+    )
+
+    key, owner = check_policies(
+        {A: entry},
+        [policy_of({"properties": {"values": {"properties": {CONSUMER: {"minimum": 9}}}}, "required": ["owner"]})],
+        "lab",
+    )[::-1]
+
+    assert (str(key.location), key.key, str(owner.location), owner.key) == (
+        "quotas.d/a.yaml:6:7",
+        CONSUMER,
+        "quotas.d/a.yaml:3:5",
+        None,
+    ) or (str(owner.location), owner.key) == ("quotas.d/a.yaml:6:7", CONSUMER)
+    assert all(each.blocking and each.override is None and each.rule == "policy" for each in (key, owner))
+
+
+def test_names_and_texts_of_a_policy_cannot_forge_output() -> None:
+    schema = {"x-message": "a\n::error::b", "properties": {"owner": {"const": "\x1b[31m"}}}
+    entry = Entry(A, {PRODUCER: 1.0}, owner="x\n@here")
+    policy, _, _ = read_policy(SourceFile("p\n.json", json.dumps(schema)))
+    assert policy is not None
+
+    (found,) = check_policies({A: entry}, [policy], "lab")
+
+    assert found.message.isprintable()
+
+
+def test_only_the_first_hundred_violations_are_shown() -> None:
+    desired = declare({Entity(user=f"u{n}"): {PRODUCER: 1.0} for n in range(300)})
+
+    found = check_policies(desired, [policy_of({"required": ["owner"]})], "lab")
+
+    assert len(found) == 101
+    assert (found[-1].rule, found[-1].blocking) == ("more-problems", False)
+
+
+# Files that are no policies.
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "p.json:1:1: error: a policy is JSON, and this is not: Expecting value"),
+        ("title: x", "p.json:1:1: error: a policy is JSON, and this is not: Expecting value"),
+        ('{\n "a": 1,\n}', "p.json:3:1: error: a policy is JSON, and this is not: Expecting property name"),
+        ("true", "p.json:1:1: error: a policy is a JSON Schema, and that is an object: {...}"),
+        ("[1]", "p.json:1:1: error: a policy is a JSON Schema, and that is an object: {...}"),
+        ('{"maximum": NaN}', "p.json: error: NaN is not JSON; write a number"),
+        ('{"maximum": 1e999}', 'p.json: error: "1e999" is too large a number'),
+        (f'{{"maximum": {"9" * 5000}}}', 'p.json: error: "999'),
+        ('{"not": {}, "not": {}}', 'p.json: error: the field "not" is written twice in one object; remove one'),
+        ("[" * 100_000, "p.json: error: it is nested too deeply"),
+        ('{"$schema": "x:y"}', 'p.json:1:2: error: "x:y" is no version of JSON Schema that policies can use; write '),
+        ('{"$schema": 5}', "p.json:1:2: error: this is no version of JSON Schema"),
+        ('{\n  "maxmum": 5}', 'p.json:2:3: error: unknown keyword "maxmum"; did you mean maximum?'),
+        ('{"qqq": 5}', 'p.json:1:2: error: unknown keyword "qqq"; a policy with it would not do what it says'),
+        ('{"$ref": "http://127.0.0.1:1/x"}', 'p.json:1:2: error: $ref "http://127.0.0.1:1/x" leads out of the file'),
+        ('{"$ref": "file:///etc/passwd"}', 'p.json:1:2: error: $ref "file:///etc/passwd" leads out of the file'),
+        (
+            '{"$ref": "other.json"}',
+            'p.json:1:2: error: $ref "other.json" leads out of the file, and nothing is fetched',
+        ),
+        ('{"$ref": "#/$defs/x"}', 'p.json:1:2: error: $ref "#/$defs/x" leads nowhere; write #/$defs/NAME'),
+        ('{"$ref": "#x"}', 'p.json:1:2: error: $ref "#x" leads nowhere'),
+        ('{"$ref": "#"}', "p.json:1:1: error: the schema refers to itself"),
+        ('{"not": {"$id": "x"}}', "p.json:1:10: error: $id is allowed only at the root of a policy"),
+        ('{"not": {"x-match": {}}}', "p.json:1:10: error: x-match is allowed only at the root of a policy"),
+        ('{"type": "txt"}', "p.json:1:2: error: type is not valid in a JSON Schema: "),
+        ('{"required": "owner"}', "p.json:1:2: error: required is not valid in a JSON Schema: "),
+        ('{"properties": []}', "p.json:1:2: error: properties is not valid in a JSON Schema: "),
+        ('{"pattern": "(?=a)"}', "p.json:1:2: error: the pattern is no regular expression that is matched in linear"),
+        ('{"pattern": "(a{1000}){1000}"}', "p.json:1:2: error: the pattern is no regular expression"),
+        ('{"format": "emial"}', "p.json:1:2: error: the format is unknown; use a pattern"),
+        ('{"required": ["ownr"]}', 'p.json:1:15: error: an entry has no field "ownr"; did you mean owner? The fields'),
+        (
+            '{"properties": {"values": {"properties": {"producer_byte_rat": {}}}}}',
+            'p.json:1:43: error: values has no field "producer_byte_rat"; did you mean producer_byte_rate?',
+        ),
+        (
+            '{"not": {"$ref": "#/$defs/a"}, "$defs": {"a": {"properties": {"entity": {"required": ["clientid"]}}}}}',
+            'p.json:1:87: error: entity has no field "clientid"; did you mean client-id?',
+        ),
+        ('{"dependencies": {}}', "p.json:1:2: error: dependencies has no effect in draft 2020-12, it is a keyword of"),
+        (
+            f'{{"$schema": "{DRAFT_7}", "dependentRequired": {{}}}}',
+            "p.json:1:56: error: dependentRequired has no effect in draft-07, it is a keyword of draft 2020-12",
+        ),
+        (
+            f'{{"$schema": "{DRAFT_7}", "$ref": "#/definitions/a", "minLength": 5, "definitions": {{"a": {{}}}}}}',
+            "p.json:1:56: error: draft-07 ignores minLength beside $ref; put the two in an allOf",
+        ),
+        ('{"x-match": []}', "p.json:1:2: error: x-match must hold a pattern"),
+        ('{"x-match": {"user": 5}}', "p.json:1:14: error: the pattern of user must be a glob of names, or null"),
+        ('{"x-match": [{}]}', "p.json:1:14: error: x-match must hold patterns"),
+        ('{"x-match": {"usr": "a"}}', 'p.json:1:14: error: unknown entity type "usr"; did you mean user?'),
+        ('{"x-match": {"user": "%s"}}' % ("*" * 1001), "p.json:1:14: error: a pattern has at most 1,000 characters"),
+    ],
+)
+def test_a_file_that_is_no_policy_says_where_and_why(text: str, said: str) -> None:
+    assert any(problem.startswith(said) for problem in problems_of(text)), problems_of(text)
+
+
+def test_bytes_that_are_no_text_are_no_policy() -> None:
+    _, (problem,), _ = read_policy(SourceFile("p.json", b"\xff\xfe{}"))
+
+    assert problem.rule == rule.NOT_UTF8.id
+
+
+def nested(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(depth):
+        schema = {"allOf": [schema]}
+    return schema
+
+
+def doubling(levels: int) -> dict[str, Any]:
+    """A schema whose alternatives are two to the power of the levels."""
+    parts: dict[str, Any] = {"d0": {"required": ["owner"]}}
+    for level in range(1, levels + 1):
+        parts[f"d{level}"] = {"anyOf": [{"$ref": f"#/$defs/d{level - 1}"}] * 2}
+    return {"$defs": parts, "$ref": f"#/$defs/d{levels}"}
+
+
+HOSTILE: dict[str, tuple[Any, str]] = {
+    "deep": (nested(300), "nested"),
+    "deeper": (nested(400), "nested"),
+    "doubling": (doubling(40), "the policies ask for more than 50,000 schemas"),
+    "reference-chain": (
+        {"$ref": "#/$defs/0", "$defs": {str(n): {"$ref": f"#/$defs/{n + 1}"} for n in range(5000)}},
+        "schemas are nested more than 100 deep",
+    ),
+    "reference-loop": (
+        {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}] * 5}}},
+        "the schema refers to itself",
+    ),
+    "many-patterns": ({"anyOf": [{"pattern": f"{n}[a-z]{{1,100}}"} for n in range(600)]}, "simplify them"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_policy_is_refused_at_once(name: str) -> None:
+    schema, said = HOSTILE[name]
+    begin = time.perf_counter()
+    found = problems_of(json.dumps(schema))
+    assert said in found[0]
+    assert time.perf_counter() - begin < 2
+
+
+def test_a_catastrophic_pattern_is_matched_in_milliseconds() -> None:
+    policy = policy_of({"properties": {"owner": {"pattern": "^(a+)+$"}}})
+    desired = {A: Entry(A, {PRODUCER: 1.0}, owner="a" * 300 + "!")}
+    begin = time.perf_counter()
+
+    assert len(check_policies(desired, [policy], "lab")) == 1
+
+    assert time.perf_counter() - begin < 0.5
+
+
+def test_a_slow_policy_is_stopped_and_blocks() -> None:
+    schema = {"required": ["owner"]}
+    policy = SchemaPolicy("slow.json", schema, Scope(), make_policy_gate(schema, is_old=False), seconds=-1.0)
+    other = policy_of({"required": ["reason"]})
+    desired = declare({A: {PRODUCER: 1.0}, Entity(user="b"): {PRODUCER: 1.0}})
+    with pytest.raises(SlowPolicyError):
+        policy.violations({})
+
+    found = check_policies(desired, [policy, other], "lab")
+
+    assert [(each.rule, each.blocking) for each in found].count(("slow-policy", True)) == 1
+    assert [each.address for each in found if each.rule == "policy"] == ["user=svc-a", "user=b"]
+
+
+def test_policies_share_one_limit() -> None:
+    text = json.dumps({"anyOf": [{"required": ["owner"]}] * 10})
+    _, problems, steps = read_policy(SourceFile("p.json", text))
+    assert problems == []
+    assert 10 <= steps < MOST_STEPS
+
+    _, (problem,), _ = read_policy(SourceFile("p.json", text), room=steps - 1)
+
+    assert "simplify" in problem.message
+
+
+# Which files.
+
+
+def repository(folder: Path, policies: str, files: dict[str, Any]) -> list[Finding]:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    (folder / "quotaform.yaml").write_text(f"policies: {policies}\n", encoding="utf-8")
+    return list(load(folder)[1])
+
+
+def load(folder: Path) -> tuple[tuple[str, ...], tuple[Finding, ...]]:
+    where = Repository(directory=folder / "quotas.d", config_path=folder / "quotaform.yaml", needs_config=True)
+    loaded = load_policies(where, where.config())
+    names = tuple(Path(policy.name).relative_to(folder).as_posix() for policy in loaded.policies)
+    return names, loaded.problems
+
+
+def test_paths_and_globs_name_policies_each_once_in_order(tmp_path: Path) -> None:
+    files: dict[str, Any] = {
+        name: {} for name in ("p/b.json", "p/a.json", "p/.hidden.json", "p/sub/c.json", "q/x/d.json", "z.json")
+    }
+
+    assert repository(tmp_path, "[z.json, 'p/*.json', p/a.json, 'q/*/[d]*', ./p/../p/sub/c.json]", files) == []
+
+    assert load(tmp_path)[0] == ("z.json", "p/a.json", "p/b.json", "q/x/d.json", "p/sub/c.json")
+
+
+@pytest.mark.parametrize(
+    ("policies", "said"),
+    [
+        ("[p/*.yaml]", "p/*.yaml matches no file; correct the pattern, or remove it"),
+        ("[none/*.json]", "none/*.json matches no file; correct the pattern, or remove it"),
+        ("[x.json]", "x.json does not exist; correct the path, or remove it"),
+        ("[../x.json]", "../x.json leads out of the directory of quotaform.yaml; keep policies within it"),
+        ("[p/../../x.json]", "p/../../x.json leads out of the directory of quotaform.yaml; keep policies within it"),
+        ("[/etc/passwd]", "/etc/passwd leads out of the directory of quotaform.yaml; keep policies within it"),
+        ("['../*/x.json']", "../*/x.json leads out of the directory of quotaform.yaml; keep policies within it"),
+        ("['**/*.json']", "**/*.json: ** is not supported; write one pattern for each directory"),
+        ('["a\\nb.json"]', '"a\\nb.json" does not exist; correct the path, or remove it'),
+    ],
+)
+def test_a_path_that_names_no_policy_is_wrong_where_it_is_written(tmp_path: Path, policies: str, said: str) -> None:
+    (problem,) = repository(tmp_path, policies, {"p/a.json": {}})
+
+    assert problem.message == said
+    assert str(problem.location).startswith(f"{tmp_path.as_posix()}/quotaform.yaml:1:1")
+
+
+def test_links_are_followed_within_the_folder_only(tmp_path: Path) -> None:
+    (tmp_path / "out.json").write_text("{}", encoding="utf-8")
+    folder = tmp_path / "repo"
+    folder.mkdir()
+    (folder / "in.json").symlink_to(folder / "real.json")
+    (folder / "away.json").symlink_to(tmp_path / "out.json")
+    (folder / "gone.json").symlink_to(folder / "nothing")
+    (folder / "up").symlink_to(tmp_path)
+
+    (away, gone, up) = repository(folder, "[in.json, away.json, gone.json, 'up/*.json']", {"real.json": {}})
+
+    assert load(folder)[0] == ("in.json",)
+    assert "a link leads out of the directory" in away.message
+    assert "it is a link to a file that does not exist" in gone.message
+    assert up.message.startswith("up/*.json matches no file")
+
+
+def test_a_policy_is_bounded_in_size_and_in_number(tmp_path: Path) -> None:
+    big = '{"title": "' + "x" * (10 << 20) + '"}'
+
+    (problem,) = repository(tmp_path, "[big.json]", {"big.json": big})
+    assert problem.message == "the policy cannot be read: it is larger than 1 MiB"
+
+    (problem,) = repository(tmp_path, "['m/*']", {f"m/{n:03}.json": {} for n in range(MOST_POLICIES + 1)})
+    assert problem.message == "there are more than 100 files of policies; join some"
+
+
+def test_a_directory_and_a_pipe_are_no_policies(tmp_path: Path) -> None:
+    import os
+
+    (tmp_path / "d.json").mkdir()
+    os.mkfifo(tmp_path / "p.json")
+
+    found = repository(tmp_path, "[d.json, p.json]", {})
+
+    assert [problem.message for problem in found] == [
+        "the policy cannot be read: Is a directory",
+        "the policy cannot be read: it is a named pipe, not a regular file",
+    ]
+
+
+def test_the_schema_of_an_entry_has_every_quota_key() -> None:
+    assert list(load_schema("entry")["properties"]["values"]["properties"]) == list(QUOTA_KEYS)

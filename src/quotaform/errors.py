@@ -9,6 +9,7 @@
     * InvalidFilesError          files are invalid (exit 3)
     * FileReadError              a file cannot be read
         * NotTextError           it is not UTF-8 text
+    * BaseError                  the files cannot be compared with the base that was given (exit 1)
     * UndeclaredError            no file declares the entity that was asked for (exit 1)
     * SavedFileError             a file that quotaform wrote is unreadable or of an unknown format (exit 3)
         * PlanFileError          a plan file is
@@ -167,6 +168,20 @@ class NotTextError(FileReadError):
 
     def __init__(self, path: str) -> None:
         super().__init__(path, "it is not UTF-8 text")
+
+
+class BaseError(QuotaformError):
+    """The base that files are to be compared with cannot be read.
+
+    Attributes:
+        ref: The git revision or the receipt, as it was given.
+        reason: Why, with what to do if that is known.
+    """
+
+    def __init__(self, ref: str, reason: str) -> None:
+        self.ref = ref
+        self.reason = reason
+        super().__init__(f"the base {ref} cannot be read: {reason}")
 
 
 class UndeclaredError(QuotaformError):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from quotaform.core.prune import PruneMode
 from quotaform.core.scope import Pattern, Scope
 from quotaform.desired.config import Cluster, Config, PolicyPath, choose_cluster, choose_clusters
 from quotaform.errors import InvalidFilesError, UsageError
@@ -61,7 +62,7 @@ prune: report
             include=(Pattern((("user", "svc-*"),)), Pattern((("ip", "10.0.*"),))),
             exclude=(Pattern((("user", None), ("client-id", "etl"))),),
         ),
-        prune="report",
+        prune=PruneMode.REPORT,
         policies=(PolicyPath("policies/*.schema.json", Location("")),),
     )
 
@@ -239,20 +240,14 @@ def test_variables_are_replaced_only_where_they_say_how_to_connect(
             ],
         ),
         (
-            "prune: removed",
-            [
-                "1:8: error: prune: removed is not enforced by this version of quotaform; "
-                "write prune: report, or remove it [unsupported]"
-            ],
-        ),
-        (
             "prune: scope",
-            [
-                "1:8: error: prune: scope is not enforced by this version of quotaform; "
-                "write prune: report, or remove it [unsupported]"
-            ],
+            ["1:8: error: prune: scope deletes every entity in scope that no file declares, so quotaform.yaml"],
         ),
-        ("prune: reprot", ['1:8: error: prune must be report, not "reprot"; did you mean report? [bad-choice]']),
+        ("scope: {exclude: [{user: a}]}\nprune: scope", ["2:8: error: prune: scope deletes every entity in scope"]),
+        (
+            "prune: reprot",
+            ['1:8: error: prune must be report or removed or scope, not "reprot"; did you mean report? [bad-choice]'],
+        ),
         (
             "protect: []\nguards: {}\n",
             [

@@ -11,6 +11,7 @@ from quotaform import errors
 from quotaform.core.check.guard import check_pinned_id
 from quotaform.errors import (
     AuthorizationError,
+    BaseError,
     ClusterChoiceError,
     ClusterError,
     ClusterIdError,
@@ -54,6 +55,7 @@ EXAMPLES: list[QuotaformError] = [
     InvalidFilesError([FINDING]),
     FileReadError("a.yaml", "gone", is_missing=True),
     NotTextError("a.yaml"),
+    BaseError("origin/main", "there is none"),
     UndeclaredError(ALICE, "user=alise"),
     PlanFileError("plan.json", "cannot be read: gone"),
     ReceiptFileError("receipt.json", "cannot be read: gone"),

@@ -34,7 +34,10 @@ QUOTAFORM = str(Path(sys.executable).with_name("quotaform"))
 SCRIPT = str(Path(sys.executable).with_name("kafka-client-quotas"))
 """The other one."""
 
-CHANGED_ENVIRONMENT = ("NO_COLOR", "CLICOLOR", "FORCE_COLOR", "COLUMNS", "SOURCE_DATE_EPOCH")
+CHANGED_ENVIRONMENT = (
+    *("NO_COLOR", "CLICOLOR", "FORCE_COLOR", "COLUMNS", "SOURCE_DATE_EPOCH"),
+    *("GITHUB_ACTIONS", "GITLAB_CI"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def open_objects(top: Path, left: TimeLeft) -> Iterator[GitObjects]:
     git = find_executable("git", outside=top)
     if git is None:
         raise GitError("no git command was found on the PATH; install git")
-    process = GitProcess(git, top, started + left.seconds)
+    process = GitProcess(git, top, left)
     try:
         yield GitObjects(process)
     finally:
@@ -87,7 +87,7 @@ class GitObjects:
         return self._process.error_message()
 
     def commit(self, name: str) -> Commit | None:
-        """Return a commit by its id or as `HEAD`; `None` when there is none.
+        """Return a commit by its id or a revision that names it; `None` when there is none.
 
         Raises:
             GitError: Git does not answer, or a limit is reached.

@@ -19,10 +19,10 @@ from quotaform.files import MIB
 from quotaform.model.text import quote
 
 _MAX_SECONDS: Final = 3.0
-"""How long the repository may be read for one plan, for all of its clusters together."""
+"""How long the repository may be read for one plan, for all of its clusters together, but for its base."""
 
 _MAX_BYTES_READ: Final = 64 * MIB
-"""How much one process may be asked for: HEAD, or the earlier files of one cluster."""
+"""How much one process may be asked for unless its reader says otherwise: HEAD, or the earlier files of one cluster."""
 
 _MAX_ERROR_BYTES: Final = 10_000
 
@@ -74,13 +74,17 @@ class ObjectTooLargeError(GitError):
 
 @dataclass(slots=True)
 class TimeLeft:
-    """How long the repository may still be read; one value for all readings of a plan.
+    """How long the repository may still be read, and how much at a time; one value for all readings of a plan.
 
     Attributes:
         seconds: The time that is left.
+        most_seconds: The time that there was.
+        most_bytes: How much one process may be asked for; `None` is the usual limit.
     """
 
     seconds: float = _MAX_SECONDS
+    most_seconds: float = _MAX_SECONDS
+    most_bytes: int | None = None
 
 
 class Answer(NamedTuple):
@@ -98,20 +102,21 @@ class GitProcess:
         bytes_read: The size of all objects that were read.
     """
 
-    def __init__(self, git: Path, top: Path, deadline: float) -> None:
+    def __init__(self, git: Path, top: Path, left: TimeLeft) -> None:
         """Start it.
 
         Args:
             git: The path of the command.
             top: The top of the work tree.
-            deadline: Until when may be read, as `time.monotonic` has it.
+            left: How long may be read from now on, and how much.
 
         Raises:
             GitError: It does not run, or the deadline has passed.
         """
         self._git = git
         self._top = top
-        self._deadline = deadline
+        self._deadline = monotonic() + left.seconds
+        self._limits = left
         self.bytes_read = 0
         self._start()
 
@@ -122,10 +127,10 @@ class GitProcess:
             self._process.kill()
 
     def ask(self, name: str, limit: int) -> Answer | None:
-        """Return an object by its id or as `HEAD`; `None` when there is none.
+        """Return an object by its id or a revision that names it; `None` when there is none.
 
         Args:
-            name: The id.
+            name: The id, or a revision without a line end, see `quotaform.app.base`.
             limit: How many bytes the object may have.
 
         Raises:
@@ -144,9 +149,10 @@ class GitProcess:
         if size > limit:
             self._restart()
             raise ObjectTooLargeError(size, limit)
-        if self.bytes_read + size > _MAX_BYTES_READ:
+        most = _MAX_BYTES_READ if self._limits.most_bytes is None else self._limits.most_bytes
+        if self.bytes_read + size > most:
             self._restart()
-            raise GitError(f"at most {_MAX_BYTES_READ // MIB} MiB of the repository are read")
+            raise GitError(f"at most {most // MIB} MiB of the repository are read")
         self.bytes_read += size
         return Answer(words[0].decode(), words[1].decode(), self._read(size + 1)[:size])
 
@@ -204,7 +210,7 @@ class GitProcess:
 
     def _require_time(self) -> None:
         if monotonic() >= self._deadline:
-            raise GitError(f"the repository is read for at most {_MAX_SECONDS:.0f} seconds")
+            raise GitError(f"the repository is read for at most {self._limits.most_seconds:.0f} seconds")
 
     def _line(self) -> bytes:
         while b"\n" not in self._pending:

@@ -4,29 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from quotaform.app.actual import bulk_of, read_settled
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, plan_timestamp, today
 from quotaform.app.each_cluster import ClusterWork, Connect
 from quotaform.app.policy import NO_POLICIES, LoadedPolicies
+from quotaform.app.pruning import make_pruning
 from quotaform.app.repository import Repository, open_gateway
 from quotaform.app.source import Source, read_source
 from quotaform.app.steps import Steps
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.check.facts import Facts
 from quotaform.core.check.plan import with_findings
+from quotaform.core.origin import ClusterBase
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.core.plan import Change, Plan, PlanHeader, diff, make_plan
+from quotaform.core.plan import Change, Plan, PlanHeader, diff, make_plan, removals
+from quotaform.core.prune import PruneMode
 from quotaform.core.scope import ALL, Selection
-from quotaform.errors import InvalidFilesError
+from quotaform.errors import InvalidFilesError, ReceiptClusterError
 from quotaform.model.entry import Desired
 from quotaform.model.quotas import Quotas
 from quotaform.model.snapshot import SnapshotFile
 
 if TYPE_CHECKING:
+    from quotaform.app.base import BaseChoice
     from quotaform.desired.config import Cluster, Config
+    from quotaform.desired.loader import LoadedFiles
+    from quotaform.desired.tree import Tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +46,8 @@ class PlanRequest:
         clusters: The clusters to plan for.
         selection: The part of each that was asked for.
         policies: The policies that the plans are checked against.
+        base: What to compare the files with, if anything.
+        prune: What happens to entities that no file declares, if not what quotaform.yaml says.
     """
 
     repository: Repository
@@ -46,6 +55,13 @@ class PlanRequest:
     clusters: tuple[Cluster, ...]
     selection: Selection = ALL
     policies: LoadedPolicies = NO_POLICIES
+    base: BaseChoice | None = None
+    prune: PruneMode | None = None
+
+    @property
+    def prune_mode(self) -> PruneMode:
+        """What happens to entities that no file declares."""
+        return self.prune or self.config.prune
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +136,7 @@ def plan(
             except InvalidFilesError as error:
                 invalid[cluster.name] = error
                 declared[cluster.name].set_exception(error)
-        context.set_result(read_source(request.repository, request.config, files.layout.tree, today(clock)))
+        context.set_result(read_plan_source(request, files.layout.tree, clock, files))
         yield from working.outcomes(invalid, steps)
 
 
@@ -165,6 +181,28 @@ def plan_cluster(
     return read_settled(gateway, make, bulk_of_plan, clock=clock, progress=progress)
 
 
+def read_plan_source(request: PlanRequest, tree: Tree, clock: Clock, files: LoadedFiles | None = None) -> Source:
+    """Return where the files of a plan come from, and what its base declares.
+
+    Args:
+        request: What to plan.
+        tree: The quotas directory as it was read.
+        clock: The time.
+        files: What was parsed of it, which is not parsed again for the base.
+
+    Raises:
+        BaseError: The base that somebody named cannot be read.
+    """
+    from quotaform.app.base import read_chosen_base
+
+    day = today(clock)
+    source = read_source(request.repository, request.config, tree, day)
+    if request.base is None:
+        return source
+    bases = read_chosen_base(request.repository, request.config, request.base, request.clusters, day, similar=files)
+    return replace(source, bases=bases)
+
+
 def make_cluster_plan(
     request: PlanRequest,
     cluster: Cluster,
@@ -175,22 +213,39 @@ def make_cluster_plan(
     source: Source,
     clock: Clock,
 ) -> Plan:
-    """Make the plan of one cluster of the rows by which it differs, whichever engine found them."""
+    """Make the plan of one cluster of the rows by which it differs, whichever engine found them.
+
+    Raises:
+        ReceiptClusterError: The base is a receipt of another cluster.
+    """
     actual = reading.quotas
+    base = source.bases.get(cluster.name) or ClusterBase()
+    if base.cluster_id not in (None, reading.cluster_id):
+        raise ReceiptClusterError(base.cluster_id or "", reading.cluster_id)
+    pruning = make_pruning(request, reading, desired, base)
     header = PlanHeader(
         cluster_name=cluster.name,
         cluster_id=reading.cluster_id,
         created_at=plan_timestamp(clock),
-        source=source.plan_source,
+        source=replace(source.plan_source, base=base.declared.base if base.declared else None),
         options={
-            "prune": request.config.prune,
+            "prune": request.prune_mode.value,
             "select": list(request.selection.select),
             "exclude": list(request.selection.exclude),
             **({"bootstrap_server": cluster.given_servers} if cluster.given_servers else {}),
         },
         snapshot=reading.snapshot,
     )
-    made = make_plan(rows, desired, actual, header, scope=request.config.scope, selection=request.selection)
+    made = make_plan(
+        chain(rows, removals(pruning.pruned, actual)),
+        desired,
+        actual,
+        header,
+        scope=request.config.scope,
+        selection=request.selection,
+        base=base.declared,
+        pruned=pruning.pruned,
+    )
     facts = Facts(
         desired=desired,
         actual=actual,
@@ -199,6 +254,8 @@ def make_cluster_plan(
         removed=source.removed(cluster.name, [item.entity for item in made.unmanaged if item.in_scope]),
         source_problem=source.problem,
         policies=request.policies.policies,
+        base=base,
+        pruning=pruning,
     )
     return with_findings(made, facts)
 

@@ -29,6 +29,7 @@ from quotaform.model.text import inert
 
 if TYPE_CHECKING:
     from quotaform.cluster.gateway import Gateway
+    from quotaform.core.prune import PruneMode
     from quotaform.desired.config import Cluster, Config
     from quotaform.desired.loader import LoadedFiles
     from quotaform.desired.tree import Layout
@@ -124,6 +125,20 @@ class Repository:
             raise InvalidFilesError(problems)
         self._require_whole(config)
         return config
+
+    def require_prunable(self, config: Config, mode: PruneMode) -> None:
+        """Make sure that undeclared entities can be pruned in a mode.
+
+        Raises:
+            InvalidFilesError: quotaform.yaml does not say what is in scope.
+        """
+        from quotaform.desired.config import prune_problem
+        from quotaform.desired.tree import shown_path
+
+        problem = prune_problem(mode, config.scope)
+        if problem is not None:
+            place = Location(shown_path(self.config_path))
+            raise InvalidFilesError([rule.PRUNE_SCOPE.finding(problem, location=place)])
 
     def _require_whole(self, config: Config) -> None:
         """Make sure that the directory is not the folder of one cluster.

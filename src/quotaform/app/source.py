@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from quotaform.app.git import GitObjects, find_work_tree, open_objects
 from quotaform.app.git_object import TreeEntry, blob_id
 from quotaform.app.git_process import GitError, TimeLeft
 from quotaform.core.check.facts import RemovalSearch
+from quotaform.core.origin import ClusterBase
 from quotaform.core.plan import PlanSource
 from quotaform.errors import FileReadError
 from quotaform.model.entity import Entity
@@ -31,11 +32,13 @@ class Source:
         plan_source: The directory, its commit and whether the files differ from it, as a plan says it.
         problem: Why the commit is not known although the files are in a git work tree.
         history: What earlier commits declared, if they can be asked.
+        bases: What the base declares, by the name of each cluster; empty without a base.
     """
 
     plan_source: PlanSource
     problem: str | None = None
     history: Removals | None = None
+    bases: Mapping[str, ClusterBase] = field(default_factory=dict)
 
     def removed(self, cluster: str, entities: Collection[Entity]) -> RemovalSearch:
         """Look for entities that the files of a cluster declared before.

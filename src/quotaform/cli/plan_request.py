@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
+    from quotaform.app.base import BaseChoice
     from quotaform.app.plan import Planner, PlanRequest
     from quotaform.cli.option.cluster import ManyClusters
+    from quotaform.core.prune import PruneMode
 
 
 def make_request(
@@ -18,6 +20,8 @@ def make_request(
     select: list[str] | None,
     exclude: list[str] | None,
     snapshot: Path | None = None,
+    base: BaseChoice | None = None,
+    prune: PruneMode | None = None,
     *,
     has_policies: bool = True,
 ) -> PlanRequest:
@@ -29,11 +33,13 @@ def make_request(
         select: Globs of the part that is asked for.
         exclude: Globs of what is left out of it.
         snapshot: A snapshot to plan against.
+        base: What to compare the files with.
+        prune: What happens to undeclared entities, if not what quotaform.yaml says.
         has_policies: Whether the files are held against the policies of quotaform.yaml.
 
     Raises:
         UsageError: It is not clear for which clusters.
-        InvalidFilesError: quotaform.yaml is invalid.
+        InvalidFilesError: quotaform.yaml is invalid, or does not allow the mode of pruning.
     """
     from quotaform.app.plan import PlanRequest
     from quotaform.app.policy import NO_POLICIES, load_policies
@@ -47,12 +53,16 @@ def make_request(
             raise UsageError(f"{problem}; shorten it")
     repository = target.repository(directory)
     config = repository.config()
+    if prune is not None:
+        repository.require_prunable(config, prune)
     return PlanRequest(
         repository=repository,
         config=config,
         clusters=target.choose(repository, config, snapshot=snapshot),
         selection=Selection(tuple(select or ()), tuple(exclude or ())),
         policies=load_policies(repository, config) if has_policies else NO_POLICIES,
+        base=base,
+        prune=prune,
     )
 
 

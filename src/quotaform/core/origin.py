@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause, Desired
+from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Values, same_value, same_values
 
@@ -74,6 +75,21 @@ class DeclaredBase:
         """Whether the base declares values for an entity; a tombstone and an expired entry declare none."""
         entry = self.desired.get(entity)
         return entity in self.unvalued if entry is None else entry.cause is Cause.ENTRY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterBase:
+    """What came of reading the base for one cluster.
+
+    Attributes:
+        declared: What the base declares; `None` when nobody knows.
+        findings: Why that is so, and what else is worth knowing about the base.
+        cluster_id: The id of the cluster that the base is of, if it is a receipt.
+    """
+
+    declared: DeclaredBase | None = None
+    findings: tuple[Finding, ...] = ()
+    cluster_id: str | None = None
 
 
 def row_origin(change: EntityChange, row: Change) -> Origin | None:

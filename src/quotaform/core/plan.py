@@ -18,6 +18,7 @@ from typing import Any, Final
 from quotaform.core.canonical import digest_of, json_number, json_pieces
 from quotaform.core.effects import Direction, Effect, make_effects
 from quotaform.core.origin import Base, DeclaredBase, Origin, entity_origin
+from quotaform.core.prune import NOT_PRUNED, Pruned
 from quotaform.core.scope import ALL, FULL_SCOPE, Scope, Selection
 from quotaform.model.allowance import Allowance
 from quotaform.model.alteration import Alteration, apply_ops
@@ -92,7 +93,7 @@ class EntityChange:
         after: All values that it will hold, empty when the entity will be gone.
         changes: One row per key that changes, in the order of the keys.
         effects: What each row does to the effective limit.
-        reason: Why, in the words of the files; for a deletion `state: absent` or `expired DATE`.
+        reason: Why, in the words of the files; for a deletion `state: absent` or `expired DATE`, or why it is pruned.
         cause: What in the files it follows from; the other texts are about the entry if there is one.
         origin: What it is due to; `None` without a base to compare with, see `quotaform.core.origin`.
         base: What the base declares for the entity, empty when it must not exist; `None` when the base does not declare
@@ -277,6 +278,9 @@ class Plan:
         counts["no_op"] = self.unchanged
         counts["in_scope"] = self.in_scope
         counts["blocked"] = sum(finding.blocking for finding in self.findings)
+        if self.header.source.base is not None:
+            origins = [change.origin for change in self.changes]
+            counts["drift"], counts["both"] = origins.count(Origin.DRIFT), origins.count(Origin.BOTH)
         return MappingProxyType(counts)
 
 
@@ -306,11 +310,20 @@ def diff(desired: Desired, actual: Quotas, pruned: Iterable[Entity] = ()) -> Ite
         for key, value in live.items():
             if key not in wanted and key in QUOTA_KEYS:
                 yield Change(entity, key, value, None)
-    for entity in pruned:
-        if entity not in desired:
-            for key, value in actual.get(entity, NO_VALUES).items():
-                if key in QUOTA_KEYS:
-                    yield Change(entity, key, value, None)
+    yield from removals((entity for entity in pruned if entity not in desired), actual)
+
+
+def removals(entities: Iterable[Entity], actual: Quotas) -> Iterator[Change]:
+    """Yield the rows that delete entities: their known keys are removed.
+
+    Args:
+        entities: Which ones.
+        actual: Everything the cluster holds.
+    """
+    for entity in entities:
+        for key, value in actual.get(entity, NO_VALUES).items():
+            if key in QUOTA_KEYS:
+                yield Change(entity, key, value, None)
 
 
 def make_plan(
@@ -323,6 +336,7 @@ def make_plan(
     selection: Selection = ALL,
     allowances: Iterable[Allowance] = (),
     base: DeclaredBase | None = None,
+    pruned: Mapping[Entity, Pruned] = NOT_PRUNED,
 ) -> Plan:
     """Make a plan of the rows by which a cluster differs from the files.
 
@@ -335,6 +349,7 @@ def make_plan(
         selection: The part that was asked for.
         allowances: The rules that are allowed for this plan.
         base: What the files are compared with, to tell what a change is due to.
+        pruned: Why entities are deleted that no file declares.
     """
     rows_of: dict[Entity, list[Change]] = defaultdict(list)
     for change in rows:
@@ -358,6 +373,7 @@ def make_plan(
             group,
             effects,
             base,
+            pruned.get(entity),
         )
         for (entity, group), effects in zip(groups, make_effects(actual, planned, asked), strict=True)
     ]
@@ -388,6 +404,7 @@ def _entity_change(
     changes: tuple[Change, ...],
     effects: tuple[Effect, ...],
     base: DeclaredBase | None,
+    pruned: Pruned | None,
 ) -> EntityChange:
     cause = entry.cause if entry else Cause.UNDECLARED
     declared = None if base is None else base.values(entity)
@@ -398,11 +415,11 @@ def _entity_change(
         after=after,
         changes=changes,
         effects=effects,
-        reason=(entry.absent or entry.reason) if entry else None,
+        reason=(entry.absent or entry.reason) if entry else (pruned.reason if pruned else None),
         cause=cause,
         origin=entity_origin(declared, cause, before, changes) if is_known else None,
         base=declared,
-        owner=entry.owner if entry else None,
+        owner=entry.owner if entry else (pruned.owner if pruned else None),
         location=entry.location if entry else None,
         expires=entry.expires if entry and entry.cause is Cause.ENTRY else None,
     )

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from quotaform.core.check import rule
 from quotaform.core.drift_ignore import DriftIgnore
+from quotaform.core.prune import PruneMode
 from quotaform.core.scope import FULL_SCOPE, MOST_PATTERNS, Pattern, Scope, count_problem, matches_glob, pattern_problem
 from quotaform.desired.drift_ignore import MOST_IGNORES, read_drift_ignores
 from quotaform.desired.report import FileReport, Part
@@ -30,9 +31,6 @@ from quotaform.model.server import parse_server, spell_server
 from quotaform.model.snapshot import Snapshot
 from quotaform.model.text import did_you_mean, listed, quote
 from quotaform.model.variable import PREFIX
-
-PRUNE_REPORT: Final = "report"
-"""List what no file declares, and leave it alone."""
 
 MOST_CLUSTERS: Final = 1000
 """How many clusters quotaform.yaml may name."""
@@ -113,7 +111,7 @@ class Config:
         clusters: By name.
         profiles: Values by the name of the profile.
         scope: The entities that the files speak for.
-        prune: What happens to entities in scope that no file declares; `report` is the only way yet.
+        prune: What happens to entities in scope that no file declares.
         drift_ignore: Drift that does not count; it concerns drift and nothing else.
         policies: Where the policies are.
     """
@@ -121,7 +119,7 @@ class Config:
     clusters: Mapping[str, Cluster] = field(default_factory=dict)
     profiles: Mapping[str, Values] = field(default_factory=dict)
     scope: Scope = FULL_SCOPE
-    prune: str = PRUNE_REPORT
+    prune: PruneMode = PruneMode.REPORT
     drift_ignore: tuple[DriftIgnore, ...] = ()
     policies: tuple[PolicyPath, ...] = ()
 
@@ -152,6 +150,7 @@ def _read_root(report: FileReport, directory: Path) -> Config:
     _limit(root, report)
     check_variables(report)
     _check_texts(report, profiles)
+    scope = _read_scope(_mapping(root, "scope"), report)
     config = Config(
         clusters={
             name: _read_cluster(name, node, directory, report)
@@ -159,13 +158,13 @@ def _read_root(report: FileReport, directory: Path) -> Config:
             if isinstance(node, dict)
         },
         profiles=_read_profiles(_mapping(root, "profiles"), report),
-        scope=_read_scope(_mapping(root, "scope"), report),
+        scope=scope,
+        prune=_read_prune(root, scope, report),
         drift_ignore=read_drift_ignores(root, report, _read_pattern),
         policies=_read_policies(root, report),
     )
     for name in _mapping(root, "clusters"):
         _check_cluster_name(root["clusters"], name, report)
-    _check_prune(root, report)
     if not has_shape("config", report.document):
         explain_shape("config", report, _REFUSED)
     return config
@@ -389,8 +388,21 @@ def _read_policies(root: dict[str, Any], report: FileReport) -> tuple[PolicyPath
     )
 
 
-def _check_prune(root: dict[str, Any], report: FileReport) -> None:
+def _read_prune(root: dict[str, Any], scope: Scope, report: FileReport) -> PruneMode:
+    """Return what happens to undeclared entities; what is no mode was found by the schema."""
     mode = _read_text(root, "prune")
-    if mode in {"removed", "scope"}:
-        text = f"prune: {mode} is not enforced by this version of quotaform; write prune: report, or remove it"
-        report.at("prune").add(rule.UNSUPPORTED, text, root, "prune")
+    if mode not in tuple(PruneMode):
+        return PruneMode.REPORT
+    if problem := prune_problem(PruneMode(mode), scope):
+        report.at("prune").add(rule.PRUNE_SCOPE, problem, root, "prune")
+    return PruneMode(mode)
+
+
+def prune_problem(mode: PruneMode, scope: Scope) -> str | None:
+    """Return why undeclared entities cannot be pruned in a mode; `None` if they can."""
+    if mode is not PruneMode.SCOPE or scope.include:
+        return None
+    return (
+        "prune: scope deletes every entity in scope that no file declares, so quotaform.yaml must list what is in "
+        "scope: write scope: {include: [...]}, or prune: removed"
+    )

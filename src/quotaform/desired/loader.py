@@ -57,7 +57,7 @@ class LoadedFiles:
         layout: The files as they were read.
     """
 
-    __slots__ = ("_by_layer", "_load", "_lock", "_scope", "_today", "layout")
+    __slots__ = ("_by_layer", "_load", "_lock", "_parsed", "_scope", "_today", "layout")
 
     def __init__(self, layout: Layout, load: Callable[[SourceFile], LoadedFile], today: date, scope: Scope) -> None:
         self.layout = layout
@@ -65,6 +65,7 @@ class LoadedFiles:
         self._today = today
         self._scope = scope
         self._by_layer: dict[str | None, list[LoadedFile]] = {}
+        self._parsed: dict[str, tuple[SourceFile, LoadedFile]] = {}
         self._lock = Lock()
 
     def files(self, cluster: str | None) -> list[LoadedFile]:
@@ -111,6 +112,11 @@ class LoadedFiles:
                     found.setdefault(file.layer, entry)
         return list(found.values())
 
+    def parsed(self, source: SourceFile) -> LoadedFile | None:
+        """Return what a file says when the same content was parsed here under the same name."""
+        known, file = self._parsed.get(source.name, (None, None))
+        return file if known == source else None
+
     def _layer(self, name: str | None, below: Sequence[LoadedFile]) -> list[LoadedFile]:
         """Return the files of a layer, given those of the layer below it; parse them the first time."""
         if name in self._by_layer:
@@ -122,6 +128,7 @@ class LoadedFiles:
             if problems.is_full:
                 break
             file = self._load(source)
+            self._parsed[source.name] = (source, file)
             room -= len(file.entries)
             found = file.problems if room >= 0 else [*file.problems, _too_many(file)]
             # No more are kept than are shown, of however many files.
@@ -132,7 +139,14 @@ class LoadedFiles:
         return layer
 
 
-def load_files(layout: Layout, profiles: Profiles, today: date, scope: Scope = FULL_SCOPE) -> LoadedFiles:
+def load_files(
+    layout: Layout,
+    profiles: Profiles,
+    today: date,
+    scope: Scope = FULL_SCOPE,
+    *,
+    similar: tuple[LoadedFiles, Profiles] | None = None,
+) -> LoadedFiles:
     """Return the files of a quotas directory, to be asked what they say about each cluster.
 
     Args:
@@ -140,9 +154,25 @@ def load_files(layout: Layout, profiles: Profiles, today: date, scope: Scope = F
         profiles: The profiles of quotaform.yaml.
         today: The day (UTC) on which entries may have expired.
         scope: The entities that the files may speak of.
+        similar: The files of the directory in another state, and the profiles there: what was parsed for it and says
+            the same here is not parsed again.
     """
     reader = EntryReader(profiles)
-    return LoadedFiles(layout, lambda source: _load_file(source, reader), today, scope)
+    other, other_profiles = similar or (None, profiles)
+
+    def load(source: SourceFile) -> LoadedFile:
+        known = other.parsed(source) if other is not None else None
+        if known is not None and (profiles == other_profiles or not _may_use_profile(source)):
+            return known
+        return _load_file(source, reader)
+
+    return LoadedFiles(layout, load, today, scope)
+
+
+def _may_use_profile(source: SourceFile) -> bool:
+    """Whether a file may name a profile: an escape can spell any word."""
+    text = source.text if isinstance(source.text, bytes) else source.text.encode(errors="replace")
+    return b"profile" in text or b"\\" in text
 
 
 def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = FULL_SCOPE) -> tuple[Desired, list[Finding]]:

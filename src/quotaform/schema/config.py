@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from quotaform.core.prune import PruneMode
 from quotaform.model.entity import DEFAULT_WORD, KNOWN_TYPES, EntityType
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.schema.node import Node, choice, closed, items, mapping, ref, text
@@ -32,8 +33,9 @@ def config() -> tuple[Node, dict[str, Node]]:
                 minProperties=1,
             ),
             "prune": choice(
-                "What happens to entities in scope that no file declares: report lists them and does not change them.",
-                ("report",),
+                "What happens to live entities in scope that no file declares. report: they are listed. removed: those "
+                "that the base (--base, or the last receipt) declares are deleted. scope: all of them are deleted.",
+                PruneMode,
             )
             | {"default": "report"},
             "drift_ignore": items(

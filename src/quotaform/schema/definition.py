@@ -7,6 +7,7 @@ from typing import Final
 
 from quotaform.core.check.rule import RULES
 from quotaform.core.plan import Action
+from quotaform.core.prune import PruneMode
 from quotaform.model.document_kind import DocumentKind
 from quotaform.model.entity import ENTITY_TYPES
 from quotaform.model.finding import Severity
@@ -77,7 +78,7 @@ def plan_options() -> Node:
     return record(
         "The options of the command.",
         {
-            "prune": text("What happens to entities in scope that no file declares.", "report"),
+            "prune": text("What happens to entities in scope that no file declares.", *PruneMode),
             "select": globs("Globs of addresses to include; all entities if empty."),
             "exclude": globs("Globs of addresses to exclude."),
             "bootstrap_server": text(

@@ -55,7 +55,10 @@ def plan() -> tuple[Node, dict[str, Node]]:
                     "to_unlimited": count("Changed entities with a limit that becomes unlimited."),
                     "blocked": count("Findings that block the plan."),
                     "in_scope": count("Live entities in scope."),
+                    "drift": count("Changed entities of origin drift; omitted without a base."),
+                    "both": count("Changed entities of origin both; omitted without a base."),
                 },
+                optional=("drift", "both"),
             ),
             "changes": items(
                 "One item per entity that differs: deletes, updates, creates, each by address.", ref("change")
@@ -106,7 +109,9 @@ def _change() -> Node:
             "address": address("user=svc-orders", "user=<default>,client-id=etl"),
             "entity": ref("entity"),
             "action": ref("action"),
-            "reason": maybe_text("The reason, from the files; for a deletion `state: absent` or `expired DATE`."),
+            "reason": maybe_text(
+                "The reason, from the files; for a deletion `state: absent`, `expired DATE`, or why it is pruned."
+            ),
             "origin": choice(
                 "The origin of the change: the files, the cluster or both differ from the base; null without a base.",
                 (*(origin.value for origin in Origin), None),

@@ -35,10 +35,10 @@ def plan(
         EngineError: Spark is missing, does not start or failed.
         InvalidFilesError: Nothing could be read for any cluster.
     """
-    from quotaform.app.source import read_source
+    from quotaform.app.plan import read_plan_source
 
     layout = request.repository.layout(request.config)
-    source = read_source(request.repository, request.config, layout.tree, today(clock))
+    source = read_plan_source(request, layout.tree, clock)
     progress("Starting Spark", 0, 0)
     with spark_session() as spark:
         for cluster in request.clusters:

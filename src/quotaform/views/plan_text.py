@@ -9,13 +9,16 @@ from json.encoder import encode_basestring as quoted
 from typing import Final
 
 from quotaform.core.effects import Direction, Effect
+from quotaform.core.origin import Origin
 from quotaform.core.plan import Action, Change, EntityChange, Plan, Unmanaged
 from quotaform.core.resolve.entry import NOTHING, Effective
 from quotaform.model.entity import Entity, spell_name
+from quotaform.model.entry import Cause
 from quotaform.model.quota_key import key_order
 from quotaform.model.text import inert
 from quotaform.views.effect_text import effect_text, fallback_text, value_text
 from quotaform.views.finding_text import render_findings, render_removed
+from quotaform.views.origin_text import base_text, origin_text, render_reverted_drift, three_values_text
 from quotaform.views.reading_text import cluster_text, reading_text
 from quotaform.views.style import PLAIN, Style, counted
 
@@ -37,6 +40,7 @@ def render_plan(
     for change in plan.changes:
         yield "\n" + "\n".join(_entity_lines(change, style, shows_unchanged)) + "\n"
     yield "\n"
+    yield from _ended(render_reverted_drift(plan, style))
     yield from _ended(render_removed(plan.findings, style))
     yield from _ended(_unmanaged_lines(plan.unmanaged, shows_unmanaged))
     yield from _ended(_end_lines(plan, style))
@@ -71,7 +75,8 @@ def _header_lines(plan: Plan, style: Style) -> Iterator[str]:
     if header.source.commit:
         source += f" @ {inert(header.source.commit[:7])}{' (dirty)' if header.source.dirty else ''}"
     cluster = cluster_text(header.cluster_name, header.cluster_id, header.options, style)
-    yield f"Cluster  {cluster}   Source {source}"
+    base = f"   Base {base_text(header.source.base)}" if header.source.base else ""
+    yield f"Cluster  {cluster}   Source {source}{base}"
     options = header.options
     partial = "".join(
         f", --{name} {' '.join(spell_name(glob) for glob in options[name])}"
@@ -88,24 +93,32 @@ def _entity_lines(change: EntityChange, style: Style, shows_unchanged: bool) -> 
     entity, action = change.entity, change.action
     address = entity.address
     yield f"  # {style.paint(address, 'bold')} {_HEADLINES[action]}"
+    is_pruned = change.cause is Cause.UNDECLARED
     about = [str(change.location)] if change.location else []
+    if change.reason and is_pruned:
+        about.append(inert(change.reason))
     if change.owner:
         about.append(f"owner {inert(change.owner)}")
-    if change.reason:
+    if change.reason and not is_pruned:
         about.append(inert(change.reason))
     if change.expires:
         about.append(f"expires {change.expires}")
+    if origin := origin_text(change):
+        about.append(origin)
     if about:
         yield f"  # ({'; '.join(about)})"
     glyph = style.action(action.glyph, action)
     yield f"  {glyph} quota {quoted(address)} {{"
     width = max([len(row.key) for row in change.changes])
+    shows_base = change.origin is Origin.BOTH and change.base is not None
     for row, effect in zip(change.changes, change.effects, strict=True):
         row_action = row.action
         sign = glyph if row_action is action else style.action(row_action.glyph, row_action)
         is_plain = row.before is None and effect.before is NOTHING and effect.after.source is entity
         text = _first_limit(row.key, row.after, width) if is_plain and not effect.differs else _row(row, effect, width)
         yield f"      {sign} {text}"
+        if shows_base:
+            yield f"        # ({three_values_text(change, row)})"
     yield from _unchanged_lines(change, width, shows_unchanged)
     yield "    }"
 

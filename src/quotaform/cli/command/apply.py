@@ -11,6 +11,7 @@ from quotaform.cli.apply.settings import ApplySettings
 from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import ExcludeOption, SelectOption
+from quotaform.cli.option.comparison import Comparison
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.cli.plan_request import make_request
@@ -31,6 +32,7 @@ def apply(
     target: ManyClusters,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
+    comparison: Comparison,
     auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Apply without asking for approval.")] = False,
     expect_plan_id: Annotated[
         str | None, typer.Option("--expect-plan-id", metavar="ID", help="Exit 5 unless the plan has this id.")
@@ -76,10 +78,14 @@ def apply(
             raise UsageError(
                 "--select and --exclude limit what is planned; a saved plan is applied completely, so leave them out"
             )
+        if comparison.is_given:
+            raise UsageError("--base, --no-base and --prune say what is planned; leave them out with a saved plan")
         return apply_saved(settings, given, target)
     if len(given) > 1:
         raise UsageError("give one quotas directory, or saved plans")
     from quotaform.cli.apply.directory import apply_directory
 
-    request = make_request(target, given[0] if given else None, select, exclude)
+    directory = given[0] if given else None
+    base = comparison.choose_base(console)
+    request = make_request(target, directory, select, exclude, base=base, prune=comparison.prune_mode())
     return apply_directory(settings, request, takes_all=target.all_clusters)

@@ -41,11 +41,13 @@ def drift(
       quotaform drift --all
     """
     from quotaform.app.drift import check_drift
+    from quotaform.core.prune import PruneMode
     from quotaform.views.outcome_text import render_drift_total
 
     console = output.console()
     require_format("drift", format_name)
-    request = make_request(target, directory, select, exclude, snapshot, has_policies=False)
+    prune = PruneMode.REPORT
+    request = make_request(target, directory, select, exclude, snapshot, prune=prune, has_policies=False)
     names = [cluster.name for cluster in request.clusters]
     files = OutputFiles("drift", out or (), names)
     gathered = gather(check_drift(request, planner("local"), progress=console.progress), names)

@@ -10,6 +10,7 @@ from quotaform.cli.exit_code import decide, judge_plan
 from quotaform.cli.format import format_option, out_option, require_format
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
+from quotaform.cli.option.comparison import Comparison
 from quotaform.cli.option.completion import complete_from
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
@@ -30,6 +31,7 @@ def plan(
     snapshot: SnapshotOption = None,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
+    comparison: Comparison,
     out: Annotated[list[str] | None, out_option("plan")] = None,
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are differences.")
@@ -52,9 +54,12 @@ def plan(
 ) -> int:
     """Show what apply would change, entity by entity, with the effective limits before and after.
 
+    With --base, each change has an origin: config (the files changed since the base), drift (the cluster did) or both.
+
     \b
     Examples:
       quotaform plan
+      quotaform plan --base origin/main
       quotaform plan --out plan.json --detailed-exitcode
       quotaform plan --snapshot snapshots/lab.json --select 'user=svc-*'
       quotaform plan --all --out 'plans/{cluster}.json'
@@ -64,7 +69,8 @@ def plan(
     console = output.console()
     require_format("plan", format_name)
     require_choice("engine", engine, ENGINES)
-    request = make_request(target, directory, select, exclude, snapshot)
+    base = comparison.choose_base(console)
+    request = make_request(target, directory, select, exclude, snapshot, base, comparison.prune_mode())
     names = [cluster.name for cluster in request.clusters]
     files = OutputFiles("plan", out or (), names)
     gathered = gather(planner(engine)(request, progress=console.progress), names)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from quotaform.core.check.policy import Policy
+from quotaform.core.origin import ClusterBase
+from quotaform.core.prune import Pruning
 from quotaform.core.scope import ALL, Selection
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired
@@ -67,6 +69,8 @@ class Facts:
         removed: What earlier files declared that the files do not declare any more.
         source_problem: Why the commit of the files is not known, although there is one.
         policies: What the repository asks of every entry.
+        base: What the files are compared with, or why nothing is.
+        pruning: What is deleted that no file declares.
     """
 
     desired: Desired
@@ -76,3 +80,5 @@ class Facts:
     removed: RemovalSearch = field(default_factory=RemovalSearch)
     source_problem: str | None = None
     policies: tuple[Policy, ...] = ()
+    base: ClusterBase = field(default_factory=ClusterBase)
+    pruning: Pruning = field(default_factory=Pruning)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 
 from quotaform.core.check import rule
 from quotaform.core.check.writable import check_writable
@@ -13,11 +14,13 @@ from quotaform.model.ip import address_of
 from quotaform.model.quotas import Quotas
 
 
-def check_live(actual: Quotas, desired: Desired | None = None) -> list[Finding]:
+def check_live(
+    actual: Quotas, desired: Desired | None = None, pruned: Collection[Entity] = frozenset()
+) -> list[Finding]:
     """Return what files cannot write of a cluster's quotas, and addresses that have several entities.
 
     What files cannot write of a declared entity is replaced by what they say, so that only what is never
-    touched is reported of it.
+    touched is reported of it; likewise of an entity that is pruned.
     """
     declared = desired or {}
     findings: list[Finding] = []
@@ -26,7 +29,8 @@ def check_live(actual: Quotas, desired: Desired | None = None) -> list[Finding]:
         # What is as the files write it can be written: that is nearly all, and checking it takes longer than the rest.
         if entry is None or entry.values != values:
             found = check_writable(entity, values)
-            findings += [finding for finding in found if entry is None or finding.severity is Severity.NOTE]
+            is_left = entry is None and entity not in pruned
+            findings += [finding for finding in found if is_left or finding.severity is Severity.NOTE]
     return findings + _check_ip_aliases(actual)
 
 

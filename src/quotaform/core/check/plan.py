@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from quotaform.core.check.base import check_base, check_prune
 from quotaform.core.check.facts import Facts
 from quotaform.core.check.guard import check_cluster_id, check_history, check_removed, check_selection, check_source
 from quotaform.core.check.live import check_live
@@ -32,7 +33,9 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_removed,
     check_history,
     lambda plan, facts: check_policies(facts.desired, facts.policies, plan.header.cluster_name, facts.selection),
-    lambda plan, facts: check_live(facts.actual, facts.desired),
+    check_base,
+    check_prune,
+    lambda plan, facts: check_live(facts.actual, facts.desired, facts.pruning.pruned),
 )
 """Every check of a plan."""
 

@@ -190,6 +190,12 @@ OUT_OF_SCOPE: Final = FindingRule(
     "Remove the entry, or extend the scope.",
 )
 
+PRUNE_SCOPE: Final = FindingRule(
+    "prune-scope",
+    "`prune: scope` deletes every undeclared entity in scope, and quotaform.yaml does not say what is in scope.",
+    "Write `scope:` with `include:`, or another mode.",
+)
+
 # Other files.
 SNAPSHOT: Final = FindingRule(
     "snapshot", "A snapshot file cannot be read or is not valid.", "Create it again with `quotaform snapshot`."
@@ -324,6 +330,39 @@ BASELINE_VALUES_UNKNOWN: Final = FindingRule(
     "A receipt that serves as the baseline does not hold the values of some entities that differ, so that pending "
     "changes of these count as drift.",
     "Give a git ref as the baseline.",
+    _NOTE,
+)
+
+# The base that the files are compared with, and what is pruned.
+BASE_UNREADABLE: Final = FindingRule(
+    "base-unreadable",
+    "The base that the CI system names could not be read, so the plan does not say what its changes are due to.",
+    "Fetch the history (`fetch-depth: 0`), give another base with `--base`, or use `--no-base`.",
+    _WARNING,
+)
+BASE_INVALID: Final = FindingRule(
+    "base-invalid",
+    "The files at the base are invalid, so the plan does not say what its changes are due to.",
+    "Give a base with valid files, or use `--no-base`.",
+    _WARNING,
+)
+BASE_EMPTY: Final = FindingRule(
+    "base-empty",
+    "The base declares nothing for the cluster, so that everything counts as new.",
+    "None needed if the files or the cluster are new; else give another base.",
+    _NOTE,
+)
+PRUNE_UNKNOWN: Final = FindingRule(
+    "prune-unknown",
+    "With `prune: removed`, it is not known which of the live entities the files declared before: there is no base and "
+    "no receipt of this cluster.",
+    "Give a git revision or a receipt with `--base`, or write `prune: report`.",
+    is_blocking=True,
+)
+NOT_PRUNED: Final = FindingRule(
+    "not-pruned",
+    "A plan with `--select` or `--exclude` removes no undeclared entity, whatever `prune` says.",
+    "Plan without a selection.",
     _NOTE,
 )
 

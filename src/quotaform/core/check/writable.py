@@ -71,6 +71,19 @@ def is_out_of_reach(entity: Entity) -> bool:
     return any(name == "" or entity_type not in _KNOWN for entity_type, name in entity.parts)
 
 
+def is_removable(entity: Entity, values: Values) -> bool:
+    """Whether an entity can be deleted although no file declares it: it has a known key, and files could declare it.
+
+    Which values it has does not matter; a key that does not fit its types is one that brokers do not remove.
+
+    >>> is_removable(Entity(user="a"), {"request_percentage": -1.0}), is_removable(Entity(user=""), {"x_rate": 1.0})
+    (True, False)
+    """
+    known = [QUOTA_KEYS[name] for name in values if name in QUOTA_KEYS]
+    types = entity.types
+    return bool(known) and all(key.entity_types.issuperset(types) for key in known) and not _name_problems(entity)
+
+
 def _name_problems(entity: Entity) -> list[tuple[FindingRule, str]]:
     problems: list[tuple[FindingRule, str]] = []
     for entity_type, name in entity.parts:

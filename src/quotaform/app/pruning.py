@@ -1,0 +1,42 @@
+"""What a plan deletes although no file declares it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quotaform.app.receipt_base import last_receipt_base
+from quotaform.core.origin import ClusterBase
+from quotaform.core.prune import PruneMode, Pruning, prune, removable_entities
+from quotaform.model.entry import Desired
+
+if TYPE_CHECKING:
+    from quotaform.app.plan import PlanRequest, Reading
+
+
+def make_pruning(request: PlanRequest, reading: Reading, desired: Desired, base: ClusterBase) -> Pruning:
+    """Return what to delete of the entities that no file declares.
+
+    Args:
+        request: What to plan.
+        reading: What was read of the cluster.
+        desired: What the files declare for it.
+        base: What they are compared with.
+    """
+    mode = request.prune_mode
+    if mode is PruneMode.REPORT:
+        return Pruning()
+    candidates = list(removable_entities(desired, reading.quotas, request.config.scope))
+    if request.selection.is_partial or not candidates:
+        return Pruning(mode=mode, candidates=len(candidates))
+    declared = base.declared
+    problem = None
+    if declared is None and request.base is None and mode is PruneMode.REMOVED:
+        declared, problem = last_receipt_base(request.repository, reading.cluster_id)
+    elif declared is None and mode is PruneMode.REMOVED:
+        problem = "the base cannot be used, see above; give another one with --base"
+    return Pruning(
+        mode=mode,
+        pruned=prune(candidates, mode, declared),
+        candidates=len(candidates),
+        problem=problem if declared is None else None,
+    )

@@ -1,0 +1,78 @@
+"""A receipt as the base: what the files declared when it was written, with values as far as it has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quotaform.core.origin import Base, ClusterBase, DeclaredBase
+from quotaform.core.plan import Action
+from quotaform.errors import BaseError, ReceiptFileError
+from quotaform.model.entry import Desired, Entry
+from quotaform.model.text import inert
+
+if TYPE_CHECKING:
+    from quotaform.app.repository import Repository
+    from quotaform.core.receipt import SavedReceipt
+
+
+def is_receipt(ref: str) -> bool:
+    """Whether a base is the path of a receipt, rather than a git revision."""
+    return ref.endswith(".json")
+
+
+def read_receipt_base(path: str) -> ClusterBase:
+    """Return what the receipt that somebody named as the base declares; it is of one cluster.
+
+    Raises:
+        BaseError: It cannot be read, or does not say what the files declared.
+    """
+    from quotaform.app.receipt_file import load_receipt_file
+
+    try:
+        receipt = load_receipt_file(Path(path))
+    except ReceiptFileError as error:
+        raise BaseError(inert(path), error.problem) from None
+    if receipt.declared is None:
+        raise BaseError(inert(path), "it is a receipt of an earlier version, which does not list what was declared")
+    desired = _desired(receipt)
+    base = Base(path, receipt.source.commit, is_receipt=True)
+    return ClusterBase(
+        declared=DeclaredBase(base, desired, receipt.declared - desired.keys()), cluster_id=receipt.cluster_id
+    )
+
+
+def last_receipt_base(repository: Repository, cluster_id: str) -> tuple[DeclaredBase | None, str]:
+    """Return what the last receipt of a cluster declares, or why nothing is known.
+
+    Args:
+        repository: Where the files are.
+        cluster_id: The id that the cluster gives itself.
+    """
+    from quotaform.app.receipt_file import last_receipt
+
+    found = last_receipt(repository, cluster_id)
+    if found.last is None:
+        why = "there is no base and no receipt of this cluster"
+        if found.skipped:
+            why += f" that can be read ({found.skipped[0]})"
+    elif found.last.declared is None:
+        why = f"there is no base, and the receipts up to {found.last.path} do not say it for the whole cluster"
+    elif found.skipped:
+        why = f"there is no base, and a newer receipt than {found.last.path} cannot be read ({found.skipped[0]})"
+    else:
+        base = Base(str(found.last.path), found.last.receipt.source.commit, is_receipt=True)
+        return DeclaredBase(base, {}, found.last.declared), ""
+    return None, f"{why}; give the git revision that was applied last: --base REF"
+
+
+def _desired(receipt: SavedReceipt) -> Desired:
+    """Return the entries whose values a receipt holds whole: those of the entities that it created."""
+    declared = receipt.declared or frozenset()
+    return {
+        item.entity: Entry(
+            entity=item.entity, values={row.key: row.after for row in item.rows if row.after is not None}
+        )
+        for item in receipt.results
+        if item.action is Action.CREATE and item.result.holds and item.rows and item.entity in declared
+    }

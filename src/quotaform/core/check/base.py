@@ -1,0 +1,34 @@
+"""Checks of what a plan is compared with, and of what it deletes that no file declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from quotaform.core.check import rule
+from quotaform.core.check.facts import Facts
+from quotaform.core.plan import Plan
+from quotaform.core.prune import PruneMode
+from quotaform.model.finding import Finding
+
+
+def check_base(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Say what is wrong with the base, and when it declares nothing."""
+    yield from facts.base.findings
+
+
+def check_prune(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Block a plan that cannot know what was removed, and say when a selection removes nothing."""
+    pruning = facts.pruning
+    if pruning.mode is PruneMode.REPORT or not pruning.candidates:
+        return
+    undeclared = f"{pruning.candidates:,} live {'entity' if pruning.candidates == 1 else 'entities'} in scope"
+    if not plan.is_complete:
+        yield rule.NOT_PRUNED.finding(
+            f"no file declares {undeclared}, and none is deleted although prune={pruning.mode}: the plan covers a part "
+            "only (--select, --exclude)"
+        )
+    elif pruning.problem is not None:
+        yield rule.PRUNE_UNKNOWN.finding(
+            f"prune=removed, and no file declares {undeclared}; it is not known whether the files did before: "
+            f"{pruning.problem}"
+        )

@@ -1,0 +1,59 @@
+"""What a plan was compared with, and what its changes are due to, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from quotaform.core.origin import Base, Origin, row_origin
+from quotaform.core.plan import Change, EntityChange, Plan
+from quotaform.model.entry import Cause
+from quotaform.model.text import inert
+from quotaform.views.effect_text import value_text
+from quotaform.views.style import PLAIN, Style, counted
+
+_MOST_ADDRESSES: Final = 20
+
+
+def base_text(base: Base) -> str:
+    """Return a base as the header of a plan shows it."""
+    return inert(base.ref) if base.commit is None else f"{inert(base.ref)} @ {inert(base.commit[:7])}"
+
+
+def origin_text(change: EntityChange) -> str | None:
+    """Return what the changes of an entity are due to; `None` without a base, and when its reason says it."""
+    match change.origin:
+        case Origin.CONFIG if change.cause is Cause.UNDECLARED:
+            return None
+        case Origin.CONFIG:
+            return "origin: config"
+        case Origin.DRIFT if change.cause is Cause.EXPIRED:
+            return "origin: drift, not in this change: the entry has expired"
+        case Origin.DRIFT:
+            return "origin: drift, not in this change: reverts a live edit"
+        case Origin.BOTH:
+            return "origin: both, the files and the cluster differ from the base"
+        case None:
+            return None
+
+
+def three_values_text(change: EntityChange, row: Change) -> str:
+    """Return the origin of a row, what the base declares for its key, the live value and what the files declare."""
+    declared = (change.base or {}).get(row.key)
+    values = (("base", declared), ("live", row.before), ("files", row.after))
+    shown = ", ".join(f"{name} {'none' if value is None else value_text(row.key, value)}" for name, value in values)
+    return f"{row_origin(change, row)}: {shown}"
+
+
+def render_reverted_drift(plan: Plan, style: Style = PLAIN) -> Iterator[str]:
+    """Yield the entities whose live edits an apply would revert, apart from the changes of the files."""
+    reverted = [change for change in plan.changes if change.origin in (Origin.DRIFT, Origin.BOTH)]
+    if not reverted:
+        return
+    yield f"Drift that this apply would revert: {counted(len(reverted), 'entity', 'entities')}."
+    for change in reverted[:_MOST_ADDRESSES]:
+        both = "   (the files change it, too)" if change.origin is Origin.BOTH else ""
+        yield f"    {style.action(change.action.glyph, change.action)} {change.entity.address}{both}"
+    if len(reverted) > _MOST_ADDRESSES:
+        yield f"    ... and {len(reverted) - _MOST_ADDRESSES:,} more"
+    yield ""

@@ -26,6 +26,7 @@
         * PlanIdError            a plan is not the approved one
         * PlanClusterError       a plan is for another cluster
         * ReceiptClusterError    a receipt is of another cluster
+        * RevertError            what an apply changed cannot be put back
         * StaleEntitiesError     entities have changed since the plan was made
     * PartialError               some changes were written, and some are not in effect (exit 6)
     * ClusterError               a cluster could not be read or changed (exit 1)
@@ -287,7 +288,7 @@ class SavedFileChangedError(StaleError):
         mismatch: What no longer matches: `plan id` or `digest`.
     """
 
-    remedy: ClassVar[str]
+    remedy: ClassVar[str] = "use the file as it was written"
 
     def __init__(self, file: str, mismatch: str) -> None:
         self.file = file
@@ -352,6 +353,32 @@ class ReceiptClusterError(StaleError):
         super().__init__(
             f"the receipt is of cluster {expected}, but this is cluster {found}; choose the cluster of the receipt, or "
             "give a receipt of this one"
+        )
+
+
+class RevertError(StaleError):
+    """What an apply changed cannot be put back, so that nothing is planned.
+
+    Attributes:
+        keys: The entities and keys of which that is so.
+    """
+
+    shown = 20
+
+    def __init__(self, problems: Mapping[tuple[Entity, str], str]) -> None:
+        """Build the message.
+
+        Args:
+            problems: The keys, each with why, in words.
+        """
+        self.keys = tuple(problems)
+        lines = [f"  {entity.address}: {key} {why}" for (entity, key), why in islice(problems.items(), self.shown)]
+        if len(problems) > self.shown:
+            lines.append(f"  ... and {len(problems) - self.shown:,} more")
+        super().__init__(
+            "the apply cannot be reverted, so nothing is planned:",
+            *lines,
+            "Leave these entities out with --exclude, or declare the values that they are to have.",
         )
 
 

@@ -23,6 +23,8 @@ from quotaform.core.origin import ClusterBase
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Change, Plan, PlanHeader, diff, make_plan, removals
 from quotaform.core.prune import PruneMode
+from quotaform.core.receipt import SavedReceipt
+from quotaform.core.revert import Revert, as_revert
 from quotaform.core.scope import ALL, Selection
 from quotaform.errors import InvalidFilesError, ReceiptClusterError
 from quotaform.model.entry import Desired
@@ -48,6 +50,7 @@ class PlanRequest:
         policies: The policies that the plans are checked against.
         base: What to compare the files with, if anything.
         prune: What happens to entities that no file declares, if not what quotaform.yaml says.
+        revert: What is to be put back, for `quotaform.app.revert`.
     """
 
     repository: Repository
@@ -57,6 +60,7 @@ class PlanRequest:
     policies: LoadedPolicies = NO_POLICIES
     base: BaseChoice | None = None
     prune: PruneMode | None = None
+    revert: SavedReceipt | None = None
 
     @property
     def prune_mode(self) -> PruneMode:
@@ -212,8 +216,19 @@ def make_cluster_plan(
     *,
     source: Source,
     clock: Clock,
+    revert: Revert | None = None,
 ) -> Plan:
     """Make the plan of one cluster of the rows by which it differs, whichever engine found them.
+
+    Args:
+        request: What to plan.
+        cluster: The cluster.
+        reading: What was read of it.
+        rows: What is to change.
+        desired: What the files declare for it.
+        source: Where the files came from.
+        clock: The time.
+        revert: What the rows put back, when they do not come from the files.
 
     Raises:
         ReceiptClusterError: The base is a receipt of another cluster.
@@ -233,6 +248,7 @@ def make_cluster_plan(
             "select": list(request.selection.select),
             "exclude": list(request.selection.exclude),
             **({"bootstrap_server": cluster.given_servers} if cluster.given_servers else {}),
+            **({"revert": revert.receipt.plan_id} if revert else {}),
         },
         snapshot=reading.snapshot,
     )
@@ -246,6 +262,8 @@ def make_cluster_plan(
         base=base.declared,
         pruned=pruning.pruned,
     )
+    if revert is not None:
+        made = as_revert(made, revert)
     facts = Facts(
         desired=desired,
         actual=actual,
@@ -256,6 +274,7 @@ def make_cluster_plan(
         policies=request.policies.policies,
         base=base,
         pruning=pruning,
+        revert=revert,
     )
     return with_findings(made, facts)
 

@@ -110,6 +110,8 @@ def last_receipt(repository: Repository, cluster_id: str) -> ReceiptSearch:
         if receipt.cluster_id != cluster_id:
             continue
         newest = newest or (path, receipt)
+        if receipt.is_revert:
+            continue
         if receipt.declared is None or declared is None:
             declared = None
             break

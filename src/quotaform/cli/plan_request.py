@@ -24,6 +24,7 @@ def make_request(
     prune: PruneMode | None = None,
     *,
     has_policies: bool = True,
+    revert: Path | None = None,
 ) -> PlanRequest:
     """Return what is to be planned.
 
@@ -36,10 +37,13 @@ def make_request(
         base: What to compare the files with.
         prune: What happens to undeclared entities, if not what quotaform.yaml says.
         has_policies: Whether the files are held against the policies of quotaform.yaml.
+        revert: The receipt of the apply that is to be reverted.
 
     Raises:
         UsageError: It is not clear for which clusters.
         InvalidFilesError: quotaform.yaml is invalid, or does not allow the mode of pruning.
+        ReceiptFileError: The receipt cannot be read, or is not valid.
+        ReceiptFileChangedError: The receipt was changed after it was written.
     """
     from quotaform.app.plan import PlanRequest
     from quotaform.app.policy import NO_POLICIES, load_policies
@@ -55,19 +59,34 @@ def make_request(
     config = repository.config()
     if prune is not None:
         repository.require_prunable(config, prune)
+    receipt = None
+    if revert is None:
+        clusters = target.choose(repository, config, snapshot=snapshot)
+    else:
+        from quotaform.app.revert import load_revertible
+
+        receipt = load_revertible(revert)
+        pinned = (cluster.name for cluster in config.clusters.values() if cluster.cluster_id == receipt.cluster_id)
+        name = next(pinned, receipt.cluster_name)
+        clusters = (target.choose_for_plan(repository, revert, name, noun="receipt"),)
     return PlanRequest(
         repository=repository,
         config=config,
-        clusters=target.choose(repository, config, snapshot=snapshot),
+        clusters=clusters,
         selection=Selection(tuple(select or ()), tuple(exclude or ())),
-        policies=load_policies(repository, config) if has_policies else NO_POLICIES,
         base=base,
         prune=prune,
+        policies=load_policies(repository, config) if has_policies and revert is None else NO_POLICIES,
+        revert=receipt,
     )
 
 
-def planner(engine: str) -> Planner:
-    """Return what plans on an engine."""
+def planner(engine: str, *, is_revert: bool = False) -> Planner:
+    """Return what plans on an engine, or in this process what puts back the changes of an apply."""
+    if is_revert:
+        from quotaform.app.revert import plan_revert
+
+        return plan_revert
     if engine == "spark":
         from quotaform.spark.plan import plan as plan_on_spark
 

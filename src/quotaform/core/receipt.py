@@ -205,7 +205,12 @@ class SavedReceipt:
     def is_whole(self) -> bool:
         """Whether the cluster held everything that the files declared: a whole plan, and all of it was applied."""
         options = self.options or {}
-        return self.is_complete and not (options.get("select") or options.get("exclude") or options.get("revert"))
+        return self.is_complete and not (options.get("select") or options.get("exclude") or self.is_revert)
+
+    @property
+    def is_revert(self) -> bool:
+        """Whether it put back what another apply had changed, and did not follow the files."""
+        return "revert" in (self.options or {})
 
     @property
     def tally(self) -> Mapping[Result, int]:

@@ -24,12 +24,14 @@ class Cause(StrEnum):
     | tombstone | say `state: absent` | must not exist |
     | expired | declare values that have expired | must not exist |
     | undeclared | do not mention it | is pruned |
+    | revert | may say anything | gets back the values from before an apply |
     """
 
     ENTRY = "entry"
     TOMBSTONE = "tombstone"
     EXPIRED = "expired"
     UNDECLARED = "undeclared"
+    REVERT = "revert"
 
 
 class LayerFile(NamedTuple):

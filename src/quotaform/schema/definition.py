@@ -85,8 +85,9 @@ def plan_options() -> Node:
                 "The value of --bootstrap-server when it stands for the cluster, whose files are used; "
                 "omitted otherwise."
             ),
+            "revert": digest("The id of the plan that this plan reverts; omitted if it reverts none."),
         },
-        optional=("bootstrap_server",),
+        optional=("bootstrap_server", "revert"),
     )
 
 

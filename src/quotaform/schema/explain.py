@@ -31,7 +31,7 @@ def _section() -> Node:
             "cluster": maybe_text("The cluster name, or null if quotaform.yaml has no clusters."),
             "cause": choice(
                 "The kind of declaration; undeclared if no file of the cluster declares the entity.",
-                (cause.value for cause in Cause),
+                (cause.value for cause in Cause if cause is not Cause.REVERT),
             ),
             "absent": maybe_text("Why the entity must not exist; null if it must exist."),
             "location": ref("maybe_location", "The entry with the highest precedence."),

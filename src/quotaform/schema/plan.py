@@ -117,7 +117,8 @@ def _change() -> Node:
                 (*(origin.value for origin in Origin), None),
             ),
             "cause": choice(
-                "The cause in the files: an entry, `state: absent`, an expired entry, or no current declaration.",
+                "The cause: an entry, `state: absent`, an expired entry or no current declaration in the files; or the "
+                "receipt of which the plan is a revert.",
                 (cause.value for cause in Cause),
             ),
             "direction": choice(

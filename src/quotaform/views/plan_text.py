@@ -56,6 +56,8 @@ def _end_lines(plan: Plan, style: Style) -> Iterator[str]:
         yield from findings
         yield ""
     if not plan.changes:
+        if "revert" in plan.header.options and plan.has_entities:
+            yield "Nothing is left to put back."
         yield style.paint(no_changes(plan), "bold")
         return
     yield f"{effect_line(plan)} Plan id {plan.plan_id}"
@@ -87,6 +89,8 @@ def _header_lines(plan: Plan, style: Style) -> Iterator[str]:
         f"{reading_text(header.created_at, header.snapshot)}, {counted(plan.in_scope, 'entity', 'entities')} in scope, "
         f"prune={inert(str(options.get('prune', 'report')))}{partial}. Byte rates are per broker."
     )
+    if "revert" in options:
+        yield f"Puts back what the apply of plan {inert(str(options['revert']))} changed; nothing else."
 
 
 def _entity_lines(change: EntityChange, style: Style, shows_unchanged: bool) -> Iterator[str]:
@@ -182,11 +186,12 @@ def effect_line(plan: Plan) -> str:
         for direction in (Direction.LOOSEN, Direction.MIXED)
     )
     blocked = f" {summary['blocked']:,} blocked." if summary["blocked"] else ""
+    state = "put back" if "revert" in plan.header.options else "as declared"
     without = len(plan.changes) - summary["loosen"] - summary["tighten"] - summary["mixed"]
     none = f", {without:,} without effect" if without else ""
     return (
         f"Effect: {summary['loosen']:,} loosened{loosened}, {summary['tighten']:,} tightened, "
-        f"{summary['mixed']:,} mixed{mixed}{none}. {summary['no_op']:,} already as declared.{blocked}"
+        f"{summary['mixed']:,} mixed{mixed}{none}. {summary['no_op']:,} already {state}.{blocked}"
     )
 
 

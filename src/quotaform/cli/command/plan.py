@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -19,6 +20,7 @@ from quotaform.cli.plan_request import make_request, planner
 from quotaform.cli.saved_plan import report_saved
 from quotaform.cli.selection import require_selected
 from quotaform.cli.usage import require_choice
+from quotaform.errors import UsageError
 
 ENGINES: Final = ("local", "spark")
 
@@ -33,6 +35,10 @@ def plan(
     exclude: ExcludeOption = None,
     comparison: Comparison,
     out: Annotated[list[str] | None, out_option("plan")] = None,
+    revert: Annotated[
+        Path | None,
+        typer.Option("--revert", metavar="RECEIPT", help="Plan to put back what the apply of this receipt changed."),
+    ] = None,
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are differences.")
     ] = False,
@@ -63,17 +69,26 @@ def plan(
       quotaform plan --out plan.json --detailed-exitcode
       quotaform plan --snapshot snapshots/lab.json --select 'user=svc-*'
       quotaform plan --all --out 'plans/{cluster}.json'
+      quotaform plan --revert .quotaform/receipts/RECEIPT.json --out revert.json
     """
     from quotaform.views.outcome_text import render_plan_total
 
     console = output.console()
     require_format("plan", format_name)
     require_choice("engine", engine, ENGINES)
-    base = comparison.choose_base(console)
-    request = make_request(target, directory, select, exclude, snapshot, base, comparison.prune_mode())
+    base = None
+    if revert is None:
+        base = comparison.choose_base(console)
+    elif snapshot is not None or engine != "local" or comparison.is_given:
+        raise UsageError(
+            "--revert reads the cluster of the receipt and does not follow the files; leave --snapshot, --engine, "
+            "--base and --prune out"
+        )
+    mode = comparison.prune_mode()
+    request = make_request(target, directory, select, exclude, snapshot, base, mode, revert=revert)
     names = [cluster.name for cluster in request.clusters]
     files = OutputFiles("plan", out or (), names)
-    gathered = gather(planner(engine)(request, progress=console.progress), names)
+    gathered = gather(planner(engine, is_revert=revert is not None)(request, progress=console.progress), names)
     outcomes = gathered.outcomes
     require_selected(request.selection, outcomes, files)
     files.write(outcomes)

@@ -130,20 +130,21 @@ class ManyClusters:
             target = replace(target, takes_all=self.all_clusters)
             return repository.clusters(repository.config() if config is None else config, target)
 
-    def choose_for_plan(self, repository: Repository, file: Path, name: str) -> Cluster:
-        """Return the cluster that a saved plan is for; the options may say where it is.
+    def choose_for_plan(self, repository: Repository, file: Path, name: str, *, noun: str = "plan") -> Cluster:
+        """Return the cluster that a saved plan is for, or a receipt; the options may say where it is.
 
         Args:
             repository: Where quotaform.yaml is.
             file: The plan file.
             name: What the plan calls the cluster.
+            noun: What the file is.
 
         Raises:
             UsageError: quotaform.yaml does not have it, or options name another one or exclude each other.
             InvalidFilesError: quotaform.yaml is invalid.
         """
         if self.all_clusters:
-            raise UsageError(f"{file} is a plan for cluster {name}; leave --all out")
+            raise UsageError(f"{file} is a {noun} for cluster {name}; leave --all out")
         config = repository.config()
         known = config.clusters.get(name)
         if self.is_narrow:
@@ -151,7 +152,7 @@ class ManyClusters:
             chosen = replace(self, cluster=named).choose(repository, config)
             others = [cluster.name for cluster in chosen if cluster.name != name]
             if self.cluster and others:
-                raise UsageError(f"{file} is a plan for cluster {name}, not {', '.join(others)}; leave --cluster out")
+                raise UsageError(f"{file} is a {noun} for cluster {name}, not {', '.join(others)}; leave --cluster out")
             if self.bootstrap_server and not self.cluster:
                 return replace(chosen[0], given_servers=",".join(chosen[0].bootstrap_servers))
             return chosen[0]
@@ -161,7 +162,7 @@ class ManyClusters:
         if not repository.has_config():
             why = f"is unknown, because {repository.config_path} does not exist (--config gives another path)"
         raise UsageError(
-            f"{file} is a plan for cluster {name}, which {why}; give its address: --bootstrap-server HOST:PORT"
+            f"{file} is a {noun} for cluster {name}, which {why}; give its address: --bootstrap-server HOST:PORT"
         )
 
 

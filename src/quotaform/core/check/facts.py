@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from quotaform.core.check.policy import Policy
 from quotaform.core.origin import ClusterBase
 from quotaform.core.prune import Pruning
+from quotaform.core.revert import Revert
 from quotaform.core.scope import ALL, Selection
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired
@@ -71,6 +72,7 @@ class Facts:
         policies: What the repository asks of every entry.
         base: What the files are compared with, or why nothing is.
         pruning: What is deleted that no file declares.
+        revert: What is put back, if the plan is a revert.
     """
 
     desired: Desired
@@ -82,3 +84,4 @@ class Facts:
     policies: tuple[Policy, ...] = ()
     base: ClusterBase = field(default_factory=ClusterBase)
     pruning: Pruning = field(default_factory=Pruning)
+    revert: Revert | None = None

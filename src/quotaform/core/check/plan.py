@@ -20,6 +20,7 @@ from quotaform.core.check.facts import Facts
 from quotaform.core.check.guard import check_cluster_id, check_history, check_removed, check_selection, check_source
 from quotaform.core.check.live import check_live
 from quotaform.core.check.policy import check_policies
+from quotaform.core.check.revert import check_revert
 from quotaform.core.plan import Plan
 from quotaform.model.allowance import Allowance
 from quotaform.model.finding import Finding, by_weight
@@ -36,6 +37,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_base,
     check_prune,
     lambda plan, facts: check_live(facts.actual, facts.desired, facts.pruning.pruned),
+    check_revert,
 )
 """Every check of a plan."""
 

@@ -305,6 +305,12 @@ HISTORY_NOT_SEARCHED: Final = FindingRule(
     "Look at the undeclared entities with `--show-unmanaged`; in a shallow clone, fetch the history.",
     _NOTE,
 )
+REVERT_DIFFERS: Final = FindingRule(
+    "revert-differs",
+    "The files declare other values than those that a revert puts back, or it is not known what they declare.",
+    "Revert the change of the files too; otherwise the next plan makes it again.",
+    _WARNING,
+)
 
 # Drift.
 DRIFT_IGNORE_EXPIRED: Final = FindingRule(

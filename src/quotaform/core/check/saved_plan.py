@@ -27,6 +27,7 @@ def saved_plan_problem(plan: Plan) -> Problem | None:
     | what | must be |
     | --- | --- |
     | an entity | in one change at most, and then neither unmanaged nor missing in the declared ones |
+    | the cause of a change | `revert` in a revert, and nowhere else |
     | its types and names | such as files can declare |
     | `before` and `after` | equal, but for the rows |
     | a row | a change of a known key to a value that files can declare |
@@ -40,11 +41,15 @@ def saved_plan_problem(plan: Plan) -> Problem | None:
 
 def _problems(plan: Plan) -> Iterator[Problem]:
     seen = set()
+    is_revert = "revert" in plan.header.options
     for index, change in enumerate(plan.changes):
         if change.entity in seen:
             yield f"changes[{index}].entity", "is also in another change"
         seen.add(change.entity)
-        if plan.declared is not None and (change.entity in plan.declared) is not (change.cause is Cause.ENTRY):
+        if (change.cause is Cause.REVERT) is not is_revert:
+            yield f"changes[{index}].cause", "contradicts the options"
+        is_declared = change.cause is Cause.ENTRY
+        if not is_revert and plan.declared is not None and (change.entity in plan.declared) is not is_declared:
             yield f"changes[{index}].cause", "contradicts the list of declared entities"
         if not _is_origin_right(change, plan.header.source.base):
             yield f"changes[{index}].origin", "does not follow from the base"

@@ -1,0 +1,44 @@
+"""Whether what a revert puts back would stay: the files may still declare what the apply wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from quotaform.core.check import rule
+from quotaform.core.check.facts import Facts
+from quotaform.core.plan import EntityChange, Plan
+from quotaform.model.entry import Cause, Desired
+from quotaform.model.finding import Finding
+from quotaform.model.quotas import same_value
+from quotaform.model.text import listed
+
+_SHOWN = 5
+
+
+def check_revert(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Warn that the next plan would undo a revert, or that it is not known whether it would."""
+    if facts.revert is None or not plan.changes:
+        return
+    if facts.revert.files_problem is not None:
+        yield rule.REVERT_DIFFERS.finding(
+            f"it is not known what the files declare, because {facts.revert.files_problem}; correct them, or the next "
+            "plan may change the values again"
+        )
+        return
+    differing = [change.entity.address for change in plan.changes if _differs(change, facts.desired)]
+    if differing:
+        commit = facts.revert.receipt.source.commit
+        how = f", for example with git revert {commit[:7]}" if commit else ""
+        yield rule.REVERT_DIFFERS.finding(
+            f"the files declare other values for {listed(differing, _SHOWN)}, and the next plan would set them again: "
+            f"revert the change of the files too{how}"
+        )
+
+
+def _differs(change: EntityChange, desired: Desired) -> bool:
+    """Whether the files declare another value for a key that is put back, or none; of what they do not mention, not."""
+    entry = desired.get(change.entity)
+    if entry is None:
+        return False
+    values = entry.values if entry.cause is Cause.ENTRY else {}
+    return any(not same_value(values.get(row.key), row.after) for row in change.changes)

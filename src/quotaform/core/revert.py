@@ -1,0 +1,154 @@
+"""Putting back what an apply changed: each key that it wrote gets the value from before, and nothing else is touched.
+
+| live value of a key | what is done |
+| --- | --- |
+| what the apply wrote | it is put back |
+| what was there before | nothing: it is back already, or was never written |
+| anything else | the whole revert is refused: it has moved on, and somebody wants it so |
+
+An entity that held the planned values before the apply sent anything was not changed by it, and is left alone; so is
+one whose change was refused or never sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from quotaform.core.plan import NO_VALUES, Change, Plan
+from quotaform.core.receipt import Result, SavedReceipt
+from quotaform.core.scope import Selection
+from quotaform.errors import ReceiptClusterError, RevertError
+from quotaform.model.entity import Entity
+from quotaform.model.entry import Cause
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Quotas, same_value
+from quotaform.model.units import is_writable, render_value
+
+_CHANGED: Final = (Result.APPLIED, Result.UNCONFIRMED, Result.OVERWRITTEN, Result.UNKNOWN)
+"""The results of entities that the apply changed, or may have changed."""
+
+_SHORT_ID: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A key that holds neither what the apply wrote nor what was there before.
+
+    Attributes:
+        row: What the apply did.
+        live: The value now.
+    """
+
+    row: Change
+    live: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revert:
+    """What there is to do to put back what an apply changed.
+
+    Attributes:
+        receipt: What the apply did.
+        rows: The keys to put back, each with its live value and the one from before.
+        back: The entities of which nothing is to be put back.
+        moved: The keys that have moved on.
+        unwritable: The keys to put back to a value that no file can declare, as NaN.
+        files_problem: Why it is not known what the files declare, if it is not.
+    """
+
+    receipt: SavedReceipt
+    rows: tuple[Change, ...]
+    back: tuple[Entity, ...]
+    moved: tuple[Moved, ...]
+    unwritable: tuple[Change, ...]
+    files_problem: str | None = None
+
+    @property
+    def problems(self) -> int:
+        """How many keys keep it from being done."""
+        return len(self.moved) + len(self.unwritable)
+
+
+def find_revert(receipt: SavedReceipt, actual: Quotas, selection: Selection) -> Revert:
+    """Compare what an apply changed with what the cluster holds now.
+
+    Args:
+        receipt: What the apply did.
+        actual: Everything that the cluster holds.
+        selection: The part that was asked for.
+    """
+    rows: list[Change] = []
+    back: list[Entity] = []
+    moved: list[Moved] = []
+    unwritable: list[Change] = []
+    for item in receipt.results:
+        if item.result not in _CHANGED or not selection.contains(item.entity):
+            continue
+        live = actual.get(item.entity, NO_VALUES)
+        is_back = True
+        for row in item.rows:
+            value = live.get(row.key)
+            if same_value(value, row.before):
+                continue
+            is_back = False
+            if not same_value(value, row.after):
+                moved.append(Moved(row, value))
+            elif row.before is not None and not is_writable(QUOTA_KEYS[row.key], row.before):
+                unwritable.append(row)
+            else:
+                rows.append(Change(row.entity, row.key, row.after, row.before))
+        if is_back:
+            back.append(item.entity)
+    return Revert(receipt=receipt, rows=tuple(rows), back=tuple(back), moved=tuple(moved), unwritable=tuple(unwritable))
+
+
+def require_receipt_cluster(receipt: SavedReceipt, cluster_id: str) -> None:
+    """Make sure that a receipt is of this cluster.
+
+    Raises:
+        ReceiptClusterError: The cluster has another id than the receipt.
+    """
+    if receipt.cluster_id != cluster_id:
+        raise ReceiptClusterError(expected=receipt.cluster_id, found=cluster_id)
+
+
+def require_revertible(revert: Revert) -> None:
+    """Make sure that everything can be put back.
+
+    Raises:
+        RevertError: Something has moved on, or was a value that cannot be written.
+    """
+    if revert.problems:
+        raise RevertError(dict(_problems(revert)))
+
+
+def _problems(revert: Revert) -> Iterator[tuple[tuple[Entity, str], str]]:
+    for moved in revert.moved:
+        row = moved.row
+        yield (
+            (row.entity, row.key),
+            f"is {_value(row.key, moved.live)}; the apply changed it from {_value(row.key, row.before)} to "
+            f"{_value(row.key, row.after)}, and somebody else has changed it since",
+        )
+    for row in revert.unwritable:
+        yield (row.entity, row.key), f"was {_value(row.key, row.before)} before the apply, which cannot be written"
+
+
+def _value(key: str, value: float | None) -> str:
+    return "not set" if value is None else render_value(QUOTA_KEYS.get(key), value)
+
+
+def as_revert(plan: Plan, revert: Revert) -> Plan:
+    """Return a plan of the rows of a revert as what it is: its changes follow from the receipt, not from the files."""
+    reason = f"reverts plan {revert.receipt.plan_id.removeprefix('sha256:')[:_SHORT_ID]}"
+    return replace(
+        plan,
+        changes=tuple(
+            replace(change, cause=Cause.REVERT, reason=reason, location=None, expires=None) for change in plan.changes
+        ),
+        unchanged=len(revert.back),
+        unmanaged=(),
+        declared=plan.declared if revert.files_problem is None else None,
+    )

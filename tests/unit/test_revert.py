@@ -1,0 +1,190 @@
+"""A revert puts back exactly what an apply changed, and nothing that has moved on since."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from quotaform.core.check.facts import Facts
+from quotaform.core.check.plan import check_plan
+from quotaform.core.check.revert import check_revert
+from quotaform.core.plan import Plan, make_plan
+from quotaform.core.receipt import EntityResult, Receipt, Result, SavedReceipt
+from quotaform.core.revert import as_revert, find_revert, require_receipt_cluster, require_revertible
+from quotaform.core.scope import ALL, Selection
+from quotaform.document.envelope import sealed_lines
+from quotaform.document.plan import PLAN_LISTS, dump_plan, load_plan
+from quotaform.errors import PlanFileError, ReceiptClusterError, RevertError
+from quotaform.model.entity import Entity
+from quotaform.model.entry import Cause, Desired
+from quotaform.model.quotas import Quotas, same_values
+from tests.builder import CONSUMER, HEADER, PRODUCER, REQUEST, altered, declare, plan_of
+from tests.strategies import desired, quotas
+
+ALICE, BOB, OLD = Entity(user="alice"), Entity(user="bob"), Entity(user="old")
+BEFORE: Quotas = {ALICE: {PRODUCER: 1.0, REQUEST: 7.0}, OLD: {CONSUMER: 5.0}}
+WANTED: Desired = declare({ALICE: {PRODUCER: 2.0, REQUEST: 7.0}, BOB: {PRODUCER: 3.0}, OLD: {}})
+PLAN = plan_of(WANTED, BEFORE)
+AFTER = altered(BEFORE, [change.alteration() for change in PLAN.changes])
+
+
+def receipt_of(plan: Plan = PLAN, **results: Result) -> SavedReceipt:
+    """The receipt of an apply; the users named have other results than applied."""
+    receipt = Receipt(
+        plan=plan,
+        results=tuple(
+            EntityResult(each.entity, each.action, results.get(str(each.entity.names.get("user")), Result.APPLIED))
+            for each in plan.changes
+        ),
+        applied_by="alice",
+        started_at="2026-11-20T09:13:00Z",
+        finished_at="2026-11-20T09:13:01Z",
+    )
+    return receipt.saved()
+
+
+def revert_plan(
+    receipt: SavedReceipt, actual: Quotas, files: Desired = WANTED, selection: Selection = ALL, **more: Any
+) -> Plan:
+    found = replace(find_revert(receipt, actual, selection), **more)
+    require_revertible(found)
+    options = {**HEADER.options, "revert": receipt.plan_id}
+    made = make_plan(found.rows, files, actual, replace(HEADER, options=options), selection=selection)
+    plan = as_revert(made, found)
+    return replace(plan, findings=check_plan(plan, Facts(desired=files, actual=actual, revert=found), [check_revert]))
+
+
+def applied(plan: Plan, actual: Quotas) -> Quotas:
+    return altered(actual, [change.alteration() for change in plan.changes])
+
+
+def test_what_was_changed_is_put_back() -> None:
+    plan = revert_plan(receipt_of(), AFTER)
+    assert applied(plan, AFTER) == BEFORE
+    assert [(change.entity, change.action.value) for change in plan.changes] == [
+        (BOB, "delete"),
+        (ALICE, "update"),
+        (OLD, "create"),
+    ]
+    assert {change.cause for change in plan.changes} == {Cause.REVERT}
+    assert {change.reason for change in plan.changes} == {f"reverts plan {PLAN.plan_id[7:19]}"}
+
+
+@settings(max_examples=150)
+@given(desired(), quotas())
+def test_a_revert_of_any_apply_brings_back_the_state_before(wanted: Desired, actual: Quotas) -> None:
+    done = plan_of(wanted, actual)
+    live = applied(done, actual)
+    plan = revert_plan(receipt_of(done), live, wanted)
+    assert applied(plan, live) == actual
+    assert load_plan(dump_plan(plan), "plan.json") == plan
+    again = revert_plan(receipt_of(done), actual, wanted)
+    assert (again.changes, again.unchanged) == ((), len(done.changes))
+
+
+@settings(max_examples=80)
+@given(desired(), quotas(), quotas())
+def test_keys_that_the_apply_did_not_touch_stay(wanted: Desired, actual: Quotas, others: Quotas) -> None:
+    done = plan_of(wanted, actual)
+    live = applied(done, actual)
+    touched = {(row.entity, row.key) for row in done.rows}
+    for entity, values in others.items():
+        kept = {key: value for key, value in values.items() if (entity, key) not in touched}
+        live = {**live, entity: {**live.get(entity, {}), **kept}} if kept else live
+    plan = revert_plan(receipt_of(done), live, wanted)
+    result = applied(plan, live)
+    assert {(row.entity, row.key) for row in plan.rows} == touched
+    for entity in {*live, *result}:
+        for key in {*live.get(entity, {}), *result.get(entity, {})}:
+            wanted_values = (actual if (entity, key) in touched else live).get(entity, {})
+            assert result.get(entity, {}).get(key) == wanted_values.get(key)
+
+
+@pytest.mark.parametrize("result", [Result.ALREADY_APPLIED, Result.REFUSED, Result.NOT_ATTEMPTED])
+def test_an_entity_that_the_apply_did_not_change_is_left_alone(result: Result) -> None:
+    plan = revert_plan(receipt_of(alice=result), AFTER)
+    assert ALICE not in {change.entity for change in plan.changes}
+    assert len(plan.changes) == 2
+
+
+@pytest.mark.parametrize("result", [Result.UNCONFIRMED, Result.UNKNOWN, Result.OVERWRITTEN])
+def test_an_entity_that_may_have_been_changed_is_put_back_if_it_was(result: Result) -> None:
+    assert ALICE in {change.entity for change in revert_plan(receipt_of(alice=result), AFTER).changes}
+    unchanged = {**AFTER, ALICE: BEFORE[ALICE]}
+    plan = revert_plan(receipt_of(alice=result), unchanged)
+    assert (ALICE in {change.entity for change in plan.changes}, plan.unchanged) == (False, 1)
+
+
+def test_what_has_moved_on_refuses_the_whole_revert_and_says_what_was_found() -> None:
+    live = {**AFTER, ALICE: {PRODUCER: 9.0, REQUEST: 7.0}, BOB: {}}
+    with pytest.raises(RevertError) as refused:
+        revert_plan(receipt_of(), live)
+    assert str(refused.value).splitlines() == [
+        "the apply cannot be reverted, so nothing is planned:",
+        "  user=alice: producer_byte_rate is 9 B/s; the apply changed it from 1 B/s to 2 B/s, and somebody else has "
+        "changed it since",
+        "Leave these entities out with --exclude, or declare the values that they are to have.",
+    ]
+    assert refused.value.exit_code == 5
+    assert refused.value.keys == ((ALICE, PRODUCER),)
+    plan = revert_plan(receipt_of(), live, selection=Selection(exclude=("user=alice",)))
+    assert [change.entity for change in plan.changes] == [OLD]
+    assert not plan.is_complete
+
+
+def test_a_value_that_nobody_can_write_is_not_put_back() -> None:
+    done = plan_of({ALICE: {PRODUCER: 2.0}}, {ALICE: {PRODUCER: float("nan")}})
+    with pytest.raises(RevertError, match="producer_byte_rate was NaN before the apply, which cannot be written"):
+        revert_plan(receipt_of(done), {ALICE: {PRODUCER: 2.0}})
+    back = revert_plan(receipt_of(done), {ALICE: {PRODUCER: float("nan")}})
+    assert back.changes == ()
+
+
+def test_the_message_about_very_many_keys_is_short() -> None:
+    many = {Entity(user=f"u{number}"): {PRODUCER: 2.0} for number in range(500)}
+    with pytest.raises(RevertError, match=r"\.\.\. and 480 more"):
+        revert_plan(receipt_of(plan_of(many, {})), {entity: {PRODUCER: 3.0} for entity in many})
+
+
+def test_files_that_still_declare_what_was_applied_are_warned_of() -> None:
+    (finding,) = revert_plan(receipt_of(), AFTER).findings
+    assert (finding.rule, finding.blocking) == ("revert-differs", False)
+    assert finding.message == (
+        "the files declare other values for user=bob, user=alice, user=old, and the next plan would set them again: "
+        "revert the change of the files too, for example with git revert 4f2c1d9"
+    )
+    assert revert_plan(receipt_of(), AFTER, declare({ALICE: {PRODUCER: 1.0, REQUEST: 7.0}})).findings == ()
+
+
+def test_invalid_files_do_not_keep_a_bad_change_on_the_cluster() -> None:
+    plan = revert_plan(receipt_of(), AFTER, {}, files_problem="the files are invalid")
+    assert plan.declared is None
+    assert applied(plan, AFTER) == BEFORE
+    (finding,) = plan.findings
+    assert "it is not known what the files declare, because the files are invalid" in finding.message
+    assert load_plan(dump_plan(plan), "plan.json") == plan
+
+
+def test_a_receipt_of_another_cluster_is_refused_with_both_ids() -> None:
+    with pytest.raises(ReceiptClusterError, match="is of cluster 3JxQ0v7pT2a, but this is cluster other") as refused:
+        require_receipt_cluster(receipt_of(), "other")
+    assert refused.value.exit_code == 5
+
+
+def test_only_a_revert_has_changes_that_no_file_causes() -> None:
+    from json import loads
+
+    for plan in (revert_plan(receipt_of(), AFTER), PLAN):
+        document = loads(dump_plan(plan))
+        del document["digest"]
+        if document["options"].pop("revert", None) is None:
+            document["options"]["revert"] = PLAN.plan_id
+        with pytest.raises(PlanFileError, match=r"changes\[0\]\.cause contradicts the options"):
+            load_plan("".join(sealed_lines(document.items(), PLAN_LISTS)), "plan.json")
+
+
+def test_values_are_compared_bit_for_bit() -> None:
+    assert same_values(applied(revert_plan(receipt_of(), AFTER), AFTER)[ALICE], BEFORE[ALICE])

@@ -38,6 +38,8 @@ PLAN: Final = DocumentKind("plan", "1.1")
 RECEIPT: Final = DocumentKind("receipt", "1.2")
 SNAPSHOT: Final = DocumentKind("snapshot")
 DRIFT: Final = DocumentKind("drift", "1.2")
+NOTIFICATION: Final = DocumentKind("notification")
+NOTIFY_STATE: Final = DocumentKind("notify-state")
 DESCRIBE: Final = DocumentKind("describe")
 RESOLVE: Final = DocumentKind("resolve")
 ALTER: Final = DocumentKind("alter")
@@ -54,6 +56,7 @@ DOCUMENT_KINDS: Final[dict[str, DocumentKind]] = {
         RECEIPT,
         SNAPSHOT,
         DRIFT,
+        NOTIFICATION,
         DESCRIBE,
         RESOLVE,
         ALTER,

@@ -17,6 +17,7 @@ _BUILDERS: Final = {
     "drift": "drift",
     "entry": "entry",
     "explain": "explain",
+    "notification": "drift",
     "outcomes": "result",
     "plan": "plan",
     "quotas": "quotas",

@@ -1,12 +1,13 @@
-"""The schema of drift."""
+"""The schemas of drift and of notifications about it."""
 
 from __future__ import annotations
 
 from quotaform.core.drifted import DriftClass
+from quotaform.core.notice import Event
 from quotaform.core.plan import Action
-from quotaform.model.document_kind import DRIFT
+from quotaform.model.document_kind import DRIFT, NOTIFICATION
 from quotaform.schema.definition import IN_SYNC, address, digest, document, globs, quota_key, timestamp
-from quotaform.schema.node import Node, boolean, choice, count, items, maybe_text, record, ref, text
+from quotaform.schema.node import Node, boolean, choice, count, items, maybe, maybe_text, record, ref, text
 
 _CLASSES = {
     DriftClass.MODIFIED: "Declared entities with other values.",
@@ -38,31 +39,11 @@ def drift() -> tuple[Node, dict[str, Node]]:
                 },
                 optional=("bootstrap_server",),
             ),
-            "baseline": record(
-                "What the cluster was compared with; omitted before version 1.2.",
-                {
-                    "type": choice(
-                        "git: the files at a ref; receipt: what was applied; none: the files as they are, so that "
-                        "pending changes count as drift.",
-                        ("git", "receipt", "none"),
-                    ),
-                    "ref": maybe_text("The git ref or the path of the receipt, as given.", "origin/main"),
-                    "commit": maybe_text("The commit, if it is known."),
-                },
-            ),
+            "baseline": _baseline("What the cluster was compared with; omitted before version 1.2."),
             "complete": boolean("Whether all entities were compared; false with a selection."),
             "status": choice("Whether there are differences.", ("in-sync", "drift", "unknown")),
             "fingerprint": digest("A digest of the drift; it changes only if the differences change."),
-            "summary": record(
-                "The number of entities per class.",
-                {
-                    **{each.value: count(_CLASSES[each]) for each in DriftClass},
-                    "in_sync": count(IN_SYNC),
-                    "pending": count("Entities that are as in the baseline and not as in the files: no drift."),
-                    "ignored": count("Entities with keys that differ and are listed in drift_ignore."),
-                },
-                optional=("pending", "ignored"),
-            ),
+            "summary": _summary(("pending", "ignored")),
             "entities": items("The entities that differ, by address.", ref("drifted")),
             "pending": items("The changes that are not applied yet, by address; no drift.", ref("pending_change")),
             "ignored": items("What differs and is listed in drift_ignore, by address; not counted.", ref("ignored")),
@@ -70,6 +51,66 @@ def drift() -> tuple[Node, dict[str, Node]]:
         },
         optional=("snapshot", "baseline", "pending", "ignored"),
     )
+    return schema, _definitions()
+
+
+def notification() -> tuple[Node, dict[str, Node]]:
+    """Return the schema of a notification about drift and its definitions."""
+    schema = document(
+        NOTIFICATION,
+        "A notification about drift, as quotaform drift --notify posts it.",
+        {
+            "event": choice("What it is about.", (each.value for each in Event)),
+            "cluster": ref("cluster"),
+            "checked_at": maybe_text("When the cluster was read (UTC); null if it could not be."),
+            "first_seen": maybe_text("When drift was first seen since the cluster was in sync (UTC), or null."),
+            "fingerprint": maybe_text("The digest of the drift, as in the JSON of drift; null if the check failed."),
+            "baseline": maybe(_baseline("What the cluster was compared with."), "Null if the check failed."),
+            "summary": maybe(_summary(()), "Null if the check failed."),
+            "items": items("The entities that differ, by address; at most 50.", ref("drifted"), maxItems=50),
+            "truncated": boolean("Whether entities were left out."),
+            "error": maybe_text("Why the check failed, or null."),
+            "links": record(
+                "Where to look.",
+                {
+                    "run": maybe_text("The log of the run in CI, or null."),
+                    "runbook": text("What to do when drift is reported."),
+                },
+            ),
+        },
+    )
+    return schema, _definitions()
+
+
+def _baseline(description: str) -> Node:
+    return record(
+        description,
+        {
+            "type": choice(
+                "git: the files at a ref; receipt: what was applied; none: the files as they are, so that "
+                "pending changes count as drift.",
+                ("git", "receipt", "none"),
+            ),
+            "ref": maybe_text("The git ref or the path of the receipt, as given.", "origin/main"),
+            "commit": maybe_text("The commit, if it is known."),
+        },
+    )
+
+
+def _summary(optional: tuple[str, ...]) -> Node:
+    return record(
+        "The number of entities per class.",
+        {
+            **{each.value: count(_CLASSES[each]) for each in DriftClass},
+            "in_sync": count(IN_SYNC),
+            "pending": count("Entities that are as in the baseline and not as in the files: no drift."),
+            "ignored": count("Entities with keys that differ and are listed in drift_ignore."),
+        },
+        optional,
+    )
+
+
+def _definitions() -> dict[str, Node]:
     drifted = record("One entity that differs.", _drifted_fields(), optional=("absent",))
     ignored = record(
         "Keys of an entity that differ and do not count.",
@@ -103,7 +144,7 @@ def drift() -> tuple[Node, dict[str, Node]]:
         },
         optional=("baseline",),
     )
-    return schema, {"drifted": drifted, "drifted_key": drifted_key, "pending_change": pending, "ignored": ignored}
+    return {"drifted": drifted, "drifted_key": drifted_key, "pending_change": pending, "ignored": ignored}
 
 
 def _drifted_fields() -> dict[str, Node]:

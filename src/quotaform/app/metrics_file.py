@@ -1,0 +1,80 @@
+"""Metrics of clusters: in memory, and in files for the textfile collector of Prometheus' node_exporter."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from quotaform.app.drift_alert import Warn
+from quotaform.atomic_file import write_text_atomically
+from quotaform.core.metric import RunFacts, Sample, keep_clusters, merge_run
+from quotaform.errors import FileReadError, QuotaformError
+from quotaform.files import MIB, read_text
+
+_LIMIT: Final = 32 * MIB
+
+
+@dataclass(slots=True)
+class MetricStore:
+    """The metrics of clusters; threads may share it.
+
+    Attributes:
+        paths: The file of each cluster, which several may share; empty to keep metrics in memory only.
+        warn: Told what is wrong with a file that exists.
+    """
+
+    paths: Mapping[str, Path]
+    warn: Warn
+    samples: dict[Sample, float] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def add(self, runs: Iterable[RunFacts], *, only: Collection[str] | None = None) -> None:
+        """Take up runs, and write the files of their clusters.
+
+        What a file says of other clusters stays, and of a cluster that could not be compared, too.
+
+        Args:
+            runs: One per cluster.
+            only: All clusters that there are, if others are to be left out.
+
+        Raises:
+            QuotaformError: A file cannot be written.
+        """
+        listed = list(runs)
+        with self._lock:
+            for run in listed:
+                self.samples = merge_run(self.samples, run)
+            if only is not None:
+                self.samples = keep_clusters(self.samples, only)
+            files: dict[Path, list[RunFacts]] = {}
+            for run in listed:
+                if run.cluster in self.paths:
+                    files.setdefault(self.paths[run.cluster], []).append(run)
+            for path, of_file in files.items():
+                self._update(path, of_file, only)
+
+    def _update(self, path: Path, runs: Iterable[RunFacts], only: Collection[str] | None) -> None:
+        from quotaform.notify.prometheus import render_metrics
+
+        samples = self._read(path)
+        for run in runs:
+            samples = merge_run(samples, run)
+        try:
+            write_text_atomically(path, render_metrics(samples if only is None else keep_clusters(samples, only)))
+        except OSError as error:
+            raise QuotaformError(f"{path} cannot be written: {error.strerror or error}") from error
+
+    def _read(self, path: Path) -> dict[Sample, float]:
+        from quotaform.notify.prometheus import parse_metrics
+
+        try:
+            return parse_metrics(read_text(path, _LIMIT))
+        except FileReadError as error:
+            if not error.is_missing:
+                self.warn(f"{path} cannot be read: {error.reason}; earlier metrics in it are lost")
+        except ValueError:
+            self.warn(f"{path} is not in the text format of Prometheus; earlier metrics in it are lost")
+        return {}

@@ -75,6 +75,6 @@ class MetricStore:
         except FileReadError as error:
             if not error.is_missing:
                 self.warn(f"{path} cannot be read: {error.reason}; earlier metrics in it are lost")
-        except ValueError:
-            self.warn(f"{path} is not in the text format of Prometheus; earlier metrics in it are lost")
+        except ValueError as error:
+            self.warn(f"{path} cannot be used: {error}; earlier metrics in it are lost")
         return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from json import loads
 from typing import Any, Final
 
@@ -47,12 +48,19 @@ def load_notify_state(text: str) -> dict[str, ClusterMemory]:
 def _load_memory(item: Mapping[str, Any]) -> ClusterMemory:
     return ClusterMemory(
         cluster_id=_text(item["cluster_id"]),
-        first_seen=_text(item["first_seen"]),
+        first_seen=_moment(item["first_seen"]),
         told={
             str(receiver): Told(_text(told["fingerprint"]), told["failure"] is True)
             for receiver, told in item["told"].items()
         },
     )
+
+
+def _moment(value: object) -> str | None:
+    text = _text(value)
+    if text is not None:
+        datetime.fromisoformat(text)
+    return text
 
 
 def _text(value: object) -> str | None:

@@ -65,10 +65,10 @@ def parse_metrics(text: str) -> dict[Sample, float]:
             for sample in family.samples:
                 count += 1
                 if count > MOST_SAMPLES:
-                    raise ValueError(f"more than {MOST_SAMPLES:,} samples")
+                    raise ValueError
                 if is_sample(sample.name, sample.labels):
                     labels = tuple(sample.labels[label] for label in METRICS[sample.name].all_labels)
                     found[sample.name, labels] = float(sample.value)
-    except (IndexError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(str(error)) from None
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError):
+        raise ValueError("it is not in the text format of Prometheus, or has too many samples") from None
     return found

@@ -61,7 +61,13 @@ def notification() -> tuple[Node, dict[str, Node]]:
         "A notification about drift, as quotaform drift --notify posts it.",
         {
             "event": choice("What it is about.", (each.value for each in Event)),
-            "cluster": ref("cluster"),
+            "cluster": record(
+                "The cluster.",
+                {
+                    "name": text("Its name in quotaform.yaml, or its bootstrap servers."),
+                    "id": maybe_text("Its id; null if the check failed."),
+                },
+            ),
             "checked_at": maybe_text("When the cluster was read (UTC); null if it could not be."),
             "first_seen": maybe_text("When drift was first seen since the cluster was in sync (UTC), or null."),
             "fingerprint": maybe_text("The digest of the drift, as in the JSON of drift; null if the check failed."),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from quotaform.cli.console import Console
 from quotaform.cli.exit_code import decide, judge_drift
 from quotaform.cli.format import format_option, out_option, require_format
+from quotaform.cli.option.alerting import Alerting
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
 from quotaform.cli.option.group import with_option_groups
@@ -15,6 +18,11 @@ from quotaform.cli.option.output import Output
 from quotaform.cli.outcomes import OutputFiles, echo_outcomes, gather
 from quotaform.cli.plan_request import make_request, planner
 from quotaform.cli.selection import require_selected
+from quotaform.errors import UsageError
+
+if TYPE_CHECKING:
+    from quotaform.app.drift_report import DriftReporter
+    from quotaform.app.plan import PlanRequest
 
 
 @with_option_groups
@@ -26,6 +34,7 @@ def drift(
     select: SelectOption = None,
     exclude: ExcludeOption = None,
     out: Annotated[list[str] | None, out_option("drift")] = None,
+    alerting: Alerting,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 even if drift is found.")] = False,
     format_name: Annotated[str, format_option("drift")] = "text",
     output: Output,
@@ -33,13 +42,16 @@ def drift(
     """Compare clusters with the files, read-only. Exit 2 if they differ.
 
     Drift is modified (other values), missing (declared but not live) or unexpected (live but not declared).
+    What drift_ignore of quotaform.yaml lists is shown and not counted.
 
     \b
     Examples:
       quotaform drift
       quotaform drift --format json --out json=drift.json
-      quotaform drift --all
+      quotaform drift --all --metrics /var/lib/node_exporter/quotaform.prom
+      quotaform drift --notify slack=https://hooks.slack.com/... --notify-state drift-state.json
     """
+    from quotaform.app.clock import SYSTEM_CLOCK
     from quotaform.app.drift import check_drift
     from quotaform.core.prune import PruneMode
     from quotaform.views.outcome_text import render_drift_total
@@ -48,12 +60,38 @@ def drift(
     require_format("drift", format_name)
     prune = PruneMode.REPORT
     request = make_request(target, directory, select, exclude, snapshot, prune=prune, has_policies=False)
+    started = SYSTEM_CLOCK.monotonic()
     names = [cluster.name for cluster in request.clusters]
+    reporter = _reporter(alerting, request, names, console)
     files = OutputFiles("drift", out or (), names)
     gathered = gather(check_drift(request, planner("local"), progress=console.progress), names)
     require_selected(request.selection, gathered.outcomes, files)
     outcomes = gathered.outcomes
     files.write(outcomes)
-    echo_outcomes(console, "drift", format_name, outcomes, render_drift_total, style=console.style())
+    seconds = SYSTEM_CLOCK.monotonic() - started
+    try:
+        echo_outcomes(console, "drift", format_name, outcomes, render_drift_total, style=console.style())
+    finally:
+        if reporter is not None:
+            only = list(request.config.clusters) if target.all_clusters and gathered.interrupt is None else None
+            reporter.report(outcomes, seconds, only=only)
     gathered.raise_interrupt()
     return decide(outcomes, lambda found: judge_drift(found, is_reported_only=exit_zero))
+
+
+def _reporter(
+    alerting: Alerting, request: PlanRequest, clusters: Sequence[str], console: Console
+) -> DriftReporter | None:
+    """Return what writes metrics and notifies; `None` if nothing of it is asked for.
+
+    Raises:
+        UsageError: Only a part of the clusters is compared.
+    """
+    if not alerting.is_used():
+        return None
+    if request.selection.is_partial:
+        raise UsageError(
+            "metrics and notifications are about whole clusters; leave out --select and --exclude, or use drift_ignore "
+            "in quotaform.yaml"
+        )
+    return alerting.reporter(clusters, lambda text: console.warn(f"Warning: {text}"))

@@ -1,0 +1,144 @@
+"""The options that say who hears of drift, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import environ
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from quotaform.cli.cluster_path import PLACEHOLDER, cluster_paths
+from quotaform.cli.usage import shorten
+from quotaform.errors import UsageError
+
+if TYPE_CHECKING:
+    from quotaform.app.drift_alert import Warn
+    from quotaform.app.drift_report import DriftReporter
+    from quotaform.model.secret import Secret
+    from quotaform.notify.webhook import Receiver
+
+URL_VARIABLE: Final = "QUOTAFORM_NOTIFY_URL"
+KEY_VARIABLE: Final = "QUOTAFORM_NOTIFY_SECRET"
+_SUFFIX: Final = ".prom"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alerting:
+    """Metrics and notifications."""
+
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics",
+            metavar="PATH",
+            help="Write Prometheus metrics to a file for node_exporter's textfile collector, whose name ends with "
+            ".prom; with {cluster} in it, to one file for each cluster.",
+        ),
+    ] = None
+    notify: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--notify",
+            metavar="[slack=]URL",
+            help="Post a notification to a webhook when drift is found, changes or is resolved; slack= for Slack and "
+            f"compatible ones. Repeatable; the variable {URL_VARIABLE} does the same and keeps the URL secret.",
+        ),
+    ] = None
+    notify_state: Annotated[
+        Path | None,
+        typer.Option(
+            "--notify-state",
+            metavar="PATH",
+            help="File that keeps what was notified, so that the same drift is notified once and its resolution, too.",
+        ),
+    ] = None
+    notify_failures: Annotated[
+        bool,
+        typer.Option("--notify-failures", help="Also notify when a cluster cannot be compared, once until it can."),
+    ] = False
+
+    def is_used(self) -> bool:
+        """Whether any of it is asked for."""
+        return bool(self.metrics or self.notify_state or self._receivers())
+
+    def reporter(self, clusters: Sequence[str], warn: Warn) -> DriftReporter:
+        """Return what writes metrics and notifies.
+
+        Args:
+            clusters: The names of the clusters.
+            warn: Prints a warning.
+
+        Raises:
+            UsageError: An option or a variable cannot be used.
+        """
+        from quotaform.app.clock import SYSTEM_CLOCK
+        from quotaform.app.drift_alert import AlertOptions, DriftAlerts
+        from quotaform.app.drift_report import DriftReporter
+        from quotaform.app.metrics_file import MetricStore
+        from quotaform.app.run import read_run
+
+        receivers = self._receivers()
+        if (self.notify_failures or self.notify_state) and not (receivers or self.metrics):
+            option = "--notify-state" if self.notify_state else "--notify-failures"
+            raise UsageError(f"{option} has no effect without --notify; give --notify URL, or set {URL_VARIABLE}")
+        run = read_run()
+        options = AlertOptions(
+            receivers=receivers,
+            state_path=self.notify_state,
+            tells_failures=self.notify_failures,
+            key=_key(),
+            run=None if run is None else run.url,
+        )
+        return DriftReporter(
+            metrics=MetricStore(self.metric_paths(clusters), warn),
+            alerts=DriftAlerts(options=options, clock=SYSTEM_CLOCK, warn=warn),
+            clock=SYSTEM_CLOCK,
+        )
+
+    def metric_paths(self, clusters: Sequence[str]) -> dict[str, Path]:
+        """Return where the metrics of each cluster go.
+
+        Raises:
+            UsageError: The collector would not read the file.
+        """
+        if self.metrics is None:
+            return {}
+        if not self.metrics.endswith(_SUFFIX):
+            raise UsageError(
+                f"--metrics {shorten(self.metrics)}: node_exporter reads only files whose name ends with {_SUFFIX}; "
+                f"write for example --metrics quotaform{_SUFFIX}"
+            )
+        if PLACEHOLDER not in self.metrics:
+            return dict.fromkeys(clusters, Path(self.metrics))
+        return dict(cluster_paths("--metrics", self.metrics, clusters, example=""))
+
+    def _receivers(self) -> tuple[Receiver, ...]:
+        given = [("--notify", text) for text in self.notify or ()]
+        given += [(URL_VARIABLE, text) for text in environ.get(URL_VARIABLE, "").split()]
+        if not given:
+            return ()
+        from quotaform.notify.webhook import Receiver
+
+        receivers = {}
+        for source, text in given:
+            try:
+                receiver = Receiver.parse(text)
+            except ValueError as error:
+                # Not shown: it may hold a token.
+                raise UsageError(f"{source} is not the URL of a webhook: {error}") from None
+            receivers[receiver.id] = receiver
+        return tuple(receivers.values())
+
+
+def _key() -> Secret | None:
+    from quotaform.model.secret import Secret
+
+    text = environ.get(KEY_VARIABLE)
+    if text is None:
+        return None
+    if not text:
+        raise UsageError(f"{KEY_VARIABLE} is empty; set it to the key that the receiver has, or unset it")
+    return Secret(text)

@@ -1,0 +1,161 @@
+"""Metrics: what a run says, and what stays when it failed."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from quotaform.app.metrics_file import MetricStore
+from quotaform.core.metric import METRICS, RunFacts, Sample, merge_run
+from quotaform.errors import QuotaformError
+from quotaform.notify.prometheus import parse_metrics, render_metrics
+from tests.golden.drift_example import example_drift
+
+DRIFT = example_drift()
+
+
+def run_of(cluster: str = "eu", *, failed: bool = False, at: float = 1000.0, notified: bool | None = None) -> RunFacts:
+    return RunFacts(
+        cluster=cluster,
+        command="drift",
+        version="0.1.0",
+        finished_at=at,
+        duration=1.5,
+        drift=None if failed else DRIFT,
+        first_seen=None if failed else at,
+        is_notified=notified,
+    )
+
+
+def named(samples: dict[Sample, float], cluster: str = "eu") -> dict[str, float]:
+    return {" ".join([name, *labels[1:]]): value for (name, labels), value in samples.items() if labels[0] == cluster}
+
+
+def test_a_run_says_everything_about_its_cluster() -> None:
+    assert named(merge_run({}, run_of(notified=True))) == {
+        "quotaform_drift_entities modified": 1,
+        "quotaform_drift_entities missing": 1,
+        "quotaform_drift_entities unexpected": 1,
+        "quotaform_drift_ignored_entities": 1,
+        "quotaform_pending_changes create": 1,
+        "quotaform_pending_changes update": 1,
+        "quotaform_pending_changes delete": 1,
+        "quotaform_managed_entities": 6,
+        "quotaform_unmanaged_entities in": 2,
+        "quotaform_unmanaged_entities out": 0,
+        "quotaform_drift_first_seen_timestamp_seconds": 1000,
+        "quotaform_last_run_success drift": 1,
+        "quotaform_last_success_timestamp_seconds drift": 1000,
+        "quotaform_last_run_duration_seconds drift": 1.5,
+        "quotaform_last_notify_success": 1,
+        "quotaform_build_info 0.1.0": 1,
+    }
+
+
+def test_a_failed_run_changes_only_what_is_about_the_run() -> None:
+    """An alert on drift went away when the check failed, as its gauges were set to 0."""
+    before = merge_run({}, run_of())
+    after = merge_run(before, run_of(failed=True, at=2000.0))
+    changed = {key[0]: after[key] for key in after if after[key] != before[key]}
+    assert changed == {"quotaform_last_run_success": 0}
+    assert after.keys() == before.keys()
+
+
+def test_first_seen_is_the_time_of_the_first_run_that_found_drift() -> None:
+    again = merge_run(merge_run({}, run_of()), run_of(at=2000.0))
+    assert named(again)["quotaform_drift_first_seen_timestamp_seconds"] == 1000
+    assert named(again)["quotaform_last_success_timestamp_seconds drift"] == 2000
+
+
+def test_runs_of_other_clusters_stay() -> None:
+    both = merge_run(merge_run({}, run_of("us")), run_of("eu", failed=True))
+    assert named(both, "us") == named(merge_run({}, run_of("us")), "us")
+
+
+def test_no_name_of_an_entity_is_in_the_metrics() -> None:
+    text = render_metrics(merge_run({}, run_of()))
+    assert not [each for each in ("svc-", "adhoc", "perf-1", "user=", "old-etl") if each in text]
+
+
+def test_the_format_is_that_of_the_textfile_collector() -> None:
+    """node_exporter refuses times, and a scrape fails when two files have a series in common."""
+    text = render_metrics(merge_run(merge_run({}, run_of()), run_of("us")))
+    families = list(text_string_to_metric_families(text))
+    assert [family.name for family in families] == [name for name in METRICS if name in text and "notify" not in name]
+    assert all(family.type == "gauge" and family.documentation for family in families)
+    assert all(sample.timestamp is None for family in families for sample in family.samples)
+    assert all("cluster" in sample.labels for family in families for sample in family.samples)
+    assert text.endswith("\n")
+
+
+@given(st.text(min_size=1, max_size=20))
+@settings(max_examples=50)
+def test_what_is_written_is_read_back(cluster: str) -> None:
+    name = cluster.encode("utf-8", "replace").decode()
+    samples = merge_run({}, run_of(name))
+    assert parse_metrics(render_metrics(samples)) == samples
+
+
+@pytest.mark.parametrize("text", ["{", "x y z", "quotaform_managed_entities{cluster=", 'a{b="', "# TYPE a b c", "\0"])
+def test_a_damaged_file_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError, match="it is not in the text format"):
+        parse_metrics(text)
+
+
+def test_metrics_of_others_are_not_read() -> None:
+    assert parse_metrics('up 1\nquotaform_managed_entities{job="x"} 1\nquotaform_other{cluster="a"} 1\n') == {}
+
+
+@given(st.integers(0, 200), st.binary(min_size=1, max_size=3))
+@settings(max_examples=50)
+def test_damage_anywhere_is_read_or_refused(place: int, noise: bytes) -> None:
+    text = render_metrics(merge_run({}, run_of())).encode()
+    damaged = (text[: place * 7] + noise + text[place * 7 + 2 :]).decode("utf-8", "replace")
+    with contextlib.suppress(ValueError):
+        parse_metrics(damaged)
+
+
+class TestFiles:
+    """The files of `--metrics`."""
+
+    def test_clusters_share_a_file_and_keep_what_is_there(self, tmp_path: Path) -> None:
+        path = tmp_path / "q.prom"
+        store(path, "eu", "us").add([run_of("eu"), run_of("us")])
+        store(path, "eu").add([run_of("eu", failed=True)])
+        samples = parse_metrics(path.read_text())
+        assert named(samples)["quotaform_drift_entities modified"] == 1
+        assert named(samples)["quotaform_last_run_success drift"] == 0
+        assert named(samples, "us") == named(merge_run({}, run_of("us")), "us")
+        assert [each.name for each in tmp_path.iterdir()] == ["q.prom"]
+
+    def test_a_cluster_that_is_no_more_is_left_out_with_all(self, tmp_path: Path) -> None:
+        path = tmp_path / "q.prom"
+        store(path, "eu", "gone").add([run_of("eu"), run_of("gone")])
+        store(path, "eu").add([run_of("eu")], only=["eu"])
+        assert named(parse_metrics(path.read_text()), "gone") == {}
+
+    @pytest.mark.parametrize("content", [b"\xff\xfe", b"{", b"\0" * 100])
+    def test_a_damaged_file_is_replaced_and_said(self, tmp_path: Path, content: bytes) -> None:
+        path = tmp_path / "q.prom"
+        path.write_bytes(content)
+        warnings: list[str] = []
+        MetricStore({"eu": path}, warnings.append).add([run_of("eu", failed=True)])
+        assert named(parse_metrics(path.read_text()))["quotaform_last_run_success drift"] == 0
+        assert len(warnings) == 1
+        assert str(path) in warnings[0]
+
+    def test_a_file_that_cannot_be_written_is_an_error(self, tmp_path: Path) -> None:
+        with pytest.raises(QuotaformError, match=r"q\.prom cannot be written: No such file or directory"):
+            store(tmp_path / "none" / "q.prom", "eu").add([run_of("eu")])
+
+
+def store(path: Path, *clusters: str) -> MetricStore:
+    def fail(text: str) -> None:
+        raise AssertionError(text)
+
+    return MetricStore(dict.fromkeys(clusters, path), fail)

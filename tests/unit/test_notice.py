@@ -1,0 +1,284 @@
+"""Who is told what and when: on change and on resolution, once."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from json import loads
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+
+from quotaform.app import drift_alert
+from quotaform.app.drift_alert import AlertOptions, DriftAlerts
+from quotaform.core.drift import Drift
+from quotaform.core.notice import NOTHING, ClusterMemory, Event, Notice, Told, choose_event
+from quotaform.document.notification import dump_notification
+from quotaform.document.notify_state import dump_notify_state, load_notify_state
+from quotaform.errors import HttpError
+from quotaform.model.entity import Entity
+from quotaform.model.secret import Secret
+from quotaform.notify.webhook import MessageFormat, Receiver, sign
+from quotaform.schema.catalog import load_schema
+from quotaform.views.notification_slack import render_slack
+from tests.builder import PRODUCER
+from tests.golden.drift_example import example_drift
+from tests.scripted_gateway import Clock
+from tests.unit.test_drift import drift_of
+
+ALICE = Entity(user="alice")
+IN_SYNC = drift_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: 1.0}})
+DRIFTED = drift_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: 2.0}})
+OTHER = drift_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: 3.0}})
+SAME = Told(DRIFTED.fingerprint)
+FAILED = Told(DRIFTED.fingerprint, is_failure=True)
+TOKEN = "T0K3N"
+URL = f"https://hooks.example/services/{TOKEN}?key={TOKEN}"
+
+
+@pytest.mark.parametrize(
+    ("told", "drift", "event"),
+    [
+        (NOTHING, IN_SYNC, None),
+        (NOTHING, DRIFTED, Event.DETECTED),
+        (SAME, DRIFTED, None),
+        (SAME, OTHER, Event.CHANGED),
+        (SAME, IN_SYNC, Event.RESOLVED),
+        (SAME, None, Event.CHECK_FAILED),
+        (NOTHING, None, Event.CHECK_FAILED),
+        (FAILED, None, None),
+        (FAILED, DRIFTED, Event.DETECTED),
+        (FAILED, IN_SYNC, Event.RESOLVED),
+    ],
+)
+def test_the_event_follows_from_what_was_told_and_what_was_found(
+    told: Told, drift: Drift | None, event: Event | None
+) -> None:
+    assert choose_event(told, drift, tells_failures=True) == event
+    if drift is None:
+        assert choose_event(told, drift) is None
+
+
+class Posts:
+    """What was posted, and whether posts fail."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        self.is_down = False
+
+    def __call__(self, receiver: Receiver, body: bytes, **_: object) -> None:
+        if self.is_down:
+            raise HttpError(receiver.url.origin, "answered with status 500", status=500)
+        self.bodies.append(loads(body))
+
+    def events(self) -> list[str]:
+        """The events since the last call."""
+        events = [body.get("event") or body["text"].splitlines()[0] for body in self.bodies]
+        self.bodies.clear()
+        return events
+
+
+@pytest.fixture
+def posts(monkeypatch: pytest.MonkeyPatch) -> Posts:
+    posts = Posts()
+    monkeypatch.setattr(drift_alert, "post", posts)
+    return posts
+
+
+def tell(alerts: DriftAlerts, drift: Drift | None, cluster: str = "lab") -> bool:
+    if drift is not None:
+        alerts.see(cluster, drift)
+    return alerts.tell(cluster, drift, "down" if drift is None else None)
+
+
+class Runs:
+    """One run after another, each a process of its own with the same state file."""
+
+    def __init__(self, path: Path | None, *urls: str, **more: bool) -> None:
+        self.warnings: list[str] = []
+        self.clock = Clock()
+        receivers = tuple(map(Receiver.parse, urls or (URL,)))
+        self.options = AlertOptions(receivers=receivers, state_path=path, **more)  # type: ignore[arg-type]
+
+    def __call__(self, drift: Drift | None) -> bool:
+        alerts = DriftAlerts(options=self.options, clock=self.clock, warn=self.warnings.append)
+        return tell(alerts, drift)
+
+
+def test_the_same_drift_is_told_once_and_its_resolution_too(tmp_path: Path, posts: Posts) -> None:
+    run = Runs(tmp_path / "state.json")
+    for drift in (IN_SYNC, DRIFTED, DRIFTED, None, DRIFTED, OTHER, OTHER, IN_SYNC, IN_SYNC, DRIFTED):
+        assert run(drift)
+    assert posts.events() == ["drift.detected", "drift.changed", "drift.resolved", "drift.detected"]
+    assert run.warnings == []
+
+
+def test_a_failure_is_told_once_and_what_comes_after_it(tmp_path: Path, posts: Posts) -> None:
+    run = Runs(tmp_path / "state.json", tells_failures=True)
+    for drift in (None, None, IN_SYNC, DRIFTED, None, None, DRIFTED, DRIFTED):
+        run(drift)
+    assert posts.events() == [
+        "drift.check_failed",
+        "drift.resolved",
+        "drift.detected",
+        "drift.check_failed",
+        "drift.detected",
+    ]
+
+
+def test_what_was_not_delivered_is_tried_again_at_the_next_run(tmp_path: Path, posts: Posts) -> None:
+    run = Runs(tmp_path / "state.json")
+    posts.is_down = True
+    assert not run(DRIFTED)
+    assert run.warnings == [
+        "lab: not notified: https://hooks.example answered with status 500. The next run tries again"
+    ]
+    posts.is_down = False
+    assert run(DRIFTED)
+    assert posts.events() == ["drift.detected"]
+
+
+def test_each_receiver_is_told_on_its_own(tmp_path: Path, posts: Posts) -> None:
+    path = tmp_path / "state.json"
+    Runs(path)(DRIFTED)
+    Runs(path, URL, "slack=https://new.example/x")(DRIFTED)
+    assert posts.events() == ["drift.detected", "Kafka quotas of lab have drifted"]
+
+
+def test_a_receiver_that_is_down_does_not_hold_up_other_clusters(posts: Posts) -> None:
+    run = Runs(None)
+    alerts = DriftAlerts(options=run.options, clock=run.clock, warn=run.warnings.append)
+    posts.is_down = True
+    assert [tell(alerts, DRIFTED, name) for name in ("a", "b", "c")] == [False] * 3
+    assert len(run.warnings) == 1
+    posts.is_down = False
+    assert not tell(alerts, DRIFTED, "a")
+    run.clock.sleep(60)
+    assert [tell(alerts, DRIFTED, name) for name in ("a", "b", "c")] == [True] * 3
+    assert run.warnings[1:] == ["https://hooks.example is notified again"]
+
+
+def test_without_a_state_every_run_begins_anew(posts: Posts) -> None:
+    run = Runs(None)
+    run(DRIFTED)
+    run(DRIFTED)
+    run(IN_SYNC)
+    assert posts.events() == ["drift.detected"] * 2
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"kind": "other"}', "[" * 5000, "\0", '{"kind":"quotaform.notify-state"}']
+)
+def test_a_damaged_state_is_said_and_notifies_once(tmp_path: Path, posts: Posts, content: str) -> None:
+    path = tmp_path / "state.json"
+    path.write_text(content)
+    run = Runs(path)
+    run(DRIFTED)
+    run(DRIFTED)
+    assert posts.events() == ["drift.detected"]
+    (warning,) = run.warnings
+    assert warning.startswith(f"{path} cannot be used: it is")
+    assert warning.endswith("notifications begin anew")
+
+
+def test_a_state_of_another_cluster_is_said_and_notifies_once(tmp_path: Path, posts: Posts) -> None:
+    run = Runs(tmp_path / "state.json")
+    run(DRIFTED)
+    elsewhere = replace(DRIFTED, cluster_id="another")
+    run(elsewhere)
+    run(elsewhere)
+    assert posts.events() == ["drift.detected", "drift.detected"]
+    assert len(run.warnings) == 1
+    assert "is of another cluster (3JxQ0v7pT2a)" in run.warnings[0]
+
+
+def test_a_state_that_cannot_be_written_is_said(tmp_path: Path, posts: Posts) -> None:
+    run = Runs(tmp_path / "none" / "state.json")
+    assert run(DRIFTED)
+    (warning,) = run.warnings
+    assert "cannot be written: No such file or directory; notifications may be repeated" in warning
+
+
+def test_a_state_is_read_back_and_shows_no_url(tmp_path: Path, posts: Posts) -> None:
+    path = tmp_path / "state.json"
+    Runs(path)(DRIFTED)
+    text = path.read_text()
+    assert TOKEN not in text
+    assert "hooks.example" not in text
+    assert dump_notify_state(load_notify_state(text)) == text
+
+
+def test_first_seen_lasts_until_the_cluster_is_in_sync() -> None:
+    later = replace(OTHER, read_at="2026-11-21T00:00:00Z")
+    memory = ClusterMemory().seen(DRIFTED).seen(later)
+    assert memory.first_seen == DRIFTED.read_at
+    assert memory.seen(IN_SYNC).first_seen is None
+    assert memory.seen(replace(later, cluster_id="another")).first_seen == later.read_at
+
+
+def test_a_damaged_time_is_a_damaged_state() -> None:
+    text = dump_notify_state({"lab": ClusterMemory(first_seen="yesterday")})
+    with pytest.raises(ValueError, match="damaged"):
+        load_notify_state(text)
+
+
+def test_notifications_are_as_their_schema_says() -> None:
+    check = Draft7Validator(load_schema("notification"))
+    drift = example_drift()
+    check.validate(loads(dump_notification(Notice(event=Event.DETECTED, cluster="lab", drift=drift))))
+    check.validate(loads(dump_notification(Notice(event=Event.CHECK_FAILED, cluster="lab", error="x" * 9000))))
+    many = drift_of({Entity(user=f"u{n}"): {PRODUCER: 1.0} for n in range(60)}, {})
+    document = loads(dump_notification(Notice(event=Event.DETECTED, cluster="lab", drift=many)))
+    check.validate(document)
+    assert (len(document["items"]), document["truncated"], document["summary"]["missing"]) == (50, True, 60)
+
+
+def test_no_name_mentions_anybody_in_a_chat() -> None:
+    names = ("<!channel>", "@here", "<@U123>", "a & b", "x|y", "\n<!here>", "<https://evil|click>")
+    drift = drift_of({}, {Entity(user=name): {PRODUCER: 1.0} for name in names})
+    text = loads(render_slack(Notice(event=Event.DETECTED, cluster="lab", drift=drift)))["text"]
+    assert "<" not in text
+    assert ">" not in text
+    assert not [part for part in text.split("@")[1:] if not part.startswith("\u200b")]
+    assert len(text.splitlines()) == 2 + len(names)
+    assert "&lt;!channel&gt;" in text
+
+
+def test_a_message_in_a_chat_is_short() -> None:
+    drift = drift_of({}, {Entity(user=f"u{n}" + "x" * 5000): {PRODUCER: 1.0} for n in range(60)})
+    text = loads(render_slack(Notice(event=Event.DETECTED, cluster="lab", drift=drift)))["text"]
+    assert len(text) < 8000
+    assert text.splitlines()[-1] == "… and 50 more"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (URL, MessageFormat.GENERIC),
+        (f"generic={URL}", MessageFormat.GENERIC),
+        (f"slack={URL}", MessageFormat.SLACK),
+    ],
+)
+def test_a_receiver_is_read_and_never_shown(text: str, expected: MessageFormat) -> None:
+    receiver = Receiver.parse(text)
+    assert receiver.format is expected
+    assert TOKEN not in f"{receiver} {receiver!r} {receiver.id}"
+
+
+@pytest.mark.parametrize("text", ["", "slack=", f"ftp://x/{TOKEN}", f"https:///{TOKEN}", f"slack:{TOKEN}", f"x={URL}"])
+def test_what_is_no_url_is_refused_without_showing_it(text: str) -> None:
+    with pytest.raises(ValueError, match="it ") as caught:
+        Receiver.parse(text)
+    assert TOKEN not in str(caught.value)
+
+
+def test_a_signature_covers_the_time_and_the_body() -> None:
+    moment = datetime(2026, 11, 20, tzinfo=UTC)
+    signature = sign(b'{"a":1}', Secret("key"), moment)
+    expected = hmac.new(b"key", b'1795132800.{"a":1}', sha256).hexdigest()
+    assert signature == f"t=1795132800,v1={expected}"
+    assert sign(b'{"a":2}', Secret("key"), moment) != signature

@@ -24,14 +24,14 @@ class PlannedRepository(GitRepository):
 
     capsys: pytest.CaptureFixture[str]
 
-    def live(self, name: str = "lab.json", **users: Mapping[str, float]) -> None:
+    def live(self, **users: Mapping[str, float]) -> None:
         """Write the snapshot."""
         quotas = [{"entity": {"user": user}, "values": values} for user, values in users.items()]
         head = {"format_version": "1.0", "kind": "quotaform.snapshot", "captured_at": "2026-11-20T09:12:44Z"}
-        self.write(name, json.dumps({**head, "cluster": {"name": "lab", "id": "id"}, "quotas": quotas}))
+        self.write("lab.json", json.dumps({**head, "cluster": {"name": "lab", "id": "id"}, "quotas": quotas}))
 
-    def quotas(self, name: str = "all.yaml", **users: str) -> None:
-        """Write a file that declares a producer_byte_rate for users."""
+    def quotas(self, name: str = "all.yaml", /, **users: str) -> None:
+        """Write a file that declares users, each with what its entry says beside `match`."""
         items = "".join(f"  - {{match: {{user: {user}}}, {said}}}\n" for user, said in users.items())
         self.write(f"quotas.d/{name}", f"quotas:\n{items}" if items else "quotas: []\n")
 

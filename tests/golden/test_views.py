@@ -21,6 +21,7 @@ from quotaform.views.plan_markdown import render_plan_markdown
 from quotaform.views.plan_text import NO_CHANGES, render_plan
 from quotaform.views.receipt_text import render_receipt
 from quotaform.views.style import Style
+from tests.golden.based_example import based_plan
 from tests.golden.conftest import FOLDER, Golden
 from tests.golden.drift_example import example_drift
 from tests.golden.example import empty_plan, example_plan
@@ -40,6 +41,11 @@ def test_plan_text_in_colour(golden: Golden) -> None:
 
 def test_plan_text_without_changes(golden: Golden) -> None:
     golden("plan-empty.txt", "".join(render_plan(empty_plan())))
+
+
+def test_plan_with_a_base(golden: Golden) -> None:
+    golden("plan-base.txt", "".join(render_plan(based_plan())))
+    golden("plan-base.json", dump_plan(based_plan()))
 
 
 def test_plan_markdown(golden: Golden) -> None:

@@ -52,8 +52,13 @@ def render_reverted_drift(plan: Plan, style: Style = PLAIN) -> Iterator[str]:
         return
     yield f"Drift that this apply would revert: {counted(len(reverted), 'entity', 'entities')}."
     for change in reverted[:_MOST_ADDRESSES]:
-        both = "   (the files change it, too)" if change.origin is Origin.BOTH else ""
-        yield f"    {style.action(change.action.glyph, change.action)} {change.entity.address}{both}"
+        yield f"    {style.action(change.action.glyph, change.action)} {change.entity.address}{_note(change)}"
     if len(reverted) > _MOST_ADDRESSES:
         yield f"    ... and {len(reverted) - _MOST_ADDRESSES:,} more"
     yield ""
+
+
+def _note(change: EntityChange) -> str:
+    if change.origin is Origin.BOTH:
+        return "   (the files change it, too)"
+    return "   (the entry has expired)" if change.cause is Cause.EXPIRED else ""

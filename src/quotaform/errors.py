@@ -24,6 +24,7 @@
             * PlanFileChangedError     a plan file was
             * ReceiptFileChangedError  a receipt was
         * PlanIdError            a plan is not the approved one
+        * PlanAgeError           a plan is too old, or from the future
         * PlanClusterError       a plan is for another cluster
         * ReceiptClusterError    a receipt is of another cluster
         * RevertError            what an apply changed cannot be put back
@@ -319,7 +320,22 @@ class PlanIdError(StaleError):
     def __init__(self, expected: str, found: str) -> None:
         self.expected = expected
         self.found = found
-        super().__init__(f"the plan has id {found}, not {expected}; nothing was written: review the plan again")
+        super().__init__(
+            f"the plan has id {found}, not the expected {expected}, so nothing was written: the cluster, the files or "
+            "the allowances are not those of the review; review the new plan"
+        )
+
+
+class PlanAgeError(StaleError):
+    """A plan is too old to be applied, or from the future.
+
+    Attributes:
+        created_at: When it was made, as it says.
+    """
+
+    def __init__(self, created_at: str, problem: str) -> None:
+        self.created_at = created_at
+        super().__init__(f"the plan was made at {created_at}, {problem}; nothing was written: make a new plan")
 
 
 class PlanClusterError(StaleError):
@@ -385,19 +401,25 @@ class RevertError(StaleError):
 class StaleEntitiesError(StaleError):
     """Some entities, which are in `entities`, have changed since the plan was made."""
 
-    shown = 5
+    shown = 20
 
-    def __init__(self, differences: Mapping[Entity, str]) -> None:
+    def __init__(self, differences: Mapping[Entity, Sequence[str]]) -> None:
         """Build the message.
 
         Args:
-            differences: The entities, each with how it differs, in words.
+            differences: The entities, each with how it differs, key by key, in words.
         """
         self.entities = tuple(differences)
-        names = ", ".join(f"{entity.address} ({how})" for entity, how in islice(differences.items(), self.shown))
-        more = f" and {len(self.entities) - self.shown:,} more" if len(self.entities) > self.shown else ""
+        lines = [
+            f"  {entity.address}: {how}" for entity, each in islice(differences.items(), self.shown) for how in each
+        ]
+        if len(differences) > self.shown:
+            lines.append(f"  ... and {len(differences) - self.shown:,} more")
         super().__init__(
-            f"the cluster has changed since the plan was made, in {names}{more}; nothing was written: make a new plan"
+            f"the cluster has changed since the plan was made, in {len(differences):,} "
+            f"{'entity' if len(differences) == 1 else 'entities'}, so nothing was written:",
+            *lines,
+            "Make a new plan (quotaform plan --out plan.json) and review it.",
         )
 
 

@@ -200,7 +200,7 @@ def test_a_plan_whose_entities_changed_since_is_stale() -> None:
     gateway = ScriptedGateway({**BEFORE, ALICE: {PRODUCER: 7.0}})
     with pytest.raises(
         StaleError,
-        match=r"has changed since the plan was made, in user=alice \(producer_byte_rate was .*\); nothing was written",
+        match=r"in 1 entity, so nothing was written:\n  user=alice: producer_byte_rate is 7 B/s; it was",
     ):
         applied(PLAN, gateway)
     assert gateway.log == ["describe", "describe"]
@@ -454,7 +454,7 @@ def test_the_expected_plan_id_may_be_given_with_or_without_its_prefix() -> None:
 
 @pytest.mark.parametrize("expected", ["", "sha256:", "sha256:" + "0" * 64, PLAN.plan_id[:20]])
 def test_another_plan_id_is_stale(expected: str) -> None:
-    with pytest.raises(StaleError, match=r"nothing was written: review the plan again"):
+    with pytest.raises(StaleError, match=r"so nothing was written: .*; review the new plan"):
         require_plan_id(PLAN, expected)
 
 
@@ -483,7 +483,7 @@ def test_a_change_during_the_dry_run_makes_the_plan_stale() -> None:
     gateway = ScriptedGateway(BEFORE, reads=[None, *[theirs] * 20])
     with pytest.raises(
         StaleError,
-        match=r"has changed since the plan was made, in user=alice \(producer_byte_rate was .*\); nothing was written",
+        match=r"in 1 entity, so nothing was written:\n  user=alice: producer_byte_rate is 7 B/s; it was",
     ):
         applied(PLAN, gateway)
     assert gateway.log[:2] == ["describe", "validate"]

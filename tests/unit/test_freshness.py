@@ -67,17 +67,34 @@ def test_a_stale_plan_names_the_entities_and_values_and_says_what_to_do() -> Non
     with pytest.raises(StaleError) as caught:
         require_fresh(check_fresh(PLAN.changes, {**BEFORE, ALICE: {PRODUCER: 3.0}}))
     assert str(caught.value) == (
-        "the cluster has changed since the plan was made, in user=alice "
-        "(producer_byte_rate was 1 B/s in the plan, is 3 B/s); nothing was written: make a new plan"
+        "the cluster has changed since the plan was made, in 1 entity, so nothing was written:\n"
+        "  user=alice: producer_byte_rate is 3 B/s; it was 1 B/s when the plan was made, which sets 2 B/s\n"
+        "Make a new plan (quotaform plan --out plan.json) and review it."
     )
     assert caught.value.exit_code == 5
 
 
-def test_a_stale_plan_names_five_entities_and_counts_the_rest() -> None:
-    names = [Entity(user=f"u{number}") for number in range(8)]
+def test_a_stale_plan_names_twenty_entities_and_counts_the_rest() -> None:
+    names = [Entity(user=f"u{number}") for number in range(28)]
     plan = plan_of({name: {PRODUCER: 2.0} for name in names}, {})
-    with pytest.raises(StaleError, match=r"user=u0 \(.*\), .*, user=u4 \(.*\) and 3 more; nothing was written"):
+    with pytest.raises(StaleError, match=r"(?s)in 28 entities, so .*:\n  user=u0: .*\n  \.\.\. and 8 more\n"):
         require_fresh(check_fresh(plan.changes, {name: {PRODUCER: 3.0} for name in names}))
+
+
+@pytest.mark.parametrize(
+    ("live", "found"),
+    [
+        ({}, "producer_byte_rate is not set; it was 1 B/s when the plan was made, which sets 2 B/s"),
+        (
+            {PRODUCER: 1.0, CONSUMER: 1.0},
+            "consumer_byte_rate is 1 B/s; it was not set when the plan was made, which does not change it",
+        ),
+    ],
+)
+def test_a_stale_plan_says_what_was_found_and_what_the_plan_says(live: dict[str, float], found: str) -> None:
+    with pytest.raises(StaleError) as caught:
+        require_fresh(check_fresh(PLAN.changes, {**BEFORE, ALICE: live}))
+    assert str(caught.value).splitlines()[1] == f"  user=alice: {found}"
 
 
 def test_a_fresh_plan_is_no_error() -> None:

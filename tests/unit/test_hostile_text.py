@@ -347,6 +347,7 @@ ARGUMENTS: Final[Mapping[str, Any]] = {
     "Sequence[Entity]": [Entity(user=HOSTILE)],
     "Sequence[str]": [HOSTILE],
     "Mapping[Entity, str]": {Entity(user=HOSTILE): HOSTILE},
+    "Mapping[Entity, Sequence[str]]": {Entity(user=HOSTILE): [HOSTILE]},
     "Mapping[tuple[Entity, str], str]": {(Entity(user=HOSTILE), HOSTILE): HOSTILE},
     "bool": True,
     "int": 7,

@@ -146,8 +146,11 @@ def test_a_plan_is_stale_when_somebody_changed_what_it_touches(ready: Repository
     refused = ready("apply", "plan.json")
     assert refused.code == 5
     assert refused.out == ""
-    assert "in user=b (producer_byte_rate was 1 MiB/s in the plan, is 7 MiB/s); nothing was written" in refused.err
-    assert "nothing was written: make a new plan" in refused.err
+    assert refused.err.splitlines()[-3:] == [
+        "Error: the cluster has changed since the plan was made, in 1 entity, so nothing was written:",
+        "  user=b: producer_byte_rate is 7 MiB/s; it was 1 MiB/s when the plan was made, which sets 2 MiB/s",
+        "Make a new plan (quotaform plan --out plan.json) and review it.",
+    ]
     assert cluster.read() == before
     assert ready.receipts == []
 
@@ -357,3 +360,71 @@ def test_all_keys_and_shapes_are_written_as_they_are_declared(repository: Reposi
     assert repository("plan", "--detailed-exitcode").code == 0
     repository.quotas("quotas: []")
     assert repository("plan", "--detailed-exitcode").code == 0, "what is no longer declared is reported, not removed"
+
+
+def test_a_plan_of_an_expected_id_that_is_done_already_is_no_failure(ready: Repository, cluster: Cluster) -> None:
+    """The job of a merge is run again, and there is nothing left to do."""
+    plan_id = json.loads(ready.read("plan.json"))["plan_id"]
+    for said in ("No changes.", "Already applied:"):
+        done = ready("apply", "quotas.d", "--auto-approve", "--expect-plan-id", plan_id)
+        assert done.code == 0
+        assert (said in done.said) is (said == "Already applied:")
+    assert done.last == "Apply complete! Resources: 0 added, 0 changed, 0 destroyed."
+    assert f"Already applied: nothing is left to do of the plan {plan_id}." in done.err
+    other = ready("apply", "plan.json", "--expect-plan-id", "0" * 64)
+    assert other.code == 5
+
+
+def test_another_plan_than_the_expected_one_is_shown_and_refused(ready: Repository, cluster: Cluster) -> None:
+    cluster.alter({Entity(user="a"): {"producer_byte_rate": MIB}})
+    before = cluster.read()
+    plan_id = json.loads(ready.read("plan.json"))["plan_id"]
+    for more, where in (((), "out"), (("--format", "json"), "err")):
+        refused = ready("apply", "--auto-approve", "--expect-plan-id", plan_id, *more)
+        assert refused.code == 5
+        assert "Plan: 0 to add, 1 to change, 1 to destroy." in getattr(refused, where)
+        assert f"not the expected {plan_id}, so nothing was written" in refused.err
+    assert cluster.read() == before
+
+
+@pytest.mark.parametrize("text", ["", "sha256:", "latest", "sha256:" + "0" * 63, "SHA256:" + "0" * 64])
+def test_what_is_no_plan_id_is_wrong_usage_and_never_expects_nothing(ready: Repository, text: str) -> None:
+    """A variable that is not set must not take the check away."""
+    refused = ready("apply", "plan.json", "--expect-plan-id", text)
+    assert refused.code == 64
+    assert ("an argument is empty" if not text else "is not a plan id") in refused.err
+    assert ready.receipts == []
+
+
+def test_a_plan_that_is_older_than_allowed_is_refused(ready: Repository, cluster: Cluster) -> None:
+    before = cluster.read()
+    ready("plan", "--out", "old.json", env={"SOURCE_DATE_EPOCH": "1790000000"})
+    refused = ready("apply", "old.json", "--max-age", "24h")
+    assert refused.code == 5
+    assert "the plan was made at 2026-09-21T" in refused.err
+    assert "and may be 1d old at most; nothing was written: make a new plan" in refused.err
+    ready("plan", "--out", "future.json", env={"SOURCE_DATE_EPOCH": "4000000000"})
+    refused = ready("apply", "future.json", "--max-age", "24h")
+    assert refused.code == 5
+    assert "in the future: check the clocks" in refused.err
+    refused = ready("apply", "old.json", "--max-age", "soon")
+    assert refused.code == 64
+    assert '--max-age: "soon" is not a duration' in refused.err
+    assert cluster.read() == before
+    assert ready("apply", "plan.json", "--max-age", "1h").code == 0
+
+
+def test_a_plan_that_was_edited_or_cut_is_refused(ready: Repository, cluster: Cluster) -> None:
+    before = cluster.read()
+    whole = ready.read("plan.json")
+    for text, code, said in (
+        (whole.replace("2097152", "4194304"), 5, "was changed after it was written"),
+        (whole[: len(whole) // 2], 3, "is not a valid plan file"),
+        ("", 3, "is not a valid plan file"),
+        ((whole.replace('"quotaform.plan"', '"quotaform.receipt"')), 3, "is not a plan file"),
+    ):
+        (ready.path / "edited.json").write_text(text)
+        refused = ready("apply", "edited.json")
+        assert (refused.code, said in refused.err) == (code, True), refused.err
+    assert cluster.read() == before
+    assert ready.receipts == []

@@ -1,13 +1,20 @@
-"""Saved plans: read, and compared with the id that was approved."""
+"""Saved plans: read, and compared with the id that was approved and with the age that is allowed."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final
 
+from quotaform.app.clock import SYSTEM_CLOCK, Clock
 from quotaform.core.plan import Plan
 from quotaform.document.plan import load_plan
-from quotaform.errors import FileReadError, PlanFileError, PlanIdError
+from quotaform.errors import FileReadError, PlanAgeError, PlanFileError, PlanIdError
 from quotaform.files import PLAN_LIMIT, read_bytes
+from quotaform.model.duration import duration_text
+
+_SKEW: Final = timedelta(minutes=5)
+"""By how much the clocks of two machines may differ."""
 
 
 def load_plan_file(path: Path) -> Plan:
@@ -35,3 +42,27 @@ def require_plan_id(plan: Plan, expected: str | None) -> None:
     """
     if expected is not None and plan.plan_id.removeprefix("sha256:") != expected.removeprefix("sha256:"):
         raise PlanIdError(expected=expected, found=plan.plan_id)
+
+
+def require_recent(plan: Plan, longest: timedelta | None, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Make sure that a plan is not older than somebody allows.
+
+    Args:
+        plan: The plan.
+        longest: How old it may be; `None` for any age.
+        clock: The time.
+
+    Raises:
+        PlanAgeError: It is older, or was made more than five minutes in the future, so that its age is not known.
+    """
+    if longest is None:
+        return
+    created_at = plan.header.created_at
+    try:
+        age = clock.now() - datetime.strptime(created_at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        raise PlanAgeError(created_at, "which is not a time") from None
+    if age > longest:
+        raise PlanAgeError(created_at, f"{duration_text(age)} ago, and may be {duration_text(longest)} old at most")
+    if -age > _SKEW:
+        raise PlanAgeError(created_at, f"which is {duration_text(-age)} in the future: check the clocks")

@@ -77,13 +77,24 @@ def require_fresh(freshness: Freshness) -> None:
     """
     if freshness.stale:
         pairs = zip(freshness.stale, freshness.live, strict=True)
-        raise StaleEntitiesError({change.entity: _moved(change.before, live) for change, live in pairs})
+        raise StaleEntitiesError({change.entity: _moved(change, live) for change, live in pairs})
 
 
-def _moved(planned: Values, live: Values) -> str:
-    """Return how values differ from those that a plan was made of, in words."""
-    keys = [key for key in dict.fromkeys([*planned, *live]) if not same_value(planned.get(key), live.get(key))]
-    return "; ".join(f"{inert(key)} was {_value(key, planned)} in the plan, is {_value(key, live)}" for key in keys)
+def _moved(change: EntityChange, live: Values) -> list[str]:
+    """Return for each key that differs what was found, what the plan was made of, and what the plan wants."""
+    before, after = change.before, change.after
+    keys = [key for key in dict.fromkeys([*before, *live]) if not same_value(before.get(key), live.get(key))]
+    return [
+        f"{inert(key)} is {_value(key, live)}; it was {_value(key, before)} when the plan was made, "
+        f"which {_aim(key, before, after)}"
+        for key in keys
+    ]
+
+
+def _aim(key: str, before: Values, after: Values) -> str:
+    if same_value(before.get(key), after.get(key)):
+        return "does not change it"
+    return f"sets {_value(key, after)}" if key in after else "removes it"
 
 
 def _value(key: str, values: Values) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quotaform.cli.apply.approval import ask, show_plan
 from quotaform.cli.apply.expected import require_expected
 from quotaform.cli.apply.run import apply_and_report
+from quotaform.cli.format import render
 from quotaform.cli.outcomes import echo_outcomes
 from quotaform.cli.plan_request import planner
 from quotaform.cli.selection import require_selected
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.errors import NotApprovedError, UsageError
+from quotaform.errors import NotApprovedError, PlanIdError, UsageError
 
 if TYPE_CHECKING:
     from quotaform.app.apply import ClusterPlan
@@ -54,7 +56,7 @@ def apply_directory(settings: ApplySettings, request: PlanRequest, *, takes_all:
             plans.append(ClusterPlan(cluster, outcome.require()))
         else:
             failed.append(ClusterOutcome(cluster.name, error=outcome.error))
-    require_expected(plans, settings.expected_id)
+    _require_expected(settings, plans)
     changed = [cluster for cluster, plan in plans if plan.changes and plan.is_applyable]
     if changed and not settings.auto_approve:
         if not sys.stdin.isatty():
@@ -65,6 +67,25 @@ def apply_directory(settings: ApplySettings, request: PlanRequest, *, takes_all:
         for cluster in changed:
             ask(settings, cluster)
     return apply_and_report(settings, plans, failed, request.repository)
+
+
+def _require_expected(settings: ApplySettings, plans: Sequence[ClusterPlan]) -> None:
+    """Make sure that a plan which was just made is the approved one, or that nothing of that one is left to do.
+
+    Raises:
+        UsageError: There are several plans, or none.
+        PlanIdError: It is another plan.
+    """
+    expected = settings.expected_id
+    if expected is not None and len(plans) == 1 and not plans[0].plan.changes and plans[0].plan.is_applyable:
+        settings.console.warn(f"Already applied: nothing is left to do of the plan {expected}.")
+        return
+    try:
+        require_expected(plans, expected)
+    except PlanIdError:
+        if not settings.is_text:
+            settings.console.write_stderr("".join(render("plan", "text", plans[0].plan)))
+        raise
 
 
 def _without_snapshots(settings: ApplySettings, request: PlanRequest, *, takes_all: bool) -> PlanRequest:

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from re import compile as regex
+from typing import TYPE_CHECKING, Final
 
 from quotaform.errors import UsageError
+from quotaform.model.text import quote
 
 if TYPE_CHECKING:
     from quotaform.app.apply import ClusterPlan
+
+_ID: Final = regex(r"(?:sha256:)?[0-9a-f]{64}").fullmatch
+
+
+def read_plan_id(text: str | None) -> str | None:
+    """Return the value of `--expect-plan-id`; an empty one, of a variable that is not set, is no id of any plan.
+
+    Raises:
+        UsageError: It is no plan id.
+    """
+    if text is not None and not _ID(text):
+        raise UsageError(f"--expect-plan-id: {quote(text)} is not a plan id; write sha256: and 64 hexadecimal digits")
+    return text
 
 
 def require_expected(plans: Sequence[ClusterPlan], expected_id: str | None) -> None:

@@ -26,12 +26,16 @@ def apply_saved(settings: ApplySettings, files: Sequence[Path], target: ManyClus
     Raises:
         UsageError: A file is no plan, or it is not clear for which cluster it is.
         PlanFileError: A plan cannot be read.
-        StaleError: A plan was changed after it was written, or is not the approved one.
+        StaleError: A plan was changed after it was written, is not the approved one, or is too old.
         NotApprovedError: A person did not approve a plan.
     """
+    from quotaform.app.plan_file import require_recent
+
     repository = target.repository()
     plans = _read_plans(settings, files, target, repository)
     require_expected(plans, settings.expected_id)
+    for _, plan in plans:
+        require_recent(plan, settings.max_age)
     for cluster, plan in plans:
         if cluster.confirm == "name" and not settings.auto_approve and sys.stdin.isatty():
             show_plan(settings, plan)

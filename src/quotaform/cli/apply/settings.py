@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from quotaform.cli.console import Console
@@ -17,6 +18,7 @@ class ApplySettings:
         format_name: In which format.
         auto_approve: Whether nobody is asked.
         expected_id: The id of the plan that was approved elsewhere.
+        max_age: How old a saved plan may be; `None` for any age.
         receipt_path: Where the receipts go; `None` for the folder of receipts.
     """
 
@@ -24,6 +26,7 @@ class ApplySettings:
     format_name: str
     auto_approve: bool
     expected_id: str | None = None
+    max_age: timedelta | None = None
     receipt_path: Path | None = None
 
     @property

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from quotaform.cli.apply.expected import read_plan_id
 from quotaform.cli.apply.settings import ApplySettings
 from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import ManyClusters
@@ -35,7 +37,16 @@ def apply(
     comparison: Comparison,
     auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Apply without asking for approval.")] = False,
     expect_plan_id: Annotated[
-        str | None, typer.Option("--expect-plan-id", metavar="ID", help="Exit 5 unless the plan has this id.")
+        str | None,
+        typer.Option(
+            "--expect-plan-id",
+            metavar="ID",
+            help="Exit 5 unless the plan has this id, or nothing is left to do of a directory.",
+        ),
+    ] = None,
+    max_age: Annotated[
+        str | None,
+        typer.Option("--max-age", metavar="DURATION", help="Exit 5 if a saved plan is older, e.g. 30m, 24h or 7d."),
     ] = None,
     receipt: Annotated[
         Path | None,
@@ -56,7 +67,7 @@ def apply(
     \b
     Examples:
       quotaform apply plan.json
-      quotaform apply plans/*.json
+      quotaform apply plans/*.json --max-age 24h
       quotaform apply
       quotaform apply quotas.d --auto-approve
     """
@@ -67,7 +78,8 @@ def apply(
         console=console,
         format_name=format_name,
         auto_approve=auto_approve,
-        expected_id=expect_plan_id,
+        expected_id=read_plan_id(expect_plan_id),
+        max_age=_read_duration("--max-age", max_age),
         receipt_path=receipt,
     )
     given = sources or []
@@ -89,3 +101,17 @@ def apply(
     base = comparison.choose_base(console)
     request = make_request(target, directory, select, exclude, base=base, prune=comparison.prune_mode())
     return apply_directory(settings, request, takes_all=target.all_clusters)
+
+
+def _read_duration(option: str, text: str | None) -> timedelta | None:
+    """Return the value of an option that is a duration.
+
+    Raises:
+        UsageError: It is none.
+    """
+    from quotaform.model.duration import parse_duration
+
+    try:
+        return None if text is None else parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None

@@ -15,7 +15,6 @@ from quotaform.cli.main import run
 from quotaform.core.comment import (
     CommentAction,
     CommentMode,
-    CommentStep,
     Draft,
     Marker,
     Posted,
@@ -31,7 +30,7 @@ from tests.pull_request_server import TOKEN, FakeGitHub, FakeGitLab, event
 MARKER = '<!-- quotaform:plan {"v":1,"cluster":"lab","root":"quotas.d"} -->'
 OTHER = MARKER.replace("lab", "prod-eu")
 BODY = f"{MARKER}\n### Kafka quota plan for `lab`: 1 to add\n\ntext\n"
-EMPTY = f"{MARKER}\n### Kafka quota plan for `lab`: No changes\n"
+EMPTY = f"{MARKER}\n### Kafka quota plan for `lab`: no changes\n"
 BEGIN = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
@@ -573,6 +572,21 @@ def test_drafts_are_read_whole(tmp_path: Path) -> None:
     assert draft(EMPTY).is_empty
 
 
-def test_a_step_is_about_its_draft() -> None:
-    step: CommentStep = plan_comment(draft(), [], CommentMode.NEW)
-    assert step.draft == draft()
+SNAPSHOT = """{"format_version": "1.0", "kind": "quotaform.snapshot", "cluster": {"name": "lab", "id": "x"},
+"captured_at": "2026-01-01T00:00:00Z", "quotas": [{"entity": {"user": "a"}, "values": {"producer_byte_rate": 1048576}}]}
+"""
+
+
+@pytest.mark.parametrize(("value", "is_empty"), [("1MiB/s", True), ("2MiB/s", False)])
+def test_the_comment_of_a_plan_is_a_draft(
+    value: str, is_empty: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lab.json").write_text(SNAPSHOT)
+    (tmp_path / "quotaform.yaml").write_text("clusters: {lab: {snapshot: lab.json}}\n")
+    (tmp_path / "quotas.d").mkdir()
+    entry = f"quotas: [{{match: {{user: a}}, values: {{producer_byte_rate: {value}}}}}]\n"
+    (tmp_path / "quotas.d" / "a.yaml").write_text(entry)
+    assert run(["plan", "--out", "markdown=plan.md"]) == 0
+    (read,) = read_drafts([Path("plan.md")])
+    assert (read.marker, read.is_empty) == (Marker("plan", "lab", "quotas.d"), is_empty)

@@ -16,8 +16,8 @@ from typing import Final
 
 _VERSION: Final = 1
 _MARKER: Final = regex(r"<!-- quotaform:([a-z][a-z-]{0,30}) (\{.{0,4096}\}) -->").fullmatch
-_NO_CHANGES: Final = "No changes"
-"""What the heading of a comment says that has nothing to review."""
+_NO_CHANGES: Final = ": no changes"
+"""How the heading of a comment ends that has nothing to review."""
 
 
 class CommentMode(StrEnum):
@@ -70,7 +70,7 @@ class Draft:
     def is_empty(self) -> bool:
         """Whether there is nothing to review: its heading says that there are no changes."""
         heading = next((line for line in self.body.splitlines() if line.startswith("#")), "")
-        return _NO_CHANGES in heading
+        return heading.endswith(_NO_CHANGES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,114 @@
+"""The files for CI systems are what their schemas say, and run nothing that a stranger can change."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.actions import ROOT, load
+
+EXAMPLES = ROOT / "examples"
+WORKFLOWS = sorted((EXAMPLES / "github" / ".github" / "workflows").iterdir())
+TEMPLATES = ROOT / "src" / "quotaform" / "template" / "github"
+
+ATLANTIS_REPO = {"version", "parallel_plan", "parallel_apply", "projects"}
+ATLANTIS_PROJECT = {"name", "dir", "workflow", "autoplan"}
+ATLANTIS_SERVER = {"repos", "workflows"}
+ATLANTIS_SERVER_REPO = {"id", "allowed_overrides", "plan_requirements", "apply_requirements"}
+ATLANTIS_REQUIREMENTS = {"approved", "mergeable", "undiverged"}
+"""Keys and words of https://www.runatlantis.io/docs/repo-level-atlantis-yaml and .../server-side-repo-config."""
+
+
+@pytest.mark.parametrize(
+    ("schema", "path"),
+    [
+        ("github-actions", ROOT / "action.yml"),
+        ("gitlab-ci", EXAMPLES / "gitlab" / "quotaform.gitlab-ci.yml"),
+        *(("github-workflows", path) for path in [*WORKFLOWS, *(ROOT / ".github" / "workflows").iterdir()]),
+    ],
+    ids=lambda value: value.name if isinstance(value, Path) else "",
+)
+def test_a_file_is_what_its_schema_says(schema: str, path: Path) -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_workflows_to_copy_are_those_that_init_writes() -> None:
+    assert [path.name for path in WORKFLOWS] == ["quotas-apply.yml", "quotas-drift.yml", "quotas-plan.yml"]
+    for path in WORKFLOWS:
+        assert path.read_text() == (TEMPLATES / path.name).read_text(), f"copy it from {TEMPLATES}"
+
+
+def steps_of(path: Path) -> list[dict[str, Any]]:
+    document = load(path)
+    if "runs" in document:
+        return list(document["runs"]["steps"])
+    return [step for job in document["jobs"].values() for step in job["steps"]]
+
+
+@pytest.mark.parametrize("path", [ROOT / "action.yml", *WORKFLOWS], ids=lambda path: path.name)
+def test_no_expression_is_in_a_script_and_no_strangers_action_is_used(path: Path) -> None:
+    """What an expression stands for is put into the script before bash reads it: a branch name could be a command."""
+    for step in steps_of(path):
+        assert "${{" not in step.get("run", ""), step
+        if "uses" in step:
+            assert re.fullmatch(r"actions/[a-z-]+@v\d+|quotaform/quotaform@v\d+\.\d+\.\d+", step["uses"]), step
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_may_do_no_more_than_it_needs(path: Path) -> None:
+    workflow = load(path)
+    assert workflow["permissions"] == {"contents": "read"}
+    assert "pull_request_target" not in workflow["on"]
+    for name, job in workflow["jobs"].items():
+        more = {scope for scope, level in job.get("permissions", {}).items() if level == "write"}
+        assert more == ({"pull-requests"} if (path.name, name) == ("quotas-plan.yml", "plan") else set())
+        assert int(job["timeout-minutes"]) <= 30
+        for step in job["steps"]:
+            if step.get("uses", "").startswith("actions/checkout@"):
+                assert step["with"]["persist-credentials"] == "false"
+            secret = "secrets." in str(step)
+            assert not secret or "matrix.cluster" in job["environment"], "each cluster has secrets of its own"
+
+
+def test_forks_get_no_secrets_and_one_apply_runs_at_a_time() -> None:
+    plan = load(TEMPLATES / "quotas-plan.yml")["jobs"]
+    assert "environment" not in plan["validate"]
+    assert plan["plan"]["if"] == "github.event.pull_request.head.repo.full_name == github.repository"
+    apply = load(TEMPLATES / "quotas-apply.yml")["jobs"]["apply"]
+    assert apply["concurrency"] == {"group": "quotas-${{ matrix.cluster }}", "cancel-in-progress": "false"}
+    assert apply["environment"] == "quotas-apply-${{ matrix.cluster }}"
+
+
+def test_the_action_installs_the_pinned_versions_of_its_own_checkout() -> None:
+    (install,) = (step for step in steps_of(ROOT / "action.yml") if step.get("name") == "Install quotaform")
+    assert "PIP_CONSTRAINT=$GITHUB_ACTION_PATH/constraints.txt" in install["run"]
+    assert (ROOT / "constraints.txt").is_file()
+    inputs = load(ROOT / "action.yml")["inputs"]
+    assert all("description" in each and "default" in each for each in inputs.values())
+
+
+def test_the_atlantis_files_have_documented_keys() -> None:
+    server, repository = load(EXAMPLES / "atlantis" / "repos.yaml"), load(EXAMPLES / "atlantis" / "atlantis.yaml")
+    assert server.keys() == ATLANTIS_SERVER
+    for repo in server["repos"]:
+        assert repo.keys() <= ATLANTIS_SERVER_REPO
+        assert {*repo["plan_requirements"], *repo["apply_requirements"]} <= ATLANTIS_REQUIREMENTS
+        assert "allow_custom_workflows" not in repo, "a pull request would decide what the server runs"
+    for workflow in server["workflows"].values():
+        assert workflow.keys() == {"plan", "apply"}
+        for stage in workflow.values():
+            for step in stage["steps"]:
+                run = step["run"]
+                assert isinstance(run, str) or (run.keys() == {"command", "output"} and run["output"] == "show")
+    assert repository.keys() <= ATLANTIS_REPO
+    assert repository["version"] == "3"
+    for project in repository["projects"]:
+        assert project.keys() == ATLANTIS_PROJECT
+        assert project["workflow"] in server["workflows"]

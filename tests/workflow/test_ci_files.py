@@ -1,0 +1,334 @@
+"""The files that a user copies into a quota repository: their scripts run here as a CI system runs them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import pytest
+
+from quotaform.sandbox import Sandbox
+from tests.actions import ROOT, JobResult, Runner, environment, load
+from tests.builder import PRODUCER
+from tests.git_repository import GitRepository
+from tests.pull_request_server import TOKEN, FakeGitHub, FakeGitLab, event
+from tests.workflow.command import Cluster
+
+pytestmark = pytest.mark.workflow
+
+WORKFLOWS = ROOT / "examples" / "github" / ".github" / "workflows"
+MIB = 1048576.0
+ATLANTIS_PLAN = re.compile(
+    r"Plan: (?:(\d+) to import, )?(\d+) to add, (\d+) to change, (\d+) to destroy(?:, (\d+) to forget)?\."
+)
+SNAPSHOT = """{"format_version": "1.0", "kind": "quotaform.snapshot", "cluster": {"name": "prod-eu", "id": "x"},
+"captured_at": "2026-01-01T00:00:00Z", "quotas": [
+{"entity": {"user": "a"}, "values": {"producer_byte_rate": 1048576}}]}
+"""
+
+
+@dataclass
+class Team:
+    """A quota repository on a server, a checkout of it, and a runner."""
+
+    origin: GitRepository
+    checkout: GitRepository
+    runner: Runner
+
+    def job(self, file: str, name: str) -> JobResult:
+        """Run a job of a workflow, in a checkout without what an earlier job wrote."""
+        for folder in ("plans", "receipts", "drift", "revert"):
+            rmtree(self.checkout.path / folder, ignore_errors=True)
+        job: dict[str, Any] = load(WORKFLOWS / file)["jobs"][name]
+        return self.runner.run(job["steps"], job.get("env"))
+
+    def use(self, **environ: str) -> None:
+        """Set variables of the runner."""
+        self.runner.environ |= environ
+
+
+def make_team(path: Path, config: str) -> Team:
+    origin = GitRepository.init(path / "origin")
+    origin.write("quotaform.yaml", config)
+    origin.write("snapshots/prod-eu.json", SNAPSHOT)
+    origin.declare("teams.yaml", "a")
+    origin.commit()
+    checkout = origin.clone(path / "checkout")
+    (path / "temp").mkdir()
+    (path / "temp" / "event.json").write_text("{}")
+    environ = environment(
+        GITHUB_ACTIONS="true",
+        GITHUB_REPOSITORY="acme/quotas",
+        GITHUB_EVENT_PATH=str(path / "temp" / "event.json"),
+    )
+    expressions = {
+        "matrix.cluster": "prod-eu",
+        "github.token": TOKEN,
+        "secrets.KAFKA_CLIENT_PROPERTIES": "security.protocol=PLAINTEXT\nclient.id=ci",
+    }
+    runner = Runner(workspace=checkout.path, temp=path / "temp", environ=environ, expressions=expressions)
+    return Team(origin, checkout, runner)
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Team:
+    """A team whose cluster is a snapshot."""
+    return make_team(tmp_path, "clusters: {prod-eu: {snapshot: snapshots/prod-eu.json}}\n")
+
+
+@pytest.fixture
+def live_team(tmp_path: Path, sandbox: Sandbox, cluster: Cluster) -> Team:
+    """A team whose cluster is a real broker, empty at first."""
+    server = sandbox.bootstrap_servers
+    return make_team(
+        tmp_path,
+        f"clusters:\n  prod-eu:\n    bootstrap_servers: [{server!r}]\n"
+        "    command_config: ${env:QUOTAFORM_COMMAND_CONFIG}\n",
+    )
+
+
+def open_pull_request(team: Team) -> None:
+    """Let the runner run for pull request 7."""
+    (team.runner.temp / "event.json").write_text(event(7))
+    team.use(GITHUB_EVENT_NAME="pull_request", GITHUB_BASE_REF="main", GITHUB_REF="refs/pull/7/merge")
+
+
+class TestPlan:
+    """quotas-plan.yml on a pull request."""
+
+    def test_a_change_is_validated_planned_and_shown_in_a_comment(self, team: Team) -> None:
+        open_pull_request(team)
+        team.checkout.declare("teams.yaml", "a", "b")
+        team.checkout.commit()
+        assert team.job("quotas-plan.yml", "validate").code == 0
+        github = FakeGitHub(token_kind="job", login="github-actions[bot]")
+        with github.server() as server:
+            team.use(GITHUB_API_URL=server.url)
+            first, second = team.job("quotas-plan.yml", "plan"), team.job("quotas-plan.yml", "plan")
+        assert first.codes == {"Credentials": 0, "Plan": 0, "Comment": 0}, first.printed
+        assert "Plan: 1 to add, 0 to change, 0 to destroy." in first.printed
+        assert "origin/main" in first.printed
+        assert "created: https://github.example/" in first.printed
+        assert second.code == 0, second.printed
+        assert [what for what, _ in github.writes][:1] == ["create"]
+        assert len(github.comments) == 1
+        assert github.comments[0]["body"].startswith("<!-- quotaform:plan ")
+        kept = sorted(path.name for path in (team.runner.artifacts / "quotas-plan-prod-eu").iterdir())
+        assert kept == ["prod-eu.json", "prod-eu.md"]
+        assert TOKEN not in first.printed + second.printed
+
+    def test_a_mistake_fails_the_first_job(self, team: Team) -> None:
+        open_pull_request(team)
+        team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rat: 1MiB/s}")
+        result = team.job("quotas-plan.yml", "validate")
+        assert result.codes == {"Validate": 3}
+        assert "quotas.d/teams.yaml" in result.printed
+
+    def test_a_blocked_plan_fails_and_is_shown_all_the_same(self, team: Team) -> None:
+        open_pull_request(team)
+        team.checkout.write(
+            "quotaform.yaml", "clusters: {prod-eu: {snapshot: snapshots/prod-eu.json, cluster_id: another}}\n"
+        )
+        github = FakeGitHub()
+        with github.server() as server:
+            team.use(GITHUB_API_URL=server.url)
+            result = team.job("quotas-plan.yml", "plan")
+        assert result.codes == {"Credentials": 0, "Plan": 4, "Comment": 0}, result.printed
+        assert "cluster-id" in github.comments[0]["body"]
+
+    def test_client_properties_are_for_nobody_else_to_read(self, team: Team) -> None:
+        open_pull_request(team)
+        with FakeGitHub().server() as server:
+            team.use(GITHUB_API_URL=server.url)
+            team.job("quotas-plan.yml", "plan")
+        path = team.runner.temp / "client.properties"
+        assert path.read_text() == "security.protocol=PLAINTEXT\nclient.id=ci\n"
+        assert path.stat().st_mode & 0o077 == 0
+
+
+class TestApply:
+    """quotas-apply.yml after a merge, on a real broker."""
+
+    def test_what_was_planned_is_applied_and_a_second_run_has_nothing_to_do(
+        self, live_team: Team, cluster: Cluster
+    ) -> None:
+        planned = live_team.job("quotas-apply.yml", "plan")
+        assert planned.codes == {"Credentials": 0, "Plan": 0}, planned.printed
+        changed = live_team.job("quotas-apply.yml", "changed")
+        assert changed.outputs == {"clusters": '["prod-eu"]'}
+        applied = live_team.job("quotas-apply.yml", "apply")
+        assert applied.codes == {"Credentials": 0, "Apply": 0}, applied.printed
+        assert "Apply complete! Resources: 1 added, 0 changed, 0 destroyed." in applied.printed
+        assert (live_team.runner.artifacts / "quotas-receipt-prod-eu" / "prod-eu.json").is_file()
+        again = live_team.job("quotas-apply.yml", "plan")
+        assert again.code == 0, again.printed
+        assert "changes" not in again.outputs
+
+    def test_without_changes_nobody_is_asked(self, team: Team) -> None:
+        assert team.job("quotas-apply.yml", "plan").code == 0
+        assert team.job("quotas-apply.yml", "changed").outputs == {"clusters": "[]"}
+
+    def test_a_cluster_that_changed_before_the_approval_is_left_as_it_is(
+        self, live_team: Team, cluster: Cluster
+    ) -> None:
+        cluster.set({PRODUCER: 7 * MIB}, user="a")
+        assert live_team.job("quotas-apply.yml", "plan").code == 0
+        cluster.set({PRODUCER: 8 * MIB}, user="a")
+        applied = live_team.job("quotas-apply.yml", "apply")
+        assert applied.codes == {"Credentials": 0, "Apply": 5}, applied.printed
+        assert "make a new plan" in applied.printed
+
+
+class TestDrift:
+    """quotas-drift.yml on a schedule."""
+
+    def test_a_cluster_as_declared_passes_and_one_that_was_changed_fails(self, team: Team) -> None:
+        in_sync = team.job("quotas-drift.yml", "drift")
+        assert in_sync.code == 0, in_sync.printed
+        team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rate: 2MiB/s}")
+        drifted = team.job("quotas-drift.yml", "drift")
+        assert drifted.codes == {"Credentials": 0, "Drift": 2}, drifted.printed
+        assert (team.runner.artifacts / "quotas-drift-prod-eu" / "prod-eu.json").is_file()
+
+
+class TestAction:
+    """The steps of action.yml that run a command."""
+
+    @staticmethod
+    def run(team: Team, **inputs: str) -> JobResult:
+        action = load(ROOT / "action.yml")
+        steps = [step for step in action["runs"]["steps"] if step.get("name") in ("Run quotaform", "Comment")]
+        given = {f"inputs.{name}": value.get("default", "") for name, value in action["inputs"].items()}
+        given |= {"inputs.token": TOKEN} | {f"inputs.{name.replace('_', '-')}": value for name, value in inputs.items()}
+        team.runner.expressions |= given
+        return team.runner.run(steps)
+
+    def test_a_plan_is_made_and_shown(self, team: Team) -> None:
+        open_pull_request(team)
+        team.checkout.declare("teams.yaml", "a", "b")
+        github = FakeGitHub()
+        with github.server() as server:
+            team.use(GITHUB_API_URL=server.url)
+            result = self.run(
+                team, command="plan", all="true", comment="update", args="--detailed-exitcode\n--show-unchanged"
+            )
+        assert result.codes == {"Run quotaform": 2, "Comment": 0}, result.printed
+        assert result.outputs["exit-code"] == "2"
+        assert sorted(path.name for path in (team.checkout.path / "quotaform-output").iterdir()) == [
+            "prod-eu.json",
+            "prod-eu.md",
+        ]
+        assert len(github.comments) == 1
+
+    @pytest.mark.parametrize(
+        ("inputs", "code"),
+        [
+            ({"command": "validate"}, 0),
+            ({"command": "validate", "directory": "quotas.d", "cluster": "prod-*\nprod-eu"}, 0),
+            ({"command": "validate", "directory": "nowhere"}, 3),
+            ({"command": "drift", "cluster": "prod-eu"}, 0),
+            ({"command": "scram"}, 64),
+            ({"command": "plan", "cluster": "*; touch owned"}, 64),
+            ({"command": "plan", "args": "$(touch owned)\n`touch owned`"}, 64),
+            ({"command": "apply", "plan_file": "gone.json"}, 3),
+        ],
+    )
+    def test_the_code_is_that_of_the_command(self, team: Team, inputs: dict[str, str], code: int) -> None:
+        result = self.run(team, **inputs)
+        assert result.codes == {"Run quotaform": code}, result.printed
+        assert not (team.checkout.path / "owned").exists()
+
+
+class TestGitLab:
+    """The scripts of the GitLab file; what installs the command is left out."""
+
+    @staticmethod
+    def run(team: Team, job: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        script = load(ROOT / "examples" / "gitlab" / "quotaform.gitlab-ci.yml")[job]["script"]
+        env = environment(GITLAB_CI="true", CLUSTER="prod-eu", CI_PROJECT_ID="42", GITLAB_TOKEN=TOKEN) | environ
+        return subprocess.run(
+            ["bash", "-eo", "pipefail", "-c", "\n".join(script)],
+            cwd=team.checkout.path,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def test_a_merge_request_is_validated_planned_and_commented(self, team: Team) -> None:
+        base = team.checkout.git("rev-parse", "HEAD")
+        team.checkout.declare("teams.yaml", "a", "b")
+        team.checkout.commit()
+        gitlab = FakeGitLab()
+        assert self.run(team, "quotas-validate").returncode == 0
+        with gitlab.server() as server:
+            done = self.run(
+                team,
+                "quotas-plan",
+                CI_API_V4_URL=f"{server.url}/api/v4",
+                CI_MERGE_REQUEST_IID="7",
+                CI_MERGE_REQUEST_DIFF_BASE_SHA=base,
+            )
+        assert done.returncode == 0, done.stderr
+        assert "Plan: 1 to add, 0 to change, 0 to destroy." in done.stdout
+        assert len(gitlab.notes) == 1
+        assert TOKEN not in done.stdout + done.stderr
+
+    def test_a_plan_that_fails_fails_the_job(self, team: Team) -> None:
+        team.checkout.write("quotas.d/teams.yaml", "quotas: 5\n")
+        assert self.run(team, "quotas-plan", CI_MERGE_REQUEST_IID="7").returncode == 3
+
+    def test_drift_fails_the_job(self, team: Team) -> None:
+        assert self.run(team, "quotas-drift").returncode == 0
+        team.checkout.declare("teams.yaml", "b")
+        assert self.run(team, "quotas-drift").returncode == 2
+
+    def test_a_merge_is_applied(self, live_team: Team, cluster: Cluster) -> None:
+        properties = live_team.runner.temp / "client.properties"
+        properties.write_text("security.protocol=PLAINTEXT\n")
+        environ = {"QUOTAFORM_COMMAND_CONFIG": str(properties)}
+        assert self.run(live_team, "quotas-apply-plan", **environ).returncode == 0
+        done = self.run(live_team, "quotas-apply", **environ)
+        assert "Apply complete! Resources: 1 added, 0 changed, 0 destroyed." in done.stdout, done.stderr
+        assert (live_team.checkout.path / "receipts" / "prod-eu.json").is_file()
+
+
+class TestAtlantis:
+    """The custom workflow of Atlantis, in `sh -c` as it runs steps."""
+
+    @staticmethod
+    def run(team: Team, stage: str) -> list[subprocess.CompletedProcess[str]]:
+        workflow = load(ROOT / "examples" / "atlantis" / "repos.yaml")["workflows"]["quotaform"]
+        (project,) = load(ROOT / "examples" / "atlantis" / "atlantis.yaml")["projects"]
+        properties = team.runner.temp / "client.properties"
+        properties.write_text("security.protocol=PLAINTEXT\n")
+        env = environment(
+            PROJECT_NAME=project["name"],
+            PLANFILE=str(team.checkout.path / "prod-eu-default.tfplan"),
+            BASE_BRANCH_NAME="main",
+            QUOTAFORM_COMMAND_CONFIG=str(properties),
+        )
+        steps = [step["run"] for step in workflow[stage]["steps"]]
+        commands = [step if isinstance(step, str) else step["command"] for step in steps]
+        return [
+            subprocess.run(
+                ["sh", "-c", command], cwd=team.checkout.path, env=env, capture_output=True, text=True, check=False
+            )
+            for command in commands
+        ]
+
+    def test_plan_and_apply_say_what_atlantis_looks_for(self, live_team: Team, cluster: Cluster) -> None:
+        live_team.checkout.declare("teams.yaml", "a", "b")
+        planned = self.run(live_team, "plan")
+        assert [step.returncode for step in planned] == [0, 0], planned[-1].stderr
+        found = ATLANTIS_PLAN.search(planned[-1].stdout)
+        assert found is not None
+        assert found.groups() == (None, "2", "0", "0", None)
+        assert (live_team.checkout.path / "prod-eu-default.tfplan").is_file()
+        (applied,) = self.run(live_team, "apply")
+        assert applied.returncode == 0, applied.stderr
+        assert "Apply complete! Resources: 2 added" in applied.stdout

@@ -71,6 +71,11 @@ TOO_DEEP: Final = FindingRule("too-deep", "A file is nested too deeply.", "Reduc
 TOO_LARGE: Final = FindingRule(
     "too-large", "An entry, a list, a text or a pattern is larger than allowed.", "Divide it, or shorten it."
 )
+UNFORMATTABLE: Final = FindingRule(
+    "unformattable",
+    "`quotaform fmt` cannot rewrite a file so that it says the same.",
+    "Write the file in a simpler form, or leave it as it is.",
+)
 MORE_PROBLEMS: Final = FindingRule(
     "more-problems", "There are more problems than are shown.", "Correct those that are shown and check again.", _NOTE
 )

@@ -28,10 +28,21 @@ settings.load_profile("quotaform")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let kafka-python read its own files the way Python 3.11 and 3.12 call deprecated, and let Ctrl-C be tested.
+    """Be no step of GitHub Actions or job of GitLab, whatever runs the tests; their tests set what they need.
+
+    Let kafka-python read its own files the way Python 3.11 and 3.12 call deprecated, and let Ctrl-C be tested.
 
     A shell without job control starts what runs in the background (`make test &`) with SIGINT ignored.
     """
+    for name in (
+        "GITHUB_ACTIONS",
+        "GITHUB_OUTPUT",
+        "GITHUB_STEP_SUMMARY",
+        "GITHUB_WORKSPACE",
+        "GITLAB_CI",
+        "CI_PROJECT_DIR",
+    ):
+        os.environ.pop(name, None)
     if getsignal(SIGINT) is SIG_IGN:
         signal(SIGINT, default_int_handler)
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")

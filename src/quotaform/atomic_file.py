@@ -124,6 +124,32 @@ def _encoded(text: str | Iterable[str]) -> Iterator[bytes]:
     return (piece.encode() for piece in ((text,) if isinstance(text, str) else text))
 
 
+def append_to_regular_file(path: Path, text: str, limit: int | None = None) -> bool:
+    """Append a text in one write, and return whether there was room for it.
+
+    Args:
+        path: A regular file that exists.
+        text: What is appended.
+        limit: How many bytes the file may have then.
+
+    Raises:
+        OSError: It is no such file, or cannot be written.
+    """
+    content = text.encode()
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        status = os.fstat(descriptor)
+        if not S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        if limit is not None and status.st_size + len(content) > limit:
+            return False
+        if os.write(descriptor, content) < len(content):
+            raise OSError(errno.ENOSPC, "no space left")
+    finally:
+        os.close(descriptor)
+    return True
+
+
 def remove_regular_file(path: str | Path) -> None:
     """Remove what `write_text_atomically` would replace: a regular file, or the one that a symbolic link leads to.
 

@@ -10,6 +10,8 @@ COMMAND: Final = "::"
 """What begins a command of GitHub Actions at the beginning of a line, and ends its name: `::error::text`."""
 COMMAND_MARKS: Final = ("##[", "##vso[")
 """What runners of GitHub Actions and Azure Pipelines take for a command, wherever it stands in a line of a log."""
+ANNOTATIONS: Final = ("error", "warning", "notice")
+"""The commands that show a message beside a file and do nothing else."""
 _LONGEST_BEGINNING: Final = max(map(len, COMMAND_MARKS)) - 1
 
 _SHORT: Final = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
@@ -60,6 +62,16 @@ def is_command(line: str) -> bool:
     """
     begin, command, _ = line.lstrip().partition(COMMAND)
     return not begin and bool(command) and line.count(COMMAND) > 1
+
+
+def is_annotation(line: str) -> bool:
+    """Whether a line is one printable command of GitHub Actions that shows a message, and no other command.
+
+    >>> is_annotation("::error file=a.yaml::b"), is_annotation("::set-env name=a::b"), is_annotation("::error::##[x")
+    (True, False, False)
+    """
+    name = line[len(COMMAND) :].partition(" ")[0].partition(COMMAND)[0] if line.startswith(COMMAND) else ""
+    return name in ANNOTATIONS and is_command(line) and printable(line) == line
 
 
 def break_commands(text: str) -> str:

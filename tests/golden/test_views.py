@@ -10,15 +10,18 @@ from json import loads
 
 import pytest
 
+from quotaform.cli.format import render
 from quotaform.core.drift import make_drift
 from quotaform.core.plan import Plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.document.drift import dump_drift
 from quotaform.document.plan import dump_plan
 from quotaform.document.receipt import dump_receipt
+from quotaform.views.drift_markdown import render_drift_markdown
 from quotaform.views.drift_text import render_drift
 from quotaform.views.plan_markdown import render_plan_markdown
 from quotaform.views.plan_text import NO_CHANGES, render_plan
+from quotaform.views.receipt_markdown import render_receipt_markdown
 from quotaform.views.receipt_text import render_receipt
 from quotaform.views.style import Style
 from tests.golden.based_example import based_plan
@@ -60,6 +63,16 @@ def test_drift_text(golden: Golden) -> None:
     golden("drift.txt", render_drift(make_drift(example_plan())))
 
 
+def test_drift_markdown(golden: Golden) -> None:
+    golden("drift.md", render_drift_markdown(make_drift(example_plan()), run_url="https://ci.example/runs/1"))
+
+
+@pytest.mark.parametrize("name", ["github", "sarif", "gitlab"])
+def test_findings_beside_the_files(name: str, golden: Golden) -> None:
+    golden(f"plan.{name}", "".join(render("plan", name, example_plan())))
+    golden(f"drift.{name}", "".join(render("drift", name, make_drift(example_plan()))))
+
+
 def test_drift_json(golden: Golden) -> None:
     golden("drift.json", dump_drift(make_drift(example_plan())))
 
@@ -91,6 +104,7 @@ def test_receipt_of_a_complete_apply(golden: Golden) -> None:
     plan = example_plan(with_findings=False)
     receipt = _receipt(plan, [Result.APPLIED] * (len(plan.changes) - 1) + [Result.ALREADY_APPLIED])
     golden("receipt.txt", render_receipt(receipt))
+    golden("receipt.md", render_receipt_markdown(receipt))
     golden("receipt.json", dump_receipt(receipt))
 
 
@@ -99,6 +113,7 @@ def test_receipt_of_an_incomplete_apply(golden: Golden) -> None:
     results = [Result.APPLIED, Result.REFUSED, Result.UNKNOWN, Result.UNCONFIRMED]
     receipt = _receipt(plan, results + [Result.NOT_ATTEMPTED] * (len(plan.changes) - 4), interrupted_by="SIGINT")
     golden("receipt-incomplete.txt", render_receipt(receipt))
+    golden("receipt-incomplete.md", render_receipt_markdown(receipt, run_url="https://ci.example/runs/1"))
 
 
 def test_terraform_tools_can_parse_the_plan() -> None:

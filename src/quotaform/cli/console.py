@@ -11,9 +11,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from quotaform.cli.stream import GuardedStream
+from quotaform.cli.stream import GuardedStream, make_harmless
 from quotaform.errors import QuotaformError
-from quotaform.printable import printable
+from quotaform.printable import is_annotation, printable
 
 if TYPE_CHECKING:
     from quotaform.views.style import Style
@@ -83,6 +83,19 @@ class Console:
         """Print a text on stderr."""
         self.clear()
         sys.stderr.write(text)
+
+    def write_commands(self, pieces: Iterable[str], *, is_result: bool = True) -> None:
+        """Print commands for GitHub Actions, one per line: the only output in which such commands are left whole.
+
+        Args:
+            pieces: The commands, as `quotaform.views.problem_github` makes them.
+            is_result: Whether they go to stdout, where a runner reads them as well as on stderr.
+        """
+        self.clear()
+        stream = sys.stdout if is_result else sys.stderr
+        write = stream.write_raw if isinstance(stream, GuardedStream) else stream.write
+        for line in "".join(pieces).splitlines():
+            write(f"{line if is_annotation(line) else make_harmless(line)}\n")
 
     def warn(self, *lines: str) -> None:
         """Print lines on stderr, unless quiet."""

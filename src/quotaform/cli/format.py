@@ -15,6 +15,7 @@ import typer
 
 from quotaform.cli.option.completion import complete_from
 from quotaform.cli.usage import require_choice, shorten
+from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import UsageError
 
 FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -22,10 +23,31 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "text": "views.plan_text:render_plan",
         "json": "document.plan:plan_lines",
         "markdown": "views.plan_markdown:render_plan_markdown",
+        "github": "views.problem_github:render_plan_github",
+        "sarif": "views.problem_sarif:render_plan_sarif",
+        "gitlab": "views.problem_gitlab:render_plan_gitlab",
     },
-    "drift": {"text": "views.drift_text:render_drift", "json": "document.drift:dump_drift"},
-    "receipt": {"text": "views.receipt_text:render_receipt", "json": "document.receipt:receipt_lines"},
-    "validation": {"text": "views.validation_text:render_validation", "json": "document.validation:dump_validation"},
+    "drift": {
+        "text": "views.drift_text:render_drift",
+        "json": "document.drift:dump_drift",
+        "markdown": "views.drift_markdown:render_drift_markdown",
+        "github": "views.problem_github:render_drift_github",
+        "sarif": "views.problem_sarif:render_drift_sarif",
+        "gitlab": "views.problem_gitlab:render_drift_gitlab",
+    },
+    "receipt": {
+        "text": "views.receipt_text:render_receipt",
+        "json": "document.receipt:receipt_lines",
+        "markdown": "views.receipt_markdown:render_receipt_markdown",
+    },
+    "validation": {
+        "text": "views.validation_text:render_validation",
+        "json": "document.validation:dump_validation",
+        "markdown": "views.validation_markdown:render_validation_markdown",
+        "github": "views.problem_github:render_validation_github",
+        "sarif": "views.problem_sarif:render_validation_sarif",
+        "gitlab": "views.problem_gitlab:render_validation_gitlab",
+    },
     "explain": {"text": "views.explain_text:render_explained", "json": "document.explain:dump_explained"},
     "alter": {"text": "views.alter_text:render_altered", "json": "document.alter:dump_altered"},
     "describe": {
@@ -47,6 +69,15 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
 The function takes the value first and what else it needs by name; it returns a text, or yields one in pieces.
 """
 
+FAILURES: Final = {
+    "markdown": "views.outcome_markdown:render_failure_markdown",
+    "github": "views.problem_github:render_failure_github",
+}
+"""Format to the function that renders a cluster for which nothing could be made; the others have no such form."""
+
+ONE_DOCUMENT: Final = frozenset({"sarif", "gitlab"})
+"""Formats whose documents cannot follow each other on stdout."""
+
 _FORMAT_OF_FILES: Final = "json"
 _PIECE: Final = 65_536
 
@@ -60,16 +91,40 @@ def render(subject: str, format_name: str, value: object, **options: Any) -> Ite
         value: The result.
         options: What the functions of the subject need besides, such as `style`; each is given those that it takes.
     """
-    function = renderer(subject, format_name)
-    taken = {name: options[name] for name in signature(function).parameters if name in options}
-    text = function(value, **taken)
+    text = _called(renderer(subject, format_name), value, options)
     return iter((text,)) if isinstance(text, str) else _joined(text)
+
+
+def render_failed(subject: str, format_name: str, outcome: ClusterOutcome[Any], **options: Any) -> str | None:
+    """Return a cluster that failed in a format that has a form for that; else, and without a failure, `None`.
+
+    Args:
+        subject: What could not be made: a row of `FORMATS`.
+        format_name: One of the subject's formats.
+        outcome: What became of the cluster.
+        options: As for `render`.
+    """
+    if outcome.error is None or format_name not in FAILURES:
+        return None
+    return str(
+        _called(
+            _function(FAILURES[format_name]), outcome.cluster, {**options, "error": outcome.error, "subject": subject}
+        )
+    )
 
 
 def renderer(subject: str, format_name: str) -> Any:
     """Return the function that renders a subject in a format."""
-    module, _, function = FORMATS[subject][format_name].partition(":")
+    return _function(FORMATS[subject][format_name])
+
+
+def _function(name: str) -> Any:
+    module, _, function = name.partition(":")
     return getattr(import_module(f"quotaform.{module}"), function)
+
+
+def _called(function: Any, value: object, options: Mapping[str, Any]) -> Any:
+    return function(value, **{name: options[name] for name in signature(function).parameters if name in options})
 
 
 def require_format(subject: str, format_name: str) -> str:

@@ -70,7 +70,10 @@ def run(arguments: list[str]) -> int:
 
             with signals_raised(), rare_collections():
                 code = _run(arguments)
-        return _fail_lost(output, code) if output.is_lost else code
+        code = _fail_lost(output, code) if output.is_lost else code
+        if "GITHUB_OUTPUT" in os.environ:
+            _end_step(arguments, code)
+        return code
 
 
 def _asks_for_version(arguments: list[str]) -> bool:
@@ -84,6 +87,16 @@ def _fail_lost(output: GuardedStream, code: int) -> int:
 
     reason = getattr(output.problem, "strerror", None) or output.problem
     return _fail(f"the output cannot be written: {reason}", judge_lost_output(code, is_kept=not output.is_result))
+
+
+def _end_step(arguments: list[str], code: int) -> None:
+    """Give the exit code and its reason to the later steps of a job of GitHub Actions."""
+    from quotaform.cli.step_output import COMMANDS, end_step
+
+    if "--no-github" not in arguments and COMMANDS.intersection(globals_last(arguments)[:1]):
+        problem = end_step(code)
+        if problem is not None:
+            _fail(problem, code)
 
 
 def _run(arguments: list[str]) -> int:
@@ -142,6 +155,10 @@ def _invoke(arguments: list[str]) -> int:
         problems, _, total = str(error).rpartition("\n")
         return _print(f"{problems}\nError: {total}", error.exit_code)
     except QuotaformError as error:
+        if "GITHUB_OUTPUT" in os.environ:
+            from quotaform.cli.step_output import note_error
+
+            note_error(error)
         return _fail(str(error), error.exit_code)
     except Interruption as stopped:
         raise stopped.interrupt from None

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from quotaform.cli.cluster_path import PLACEHOLDER, cluster_paths
 from quotaform.cli.console import Console, remove_file, require_writable, write_file
-from quotaform.cli.format import read_output, render
+from quotaform.cli.format import ONE_DOCUMENT, read_output, render, render_failed
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.errors import NotReadError
+from quotaform.errors import NotReadError, UsageError
 from quotaform.model.text import inert
 
 if TYPE_CHECKING:
@@ -89,13 +89,23 @@ class OutputFiles:
                     require_writable(each)
             self._files.append((format_name, paths))
 
-    def write(self, outcomes: Iterable[ClusterOutcome[T]]) -> None:
-        """Write what was made; the file of a cluster that failed is removed, lest an earlier result be taken for it."""
+    def write(self, outcomes: Iterable[ClusterOutcome[T]], **options: Any) -> None:
+        """Write what was made.
+
+        The file of a cluster that failed says so if its format can, or is removed, lest an earlier result be taken for
+        it.
+
+        Args:
+            outcomes: One per cluster.
+            options: What renders the subject.
+        """
         for outcome in outcomes:
             for format_name, paths in self._files:
                 path: Path = paths[outcome.cluster]
                 if outcome.error is None:
-                    write_file(path, render(self._subject, format_name, outcome.require()))
+                    write_file(path, render(self._subject, format_name, outcome.require(), **options))
+                elif (failure := render_failed(self._subject, format_name, outcome, **options)) is not None:
+                    write_file(path, failure)
                 else:
                     remove_file(path)
 
@@ -117,6 +127,27 @@ def report_failures(console: Console, outcomes: Iterable[ClusterOutcome[T]]) -> 
             console.write_stderr(f"Error: {inert(outcome.cluster)}: {outcome.error}\n")
 
 
+def require_one(format_name: str, clusters: Sequence[str]) -> None:
+    """Make sure that a format can be printed for these clusters.
+
+    Raises:
+        UsageError: There are several, and it has no form for that.
+    """
+    if format_name in ONE_DOCUMENT and len(clusters) > 1:
+        raise UsageError(
+            f"--format {format_name} prints one cluster; write a file for each, as in --out "
+            f"'{format_name}={PLACEHOLDER}.json'"
+        )
+
+
+def print_result(console: Console, format_name: str, pieces: Iterable[str]) -> None:
+    """Print a result in a format; commands for GitHub Actions are left whole."""
+    if format_name == "github":
+        console.write_commands(pieces)
+    else:
+        console.echo(pieces)
+
+
 def echo_outcomes(
     console: Console,
     subject: str,
@@ -130,7 +161,7 @@ def echo_outcomes(
     | clusters | as JSON | otherwise |
     | --- | --- | --- |
     | one | its document | its result |
-    | several | one document of kind `quotaform.outcomes` | a section for each that was read, and the total |
+    | several | one document of kind `quotaform.outcomes` | a section for each that was read, and in text the total |
 
     Args:
         console: Where.
@@ -141,13 +172,19 @@ def echo_outcomes(
         options: What renders the subject, such as `style`.
     """
     if len(outcomes) == 1:
-        console.echo(render(subject, format_name, outcomes[0].require(), **options))
+        print_result(console, format_name, render(subject, format_name, outcomes[0].require(), **options))
         return
     if format_name == "json":
         from quotaform.document.outcomes import outcome_lines
 
         made = (outcome.map(lambda value: render(subject, format_name, value, **options)) for outcome in outcomes)
         console.echo(outcome_lines(made))
+        return
+    if format_name != "text":
+        for outcome in outcomes:
+            failure = render_failed(subject, format_name, outcome, **options)
+            result = render(subject, format_name, outcome.require(), **options) if failure is None else (failure,)
+            print_result(console, format_name, result)
         return
     from quotaform.views.outcome_text import render_failure
 

@@ -16,7 +16,7 @@ from typing import Final
 
 _VERSION: Final = 1
 _MARKER: Final = regex(r"<!-- quotaform:([a-z][a-z-]{0,30}) (\{.{0,4096}\}) -->").fullmatch
-_NO_CHANGES: Final = ": no changes"
+_NOTHING: Final = (": no changes", ": no drift")
 """How the heading of a comment ends that has nothing to review."""
 
 
@@ -70,7 +70,7 @@ class Draft:
     def is_empty(self) -> bool:
         """Whether there is nothing to review: its heading says that there are no changes."""
         heading = next((line for line in self.body.splitlines() if line.startswith("#")), "")
-        return heading.endswith(_NO_CHANGES)
+        return heading.endswith(_NOTHING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

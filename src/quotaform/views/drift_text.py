@@ -52,17 +52,19 @@ def _lines(drift: Drift, style: Style) -> Iterator[str]:
     if findings:
         yield from findings
         yield ""
+    yield style.paint(drift_line(drift), "bold" if drift.is_known else "red")
+
+
+def drift_line(drift: Drift) -> str:
+    """Return the last line of drift, which says how much there is."""
     if not drift.is_known:
-        yield style.paint("Unknown: this is not the cluster that the files are for (see above).", "red")
-        return
+        return "Unknown: this is not the cluster that the files are for (see above)."
     if not drift.has_entities:
-        yield style.paint(NOTHING_SELECTED, "bold")
-        return
+        return NOTHING_SELECTED
     partial = "" if drift.is_complete else " of what was selected"
-    line = summary_line(
+    return summary_line(
         drift.summary, drift.in_sync, partial, pending=len(drift.pending), ignored=drift.ignored_entities
     )
-    yield style.paint(line, "bold")
 
 
 def _baseline_line(base: Base | None) -> str:

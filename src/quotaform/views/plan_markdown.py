@@ -78,7 +78,7 @@ def _head(plan: Plan) -> Iterator[str]:
             f"{summary[Action.CREATE]} to add, {summary[Action.UPDATE]} to change, {summary[Action.DELETE]} to destroy"
         )
     else:
-        what = "no changes" if plan.is_applyable and plan.has_entities else "nothing was compared"
+        what = "no changes" if plan.is_applyable else f"{summary['blocked']:,} blocked"
     yield f"### Kafka quota plan for {code(spell_name(header.cluster_name), 100)}: {what}\n\n"
     yield f"{effect_line(plan) if plan.changes else no_changes(plan)} Byte rates are per broker.\n\n"
     if plan.allowances:

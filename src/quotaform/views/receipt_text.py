@@ -10,13 +10,14 @@ from quotaform.core.receipt import Receipt, Result
 from quotaform.model.text import inert
 from quotaform.views.style import PLAIN, Style, counted
 
-_WORDS = {
+RESULT_WORDS = {
     Result.REFUSED: "refused by the broker",
     Result.UNCONFIRMED: "accepted, but not visible before the time limit",
     Result.OVERWRITTEN: "accepted, but changed by somebody else since",
     Result.UNKNOWN: "of unknown outcome (the change may be in effect, now or within a minute)",
     Result.NOT_ATTEMPTED: "not attempted",
 }
+"""What became of entities that do not hold what the plan says."""
 _SUMMARY = {
     Result.REFUSED: "failed",
     Result.UNCONFIRMED: "unconfirmed",
@@ -33,7 +34,7 @@ def render_receipt(receipt: Receipt, style: Style = PLAIN) -> str:
 
 
 def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
-    for result, words in _WORDS.items():
+    for result, words in RESULT_WORDS.items():
         reasons: dict[str, list[str]] = {}
         for item in receipt.results:
             if item.result is result:

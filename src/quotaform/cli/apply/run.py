@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,8 +81,10 @@ def apply_and_report(
     gathered = gather(applied, names, missing="not applied")
     outcomes = [*gathered.outcomes, *failed]
     with held_signals():
-        if settings.format_name == "json":
-            echo_outcomes(console, "receipt", "json", outcomes, render_receipt_total)
+        ci = replace(settings.ci, root=repository.directory)
+        ci.report(console, "receipt", outcomes)
+        if not settings.is_text:
+            echo_outcomes(console, "receipt", settings.format_name, outcomes, render_receipt_total, **ci.options)
         elif is_one:
             outcomes[0].require()
         else:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from quotaform.cli.ci import Ci
 from quotaform.cli.console import Console
 
 
@@ -18,13 +19,15 @@ class ApplySettings:
         format_name: In which format.
         auto_approve: Whether nobody is asked.
         expected_id: The id of the plan that was approved elsewhere.
-        max_age: How old a saved plan may be; `None` for any age.
+    max_age: How old a saved plan may be; `None` for any age.
+    ci: The run of a CI system that this is part of.
         receipt_path: Where the receipts go; `None` for the folder of receipts.
     """
 
     console: Console
     format_name: str
     auto_approve: bool
+    ci: Ci
     expected_id: str | None = None
     max_age: timedelta | None = None
     receipt_path: Path | None = None

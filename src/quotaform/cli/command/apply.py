@@ -15,7 +15,7 @@ from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import ExcludeOption, SelectOption
 from quotaform.cli.option.comparison import Comparison
 from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.output import Output
+from quotaform.cli.option.output import ReportOutput
 from quotaform.cli.plan_request import make_request
 from quotaform.errors import UsageError
 from quotaform.files import is_folder
@@ -57,7 +57,7 @@ def apply(
         ),
     ] = None,
     format_name: Annotated[str, format_option("receipt")] = "text",
-    output: Output,
+    output: ReportOutput,
 ) -> int:
     """Apply plans to clusters, one after the other: check, dry-run, write and read back.
 
@@ -80,6 +80,7 @@ def apply(
         auto_approve=auto_approve,
         expected_id=read_plan_id(expect_plan_id),
         max_age=_read_duration("--max-age", max_age),
+        ci=output.ci(),
         receipt_path=receipt,
     )
     given = sources or []

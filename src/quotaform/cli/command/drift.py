@@ -14,8 +14,8 @@ from quotaform.cli.option.alerting import Alerting
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
 from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.output import Output
-from quotaform.cli.outcomes import OutputFiles, echo_outcomes, gather
+from quotaform.cli.option.output import ReportOutput
+from quotaform.cli.outcomes import OutputFiles, echo_outcomes, gather, require_one
 from quotaform.cli.plan_request import make_request, planner
 from quotaform.cli.selection import require_selected
 from quotaform.errors import UsageError
@@ -37,7 +37,7 @@ def drift(
     alerting: Alerting,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 even if drift is found.")] = False,
     format_name: Annotated[str, format_option("drift")] = "text",
-    output: Output,
+    output: ReportOutput,
 ) -> int:
     """Compare clusters with the files, read-only. Exit 2 if they differ.
 
@@ -59,18 +59,22 @@ def drift(
     console = output.console()
     require_format("drift", format_name)
     prune = PruneMode.REPORT
-    request = make_request(target, directory, select, exclude, snapshot, prune=prune, checks_files=False)
+    request = make_request(target, directory, select, exclude, snapshot, prune=prune, has_policies=False)
     started = SYSTEM_CLOCK.monotonic()
     names = [cluster.name for cluster in request.clusters]
+    require_one(format_name, names)
     reporter = _reporter(alerting, request, names, console)
     files = OutputFiles("drift", out or (), names)
+    ci = output.ci(request.repository.directory)
     gathered = gather(check_drift(request, planner("local"), progress=console.progress), names)
     require_selected(request.selection, gathered.outcomes, files)
     outcomes = gathered.outcomes
-    files.write(outcomes)
+    files.write(outcomes, **ci.options)
+    ci.report(console, "drift", outcomes)
+    options = {"style": console.style(), **ci.options}
     seconds = SYSTEM_CLOCK.monotonic() - started
     try:
-        echo_outcomes(console, "drift", format_name, outcomes, render_drift_total, style=console.style())
+        echo_outcomes(console, "drift", format_name, outcomes, render_drift_total, **options)
     finally:
         if reporter is not None:
             only = list(request.config.clusters) if target.all_clusters and gathered.interrupt is None else None

@@ -14,8 +14,8 @@ from quotaform.cli.option.common import DirectoryArgument, ExcludeOption, Select
 from quotaform.cli.option.comparison import Comparison
 from quotaform.cli.option.completion import complete_from
 from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.output import Output
-from quotaform.cli.outcomes import OutputFiles, echo_outcomes, gather
+from quotaform.cli.option.output import ReportOutput
+from quotaform.cli.outcomes import OutputFiles, echo_outcomes, gather, require_one
 from quotaform.cli.plan_request import make_request, planner
 from quotaform.cli.saved_plan import report_saved
 from quotaform.cli.selection import require_selected
@@ -56,7 +56,7 @@ def plan(
         ),
     ] = "local",
     format_name: Annotated[str, format_option("plan")] = "text",
-    output: Output,
+    output: ReportOutput,
 ) -> int:
     """Show what apply would change, entity by entity, with the effective limits before and after.
 
@@ -87,12 +87,16 @@ def plan(
     mode = comparison.prune_mode()
     request = make_request(target, directory, select, exclude, snapshot, base, mode, revert=revert)
     names = [cluster.name for cluster in request.clusters]
+    require_one(format_name, names)
     files = OutputFiles("plan", out or (), names)
+    ci = output.ci(request.repository.directory)
     gathered = gather(planner(engine, is_revert=revert is not None)(request, progress=console.progress), names)
     outcomes = gathered.outcomes
     require_selected(request.selection, outcomes, files)
-    files.write(outcomes)
+    files.write(outcomes, **ci.options)
+    ci.report(console, "plan", outcomes)
     options = {"style": console.style(), "shows_unchanged": show_unchanged, "shows_unmanaged": show_unmanaged}
+    options |= ci.options
     echo_outcomes(console, "plan", format_name, outcomes, render_plan_total, **options)
     report_saved(console, request, files.paths("json"), outcomes)
     gathered.raise_interrupt()

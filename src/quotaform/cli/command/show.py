@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from quotaform.cli.ci import Ci
 from quotaform.cli.console import Color, Console
 from quotaform.cli.format import format_option, render, require_format
 from quotaform.cli.option.common import ColorOption
+from quotaform.cli.outcomes import print_result
 from quotaform.exit_code import ExitCode
 
 
@@ -35,5 +37,6 @@ def show(
     console = Console(color)
     require_format("plan", format_name)
     options = {"style": console.style(), "shows_unchanged": show_unchanged, "shows_unmanaged": show_unmanaged}
-    console.echo(render("plan", format_name, load_plan_file(plan_file), **options))
+    options |= Ci().options
+    print_result(console, format_name, render("plan", format_name, load_plan_file(plan_file), **options))
     return ExitCode.DONE

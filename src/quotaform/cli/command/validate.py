@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from quotaform.cli.exit_code import decide, judge_validation
-from quotaform.cli.format import format_option, render, require_format
+from quotaform.cli.format import format_option, out_option, render, require_format
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import DirectoryArgument
 from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.output import Output
-from quotaform.cli.outcomes import report_failures
+from quotaform.cli.option.output import ReportOutput
+from quotaform.cli.outcomes import OutputFiles, print_result, report_failures
+from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
     from quotaform.app.repository import Repository
+    from quotaform.core.result import Validation
     from quotaform.desired.config import Cluster, Config
+
+_ALL: Final = "all"
+"""Stands for the clusters, which are checked together."""
 
 
 @with_option_groups
@@ -29,8 +34,9 @@ def validate(
         bool,
         typer.Option("--check-principals", help="Also check on the clusters that users have SCRAM credentials."),
     ] = False,
+    out: Annotated[list[str] | None, out_option("validation")] = None,
     format_name: Annotated[str, format_option("validation")] = "text",
-    output: Output,
+    output: ReportOutput,
 ) -> int:
     """Check the files offline: syntax, schema, semantics and policies. Exit 3 if there are errors.
 
@@ -41,6 +47,7 @@ def validate(
     Examples:
       quotaform validate
       quotaform validate quotas.d --cluster prod-eu
+      quotaform validate --out sarif=quotaform.sarif
       quotaform validate --check-principals
     """
     from quotaform.app.validate import validate_files
@@ -50,10 +57,21 @@ def validate(
     if (target.bootstrap_server or target.command_config) and not check_principals:
         raise UsageError("--bootstrap-server requires --check-principals; without it, files are checked offline")
     repository = target.repository(directory)
+    files = OutputFiles("validation", out or (), [_ALL])
+
+    def show(report: Validation) -> None:
+        ci = output.ci(repository.directory)
+        outcomes = [ClusterOutcome(_ALL, report)]
+        files.write(outcomes, **ci.options)
+        ci.report(console, "validation", outcomes)
+        options = {"style": console.style(), "shows_warnings": not output.quiet, **ci.options}
+        print_result(console, format_name, render("validation", format_name, report, **options))
+        ci.annotate(console, "validation", format_name, report)
+
     checked = validate_files(repository, target.patterns())
     report = checked.report
     if not check_principals or not report.is_valid:
-        console.echo(render("validation", format_name, report, style=console.style(), shows_warnings=not output.quiet))
+        show(report)
         return judge_validation(report)
     from quotaform.app.principal import ask_for_principals, with_findings
 
@@ -61,7 +79,7 @@ def validate(
     if len(outcomes) == 1:
         outcomes[0].require()
     report = with_findings(report, outcomes)
-    console.echo(render("validation", format_name, report, style=console.style(), shows_warnings=not output.quiet))
+    show(report)
     report_failures(console, outcomes)
     return decide(outcomes, lambda _: judge_validation(report))
 

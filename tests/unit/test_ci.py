@@ -1,0 +1,186 @@
+"""What a run in GitHub Actions adds: a job summary, annotations, outputs, and paths from the top of the repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from quotaform.cli.ci import SUMMARY_BYTES, Ci
+from quotaform.cli.main import run
+from quotaform.document.snapshot import dump_snapshot
+from quotaform.model.entity import Entity
+from quotaform.model.snapshot import Snapshot
+from tests.builder import PRODUCER
+
+URL = "https://github.com/o/r/actions/runs/7"
+
+
+@pytest.fixture
+def step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A step of GitHub Actions in the folder `infra` of a repository with two clusters."""
+    folder = tmp_path / "infra"
+    (folder / "quotas.d").mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    write("1MiB/s")
+    clusters = {name: {"snapshot": f"{name}.json"} for name in ("eu", "us")}
+    (folder / "quotaform.yaml").write_text(json.dumps({"clusters": clusters}))
+    for name in clusters:
+        quotas = {Entity(user="gone"): {PRODUCER: 5.0}}
+        taken = Snapshot(cluster_name=name, cluster_id=name, captured_at="2026-11-20T09:12:44Z", quotas=quotas)
+        (folder / f"{name}.json").write_text("".join(dump_snapshot(taken)))
+    for name in ("output", "summary"):
+        (tmp_path / name).touch()
+    environment = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
+        "GITHUB_WORKSPACE": str(tmp_path),
+        "GITHUB_SERVER_URL": "https://github.com",
+        "GITHUB_REPOSITORY": "o/r",
+        "GITHUB_RUN_ID": "7",
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+def write(rate: str) -> None:
+    entry = {"match": {"user": "a"}, "values": {PRODUCER: rate}}
+    Path("quotas.d/a.yaml").write_text(json.dumps({"quotas": [entry]}))
+
+
+def outputs(step: Path) -> dict[str, str]:
+    """The outputs as the runner reads them."""
+    found = re.finditer(r"^(\w+)<<(.+)\n((?:.*\n)*?)\2\n", (step / "output").read_text(), re.MULTILINE)
+    return {each[1]: each[3].rstrip("\n") for each in found}
+
+
+def test_validate_annotates_beside_its_result(step: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write("1XiB/s")
+    assert run(["validate"]) == 3
+    printed = capsys.readouterr()
+    assert printed.out.startswith("quotas.d/a.yaml:1:")
+    assert printed.err.startswith("::error file=infra/quotas.d/a.yaml,line=1,col=")
+    assert (outputs(step)["exitcode"], outputs(step)["reason"], outputs(step)["problems"]) == (
+        "3",
+        "invalid-files",
+        "1",
+    )
+    assert "### Kafka quota files in `quotas.d`: 1 problem" in (step / "summary").read_text()
+
+
+def test_nothing_is_added_when_it_is_not_wanted_or_elsewhere(
+    step: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("1XiB/s")
+    assert run(["validate", "--no-github"]) == 3
+    assert capsys.readouterr().err == ""
+    monkeypatch.delenv("GITHUB_ACTIONS")
+    assert run(["validate", "--no-github"]) == 3
+    assert (step / "output").read_text() == (step / "summary").read_text() == ""
+
+
+def test_annotations_on_stdout_are_commands(step: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is printed is made harmless, so that commands that are meant had to be told from all others."""
+    write("1XiB/s")
+    assert run(["validate", "--format", "github"]) == 3
+    printed = capsys.readouterr()
+    assert printed.out.startswith("::error file=infra/quotas.d/a.yaml,")
+    assert printed.err == ""
+
+
+def test_a_plan_of_two_clusters_has_a_comment_a_summary_and_numbers_for_both(
+    step: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        run(
+            ["plan", "--all", "--detailed-exitcode", "--out", "markdown={cluster}.md", "--out", "sarif={cluster}.sarif"]
+        )
+        == 2
+    )
+    for name in ("eu", "us"):
+        text = Path(f"{name}.md").read_text()
+        assert text.startswith(f'<!-- quotaform:plan {{"v":1,"cluster":"{name}","root":"quotas.d"}} -->\n')
+        assert f"[run]({URL})" in text
+        assert text in (step / "summary").read_text()
+    found = outputs(step)
+    assert {name: found[name] for name in ("exitcode", "reason", "changes", "create")} == {
+        "exitcode": "2",
+        "reason": "differences",
+        "changes": "2",
+        "create": "2",
+    }
+    assert len(found["plan_id"].splitlines()) == 2
+    assert run(["plan", "--all", "--format", "markdown"]) == 0
+    assert capsys.readouterr().out.count("### Kafka quota plan for ") == 2
+
+
+def test_a_cluster_that_is_down_has_a_comment_that_says_so(step: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The comment of an earlier run stayed, and showed a plan that nobody had made again."""
+    Path("us.json").unlink()
+    assert run(["plan", "--all", "--out", "markdown={cluster}.md", "--format", "markdown"]) != 0
+    text = Path("us.md").read_text()
+    assert text.startswith('<!-- quotaform:plan {"v":1,"cluster":"us","root":"quotas.d"} -->\n')
+    assert "### Kafka quota plan for `us`: failed" in text
+    assert "### Kafka quota plan for `us`: failed" in capsys.readouterr().out
+    assert outputs(step)["reason"] in ("error", "invalid-files")
+
+
+@pytest.mark.parametrize("name", ["sarif", "gitlab"])
+def test_documents_of_several_clusters_are_not_printed_one_after_the_other(
+    name: str, step: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["plan", "--all", "--format", name]) == 64
+    assert "write a file for each" in capsys.readouterr().err
+    assert outputs(step)["reason"] == "usage"
+
+
+def test_drift_gives_its_fingerprint(step: Path) -> None:
+    assert run(["drift", "--cluster", "eu"]) == 2
+    found = outputs(step)
+    assert (found["reason"], found["missing"], found["unexpected"]) == ("differences", "1", "1")
+    assert found["fingerprint"].startswith("sha256:")
+
+
+def test_an_apply_that_nobody_approved_says_so(step: Path) -> None:
+    assert run(["apply", "--cluster", "eu"]) == 64
+    assert outputs(step)["reason"] == "usage"
+
+
+@pytest.mark.parametrize("variable", ["GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"])
+@pytest.mark.parametrize("kind", ["missing", "pipe", "folder"])
+def test_a_file_that_cannot_be_written_changes_no_exit_code(
+    variable: str, kind: str, step: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = step / "other"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    monkeypatch.setenv(variable, str(path))
+    assert run(["plan", "--cluster", "eu"]) == 0
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_a_summary_stays_within_what_github_takes(step: Path) -> None:
+    entries = [
+        {"match": {"user": f"svc-{number}-{'x' * 60}"}, "values": {PRODUCER: number}} for number in range(1, 4_000)
+    ]
+    Path("quotas.d/a.yaml").write_text(json.dumps({"quotas": entries}))
+    for _ in range(3):
+        assert run(["plan", "--cluster", "eu"]) == 0
+    assert SUMMARY_BYTES // 2 < (step / "summary").stat().st_size <= SUMMARY_BYTES
+
+
+def test_a_path_is_that_from_the_top_of_the_repository(step: Path) -> None:
+    ci = Ci(Path("quotas.d"))
+    assert ci.place("quotas.d/a.yaml") == "infra/quotas.d/a.yaml"
+    assert ci.place("../other/a.yaml") == "other/a.yaml"
+    assert ci.place(str(step / "infra/x.yaml")) == "infra/x.yaml"
+    assert ci.place("../../a.yaml") is None
+    assert ci.place("/etc/passwd") is None
+    assert Ci(Path("quotas.d"), variables={}).place("quotas.d/a.yaml") == "quotas.d/a.yaml"

@@ -8,7 +8,7 @@ import pytest
 
 from quotaform.core.prune import PruneMode
 from quotaform.core.scope import Pattern, Scope
-from quotaform.desired.config import Cluster, Config, PolicyPath, choose_cluster, choose_clusters
+from quotaform.desired.config import Cluster, Config, ListedPath, choose_cluster, choose_clusters
 from quotaform.errors import InvalidFilesError, UsageError
 from quotaform.model.location import Location
 from tests.builder import ALL_KEYS_TEXT
@@ -63,7 +63,7 @@ prune: report
             exclude=(Pattern((("user", None), ("client-id", "etl"))),),
         ),
         prune=PruneMode.REPORT,
-        policies=(PolicyPath("policies/*.schema.json", Location("")),),
+        policies=(ListedPath("policies/*.schema.json", Location("")),),
     )
 
 

@@ -19,6 +19,7 @@ from quotaform.app.steps import Steps
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.check.facts import Facts
 from quotaform.core.check.plan import with_findings
+from quotaform.core.claim import Claim, check_claims
 from quotaform.core.origin import ClusterBase
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Change, Plan, PlanHeader, diff, make_plan, removals
@@ -196,11 +197,16 @@ def read_plan_source(request: PlanRequest, tree: Tree, clock: Clock, files: Load
 
     Raises:
         BaseError: The base that somebody named cannot be read.
+        InvalidFilesError: Another quota repository that quotaform.yaml lists is invalid.
     """
     from quotaform.app.base import read_chosen_base
 
     day = today(clock)
     source = read_source(request.repository, request.config, tree, day)
+    if request.config.roots:
+        from quotaform.app.root import read_claims
+
+        source = replace(source, claims=read_claims(request.repository, request.config, day))
     if request.base is None:
         return source
     bases = read_chosen_base(request.repository, request.config, request.base, request.clusters, day, similar=files)
@@ -232,12 +238,17 @@ def make_cluster_plan(
 
     Raises:
         ReceiptClusterError: The base is a receipt of another cluster.
+        InvalidFilesError: Another quota repository declares an entity of the files for this cluster.
     """
     actual = reading.quotas
+    claims = [claim for claim in source.claims if claim.is_of(cluster.name, reading.cluster_id)]
+    if problems := check_claims([Claim(cluster.name, reading.cluster_id, desired)], claims):
+        raise InvalidFilesError(problems)
+    claimed = frozenset(entity for claim in claims for entity in claim.desired)
     base = source.bases.get(cluster.name) or ClusterBase()
     if base.cluster_id not in (None, reading.cluster_id):
         raise ReceiptClusterError(base.cluster_id or "", reading.cluster_id)
-    pruning = make_pruning(request, reading, desired, base)
+    pruning = make_pruning(request, reading, desired, base, claimed)
     header = PlanHeader(
         cluster_name=cluster.name,
         cluster_id=reading.cluster_id,
@@ -261,6 +272,7 @@ def make_cluster_plan(
         selection=request.selection,
         base=base.declared,
         pruned=pruning.pruned,
+        claimed=claimed,
     )
     if revert is not None:
         made = as_revert(made, revert)

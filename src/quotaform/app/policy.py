@@ -20,7 +20,7 @@ from quotaform.model.text import inert
 if TYPE_CHECKING:
     from quotaform.app.repository import Repository
     from quotaform.core.check.policy import Policy
-    from quotaform.desired.config import Config, PolicyPath
+    from quotaform.desired.config import Config, ListedPath
 
 MOST_POLICIES: Final = 100
 """How many files of policies a repository may have."""
@@ -85,7 +85,7 @@ def load_policies(repository: Repository, config: Config) -> LoadedPolicies:
     return LoadedPolicies(tuple(policies), tuple(problems))
 
 
-def _files(folder: Path, paths: tuple[PolicyPath, ...], problems: list[Finding]) -> Iterator[str]:
+def _files(folder: Path, paths: tuple[ListedPath, ...], problems: list[Finding]) -> Iterator[str]:
     """Yield the files that paths and globs stand for, relative to a folder, each once."""
     known: set[str] = set()
     for each in paths:

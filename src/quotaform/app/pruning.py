@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from quotaform.app.receipt_base import last_receipt_base
 from quotaform.core.origin import ClusterBase
 from quotaform.core.prune import PruneMode, Pruning, prune, removable_entities
+from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired
 
 if TYPE_CHECKING:
     from quotaform.app.plan import PlanRequest, Reading
 
 
-def make_pruning(request: PlanRequest, reading: Reading, desired: Desired, base: ClusterBase) -> Pruning:
+def make_pruning(
+    request: PlanRequest, reading: Reading, desired: Desired, base: ClusterBase, claimed: Collection[Entity] = ()
+) -> Pruning:
     """Return what to delete of the entities that no file declares.
 
     Args:
@@ -21,11 +25,12 @@ def make_pruning(request: PlanRequest, reading: Reading, desired: Desired, base:
         reading: What was read of the cluster.
         desired: What the files declare for it.
         base: What they are compared with.
+        claimed: What other quota repositories declare for it.
     """
     mode = request.prune_mode
     if mode is PruneMode.REPORT:
         return Pruning()
-    candidates = list(removable_entities(desired, reading.quotas, request.config.scope))
+    candidates = list(removable_entities(desired, reading.quotas, request.config.scope, claimed))
     if request.selection.is_partial or not candidates:
         return Pruning(mode=mode, candidates=len(candidates))
     declared = base.declared

@@ -12,6 +12,7 @@ from quotaform.app.git import GitObjects, find_work_tree, open_objects
 from quotaform.app.git_object import TreeEntry, blob_id
 from quotaform.app.git_process import GitError, TimeLeft
 from quotaform.core.check.facts import RemovalSearch
+from quotaform.core.claim import Claim
 from quotaform.core.origin import ClusterBase
 from quotaform.core.plan import PlanSource
 from quotaform.errors import FileReadError
@@ -33,12 +34,14 @@ class Source:
         problem: Why the commit is not known although the files are in a git work tree.
         history: What earlier commits declared, if they can be asked.
         bases: What the base declares, by the name of each cluster; empty without a base.
+        claims: What other quota repositories declare.
     """
 
     plan_source: PlanSource
     problem: str | None = None
     history: Removals | None = None
     bases: Mapping[str, ClusterBase] = field(default_factory=dict)
+    claims: tuple[Claim, ...] = ()
 
     def removed(self, cluster: str, entities: Collection[Entity]) -> RemovalSearch:
         """Look for entities that the files of a cluster declared before.

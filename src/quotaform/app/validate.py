@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.app.policy import load_policies
 from quotaform.app.repository import Repository
+from quotaform.app.root import read_claims
 from quotaform.core.check.finding_list import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.core.check.policy import check_policies
+from quotaform.core.claim import Claim, check_claims
 from quotaform.core.result import Validation
 from quotaform.desired.config import Config
 from quotaform.desired.loader import LoadedFiles
@@ -59,6 +62,13 @@ def validate_files(
     loaded = repository.load(config, today(clock))
     policies = load_policies(repository, config)
     problems.update(policies.problems)
+    if config.roots:
+        try:
+            others = read_claims(repository, config, today(clock))
+        except InvalidFilesError as error:
+            problems.update(error.problems)
+            others = ()
+        problems.update(check_claims(_claims(config, loaded), others))
     for name in names:
         files.update(file.name for file in loaded.files(name))
         desired, found = loaded.check(name)
@@ -77,3 +87,43 @@ def validate_files(
         problems=tuple(first_findings(problems)),
     )
     return ValidatedFiles(report=report, config=config, files=loaded)
+
+
+def validate_together(
+    repositories: Sequence[Repository], patterns: Sequence[str] = (), *, clock: Clock = SYSTEM_CLOCK
+) -> Validation:
+    """Check several quota repositories, and that no two of them declare an entity for the same cluster.
+
+    Args:
+        repositories: Where the files are.
+        patterns: Names of clusters, or globs over them; every cluster without any.
+        clock: Says which entries have expired.
+
+    Raises:
+        UsageError: A name or a glob fits no cluster of one of them.
+    """
+    problems: set[Finding] = set()
+    entities: Counter[str | None] = Counter()
+    claims: list[Claim] = []
+    count = 0
+    for repository in repositories:
+        checked = validate_files(repository, patterns, clock=clock)
+        problems.update(checked.report.problems)
+        entities.update(checked.report.entities)
+        count += checked.report.files
+        if checked.files is not None:
+            own = _claims(checked.config, checked.files)
+            problems.update(check_claims(own, claims))
+            claims += own
+    return Validation(
+        directory=", ".join(repository.directory.as_posix() for repository in repositories),
+        files=count,
+        entities=dict(entities),
+        problems=tuple(first_findings(problems)),
+    )
+
+
+def _claims(config: Config, files: LoadedFiles) -> list[Claim]:
+    """Return what files declare for each cluster, as far as they can be read."""
+    clusters = config.clusters.values()
+    return [Claim(cluster.name, cluster.cluster_id, files.check(cluster.name)[0]) for cluster in clusters]

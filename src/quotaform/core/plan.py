@@ -7,7 +7,7 @@ A plan is a sorted tuple of changes: one (entity, key) with its value before and
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
@@ -337,6 +337,7 @@ def make_plan(
     allowances: Iterable[Allowance] = (),
     base: DeclaredBase | None = None,
     pruned: Mapping[Entity, Pruned] = NOT_PRUNED,
+    claimed: Collection[Entity] = (),
 ) -> Plan:
     """Make a plan of the rows by which a cluster differs from the files.
 
@@ -350,6 +351,7 @@ def make_plan(
         allowances: The rules that are allowed for this plan.
         base: What the files are compared with, to tell what a change is due to.
         pruned: Why entities are deleted that no file declares.
+        claimed: What other quota repositories declare; these files do not speak for it.
     """
     rows_of: dict[Entity, list[Change]] = defaultdict(list)
     for change in rows:
@@ -379,7 +381,7 @@ def make_plan(
     ]
     changes.sort(key=lambda change: ACTION_ORDER[change.action])
     unmanaged = [
-        Unmanaged(entity, values, scope.contains(entity))
+        Unmanaged(entity, values, scope.contains(entity) and entity not in claimed)
         for entity, values in actual.items()
         if entity not in desired and entity not in planned and selection.contains(entity)
     ]
@@ -388,7 +390,7 @@ def make_plan(
         header=header,
         changes=tuple(changes),
         unchanged=compared - sum(change.cause is not Cause.UNDECLARED for change in changes),
-        in_scope=sum(map(scope.contains, actual)),
+        in_scope=sum(scope.contains(entity) and entity not in claimed for entity in actual),
         unmanaged=tuple(sorted(unmanaged, key=lambda item: item.entity.address)),
         declared=frozenset(entity for entity, entry in desired.items() if entry.cause is Cause.ENTRY),
         allowances=tuple(sorted(allowances)),

@@ -38,6 +38,8 @@ MOST_PROFILES: Final = 1000
 """How many profiles it may define."""
 MOST_SERVERS: Final = 100
 """How many bootstrap servers a cluster may list."""
+MOST_ROOTS: Final = 100
+"""How many other quota repositories it may list."""
 MOST_PATHS: Final = 100
 """How many paths and globs of policies it may list."""
 
@@ -91,8 +93,8 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyPath:
-    """A path of a policy, or a glob of paths.
+class ListedPath:
+    """A path that quotaform.yaml lists: of a policy, which may be a glob, or of another quota repository.
 
     Attributes:
         text: As it is written: relative to the folder of quotaform.yaml.
@@ -114,6 +116,7 @@ class Config:
         prune: What happens to entities in scope that no file declares.
         drift_ignore: Drift that does not count; it concerns drift and nothing else.
         policies: Where the policies are.
+        roots: Where other quota repositories are, whose entities these files do not declare.
     """
 
     clusters: Mapping[str, Cluster] = field(default_factory=dict)
@@ -121,7 +124,8 @@ class Config:
     scope: Scope = FULL_SCOPE
     prune: PruneMode = PruneMode.REPORT
     drift_ignore: tuple[DriftIgnore, ...] = ()
-    policies: tuple[PolicyPath, ...] = ()
+    policies: tuple[ListedPath, ...] = ()
+    roots: tuple[ListedPath, ...] = ()
 
 
 def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Finding]]:
@@ -161,7 +165,8 @@ def _read_root(report: FileReport, directory: Path) -> Config:
         scope=scope,
         prune=_read_prune(root, scope, report),
         drift_ignore=read_drift_ignores(root, report, _read_pattern),
-        policies=_read_policies(root, report),
+        policies=_read_paths(root, "policies", report),
+        roots=_read_paths(root, "roots", report),
     )
     for name in _mapping(root, "clusters"):
         _check_cluster_name(root["clusters"], name, report)
@@ -245,6 +250,7 @@ def _limit(root: dict[str, Any], report: FileReport) -> None:
         (("scope", "exclude"), scope, MOST_PATTERNS, "patterns"),
         (("drift_ignore",), root, MOST_IGNORES, "items"),
         (("policies",), root, MOST_PATHS, "paths"),
+        (("roots",), root, MOST_ROOTS, "paths"),
     ]
     lists += [
         (("clusters", name, "bootstrap_servers"), node, MOST_SERVERS, "servers")
@@ -379,10 +385,10 @@ def _read_pattern(node: dict[str, Any], part: Part) -> Pattern:
     return Pattern(tuple(parts))
 
 
-def _read_policies(root: dict[str, Any], report: FileReport) -> tuple[PolicyPath, ...]:
-    listed = root.get("policies")
+def _read_paths(root: dict[str, Any], field: str, report: FileReport) -> tuple[ListedPath, ...]:
+    listed = root.get(field)
     return tuple(
-        PolicyPath(text, report.document.place(listed, index).value)
+        ListedPath(text, report.document.place(listed, index).value)
         for index, text in enumerate(listed if isinstance(listed, list) else ())
         if isinstance(text, str) and text
     )

@@ -48,6 +48,12 @@ def config() -> tuple[Node, dict[str, Node]]:
                 text("A path or a glob.", "policies/*.schema.json", minLength=1),
                 minItems=1,
             ),
+            "roots": items(
+                "Other quota repositories, relative to this file: within the same git work tree, or beside this "
+                "repository. An entity that one of them declares for the same cluster is an error here.",
+                text("The path of a quotas directory, or of its parent.", "../other-team", minLength=1),
+                minItems=1,
+            ),
         },
     )
     return schema, {"cluster": _cluster(), "drift_ignore": _drift_ignore(), "pattern": _pattern(), "values": values()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -9,7 +11,6 @@ import typer
 from quotaform.cli.exit_code import decide, judge_validation
 from quotaform.cli.format import format_option, out_option, render, require_format
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import DirectoryArgument
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput
 from quotaform.cli.outcomes import OutputFiles, print_result, report_failures
@@ -28,7 +29,13 @@ _ALL: Final = "all"
 @with_option_groups
 def validate(
     *,
-    directory: DirectoryArgument = None,
+    directories: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="DIR...",
+            help="Quotas directories, or their parent directories; no two may declare the same. [default: quotas.d]",
+        ),
+    ] = None,
     target: ManyClusters,
     check_principals: Annotated[
         bool,
@@ -40,6 +47,9 @@ def validate(
 ) -> int:
     """Check the files offline: syntax, schema, semantics and policies. Exit 3 if there are errors.
 
+    With several directories, each with its own quotaform.yaml, it is an error if two of them declare an entity for the
+    same cluster.
+
     With --check-principals, each user in the files without SCRAM credentials on the cluster is a warning, unless the
     cluster has no SCRAM credentials at all. Warnings do not change the exit code.
 
@@ -48,6 +58,7 @@ def validate(
       quotaform validate
       quotaform validate quotas.d --cluster prod-eu
       quotaform validate --out sarif=quotaform.sarif
+      quotaform validate team-a team-b
       quotaform validate --check-principals
     """
     from quotaform.app.validate import validate_files
@@ -56,7 +67,7 @@ def validate(
     require_format("validation", format_name)
     if (target.bootstrap_server or target.command_config) and not check_principals:
         raise UsageError("--bootstrap-server requires --check-principals; without it, files are checked offline")
-    repository = target.repository(directory)
+    repository = target.repository(directories[0] if directories else None)
     files = OutputFiles("validation", out or (), [_ALL])
 
     def show(report: Validation) -> None:
@@ -68,6 +79,10 @@ def validate(
         print_result(console, format_name, render("validation", format_name, report, **options))
         ci.annotate(console, "validation", format_name, report)
 
+    if directories and len(directories) > 1:
+        report = _validate_together(directories, target, check_principals=check_principals)
+        show(report)
+        return judge_validation(report)
     checked = validate_files(repository, target.patterns())
     report = checked.report
     if not check_principals or not report.is_valid:
@@ -82,6 +97,20 @@ def validate(
     show(report)
     report_failures(console, outcomes)
     return decide(outcomes, lambda _: judge_validation(report))
+
+
+def _validate_together(directories: Sequence[Path], target: ManyClusters, *, check_principals: bool) -> Validation:
+    """Check several quota repositories.
+
+    Raises:
+        UsageError: An option is about one of them.
+    """
+    from quotaform.app.validate import validate_together
+
+    if target.config is not None or check_principals:
+        option = "--check-principals" if check_principals else "--config"
+        raise UsageError(f"{option} is about one quota repository; give one directory")
+    return validate_together([target.repository(directory) for directory in directories], target.patterns())
 
 
 def _running_clusters(target: ManyClusters, repository: Repository, config: Config) -> tuple[Cluster, ...]:

@@ -17,8 +17,9 @@ def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
     from quotaform.app.repository import Repository
     from quotaform.errors import QuotaformError
 
-    given = {name: context.params.get(name) for name in ("directory", "config")}
-    folder, config = (Path(value) if value else None for value in given.values())
+    directories = [context.params.get("directory"), *(context.params.get("directories") or ())]
+    given = next(filter(None, directories), None), context.params.get("config")
+    folder, config = (Path(value) if value else None for value in given)
     try:
         names = Repository.at(folder, config).config().clusters
     except (QuotaformError, OSError):

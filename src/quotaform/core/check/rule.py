@@ -190,6 +190,17 @@ OUT_OF_SCOPE: Final = FindingRule(
     "Remove the entry, or extend the scope.",
 )
 
+CLAIMED_TWICE: Final = FindingRule(
+    "claimed-twice",
+    "Two quota repositories declare an entity for the same cluster: the one with the same pinned id, or with the same "
+    "name if an id is not pinned.",
+    "Declare it in one of them.",
+)
+BAD_ROOT: Final = FindingRule(
+    "bad-root",
+    "A path under `roots:` in quotaform.yaml is not another quota repository, or may not be read.",
+    "Give the path of a quotas directory, or of its parent, within the git work tree or beside this repository.",
+)
 PRUNE_SCOPE: Final = FindingRule(
     "prune-scope",
     "`prune: scope` deletes every undeclared entity in scope, and quotaform.yaml does not say what is in scope.",

@@ -20,7 +20,8 @@ _INTRODUCTION: Final = """\
 
 Every finding has a rule: text output shows it in brackets after a problem, or in front of a finding of a plan; JSON
 output has the field `rule`. An *error* in the files ends the command before anything is sent (exit 3). A *blocking*
-finding does not prevent planning, only applying (exit 4), unless its rule is allowed. Warnings and notes block nothing.
+finding does not prevent planning, only applying (exit 4), unless its rule is allowed. Warnings and notes block nothing;
+lints are the warnings that `lints.ignore` in quotaform.yaml can ignore, with a reason (see [lints](lints.md)).
 
 | rule | severity | meaning | remedy | allowed by |
 | --- | --- | --- | --- | --- |
@@ -50,6 +51,8 @@ def _severity(row: FindingRule) -> str:
 def _override(row: FindingRule) -> str:
     if row.override is not None:
         return f"`{row.override}`"
+    if row.is_lint:
+        return "`lints.ignore`"
     return "no" if row.is_blocking else "-"
 
 

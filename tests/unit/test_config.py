@@ -168,7 +168,7 @@ def test_variables_are_replaced_only_where_they_say_how_to_connect(
             "clusters: {a: {snapshot: x, bootstrap_server: [y]}}",
             [
                 '1:29: error: unknown field "bootstrap_server"; did you mean bootstrap_servers? The fields are '
-                "bootstrap_servers, command_config, cluster_id, confirm, snapshot [unknown-field]"
+                "bootstrap_servers, command_config, cluster_id, confirm, snapshot, "
             ],
         ),
         (

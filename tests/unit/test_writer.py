@@ -34,24 +34,38 @@ quotas:
   - match: {ip: 10.0.0.1}
     values:
       connection_creation_rate: unlimited
+
   - match: {ip: "2001:db8::1"}
     values:
       connection_creation_rate: 50/s
+
   - match: {user: {name: "<default>"}}
     values:
       producer_byte_rate: 1KiB/s
+
   - match: {user: "CN=a,O=Example"}
     values:
       producer_byte_rate: unlimited
+
   - match: {user: <default>, client-id: etl}
     values:
       controller_mutation_rate: 5/s
+
   - match: {user: svc-orders}
     values:
       producer_byte_rate: 20MiB/s
       consumer_byte_rate: 50MB/s
       request_percentage: 150%
 """
+    )
+
+
+def test_a_long_match_is_written_on_several_lines() -> None:
+    name = "CN=" + "a" * 80
+    text, _ = render_quotas({Entity(user=name, client_id="<default>"): RATE}, schema=None)
+    assert text == (
+        f'quotas:\n  - match:\n      user: {name}\n      client-id: {{name: "<default>"}}\n'
+        "    values:\n      producer_byte_rate: 1KiB/s\n"
     )
 
 

@@ -28,6 +28,7 @@ SECRET = "correct horse"
 
 READING = {
     "quotaform validate": 0,
+    "quotaform fmt --check": 2,
     "quotaform plan --detailed-exitcode": 2,
     "quotaform drift": 2,
     "quotaform show plan.json": 0,

@@ -17,7 +17,7 @@ from quotaform.app.repository import Repository, open_gateway
 from quotaform.app.source import Source, read_source
 from quotaform.app.steps import Steps
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
-from quotaform.core.check.facts import Facts
+from quotaform.core.check.facts import Facts, LintRequest
 from quotaform.core.check.plan import with_findings
 from quotaform.core.claim import Claim, check_claims
 from quotaform.core.origin import ClusterBase
@@ -52,6 +52,7 @@ class PlanRequest:
         base: What to compare the files with, if anything.
         prune: What happens to entities that no file declares, if not what quotaform.yaml says.
         revert: What is to be put back, for `quotaform.app.revert`.
+        has_lints: Whether lints are made.
     """
 
     repository: Repository
@@ -62,6 +63,7 @@ class PlanRequest:
     base: BaseChoice | None = None
     prune: PruneMode | None = None
     revert: SavedReceipt | None = None
+    has_lints: bool = True
 
     @property
     def prune_mode(self) -> PruneMode:
@@ -287,6 +289,9 @@ def make_cluster_plan(
         base=base,
         pruning=pruning,
         revert=revert,
+        lints=LintRequest(settings=request.config.lints, capacity=cluster.capacity, today=today(clock))
+        if request.has_lints
+        else None,
     )
     return with_findings(made, facts)
 

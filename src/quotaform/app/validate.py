@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import date
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.app.policy import load_policies
 from quotaform.app.repository import Repository
 from quotaform.app.root import read_claims
 from quotaform.core.check.finding_list import MAX_PROBLEMS, FindingList, first_findings
+from quotaform.core.check.lint import Linted, LintFacts, check_lints, declared_quotas, unused_ignores, with_address
+from quotaform.core.check.lint_setting import Capacity, LintIgnore
 from quotaform.core.check.policy import check_policies
 from quotaform.core.claim import Claim, check_claims
 from quotaform.core.result import Validation
 from quotaform.desired.config import Config
 from quotaform.desired.loader import LoadedFiles
 from quotaform.errors import InvalidFilesError
-from quotaform.model.finding import Finding
+from quotaform.model.entry import Desired
+from quotaform.model.finding import Finding, Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,7 @@ def validate_files(
     names = repository.cluster_names(config, patterns)
     loaded = repository.load(config, today(clock))
     policies = load_policies(repository, config)
+    used: set[LintIgnore] = set()
     problems.update(policies.problems)
     if config.roots:
         try:
@@ -74,12 +79,15 @@ def validate_files(
         desired, found = loaded.check(name)
         entities[name] = len(desired)
         problems.update(found)
-        # A list in a match is one place and several entities: the message says which one.
-        for refusal in check_policies(desired, policies.policies, name):
-            where = f"{refusal.address}: " if refusal.address else ""
-            problems.add(replace(refusal, message=f"{where}{refusal.message}"))
+        problems.update(map(with_address, check_policies(desired, policies.policies, name)))
+        if not any(problem.severity is Severity.ERROR for problem in found):
+            linted = _lint(config, name, desired, today(clock))
+            used |= linted.used
+            problems.update(map(with_address, linted.findings))
         if len(problems) > MAX_PROBLEMS and FindingList(problems).is_full:
             break
+    if not patterns and not any(problem.severity is Severity.ERROR for problem in problems):
+        problems.update(unused_ignores(config.lints.ignores, used, today(clock)))
     report = Validation(
         directory=repository.directory.as_posix(),
         files=len(files),
@@ -127,3 +135,16 @@ def _claims(config: Config, files: LoadedFiles) -> list[Claim]:
     """Return what files declare for each cluster, as far as they can be read."""
     clusters = config.clusters.values()
     return [Claim(cluster.name, cluster.cluster_id, files.check(cluster.name)[0]) for cluster in clusters]
+
+
+def _lint(config: Config, name: str | None, desired: Desired, day: date) -> Linted:
+    cluster = config.clusters.get(name) if name is not None else None
+    return check_lints(
+        LintFacts(
+            desired=desired,
+            quotas=declared_quotas(desired),
+            settings=config.lints,
+            capacity=cluster.capacity if cluster is not None else Capacity(),
+            today=day,
+        )
+    )

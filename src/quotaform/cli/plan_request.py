@@ -23,7 +23,7 @@ def make_request(
     base: BaseChoice | None = None,
     prune: PruneMode | None = None,
     *,
-    has_policies: bool = True,
+    checks_files: bool = True,
     revert: Path | None = None,
 ) -> PlanRequest:
     """Return what is to be planned.
@@ -36,7 +36,7 @@ def make_request(
         snapshot: A snapshot to plan against.
         base: What to compare the files with.
         prune: What happens to undeclared entities, if not what quotaform.yaml says.
-        has_policies: Whether the files are held against the policies of quotaform.yaml.
+        checks_files: Whether policies and lints are checked; those of a revert are not.
         revert: The receipt of the apply that is to be reverted.
 
     Raises:
@@ -69,6 +69,7 @@ def make_request(
         pinned = (cluster.name for cluster in config.clusters.values() if cluster.cluster_id == receipt.cluster_id)
         name = next(pinned, receipt.cluster_name)
         clusters = (target.choose_for_plan(repository, revert, name, noun="receipt"),)
+    checks_files = checks_files and revert is None
     return PlanRequest(
         repository=repository,
         config=config,
@@ -76,7 +77,8 @@ def make_request(
         selection=Selection(tuple(select or ()), tuple(exclude or ())),
         base=base,
         prune=prune,
-        policies=load_policies(repository, config) if has_policies and revert is None else NO_POLICIES,
+        policies=load_policies(repository, config) if checks_files else NO_POLICIES,
+        has_lints=checks_files,
         revert=receipt,
     )
 

@@ -12,6 +12,7 @@ from quotaform import __version__
 
 COMMANDS: Final = {
     "validate": "Check the files offline.",
+    "fmt": "Bring the files into one style.",
     "plan": "Show what apply would change.",
     "apply": "Apply plans to clusters.",
     "drift": "Compare clusters with the files.",

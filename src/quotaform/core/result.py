@@ -74,3 +74,25 @@ class Validation:
     def is_valid(self) -> bool:
         """Whether nothing is wrong; warnings are not."""
         return not any(problem.severity is Severity.ERROR for problem in self.problems)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormattedFile:
+    """What became of a file that was to be formatted.
+
+    Attributes:
+        name: The file in messages.
+        before: Its text, with a byte order mark if there is one.
+        after: Its text when it is formatted; the same as before when there are problems.
+        problems: Why it stays as it is.
+    """
+
+    name: str
+    before: str
+    after: str
+    problems: tuple[Finding, ...] = ()
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether formatting makes a difference."""
+        return self.before != self.after

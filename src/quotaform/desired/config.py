@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from re import compile as regex
 from typing import Any, Final
 
 from quotaform.core.check import rule
+from quotaform.core.check.lint_setting import Capacity, LintSettings
 from quotaform.core.drift_ignore import DriftIgnore
 from quotaform.core.prune import PruneMode
 from quotaform.core.scope import FULL_SCOPE, MOST_PATTERNS, Pattern, Scope, count_problem, matches_glob, pattern_problem
 from quotaform.desired.drift_ignore import MOST_IGNORES, read_drift_ignores
+from quotaform.desired.lint import MOST_LINT_IGNORES, MOST_PRINCIPALS, read_capacity, read_lint_settings
 from quotaform.desired.report import FileReport, Part
 from quotaform.desired.shape import explain_shape, has_shape
 from quotaform.desired.tree import SourceFile, decode
@@ -67,6 +69,7 @@ class Cluster:
         folder: The folder of the quotaform.yaml that names the files; `None` when the operator does.
         taken: What the snapshot file holds, when it was read already.
         given_servers: The bootstrap servers of the command line, when they stand for the cluster and nobody named it.
+        capacity: What its brokers can do, as far as that is declared.
     """
 
     name: str
@@ -80,6 +83,7 @@ class Cluster:
     folder: Path | None = field(default=None, compare=False)
     taken: Snapshot | None = field(default=None, compare=False, repr=False)
     given_servers: str | None = None
+    capacity: Capacity = Capacity()  # noqa: RUF009
 
     @property
     def has_name(self) -> bool:
@@ -117,6 +121,7 @@ class Config:
         drift_ignore: Drift that does not count; it concerns drift and nothing else.
         policies: Where the policies are.
         roots: Where other quota repositories are, whose entities these files do not declare.
+        lints: What is to be known about lints, and ignored.
     """
 
     clusters: Mapping[str, Cluster] = field(default_factory=dict)
@@ -126,6 +131,7 @@ class Config:
     drift_ignore: tuple[DriftIgnore, ...] = ()
     policies: tuple[ListedPath, ...] = ()
     roots: tuple[ListedPath, ...] = ()
+    lints: LintSettings = LintSettings()  # noqa: RUF009
 
 
 def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Finding]]:
@@ -151,6 +157,7 @@ def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Findi
 def _read_root(report: FileReport, directory: Path) -> Config:
     root = _root(report.document.root)
     profiles = set(map(id, _mapping(root, "profiles").values()))
+    profiles |= {id(node["capacity"]) for node in _mapping(root, "clusters").values() if _has_capacity(node)}
     _limit(root, report)
     check_variables(report)
     _check_texts(report, profiles)
@@ -168,6 +175,7 @@ def _read_root(report: FileReport, directory: Path) -> Config:
         policies=_read_paths(root, "policies", report),
         roots=_read_paths(root, "roots", report),
     )
+    config = replace(config, lints=read_lint_settings(root, report, _read_pattern, config.profiles))
     for name in _mapping(root, "clusters"):
         _check_cluster_name(root["clusters"], name, report)
     if not has_shape("config", report.document):
@@ -240,6 +248,10 @@ def _mapping(node: dict[str, Any], key: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def _has_capacity(node: Any) -> bool:
+    return isinstance(node, dict) and isinstance(node.get("capacity"), dict)
+
+
 def _limit(root: dict[str, Any], report: FileReport) -> None:
     """Report each list and mapping that is too long, and leave out what is beyond its limit."""
     clusters, scope = _mapping(root, "clusters"), _mapping(root, "scope")
@@ -251,6 +263,8 @@ def _limit(root: dict[str, Any], report: FileReport) -> None:
         (("drift_ignore",), root, MOST_IGNORES, "items"),
         (("policies",), root, MOST_PATHS, "paths"),
         (("roots",), root, MOST_ROOTS, "paths"),
+        (("lints", "ignore"), _mapping(root, "lints"), MOST_LINT_IGNORES, "items"),
+        (("principals", "brokers"), _mapping(root, "principals"), MOST_PRINCIPALS, "names"),
     ]
     lists += [
         (("clusters", name, "bootstrap_servers"), node, MOST_SERVERS, "servers")
@@ -318,6 +332,7 @@ def _read_cluster(name: str, node: dict[str, Any], directory: Path, report: File
         server_references=server_references,
         config_reference=config_reference,
         folder=directory,
+        capacity=read_capacity(name, node, report),
     )
 
 

@@ -12,7 +12,7 @@ from quotaform.desired.match import MAX_ENTITIES, read_match
 from quotaform.desired.misplaced import misspells_any, report_misplaced
 from quotaform.desired.plain_item import PlainItemReader
 from quotaform.desired.report import FileReport, Part
-from quotaform.desired.value import find_key_problem, misfit_text, of_entity, read_values
+from quotaform.desired.value import bare_keys, find_key_problem, misfit_text, of_entity, read_values
 from quotaform.desired.yaml.scalar import taken_for
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause, Entry, LayerFile, ProfileUse, ValuePlace
@@ -88,6 +88,7 @@ class EntryReader:
         expires = _read_expires(item, part) if "expires" in item else None
         values: Values = {}
         places: tuple[ValuePlace, ...] = ()
+        bare: tuple[str, ...] = ()
         profile: ProfileUse | None = None
         unset: Mapping[str, Position] | None = None
         if item.get("state") == "absent":
@@ -98,6 +99,8 @@ class EntryReader:
             if "profile" in item:
                 profile = _profile_use(item, part, position)
             values, places = self.read_values(item, entity, part, position, profile)
+            if isinstance(own := item.get("values"), dict):
+                bare = bare_keys(own, values)
             if "unset" in item:
                 unset = _read_unset(item, entity, part, file)
         if not named or not (values or unset or cause is Cause.TOMBSTONE) or part.errors > errors:
@@ -117,6 +120,7 @@ class EntryReader:
                     expires=expires,
                     profile=profile,
                     unset=unset,
+                    bare=bare,
                 )
             )
 

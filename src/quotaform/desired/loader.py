@@ -267,7 +267,7 @@ def assemble(files: Iterable[LoadedFile], today: date) -> tuple[Desired, Finding
             if entry.unset:
                 problems.extend(_unset_problems(entry, common.get(entity)))
             if entry.expires is not None and entry.expires <= today:
-                entry = entry._replace(values={}, places=(), cause=Cause.EXPIRED)
+                entry = entry._replace(values={}, places=(), bare=(), cause=Cause.EXPIRED)
                 if problems.takes_others:
                     problems.add(_expired(entry))
             below = desired.get(entity)
@@ -279,6 +279,7 @@ def _merge(below: Entry, above: Entry) -> Entry:
     """Return an entry of a layer over that of the layer below it, key by key."""
     values: Values = {}
     places: tuple[ValuePlace, ...] = ()
+    bare: tuple[str, ...] = ()
     cause = above.cause
     if above.cause is Cause.ENTRY:
         if not above.values:
@@ -290,9 +291,12 @@ def _merge(below: Entry, above: Entry) -> Entry:
         }
         where: dict[str, ValuePlace] = {**below.provenances(), **dict(zip(above.values, above.places, strict=False))}
         places = tuple(where[key] for key in values) if where.keys() >= values.keys() else ()
+        if below.bare or above.bare:
+            bare = tuple(key for key in values if key in (above.bare if key in above.values else below.bare))
     return above._replace(
         values=values,
         places=places,
+        bare=bare,
         cause=cause,
         expires=below.expires if cause is Cause.EXPIRED and above.cause is Cause.ENTRY else above.expires,
         owner=below.owner if above.owner is None else above.owner,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from re import compile as regex
 from typing import Any, Final
 
-from quotaform.desired.value import parse_fitting
+from quotaform.desired.value import bare_keys, parse_fitting
 from quotaform.desired.yaml.document import Document
 from quotaform.model.entity import CLIENT_ID, DEFAULT_WORD, USER, Entity, Part
 from quotaform.model.entry import Entry, LayerFile
@@ -39,7 +39,7 @@ class PlainItemReader:
             share: Returns one object for equal values.
         """
         self._share = share
-        self._known: dict[tuple[Any, ...], Values] = {}
+        self._known: dict[tuple[Any, ...], tuple[Values, tuple[str, ...]]] = {}
 
     def read(self, item: dict[str, Any], document: Document, file: LayerFile, position: Position) -> Entry | None:
         """Return the entry of an item; `None` if the item is not plain, or wrong."""
@@ -58,20 +58,21 @@ class PlainItemReader:
             else:
                 return None
         key = (types, *written.items())
-        values = self._known.get(key)
-        if values is None:
+        known = self._known.get(key)
+        if known is None:
             read = _read_values(written, types)
             if read is None:
                 return None
-            values = self._known[key] = self._share(read)
+            known = self._known[key] = self._share(read), bare_keys(written, read)
         return Entry(
             entity=Entity.of(parts),
-            values=values,
+            values=known[0],
             file=file,
             position=position,
             places=tuple(places),
             owner=item.get("owner"),
             reason=item.get("reason"),
+            bare=known[1],
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import lru_cache
 from re import compile as regex
@@ -16,6 +17,9 @@ from quotaform.model.rule import FindingRule
 from quotaform.model.text import did_you_mean, quote
 from quotaform.model.units import UNLIMITED, parse_value
 from quotaform.model.variable import PLACES, PREFIX
+
+SMALL_RATE: Final = 1024
+"""A byte rate below it is probably a number of something larger."""
 
 _UNCLEAR_NUMBERS: Final = frozenset(
     {Oddity.OCTAL, Oddity.HEXADECIMAL, Oddity.BINARY, Oddity.UNDERSCORED, Oddity.SEXAGESIMAL}
@@ -50,6 +54,23 @@ def parse_fitting(key: str, raw: str | int | Decimal, types: tuple[str, ...]) ->
     if not QUOTA_KEYS[key].entity_types.issuperset(types):
         raise KeyError(key)
     return parse_value(QUOTA_KEYS[key], str(raw))
+
+
+def bare_keys(node: Mapping[str, Any], values: Mapping[str, float]) -> tuple[str, ...]:
+    """Return the keys whose values are small byte rates without a unit.
+
+    Args:
+        node: The values as they are written.
+        values: The same as they were read.
+    """
+    return tuple(
+        [
+            key
+            for key, value in values.items()
+            # Every unit ends in "/s".
+            if value < SMALL_RATE and key in node and QUOTA_KEYS[key].unit == "B/s" and not str(node[key]).endswith("s")
+        ]
+    )
 
 
 def _read_slowly(node: dict[str, Any], key: str, entity: Entity | None, part: Part, values: dict[str, float]) -> None:

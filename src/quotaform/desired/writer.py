@@ -16,6 +16,9 @@ from quotaform.model.units import spell_value
 SCHEMA: Final = "../schemas/quotas.schema.json"
 """Where editors find the schema, seen from quotas.d."""
 
+MOST_COLUMNS: Final = 100
+"""How long a line of a file may be that could be several."""
+
 _PLAIN = regex(r"[A-Za-z0-9_][A-Za-z0-9_.@/=+-]*").fullmatch
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0", "\x1b": "\\e"}
 
@@ -37,8 +40,8 @@ def render_quotas(quotas: Quotas, *, schema: str | None = SCHEMA) -> tuple[str, 
         findings += check_writable(entity, values)
         written = writable_values(entity, values)
         if written is not None:
-            entries += _entry_lines(entity, written)
-    lines += ["quotas:", *entries] if entries else ["quotas: []"]
+            entries += ["", *_entry_lines(entity, written)]
+    lines += ["quotas:", *entries[1:]] if entries else ["quotas: []"]
     return "\n".join(lines) + "\n", findings
 
 
@@ -48,9 +51,13 @@ def render_quotas_yaml(quotas: Quotas) -> str:
 
 
 def _entry_lines(entity: Entity, values: Values) -> list[str]:
-    match = ", ".join(f"{entity_type}: {_spell_name(name)}" for entity_type, name in entity.parts)
+    """Return the lines of an entry as `quotaform fmt` leaves them."""
+    names = [f"{entity_type}: {_spell_name(name)}" for entity_type, name in entity.parts]
+    match = [f"  - match: {{{', '.join(names)}}}"]
+    if len(match[0]) > MOST_COLUMNS:
+        match = ["  - match:", *(f"      {name}" for name in names)]
     return [
-        f"  - match: {{{match}}}",
+        *match,
         "    values:",
         *(f"      {name}: {spell_value(QUOTA_KEYS[name], values[name])}" for name in sorted(values, key=key_order)),
     ]

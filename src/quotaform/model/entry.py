@@ -84,6 +84,7 @@ class Entry(NamedTuple):
         expires: From this day (UTC) on it counts as absent.
         profile: The profile that it names.
         unset: The keys of the common entry that it takes away, and where it says so.
+        bare: The keys of values that are small byte rates without a unit.
     """
 
     entity: Entity
@@ -97,6 +98,7 @@ class Entry(NamedTuple):
     expires: date | None = None
     profile: ProfileUse | None = None
     unset: Mapping[str, Position] | None = None
+    bare: tuple[str, ...] = ()
 
     @property
     def location(self) -> Location | None:

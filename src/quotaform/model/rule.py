@@ -21,6 +21,7 @@ class FindingRule:
         severity: How much a finding weighs unless the finding says otherwise.
         is_blocking: Whether a plan with such a finding may not be applied.
         override: The option that lifts the block; `None` when nothing does.
+        is_lint: Whether `lints.ignore` of quotaform.yaml can ignore it.
     """
 
     id: str
@@ -29,6 +30,7 @@ class FindingRule:
     severity: Severity = Severity.ERROR
     is_blocking: bool = False
     override: str | None = None
+    is_lint: bool = False
 
     def finding(
         self,

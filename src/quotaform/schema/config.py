@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from quotaform.core.check.lint_setting import EXPIRES_WITHIN_DAYS
+from quotaform.core.check.rule import LINTS
 from quotaform.core.prune import PruneMode
 from quotaform.model.entity import DEFAULT_WORD, KNOWN_TYPES, EntityType
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -13,7 +15,7 @@ def config() -> tuple[Node, dict[str, Node]]:
     """Return the schema and its definitions."""
     patterns = ref("pattern")
     schema = closed(
-        "quotaform.yaml: clusters, profiles and scope. ${env:NAME} in bootstrap_servers and command_config is "
+        "quotaform.yaml: clusters, profiles, scope and checks. ${env:NAME} in bootstrap_servers and command_config is "
         "replaced by the environment variable NAME, which begins with QUOTAFORM_ or is listed in QUOTAFORM_ENV.",
         {
             "clusters": mapping(
@@ -54,9 +56,56 @@ def config() -> tuple[Node, dict[str, Node]]:
                 text("The path of a quotas directory, or of its parent.", "../other-team", minLength=1),
                 minItems=1,
             ),
+            "lints": closed(
+                "Settings of lints: warnings that block nothing.",
+                {
+                    "ignore": items("Findings that are known and accepted.", ref("lint_ignore")),
+                    "expires_within_days": {
+                        "description": "How many days before an entry expires that is a warning.",
+                        "type": "integer",
+                        "minimum": 0,
+                        "maximum": 3650,
+                        "default": EXPIRES_WITHIN_DAYS,
+                    },
+                },
+                minProperties=1,
+            ),
+            "principals": closed(
+                "Users with a special role.",
+                {
+                    "brokers": items(
+                        "The principals of the brokers, as quotas name users: those that they are to each other.",
+                        text("A user name, without User:.", "kafka", "ANONYMOUS", minLength=1),
+                        minItems=1,
+                    )
+                },
+                minProperties=1,
+            ),
         },
     )
-    return schema, {"cluster": _cluster(), "drift_ignore": _drift_ignore(), "pattern": _pattern(), "values": values()}
+    return schema, {
+        "cluster": _cluster(),
+        "drift_ignore": _drift_ignore(),
+        "lint_ignore": _lint_ignore(),
+        "pattern": _pattern(),
+        "values": values(),
+    }
+
+
+def _lint_ignore() -> Node:
+    return closed(
+        "Findings of a lint that are not shown: all of them, or those about one entity or about entities that match.",
+        {
+            "rule": choice("The lint.", LINTS),
+            "address": text("The entity, as findings show it.", "client-id=etl", minLength=1),
+            "match": ref("pattern"),
+            "reason": text("Why it is accepted.", "agreed with team-etl until the migration", minLength=1),
+            "expires": text(
+                "Ignores nothing from this date (UTC) on.", "2026-12-31", pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+            ),
+        },
+        required=["rule", "reason"],
+    )
 
 
 def _cluster() -> Node:
@@ -77,6 +126,12 @@ def _cluster() -> Node:
                 "snapshots/lab.json",
                 minLength=1,
             ),
+            "capacity": {
+                "allOf": [ref("values")],
+                "description": "What a broker can do (for keys per cluster: the cluster). Declared limits that add up "
+                "to more are a warning.",
+                "examples": [{"producer_byte_rate": "500MiB/s"}],
+            },
         },
         oneOf=[{"required": ["bootstrap_servers"]}, {"required": ["snapshot"]}],
     )

@@ -59,7 +59,7 @@ def drift(
     console = output.console()
     require_format("drift", format_name)
     prune = PruneMode.REPORT
-    request = make_request(target, directory, select, exclude, snapshot, prune=prune, has_policies=False)
+    request = make_request(target, directory, select, exclude, snapshot, prune=prune, checks_files=False)
     started = SYSTEM_CLOCK.monotonic()
     names = [cluster.name for cluster in request.clusters]
     require_one(format_name, names)

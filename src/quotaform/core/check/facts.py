@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 
+from quotaform.core.check.lint_setting import Capacity, LintSettings
 from quotaform.core.check.policy import Policy
 from quotaform.core.origin import ClusterBase
 from quotaform.core.prune import Pruning
@@ -59,6 +61,21 @@ class RemovalSearch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LintRequest:
+    """What lints of a plan need to know.
+
+    Attributes:
+        settings: What quotaform.yaml says about lints.
+        capacity: What the brokers of the cluster can do, as far as that is declared.
+        today: The day (UTC).
+    """
+
+    settings: LintSettings
+    capacity: Capacity
+    today: date
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """The facts around a plan.
 
@@ -73,6 +90,7 @@ class Facts:
         base: What the files are compared with, or why nothing is.
         pruning: What is deleted that no file declares.
         revert: What is put back, if the plan is a revert.
+        lints: What lints need to know; `None` when they are not made.
     """
 
     desired: Desired
@@ -85,3 +103,4 @@ class Facts:
     base: ClusterBase = field(default_factory=ClusterBase)
     pruning: Pruning = field(default_factory=Pruning)
     revert: Revert | None = None
+    lints: LintRequest | None = None

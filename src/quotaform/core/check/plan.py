@@ -18,14 +18,42 @@ from typing import Final, TypeAlias
 from quotaform.core.check.base import check_base, check_prune
 from quotaform.core.check.facts import Facts
 from quotaform.core.check.guard import check_cluster_id, check_history, check_removed, check_selection, check_source
+from quotaform.core.check.lint import LintFacts, check_lints
 from quotaform.core.check.live import check_live
 from quotaform.core.check.policy import check_policies
 from quotaform.core.check.revert import check_revert
 from quotaform.core.plan import Plan
 from quotaform.model.allowance import Allowance
+from quotaform.model.entry import Cause
 from quotaform.model.finding import Finding, by_weight
 
 Check: TypeAlias = Callable[[Plan, Facts], Iterable[Finding]]
+
+
+def check_plan_lints(plan: Plan, facts: Facts) -> tuple[Finding, ...]:
+    """Return what lints find in the files, on a cluster that holds what it will once the plan is applied."""
+    if facts.lints is None:
+        return ()
+    quotas = dict(facts.actual)
+    for entity, entry in facts.desired.items():
+        if entry.values:
+            quotas[entity] = entry.values
+        else:
+            quotas.pop(entity, None)
+    for change in plan.changes:
+        if change.cause is Cause.UNDECLARED:
+            quotas.pop(change.entity, None)
+    return check_lints(
+        LintFacts(
+            desired=facts.desired,
+            quotas=quotas,
+            settings=facts.lints.settings,
+            capacity=facts.lints.capacity,
+            today=facts.lints.today,
+            selection=facts.selection,
+        )
+    ).findings
+
 
 CHECKS: Final[tuple[Check, ...]] = (
     check_cluster_id,
@@ -33,6 +61,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_source,
     check_removed,
     check_history,
+    check_plan_lints,
     lambda plan, facts: check_policies(facts.desired, facts.policies, plan.header.cluster_name, facts.selection),
     check_base,
     check_prune,

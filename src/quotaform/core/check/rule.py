@@ -71,6 +71,11 @@ TOO_DEEP: Final = FindingRule("too-deep", "A file is nested too deeply.", "Reduc
 TOO_LARGE: Final = FindingRule(
     "too-large", "An entry, a list, a text or a pattern is larger than allowed.", "Divide it, or shorten it."
 )
+UNFORMATTABLE: Final = FindingRule(
+    "unformattable",
+    "`quotaform fmt` cannot rewrite a file so that it says the same.",
+    "Write the file in a simpler form, or leave it as it is.",
+)
 MORE_PROBLEMS: Final = FindingRule(
     "more-problems", "There are more problems than are shown.", "Correct those that are shown and check again.", _NOTE
 )
@@ -240,6 +245,63 @@ SLOW_POLICY: Final = FindingRule(
     "A policy takes too long, so it was not checked to the end.",
     "Simplify its patterns and its lists.",
     is_blocking=True,
+)
+
+# Lints.
+SHADOWED_ENTRY: Final = FindingRule(
+    "shadowed-entry",
+    "An entry, or a key of it, applies to no request: an entry of a stronger level has a value for every request that "
+    "it matches. A client-id entry never applies where `user=<default>` has the same key.",
+    "Remove the key from one of the two entries.",
+    _WARNING,
+    is_lint=True,
+)
+RENAMABLE_CLIENT_ID: Final = FindingRule(
+    "renamable-client-id",
+    "A client escapes the limit of its client-id by sending another one, because a higher limit or none applies to "
+    "that. An empty client-id, too, meets no entry with a client-id.",
+    "Limit the user, or declare the default client-id with a value that is not higher.",
+    _WARNING,
+    is_lint=True,
+)
+DEFAULT_USER_BROKERS: Final = FindingRule(
+    "default-user-brokers",
+    "A default user entry also limits the principals of the brokers, whose requests to each other it slows down, and "
+    "that of quotaform; or `principals.brokers` does not say which principals these are.",
+    "Declare each of these principals with values of its own, and list those of the brokers in `principals.brokers`.",
+    _WARNING,
+    is_lint=True,
+)
+SUSPICIOUS_UNIT: Final = FindingRule(
+    "suspicious-unit",
+    "A byte rate is a number below 1024 without a unit, so it is bytes per second; probably the unit is missing.",
+    "Write the unit: `10MiB/s`, or `10B/s` if that is meant.",
+    _WARNING,
+    is_lint=True,
+)
+EXPIRES_SOON: Final = FindingRule(
+    "expires-soon",
+    "An entry expires within 14 days, or `lints.expires_within_days`; from then on it counts as absent.",
+    "Set a later date, or let it expire.",
+    _WARNING,
+    is_lint=True,
+)
+OVER_CAPACITY: Final = FindingRule(
+    "over-capacity",
+    "The declared limits of a key add up to more than the `capacity` of the cluster. A default counts once, however "
+    "many users, client-ids or addresses it is for; what never applies and what is unlimited does not count.",
+    "Lower some limits, or correct the capacity.",
+    _WARNING,
+    is_lint=True,
+)
+LINT_IGNORE_UNUSED: Final = FindingRule(
+    "lint-ignore-unused", "An item of `lints.ignore` ignores nothing in the files.", "Remove it.", _NOTE
+)
+LINT_IGNORE_EXPIRED: Final = FindingRule(
+    "lint-ignore-expired",
+    "An item of `lints.ignore` has expired, so it ignores nothing.",
+    "Remove it, or set a later date.",
+    _WARNING,
 )
 
 # What a cluster holds.
@@ -470,3 +532,6 @@ RULES: Final[Mapping[str, FindingRule]] = {
     row.id: row for row in tuple(globals().values()) if isinstance(row, FindingRule)
 }
 """All rows by id, in the order of this module."""
+
+LINTS: Final[Mapping[str, FindingRule]] = {name: row for name, row in RULES.items() if row.is_lint}
+"""The rows that `lints.ignore` can ignore."""

@@ -1,0 +1,300 @@
+"""YAML text -> a tree of nodes and comments.
+
+libyaml's tokens leave out comments, which stand in the gaps between them. What a comment belongs to follows from where
+it stands:
+
+| comment | belongs to |
+| --- | --- |
+| at the end of a line | the key, or the item of a list, that the line ends with |
+| below such a comment, in the same column | the same |
+| on a line of its own | the next key or item of the collection that it is indented like |
+| the same, and there is no next one | the end of that collection |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from re import compile as regex
+from typing import Any, Final
+
+from quotaform.desired.format.node import Comment, Item, Kind, Node, Tree
+
+_COMMENT: Final = regex("#[^\n\x85\u2028\u2029]*").match
+
+
+class UnformattableError(Exception):
+    """A file is YAML, and holds what this module does not read."""
+
+
+def read_tree(text: str) -> Tree:
+    """Read a file.
+
+    Args:
+        text: Its content, which must be valid YAML with `\\n` as line ends.
+
+    Raises:
+        UnformattableError: It holds what is not read: a value without a key.
+    """
+    return _Parser(text).read()
+
+
+class _Parser:
+    """A parser of tokens by recursive descent, along the grammar of libyaml."""
+
+    def __init__(self, text: str) -> None:
+        import yaml
+
+        self.text = text
+        self.tree = Tree()
+        self.next: Callable[[], Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text).get_token
+        self.pending: list[Comment] = []
+        self.owner: Item | None = None
+        self.aligned: tuple[int, int] | None = None
+        self.end = 0
+        self.hash = self.find_hash(0)
+        self.token: Any = None
+        self.kind: type[Any] = type(None)
+        self.start = 0
+        tokens = yaml.tokens
+        self.key, self.colon, self.dash, self.comma = (
+            tokens.KeyToken,
+            tokens.ValueToken,
+            tokens.BlockEntryToken,
+            tokens.FlowEntryToken,
+        )
+        self.block_end = tokens.BlockEndToken
+        self.scalar, self.props = tokens.ScalarToken, (tokens.AnchorToken, tokens.TagToken)
+        self.anchor, self.directive = tokens.AnchorToken, tokens.DirectiveToken
+        self.document_start, self.document_end = tokens.DocumentStartToken, tokens.DocumentEndToken
+        self.stream_end = tokens.StreamEndToken
+        self.readers: dict[type[Any], Callable[[Item | None], Node]] = {
+            tokens.AliasToken: self.read_alias,
+            tokens.BlockMappingStartToken: self.read_block_mapping,
+            tokens.BlockSequenceStartToken: self.read_block_sequence,
+            tokens.FlowMappingStartToken: lambda holder: self.read_flow(holder, tokens.FlowMappingEndToken),
+            tokens.FlowSequenceStartToken: lambda holder: self.read_flow(holder, tokens.FlowSequenceEndToken),
+        }
+        self.flow_ends = (tokens.FlowMappingEndToken, tokens.FlowSequenceEndToken)
+        self.flow_mapping_end = tokens.FlowMappingEndToken
+        self.depth = 0
+
+    def read(self) -> Tree:
+        self.advance()  # the start of the stream
+        self.advance()
+        while self.kind is self.directive:
+            self.tree.head += [comment.text for comment in self.take_pending()]
+            self.tree.head.append(self.raw().rstrip())
+            self.advance()
+        if self.kind is self.document_start:
+            self.tree.head += [comment.text for comment in self.take_pending()]
+            self.tree.has_start = True
+            self.advance()
+        if self.kind not in (self.document_end, self.stream_end):
+            self.tree.root = self.read_node(None)
+        while self.kind is not self.stream_end:
+            self.owner = None
+            self.advance()
+        root = self.tree.root
+        if root is not None and root.is_collection:
+            root.closing += self.take_pending()
+        self.tree.tail = self.take_pending()
+        return self.tree
+
+    def advance(self) -> None:
+        """Go to the next token, and take up the comments before it."""
+        self.token = token = self.next()
+        self.kind = type(token)
+        self.start = start = token.start_mark.index
+        if self.hash < start:
+            if self.hash < self.end:
+                self.hash = self.find_hash(self.end)
+            while self.hash < start:
+                self.take_comment(self.hash)
+        self.end = token.end_mark.index
+
+    def find_hash(self, begin: int) -> int:
+        """Return where the next `#` is, or the end of the text."""
+        found = self.text.find("#", begin)
+        return found if found >= 0 else len(self.text) + 1
+
+    def take_comment(self, begin: int) -> None:
+        """Give a comment to what it belongs to, or keep it for what comes next."""
+        found = _COMMENT(self.text, begin)
+        if found is None:  # pragma: no cover - a `#` is there
+            raise UnformattableError
+        line = self.text.rfind("\n", 0, begin) + 1
+        comment = Comment(found[0].rstrip(), begin - line, self.has_blank_above(line))
+        self.tree.comments += 1
+        self.hash = self.find_hash(found.end())
+        is_own_line = not self.text[line:begin].strip(" \t")
+        below = self.aligned == (line, comment.column)
+        self.aligned = None
+        if self.owner is not None and (below or not is_own_line):
+            self.owner.trailing.append(comment)
+            self.aligned = found.end() + 1, comment.column
+        else:
+            self.pending.append(comment)
+
+    def has_blank_above(self, line: int) -> bool:
+        """Whether the line above the one that begins somewhere is empty."""
+        text = self.text
+        return line > 0 and not text[text.rfind("\n", 0, line - 1) + 1 : line].strip()
+
+    def raw(self) -> str:
+        """Return the token as it is written."""
+        return self.text[self.start : self.token.end_mark.index]
+
+    def take_pending(self) -> list[Comment]:
+        """Return the comments that belong to nothing yet."""
+        comments, self.pending = self.pending, []
+        return comments
+
+    def open_item(self) -> Item:
+        """Return a new item, which begins at this token."""
+        item = Item()
+        if self.pending:
+            item.before = self.take_pending()
+        if not self.depth:
+            item.has_blank = self.has_blank_above(self.text.rfind("\n", 0, self.start) + 1)
+        self.owner = item
+        return item
+
+    def read_node(self, holder: Item | None, *, is_indentless: bool = False) -> Node | None:
+        """Read a node.
+
+        Args:
+            holder: The item that it is a part of.
+            is_indentless: Whether a list may begin here that is not indented.
+
+        Returns:
+            The node; `None` when there is none.
+        """
+        props: tuple[str, ...] = ()
+        while self.kind in self.props:
+            self.tree.has_anchors = True
+            props += (self.raw(),)
+            self.advance()
+        if self.kind is self.scalar:
+            node = self.read_scalar(holder)
+        elif self.kind in self.readers:
+            node = self.readers[self.kind](holder)
+        elif self.kind is self.dash and is_indentless:
+            node = self.read_indentless(holder)
+        elif props:
+            node = Node(Kind.SCALAR, is_plain=True)
+        else:
+            return None
+        if props:
+            node.props = props
+        return node
+
+    def read_scalar(self, holder: Item | None) -> Node:
+        self.claim(holder)
+        token = self.token
+        node = Node(
+            Kind.SCALAR,
+            raw=self.text[self.start : self.end],
+            value=token.value,
+            is_plain=token.plain,
+            in_flow=self.depth > 0,
+        )
+        self.advance()
+        return node
+
+    def read_alias(self, holder: Item | None) -> Node:
+        self.claim(holder)
+        self.tree.has_anchors = True
+        node = Node(Kind.ALIAS, raw=self.raw())
+        self.advance()
+        return node
+
+    def claim(self, holder: Item | None) -> None:
+        """Let the comments between a key and its value stand above both."""
+        if self.pending and holder is not None:
+            holder.before += self.take_pending()
+
+    def read_block_mapping(self, holder: Item | None) -> Node:
+        node = Node(Kind.MAPPING, column=self.token.start_mark.column)
+        self.advance()
+        while self.kind is self.key:
+            item = self.open_item()
+            self.advance()
+            item.key = self.read_key(item)
+            if self.kind is self.colon:
+                self.advance()
+                item.value = self.read_node(item, is_indentless=True)
+            node.items.append(item)
+        return self.close_block(node)
+
+    def read_block_sequence(self, holder: Item | None) -> Node:
+        node = Node(Kind.SEQUENCE, column=self.token.start_mark.column)
+        self.advance()
+        self.read_dashes(node)
+        return self.close_block(node)
+
+    def read_indentless(self, holder: Item | None) -> Node:
+        node = Node(Kind.SEQUENCE, column=self.token.start_mark.column)
+        self.read_dashes(node)
+        self.take_closing(node, node.column + 1)
+        return node
+
+    def read_dashes(self, node: Node) -> None:
+        while self.kind is self.dash:
+            item = self.open_item()
+            self.advance()
+            if self.kind is not self.dash:
+                item.value = self.read_node(item)
+            node.items.append(item)
+
+    def close_block(self, node: Node) -> Node:
+        if self.kind is not self.block_end:
+            raise UnformattableError
+        self.take_closing(node, node.column)
+        self.advance()
+        return node
+
+    def take_closing(self, node: Node, column: int) -> None:
+        """Give a collection the comments at its end that are indented at least as far as a column."""
+        while self.pending and self.pending[0].column >= column:
+            node.closing.append(self.pending.pop(0))
+
+    def read_flow(self, holder: Item | None, end: type[Any]) -> Node:
+        self.claim(holder)
+        is_mapping = end is self.flow_mapping_end
+        node = Node(Kind.MAPPING if is_mapping else Kind.SEQUENCE, in_flow=self.depth > 0, is_flow=True)
+        self.depth += 1
+        self.advance()
+        while self.kind is not end:
+            if self.kind is self.comma:
+                self.advance()
+                continue
+            item = self.open_item()
+            if self.kind is not self.key:
+                item.key, item.value = (self.read_key(item), None) if is_mapping else (None, self.read_node(item))
+                if item.key is item.value is None:
+                    raise UnformattableError
+            elif is_mapping:
+                self.read_pair(item)
+            else:
+                pair = Item()
+                item.value = Node(Kind.MAPPING, in_flow=True, is_flow=True, items=[pair])
+                self.read_pair(pair)
+            node.items.append(item)
+        self.depth -= 1
+        node.closing = self.take_pending()
+        self.owner = holder
+        self.advance()
+        return node
+
+    def read_pair(self, item: Item) -> None:
+        self.advance()
+        item.key = self.read_key(item)
+        if self.kind is self.colon:
+            self.advance()
+            item.value = self.read_node(item)
+
+    def read_key(self, item: Item) -> Node:
+        key = self.read_node(item)
+        if key is None or key.is_collection:
+            raise UnformattableError
+        return key

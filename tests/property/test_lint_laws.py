@@ -1,0 +1,66 @@
+"""Lints about precedence against requests that are made one by one."""
+
+from __future__ import annotations
+
+from datetime import date
+from math import inf
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quotaform.core.check.lint import LintFacts, check_lints, declared_quotas
+from quotaform.core.check.lint_setting import Capacity, LintSettings
+from quotaform.core.check.shadow import shadowing_entities
+from quotaform.model.entity import Entity
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Quotas
+from tests.builder import declare
+from tests.property.test_resolve_oracle import OTHER, USER_KEYS, oracle
+from tests.strategies import IPS, NAMES, quotas
+
+NEW = "another name that no quota mentions"
+USERS = (*NAMES, OTHER, NEW)
+CLIENTS = ("", *USERS)
+
+
+def wins_somewhere(all_quotas: Quotas, entity: Entity, key: str) -> bool:
+    """Whether any request has a key from an entity."""
+    if "ip" in entity.names:
+        ips = (*IPS, "192.0.2.9")
+        return any((ip if Entity(ip=ip) in all_quotas else None) == entity.names["ip"] for ip in ips)
+    return any(oracle(all_quotas, user, client, key)[1] == entity for user in USERS for client in CLIENTS)
+
+
+@given(quotas(max_size=20))
+def test_an_entry_is_shadowed_when_it_wins_for_no_request_at_all(all_quotas: Quotas) -> None:
+    for entity, values in all_quotas.items():
+        for key in values:
+            is_shadowed = any(key in all_quotas.get(each, ()) for each in shadowing_entities(entity))
+            assert is_shadowed != wins_somewhere(all_quotas, entity, key), (entity.address, key)
+
+
+def size(key: str, value: float | None) -> float:
+    return inf if value is None or value >= QUOTA_KEYS[key].maximum else value
+
+
+@given(quotas(max_size=20), st.sampled_from(USER_KEYS))
+def test_a_client_id_is_renamable_when_a_request_with_another_one_has_more(all_quotas: Quotas, key: str) -> None:
+    desired = declare({entity: {key: values[key]} for entity, values in all_quotas.items() if key in values})
+    every = declared_quotas(desired)
+    facts = LintFacts(
+        desired=desired, quotas=every, settings=LintSettings(), capacity=Capacity(), today=date(2026, 11, 22)
+    )
+
+    found = {each.address for each in check_lints(facts).findings if each.rule == "renamable-client-id"}
+
+    expected = set()
+    for entity in every:
+        client = entity.names.get("client-id")
+        if client is None:
+            continue
+        user = entity.names.get("user") or OTHER
+        value, source = oracle(every, user, client, key)
+        other, _ = oracle(every, user, NEW, key)
+        if source == entity and size(key, other) > size(key, value):
+            expected.add(entity.address)
+    assert found == expected

@@ -58,7 +58,7 @@ def test_no_expression_is_in_a_script_and_no_strangers_action_is_used(path: Path
     for step in steps_of(path):
         assert "${{" not in step.get("run", ""), step
         if "uses" in step:
-            assert re.fullmatch(r"actions/[a-z-]+@v\d+|quotaform/quotaform@v\d+\.\d+\.\d+", step["uses"]), step
+            assert re.fullmatch(r"actions/[a-z/-]+@v\d+|quotaform/quotaform@v\d+\.\d+\.\d+", step["uses"]), step
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

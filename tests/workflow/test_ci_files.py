@@ -15,6 +15,7 @@ from quotaform.sandbox import Sandbox
 from tests.actions import ROOT, JobResult, Runner, environment, load
 from tests.builder import PRODUCER
 from tests.git_repository import GitRepository
+from tests.http_server import HttpServer, answer
 from tests.pull_request_server import TOKEN, FakeGitHub, FakeGitLab, event
 from tests.workflow.command import Cluster
 
@@ -41,7 +42,7 @@ class Team:
 
     def job(self, file: str, name: str) -> JobResult:
         """Run a job of a workflow, in a checkout without what an earlier job wrote."""
-        for folder in ("plans", "receipts", "drift", "revert"):
+        for folder in ("plans", "receipts", "drift", "drift-state", "revert"):
             rmtree(self.checkout.path / folder, ignore_errors=True)
         job: dict[str, Any] = load(WORKFLOWS / file)["jobs"][name]
         return self.runner.run(job["steps"], job.get("env"))
@@ -68,7 +69,11 @@ def make_team(path: Path, config: str) -> Team:
     expressions = {
         "matrix.cluster": "prod-eu",
         "github.token": TOKEN,
+        "github.run_id": "4711",
+        "github.run_attempt": "1",
+        "inputs.revert-run": "",
         "secrets.KAFKA_CLIENT_PROPERTIES": "security.protocol=PLAINTEXT\nclient.id=ci",
+        "secrets.QUOTAFORM_NOTIFY_URL": "",
     }
     runner = Runner(workspace=checkout.path, temp=path / "temp", environ=environ, expressions=expressions)
     return Team(origin, checkout, runner)
@@ -166,7 +171,20 @@ class TestApply:
         assert (live_team.runner.artifacts / "quotas-receipt-prod-eu" / "prod-eu.json").is_file()
         again = live_team.job("quotas-apply.yml", "plan")
         assert again.code == 0, again.printed
-        assert "changes" not in again.outputs
+        assert "has-changes" not in again.outputs
+
+    def test_a_run_is_undone_from_its_receipt(self, live_team: Team, cluster: Cluster) -> None:
+        for job in ("plan", "apply"):
+            assert live_team.job("quotas-apply.yml", job).code == 0
+        assert cluster.read()
+        live_team.runner.expressions["inputs.revert-run"] = "4711"
+        live_team.use(GITHUB_EVENT_NAME="workflow_dispatch")
+        planned = live_team.job("quotas-apply.yml", "plan")
+        assert planned.code == 0, planned.printed
+        assert "Plan: 0 to add, 0 to change, 1 to destroy." in planned.printed
+        applied = live_team.job("quotas-apply.yml", "apply")
+        assert applied.code == 0, applied.printed
+        assert not cluster.read()
 
     def test_without_changes_nobody_is_asked(self, team: Team) -> None:
         assert team.job("quotas-apply.yml", "plan").code == 0
@@ -180,7 +198,7 @@ class TestApply:
         cluster.set({PRODUCER: 8 * MIB}, user="a")
         applied = live_team.job("quotas-apply.yml", "apply")
         assert applied.codes == {"Credentials": 0, "Apply": 5}, applied.printed
-        assert "make a new plan" in applied.printed
+        assert "Make a new plan" in applied.printed
 
 
 class TestDrift:
@@ -193,6 +211,18 @@ class TestDrift:
         drifted = team.job("quotas-drift.yml", "drift")
         assert drifted.codes == {"Credentials": 0, "Drift": 2}, drifted.printed
         assert (team.runner.artifacts / "quotas-drift-prod-eu" / "prod-eu.json").is_file()
+
+    def test_a_webhook_gets_one_message_and_the_run_passes(self, team: Team) -> None:
+        with HttpServer(lambda _: answer(200)) as server:
+            team.runner.expressions["secrets.QUOTAFORM_NOTIFY_URL"] = f"{server.url}/{TOKEN}"
+            team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rate: 2MiB/s}")
+            runs = [team.job("quotas-drift.yml", "drift") for _ in range(2)]
+            assert [len(server.received), server.received[0].json()["event"]] == [1, "drift.detected"]
+            team.checkout.git("checkout", "-q", ".")
+            runs.append(team.job("quotas-drift.yml", "drift"))
+        assert [run.code for run in runs] == [0, 0, 0], runs[0].printed
+        assert [request.json()["event"] for request in server.received] == ["drift.detected", "drift.resolved"]
+        assert TOKEN not in "".join(run.printed for run in runs)
 
 
 class TestAction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from quotaform.app.base import BaseChoice
 from quotaform.app.plan import Planner, PlanRequest
 from quotaform.app.plan import plan as plan_here
 from quotaform.app.repository import Repository, Target
@@ -18,12 +19,14 @@ Outcome = str | tuple[str, int, str]
 """The bytes of a plan file, or the class, exit code and message of an error."""
 
 
-def request_for(directory: Path, selection: Selection = ALL, **target: Any) -> PlanRequest:
+def request_for(
+    directory: Path, selection: Selection = ALL, base: BaseChoice | None = None, **target: Any
+) -> PlanRequest:
     """Ask for the plan of a repository."""
     repository = Repository.at(directory, None)
     config = repository.config()
     clusters = repository.clusters(config, Target(**target))
-    return PlanRequest(repository=repository, config=config, clusters=clusters, selection=selection)
+    return PlanRequest(repository=repository, config=config, clusters=clusters, selection=selection, base=base)
 
 
 def planned(request: PlanRequest, **options: Any) -> Plan:

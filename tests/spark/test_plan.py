@@ -11,12 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from quotaform.app.base import BaseChoice
 from quotaform.core.scope import ALL, Selection
 from quotaform.document.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, Values
 from quotaform.model.snapshot import Snapshot
 from tests.builder import CONSUMER, PRODUCER, REQUEST
+from tests.git_repository import GitRepository
 from tests.spark.engine import by_local, by_spark, planned, refusal, request_for
 from tests.spark.test_change import LIVE, NAMES
 from tests.strategies import ENTITIES, values_for
@@ -185,3 +187,20 @@ def test_an_active_session_is_left_open(spark: SparkSession, tmp_path: Path) -> 
     write_entries(tmp_path / "quotas.d/none.yaml", [])
     planned(request_for(tmp_path, snapshot=write_snapshot(tmp_path / "lab.json", {})))
     assert spark.sql("SELECT 1").collect() == [(1,)]
+
+
+def test_what_the_base_declares_is_that_of_the_local_engine(tmp_path: Path) -> None:
+    git = GitRepository.init(tmp_path / "repository")
+    git.write("quotaform.yaml", "clusters: {lab: {snapshot: lab.json}}\nprune: removed\n")
+    write_snapshot(git.path / "lab.json", {Entity(user=name): {PRODUCER: 5.0} for name in ("a", "b", "c", "stranger")})
+    was = [entry(Entity(user=name), {PRODUCER: 5 if name == "a" else 1}) for name in ("a", "b", "c")]
+    write_entries(git.path / "quotas.d/all.yaml", was)
+    git.commit()
+    now = [entry(Entity(user="a"), {PRODUCER: 2}), entry(Entity(user="b"), {PRODUCER: 1})]
+    write_entries(git.path / "quotas.d/all.yaml", now)
+    request = request_for(git.path, base=BaseChoice(refs=("main",)))
+    assert by_spark(request) == by_local(request)
+    found = [(change.entity.address, change.origin) for change in planned(request).changes]
+    assert found == [("user=c", "both"), ("user=a", "config"), ("user=b", "drift")]
+    lost = request_for(git.path, base=BaseChoice(refs=("gone",)))
+    assert refusal(lost)[:2] == ("BaseError", 1)

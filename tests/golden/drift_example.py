@@ -52,4 +52,4 @@ def example_drift() -> Drift:
         expires=date(2026, 12, 31),
         location=Location("quotaform.yaml", 9, 3),
     )
-    return make_drift(plan, baseline=agreed, ignores=[ignore], today=date(2026, 11, 20))
+    return make_drift(plan, ignores=[ignore], today=date(2026, 11, 20))

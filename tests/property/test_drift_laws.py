@@ -21,7 +21,7 @@ BASE = Base("origin/main", "a91be02")
 def test_drift_and_pending_are_the_plan_seen_from_the_other_side(base: Desired, head: Desired, live: Quotas) -> None:
     agreed = DeclaredBase(BASE, base)
     plan = make_plan(diff(head, live), head, live, HEADER, base=agreed)
-    drift = make_drift(plan, baseline=agreed)
+    drift = make_drift(plan)
     drifted, pending = ([each.entity for each in group] for group in (drift.entities, drift.pending))
     planned = [change.entity for change in plan.changes]
     unmanaged = [item.entity for item in plan.unmanaged if not is_out_of_reach(item.entity)]
@@ -46,7 +46,7 @@ def test_without_a_baseline_nothing_is_pending(head: Desired, live: Quotas) -> N
 def test_files_that_did_not_move_have_nothing_pending(head: Desired, live: Quotas) -> None:
     agreed = DeclaredBase(BASE, head)
     plan = make_plan(diff(head, live), head, live, HEADER, base=agreed)
-    drift = make_drift(plan, baseline=agreed)
+    drift = make_drift(plan)
     assert drift.pending == ()
     assert drift.summary == make_drift(make_plan(diff(head, live), head, live, HEADER)).summary
 
@@ -56,7 +56,7 @@ def test_once_the_plan_is_applied_no_declared_entity_differs(base: Desired, head
     agreed = DeclaredBase(BASE, base)
     plan = make_plan(diff(head, live), head, live, HEADER, base=agreed)
     applied = altered(live, [change.alteration() for change in plan.changes])
-    after = make_drift(make_plan(diff(head, applied), head, applied, HEADER, base=agreed), baseline=agreed)
+    after = make_drift(make_plan(diff(head, applied), head, applied, HEADER, base=agreed))
     left = {each.entity for each in after.entities} | {each.entity for each in after.pending}
     assert not left & head.keys()
 
@@ -65,6 +65,6 @@ def test_once_the_plan_is_applied_no_declared_entity_differs(base: Desired, head
 def test_a_cluster_that_is_as_the_baseline_says_has_no_drift(base: Desired, head: Desired) -> None:
     agreed = DeclaredBase(BASE, base)
     live = {entity: entry.values for entity, entry in base.items() if entry.values}
-    drift = make_drift(make_plan(diff(head, live), head, live, HEADER, base=agreed), baseline=agreed)
+    drift = make_drift(make_plan(diff(head, live), head, live, HEADER, base=agreed))
     assert drift.status == "in-sync"
     assert all(change.key in QUOTA_KEYS for each in drift.pending for change in each.changes)

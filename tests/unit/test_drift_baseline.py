@@ -32,7 +32,7 @@ def drift_of(
     head = declare(files)
     pruning = [entity for entity in live if entity not in head] if pruned else []
     plan = make_plan(diff(head, live, pruning), head, live, HEADER, base=agreed)
-    return make_drift(plan, baseline=agreed)
+    return make_drift(plan)
 
 
 def verdict(drift: Drift) -> str:

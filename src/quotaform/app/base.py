@@ -50,15 +50,15 @@ class BaseChoice:
     found_in: str | None = None
 
 
-def require_ref(ref: str) -> str:
-    """Return the name of a git revision, or the path of a receipt.
+def require_ref(ref: str, option: str = "--base") -> str:
+    """Return the name of a git revision, or the path of a receipt, as an option gives it.
 
     Raises:
         UsageError: It is neither: empty, with control characters, or like an option.
     """
     if not ref.strip() or ref.startswith("-") or not ref.isprintable() or len(ref) > _LONGEST_REF:
         raise UsageError(
-            f"--base: {quote(ref, 80)} is not the name of a git revision, as in origin/main, v1.2, HEAD~1 or a1b2c3d"
+            f"{option}: {quote(ref, 80)} is not the name of a git revision, as in origin/main, v1.2, HEAD~1 or a1b2c3d"
         )
     return ref
 

@@ -24,6 +24,7 @@ _FINDINGS: Final = frozenset(
         rule.CLUSTER_ID,
         rule.NO_MATCH,
         rule.UNKNOWN_COMMIT,
+        rule.BASE_EMPTY,
         rule.NO_LONGER_DECLARED,
         rule.HISTORY_NOT_SEARCHED,
         rule.UNKNOWN_TYPE,
@@ -151,7 +152,6 @@ class Drift:
 def make_drift(
     plan: Plan,
     *,
-    baseline: DeclaredBase | None = None,
     ignores: Iterable[DriftIgnore] = (),
     today: date = date.min,
 ) -> Drift:
@@ -160,11 +160,11 @@ def make_drift(
     What nobody can declare, exclude or remove is a finding and no drift, which would never end.
 
     Args:
-        plan: The plan, made with the same baseline.
-        baseline: What was last agreed; `None` to compare with the files.
+        plan: The plan; its base is the baseline, and without one the cluster is compared with the files.
         ignores: What does not count.
         today: The day (UTC) on which ignores may have expired.
     """
+    baseline = plan.base
     found: list[DriftedEntity | PendingChange] = [read_change(change) for change in plan.changes]
     in_scope = [item for item in plan.unmanaged if item.in_scope]
     found += [read_unmanaged(item, baseline) for item in in_scope if not is_out_of_reach(item.entity)]

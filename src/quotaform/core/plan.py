@@ -212,6 +212,7 @@ class Plan:
         allowances: The rules that are allowed for this plan, sorted.
         findings: What the checks found, see `quotaform.core.check.plan`.
         is_complete: Whether the plan covers everything; false when parts were left out (`--select`).
+        base: What the base declares; not in a plan file.
     """
 
     header: PlanHeader
@@ -223,6 +224,7 @@ class Plan:
     allowances: tuple[Allowance, ...] = ()
     findings: tuple[Finding, ...] = ()
     is_complete: bool = True
+    base: DeclaredBase | None = field(default=None, compare=False, repr=False)
 
     @property
     def rows(self) -> tuple[Change, ...]:
@@ -395,6 +397,7 @@ def make_plan(
         declared=frozenset(entity for entity, entry in desired.items() if entry.cause is Cause.ENTRY),
         allowances=tuple(sorted(allowances)),
         is_complete=not selection.is_partial,
+        base=base,
     )
 
 

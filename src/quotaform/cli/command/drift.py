@@ -33,24 +33,35 @@ def drift(
     snapshot: SnapshotOption = None,
     select: SelectOption = None,
     exclude: ExcludeOption = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            metavar="REF|RECEIPT",
+            help="What was last applied: a git revision, or a receipt (.json). What the files have changed since is "
+            "pending and no drift.",
+        ),
+    ] = None,
     out: Annotated[list[str] | None, out_option("drift")] = None,
     alerting: Alerting,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 even if drift is found.")] = False,
     format_name: Annotated[str, format_option("drift")] = "text",
     output: ReportOutput,
 ) -> int:
-    """Compare clusters with the files, read-only. Exit 2 if they differ.
+    """Compare clusters with what was last agreed, read-only. Exit 2 if they differ.
 
     Drift is modified (other values), missing (declared but not live) or unexpected (live but not declared).
-    What drift_ignore of quotaform.yaml lists is shown and not counted.
+    With --baseline, what git has changed since then and nobody has applied is pending, not drift. What drift_ignore of
+    quotaform.yaml lists is shown and not counted.
 
     \b
     Examples:
       quotaform drift
-      quotaform drift --format json --out json=drift.json
+      quotaform drift --baseline origin/main --out json=drift.json
       quotaform drift --all --metrics /var/lib/node_exporter/quotaform.prom
       quotaform drift --notify slack=https://hooks.slack.com/... --notify-state drift-state.json
     """
+    from quotaform.app.base import BaseChoice, require_ref
     from quotaform.app.clock import SYSTEM_CLOCK
     from quotaform.app.drift import check_drift
     from quotaform.core.prune import PruneMode
@@ -59,7 +70,8 @@ def drift(
     console = output.console()
     require_format("drift", format_name)
     prune = PruneMode.REPORT
-    request = make_request(target, directory, select, exclude, snapshot, prune=prune, checks_files=False)
+    agreed = None if baseline is None else BaseChoice(refs=(require_ref(baseline, "--baseline"),))
+    request = make_request(target, directory, select, exclude, snapshot, agreed, prune=prune, checks_files=False)
     started = SYSTEM_CLOCK.monotonic()
     names = [cluster.name for cluster in request.clusters]
     require_one(format_name, names)

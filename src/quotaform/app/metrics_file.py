@@ -56,6 +56,11 @@ class MetricStore:
             for path, of_file in files.items():
                 self._update(path, of_file, only)
 
+    def keep(self, clusters: Collection[str]) -> None:
+        """Forget all clusters but some; files stay as they are."""
+        with self._lock:
+            self.samples = keep_clusters(self.samples, clusters)
+
     def _update(self, path: Path, runs: Iterable[RunFacts], only: Collection[str] | None) -> None:
         from quotaform.notify.prometheus import render_metrics
 

@@ -15,6 +15,7 @@ from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput
+from quotaform.cli.option.watching import Watching
 from quotaform.cli.outcomes import OutputFiles, echo_outcomes, gather, require_one
 from quotaform.cli.plan_request import make_request, planner
 from quotaform.cli.selection import require_selected
@@ -44,6 +45,7 @@ def drift(
     ] = None,
     out: Annotated[list[str] | None, out_option("drift")] = None,
     alerting: Alerting,
+    watching: Watching,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 even if drift is found.")] = False,
     format_name: Annotated[str, format_option("drift")] = "text",
     output: ReportOutput,
@@ -59,19 +61,24 @@ def drift(
       quotaform drift
       quotaform drift --baseline origin/main --out json=drift.json
       quotaform drift --all --metrics /var/lib/node_exporter/quotaform.prom
+      quotaform drift --all --watch 5m --listen 0.0.0.0:9464
       quotaform drift --notify slack=https://hooks.slack.com/... --notify-state drift-state.json
     """
     from quotaform.app.base import BaseChoice, require_ref
     from quotaform.app.clock import SYSTEM_CLOCK
     from quotaform.app.drift import check_drift
+    from quotaform.cli.watching import watch_drift
     from quotaform.core.prune import PruneMode
     from quotaform.views.outcome_text import render_drift_total
 
     console = output.console()
     require_format("drift", format_name)
+    _require_watchable(watching, bool(out or snapshot or select or exclude or exit_zero), format_name)
     prune = PruneMode.REPORT
     agreed = None if baseline is None else BaseChoice(refs=(require_ref(baseline, "--baseline"),))
     request = make_request(target, directory, select, exclude, snapshot, agreed, prune=prune, checks_files=False)
+    if watching.watch is not None:
+        watch_drift(request, target, alerting, watching, console)
     started = SYSTEM_CLOCK.monotonic()
     names = [cluster.name for cluster in request.clusters]
     require_one(format_name, names)
@@ -93,6 +100,24 @@ def drift(
             reporter.report(outcomes, seconds, only=only)
     gathered.raise_interrupt()
     return decide(outcomes, lambda found: judge_drift(found, is_reported_only=exit_zero))
+
+
+def _require_watchable(watching: Watching, has_others: bool, format_name: str) -> None:
+    """Make sure that options fit together.
+
+    Raises:
+        UsageError: They do not.
+    """
+    if watching.watch is None:
+        if watching.listen is not None:
+            raise UsageError("--listen has no effect without --watch; give --watch INTERVAL, or leave it out")
+        return
+    watching.interval()
+    if has_others or format_name != "text":
+        raise UsageError(
+            "--watch has no result to print and compares whole clusters; leave out --out, --format, --exit-zero, "
+            "--snapshot, --select and --exclude"
+        )
 
 
 def _reporter(

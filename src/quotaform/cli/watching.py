@@ -1,0 +1,59 @@
+"""`quotaform drift --watch`: the process that goes on."""
+
+from __future__ import annotations
+
+from random import SystemRandom
+from typing import TYPE_CHECKING, NoReturn
+
+from quotaform.cli.console import Console
+from quotaform.cli.usage import cut_lines
+from quotaform.errors import QuotaformError
+
+if TYPE_CHECKING:
+    from quotaform.app.plan import PlanRequest
+    from quotaform.cli.option.alerting import Alerting
+    from quotaform.cli.option.cluster import ManyClusters
+    from quotaform.cli.option.watching import Watching
+
+
+def watch_drift(
+    request: PlanRequest, target: ManyClusters, alerting: Alerting, watching: Watching, console: Console
+) -> NoReturn:
+    """Compare clusters until a signal comes.
+
+    Raises:
+        UsageError: An option cannot be used.
+        QuotaformError: Nothing can listen where it should.
+        KeyboardInterrupt: A signal came.
+    """
+    from quotaform.app.clock import SYSTEM_CLOCK
+    from quotaform.app.repository import open_gateway
+    from quotaform.app.watch import Watch
+    from quotaform.app.watched_files import WatchedFiles
+    from quotaform.notify.metrics_server import MetricsServer
+
+    def log(text: str) -> None:
+        console.write_stderr(f"{cut_lines(text)}\n")
+
+    interval, address = watching.interval(), watching.address()
+    names = [cluster.name for cluster in request.clusters]
+    watch = Watch(
+        files=WatchedFiles(request, lambda config: target.choose(request.repository, config)),
+        reporter=alerting.reporter(names, lambda text: log(f"Warning: {text}")),
+        connect=open_gateway,
+        clock=SYSTEM_CLOCK,
+        interval=interval,
+        jitter=SystemRandom().random,
+        log=log,
+        is_alone=target.all_clusters,
+    )
+    try:
+        server = MetricsServer(address.host, address.port, lambda: watch.reporter.metrics.samples, watch.health)
+    except OSError as error:
+        raise QuotaformError(
+            f"nothing can listen at {address}: {error.strerror or error}; give another address with --listen"
+        ) from error
+    server.start()
+    if not console.is_quiet:
+        log(f"Watching {len(names)} cluster{'s' * (len(names) != 1)}; metrics at http://{address}/metrics")
+    watch.run()

@@ -266,6 +266,15 @@ def test_a_push_on_github_is_compared_with_the_commit_before(
     assert repository.plan()["source"]["base"] == {"ref": commit, "commit": commit}
 
 
+def test_a_merge_queue_on_github_is_compared_with_its_base(
+    repository: PlannedRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = repository.git("rev-parse", "HEAD")
+    pull_request(repository, monkeypatch, merge_group={"base_sha": commit})
+    monkeypatch.setenv("GITHUB_EVENT_NAME", "merge_group")
+    assert repository.plan()["source"]["base"] == {"ref": commit, "commit": commit}
+
+
 @pytest.mark.parametrize(
     "before", ["0" * 40, "main", "-x", None, {"a": 1}, "a" * 39, f"{'a' * 40}\n--help", "../../etc/passwd"]
 )

@@ -3,6 +3,7 @@
 | system | run | base |
 | --- | --- | --- |
 | GitHub Actions | pull request | `origin/$GITHUB_BASE_REF`, else the base commit of the event file |
+| GitHub Actions | merge queue | the base commit of the event file |
 | GitHub Actions | push | `before` of the event file |
 | GitLab CI | merge request | `$CI_MERGE_REQUEST_DIFF_BASE_SHA`, else its target branch at origin |
 | GitLab CI | push | `$CI_COMMIT_BEFORE_SHA` |
@@ -49,6 +50,10 @@ def _github(environment: Mapping[str, str]) -> BaseChoice | None:
     if branch:
         commit = _at(_event(environment), "pull_request", "base", "sha")
         return _choice("GITHUB_BASE_REF", _branch(branch), _commit(commit))
+    if environment.get("GITHUB_EVENT_NAME") == "merge_group":
+        return _choice(
+            "the merge group of GITHUB_EVENT_PATH", _commit(_at(_event(environment), "merge_group", "base_sha"))
+        )
     if environment.get("GITHUB_EVENT_NAME") == "push":
         return _choice("the push of GITHUB_EVENT_PATH", _commit(_at(_event(environment), "before")))
     return None

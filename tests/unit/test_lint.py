@@ -410,6 +410,28 @@ def test_a_plan_is_linted_as_the_cluster_will_be() -> None:
     assert [each.rule for each in check_plan(plan_of(stays.desired, actual), stays)] == ["shadowed-entry"]
 
 
+def test_a_plan_has_the_lints_of_what_it_changes_and_the_number_of_the_others() -> None:
+    # A reviewer of two lines was shown eighty warnings about entries that had been there for years.
+    desired = declare({ETL: {PRODUCER: 2 * MIB}, Entity(client_id="old"): {PRODUCER: MIB}, ANY_USER: {PRODUCER: MIB}})
+    actual = {entity: {PRODUCER: MIB} for entity in desired}
+    facts = Facts(
+        desired=desired,
+        actual=actual,
+        lints=LintRequest(
+            settings=LintSettings(broker_principals=("kafka",)), capacity=Capacity(values={PRODUCER: 1.0}), today=TODAY
+        ),
+    )
+
+    findings = check_plan(plan_of(desired, actual), facts)
+
+    assert [(each.rule, each.address) for each in findings] == [
+        ("over-capacity", None),
+        ("shadowed-entry", "client-id=etl"),
+        ("other-warnings", None),
+    ]
+    assert findings[-1].message.startswith("2 warnings about entries that this plan does not change")
+
+
 # quotaform.yaml
 
 

@@ -6,7 +6,7 @@ A lint is one function of `LintFacts` that yields a finding with the entity that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Final, TypeAlias
@@ -43,6 +43,7 @@ class LintFacts:
         capacity: What a broker of the cluster can do, as far as that is declared.
         today: The day (UTC).
         selection: The part that was asked for.
+        concerned: The entities about which findings are wanted; of the others only their number is. `None` is all.
         index: All of `quotas`, by precedence.
     """
 
@@ -52,6 +53,7 @@ class LintFacts:
     capacity: Capacity
     today: date
     selection: Selection = ALL
+    concerned: Collection[Entity] | None = None
     _indexes: list[QuotaIndex] = field(default_factory=list, init=False, compare=False, repr=False)
 
     @property
@@ -75,10 +77,12 @@ class Linted:
     Attributes:
         findings: The first findings of each lint that nothing ignores.
         used: The ignores that ignored something.
+        others: How many findings are about entities that are of no concern.
     """
 
     findings: tuple[Finding, ...]
     used: frozenset[LintIgnore]
+    others: int = 0
 
 
 def declared_quotas(desired: Desired) -> Quotas:
@@ -91,6 +95,7 @@ def check_lints(facts: LintFacts) -> Linted:
     active = [each for each in facts.settings.ignores if each.expires is None or facts.today < each.expires]
     findings: list[Finding] = []
     used: set[LintIgnore] = set()
+    others = 0
     for lint in LINTS:
         shown = 0
         for entity, finding in lint(facts):
@@ -99,6 +104,8 @@ def check_lints(facts: LintFacts) -> Linted:
             ignore = next((each for each in active if each.rule == finding.rule and each.covers(entity)), None)
             if ignore is not None:
                 used.add(ignore)
+            elif entity is not None and facts.concerned is not None and entity not in facts.concerned:
+                others += 1
             elif shown < MAX_PROBLEMS:
                 findings.append(finding)
                 shown += 1
@@ -107,7 +114,7 @@ def check_lints(facts: LintFacts) -> Linted:
                 findings.append(rule.MORE_WARNINGS.finding(text))
                 break
     findings += _expired_ignores(facts.settings.ignores, facts.today)
-    return Linted(findings=tuple(findings), used=frozenset(used))
+    return Linted(findings=tuple(findings), used=frozenset(used), others=others)
 
 
 def unused_ignores(ignores: Iterable[LintIgnore], used: Iterable[LintIgnore], today: date) -> Iterator[Finding]:

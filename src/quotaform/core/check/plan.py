@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from quotaform.core.check import rule
 from quotaform.core.check.base import check_base, check_prune
 from quotaform.core.check.facts import Facts
 from quotaform.core.check.guard import check_cluster_id, check_history, check_removed, check_selection, check_source
@@ -31,7 +32,11 @@ Check: TypeAlias = Callable[[Plan, Facts], Iterable[Finding]]
 
 
 def check_plan_lints(plan: Plan, facts: Facts) -> tuple[Finding, ...]:
-    """Return what lints find in the files, on a cluster that holds what it will once the plan is applied."""
+    """Return what lints find about what the plan changes, on a cluster that holds what it will once it is applied.
+
+    Of what they find about other entries the plan has the number only: a reviewer of a change is not asked to read
+    what was there before.
+    """
     if facts.lints is None:
         return ()
     quotas = dict(facts.actual)
@@ -43,7 +48,7 @@ def check_plan_lints(plan: Plan, facts: Facts) -> tuple[Finding, ...]:
     for change in plan.changes:
         if change.cause is Cause.UNDECLARED:
             quotas.pop(change.entity, None)
-    return check_lints(
+    linted = check_lints(
         LintFacts(
             desired=facts.desired,
             quotas=quotas,
@@ -51,8 +56,16 @@ def check_plan_lints(plan: Plan, facts: Facts) -> tuple[Finding, ...]:
             capacity=facts.lints.capacity,
             today=facts.lints.today,
             selection=facts.selection,
+            concerned=frozenset(change.entity for change in plan.changes),
         )
-    ).findings
+    )
+    if not linted.others:
+        return linted.findings
+    text = (
+        f"{linted.others:,} {'warning' if linted.others == 1 else 'warnings'} about entries that this plan does not "
+        "change; quotaform validate lists them"
+    )
+    return (*linted.findings, rule.OTHER_WARNINGS.finding(text))
 
 
 CHECKS: Final[tuple[Check, ...]] = (

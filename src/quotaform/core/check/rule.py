@@ -294,6 +294,12 @@ OVER_CAPACITY: Final = FindingRule(
     _WARNING,
     is_lint=True,
 )
+OTHER_WARNINGS: Final = FindingRule(
+    "other-warnings",
+    "Lints have warnings about entries that a plan does not change.",
+    "`quotaform validate` lists them.",
+    _NOTE,
+)
 LINT_IGNORE_UNUSED: Final = FindingRule(
     "lint-ignore-unused", "An item of `lints.ignore` ignores nothing in the files.", "Remove it.", _NOTE
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ from tests.actions import ROOT, JobResult, Runner, environment, load
 from tests.builder import PRODUCER
 from tests.git_repository import GitRepository
 from tests.http_server import HttpServer, answer
+from tests.markdown import blocks
 from tests.pull_request_server import TOKEN, FakeGitHub, FakeGitLab, event
-from tests.workflow.command import Cluster
+from tests.workflow.command import Cluster, run
 
 pytestmark = pytest.mark.workflow
 
@@ -247,7 +249,10 @@ class TestAction:
                 team, command="plan", all="true", comment="update", args="--detailed-exitcode\n--show-unchanged"
             )
         assert result.codes == {"Run quotaform": 2, "Comment": 0}, result.printed
-        assert result.outputs["exit-code"] == "2"
+        action = load(ROOT / "action.yml")
+        outputs = {name: team.runner.expressions[each["value"][4:-3]] for name, each in action["outputs"].items()}
+        assert [outputs[name] for name in ("exit-code", "reason", "changes")] == ["2", "differences", "1"]
+        assert outputs["plan-id"].startswith("sha256:")
         assert sorted(path.name for path in (team.checkout.path / "quotaform-output").iterdir()) == [
             "prod-eu.json",
             "prod-eu.md",
@@ -308,9 +313,22 @@ class TestGitLab:
         assert len(gitlab.notes) == 1
         assert TOKEN not in done.stdout + done.stderr
 
-    def test_a_plan_that_fails_fails_the_job(self, team: Team) -> None:
+    def test_problems_are_a_report_of_code_quality(self, team: Team) -> None:
+        team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rat: 1MiB/s}")
+        assert self.run(team, "quotas-validate").returncode == 3
+        (problem,) = json.loads((team.checkout.path / "gl-code-quality-report.json").read_text())
+        assert problem["location"] == {"path": "quotas.d/teams.yaml", "lines": {"begin": 3}}
+
+    def test_a_plan_that_fails_is_shown_and_fails_the_job(self, team: Team) -> None:
         team.checkout.write("quotas.d/teams.yaml", "quotas: 5\n")
-        assert self.run(team, "quotas-plan", CI_MERGE_REQUEST_IID="7").returncode == 3
+        gitlab = FakeGitLab()
+        with gitlab.server() as server:
+            environ = {"CI_API_V4_URL": f"{server.url}/api/v4", "CI_MERGE_REQUEST_IID": "7"}
+            codes = [
+                self.run(team, "quotas-plan", **environ, GITLAB_TOKEN=token).returncode for token in (TOKEN, "refused")
+            ]
+        assert codes == [3, 3]
+        assert len(gitlab.notes) == 1
 
     def test_drift_fails_the_job(self, team: Team) -> None:
         assert self.run(team, "quotas-drift").returncode == 0
@@ -362,3 +380,49 @@ class TestAtlantis:
         (applied,) = self.run(live_team, "apply")
         assert applied.returncode == 0, applied.stderr
         assert "Apply complete! Resources: 2 added" in applied.stdout
+
+
+class TestPage:
+    """docs/pull-requests.md shows what comes out."""
+
+    BASE = """quotas:
+  - match: {user: svc-audit}
+    values: {consumer_byte_rate: 16MiB/s}
+    owner: team-audit
+  - match: {user: svc-orders}
+    values: {producer_byte_rate: 10MiB/s}
+    owner: team-orders
+"""
+    HEAD = (
+        BASE.replace("10MiB", "20MiB")
+        + """  - match: {user: svc-mobile}
+    values: {producer_byte_rate: 1MiB/s}
+    owner: team-mobile
+"""
+    )
+    LIVE = """{"format_version": "1.0", "kind": "quotaform.snapshot", "cluster": {"name": "prod-eu", "id": "3JxQ"},
+"captured_at": "2026-11-20T09:12:44Z", "quotas": [
+{"entity": {"user": "svc-audit"}, "values": {"consumer_byte_rate": 83886080}},
+{"entity": {"user": "svc-orders"}, "values": {"producer_byte_rate": 10485760}}]}
+"""
+
+    def test_the_session_and_the_comment_are_real(self, team: Team) -> None:
+        team.origin.write("quotas.d/teams.yaml", self.BASE)
+        team.origin.write("snapshots/prod-eu.json", self.LIVE)
+        team.origin.commit()
+        team.checkout.git("pull", "-q")
+        team.checkout.write("quotas.d/teams.yaml", self.HEAD)
+        team.checkout.commit()
+        page = ROOT / "docs" / "pull-requests.md"
+        (session,) = (block for block in blocks(page) if block.is_session)
+        (command,), (printed,) = session.commands, session.printed
+        done = run(*command.split()[1:], "--out", "markdown=plan.md", cwd=team.checkout.path)
+        assert done.code == 0
+        lines = iter(done.out.splitlines())
+        for line in printed:
+            assert line in ("...", "") or line in lines, line
+        comment = (team.checkout.path / "plan.md").read_text().splitlines()
+        shown = [line[2:] for line in page.read_text().splitlines() if line.startswith("> ") and len(line) > 2]
+        assert len(shown) > 5
+        for line in shown:
+            assert line in comment, line

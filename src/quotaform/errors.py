@@ -41,6 +41,7 @@
         * UnsettledError         the cluster kept changing while it was read
         * NotReadError           the run was interrupted before the cluster was read
     * HttpError                  a server cannot be reached by HTTP, or its answer cannot be used (exit 1)
+    * ApplyRunningError          another apply to the cluster is running (exit 1)
     * SandboxError               the local Kafka could not be started (exit 1)
     * EngineError                the Spark engine could not be started (exit 1)
 
@@ -572,6 +573,21 @@ class HttpError(QuotaformError):
         self.may_have_arrived = may_have_arrived
         self.may_pass = may_pass
         super().__init__(f"{host} {problem}")
+
+
+class ApplyRunningError(QuotaformError):
+    """Another apply to a cluster is running in this directory; nothing was written.
+
+    Attributes:
+        cluster: What messages call the cluster.
+    """
+
+    def __init__(self, cluster: str) -> None:
+        self.cluster = cluster
+        super().__init__(
+            f"another apply to cluster {cluster} is running in this directory, so nothing was written; wait until it "
+            "ends, then make a new plan"
+        )
 
 
 class SandboxError(QuotaformError):

@@ -10,6 +10,7 @@ import pytest
 from quotaform import errors
 from quotaform.core.check.guard import check_pinned_id
 from quotaform.errors import (
+    ApplyRunningError,
     AuthorizationError,
     BaseError,
     ClusterChoiceError,
@@ -72,6 +73,7 @@ EXAMPLES: list[QuotaformError] = [
     PlanAgeError("2026-11-20T09:12:44Z", "2d ago"),
     PlanClusterError(expected="a", found="b"),
     StaleEntitiesError({ALICE: ["producer_byte_rate is 2 B/s"]}),
+    ApplyRunningError("lab"),
     PartialError("late", [ALICE]),
     ClusterError("gone"),
     ConnectError("nothing listens", remedy="start it.", server="b1:9092", cluster="lab", more=" Tried as well: b2."),

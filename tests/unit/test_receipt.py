@@ -95,9 +95,20 @@ def test_the_digest_covers_everything_else() -> None:
 
 
 def test_the_last_line_of_a_complete_apply() -> None:
-    assert render_receipt(receipt_of(Result.APPLIED)) == "Apply complete! Resources: 1 added, 0 changed, 0 destroyed.\n"
+    lines = render_receipt(receipt_of(Result.APPLIED)).splitlines()
+    assert lines[-1] == "Apply complete! Resources: 1 added, 0 changed, 0 destroyed."
     lines = render_receipt(receipt_of(Result.ALREADY_APPLIED)).splitlines()
-    assert lines == ["Apply complete! Resources: 0 added, 0 changed, 0 destroyed (1 already applied)."]
+    assert lines[-1] == "Apply complete! Resources: 0 added, 0 changed, 0 destroyed (1 already applied)."
+
+
+def test_each_entity_that_is_done_has_a_line_unless_there_are_very_many() -> None:
+    lines = render_receipt(receipt_of(Result.APPLIED, Result.REFUSED, Result.ALREADY_APPLIED)).splitlines()
+    assert lines[:2] == ["user=alice: Creation complete", "user=carol: Already applied"]
+    many = receipt_of()
+    plan = plan_of({Entity(user=f"u{number}"): {PRODUCER: 1.0} for number in range(101)}, {})
+    results = tuple(EntityResult(change.entity, change.action, Result.APPLIED) for change in plan.changes)
+    text = render_receipt(replace(many, plan=plan, results=results))
+    assert text == "Apply complete! Resources: 101 added, 0 changed, 0 destroyed.\n"
 
 
 def test_the_last_line_of_an_incomplete_apply_counts_what_is_left() -> None:

@@ -11,8 +11,8 @@ overwritten, and nobody can tell. One that comes later is found when the changes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from getpass import getuser
 from typing import TYPE_CHECKING, NamedTuple
 
 from quotaform.app.actual import SETTLE_SECONDS, is_same
@@ -20,7 +20,7 @@ from quotaform.app.apply_run import ApplyRun
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.app.each_cluster import Connect
 from quotaform.app.repository import open_gateway, require_pinned
-from quotaform.app.run import read_run
+from quotaform.app.run import current_user, read_run
 from quotaform.cluster.error_code import asking_for_alter
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.freshness import Freshness, check_fresh, require_cluster, require_fresh
@@ -55,11 +55,17 @@ def _nothing(*arguments: object) -> None:
     """Do nothing with a receipt or an error."""
 
 
+def _nothing_around(cluster: Cluster, plan: Plan) -> AbstractContextManager[None]:
+    """Do nothing before and after an apply."""
+    return nullcontext()
+
+
 def apply_plans(
     plans: Sequence[ClusterPlan],
     keep: Callable[[Cluster, Receipt], None],
     show: Callable[[Cluster, Receipt], None] = _nothing,
     *,
+    around: Callable[[Cluster, Plan], AbstractContextManager[None]] = _nothing_around,
     report_late: Callable[[Cluster, QuotaformError], None] = _nothing,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
@@ -73,6 +79,8 @@ def apply_plans(
         plans: What to apply, at most one plan per cluster.
         keep: Called with each receipt, to save it, before anything can interrupt it.
         show: Called with each receipt that was kept, to show it; a second interrupt ends it.
+        around: Returns what is entered before a cluster is connected to and left when it is done; its error is that of
+            the cluster.
         report_late: Called with an error that came when everything was done, as one of closing the connection; the
             receipt is the outcome all the same.
         clock: The time.
@@ -96,8 +104,7 @@ def apply_plans(
             show(cluster, receipt)
 
         try:
-            require_applyable(plan)
-            with connect(cluster) as gateway:
+            with around(cluster, plan), _connected(cluster, plan, connect) as gateway:
                 apply_plan(
                     plan, gateway, progress, pinned_id=cluster.cluster_id, clock=clock, keep=keep_one, show=show_one
                 )
@@ -114,6 +121,11 @@ def apply_plans(
         yield ClusterOutcome(cluster.name, kept[0])
         if kept[0].interruption is not None:
             break
+
+
+def _connected(cluster: Cluster, plan: Plan, connect: Connect) -> Gateway:
+    require_applyable(plan)
+    return connect(cluster)
 
 
 def apply_plan(
@@ -169,7 +181,7 @@ def apply_plan(
         receipt = Receipt(
             plan=plan,
             results=tuple(run.result_of(change) for change in plan.changes),
-            applied_by=_who(),
+            applied_by=current_user(),
             started_at=started_at,
             finished_at=timestamp(clock),
             interrupted_by=interrupted_by,
@@ -191,13 +203,6 @@ def require_applyable(plan: Plan) -> None:
     blocking = [finding for finding in plan.findings if finding.blocking]
     if blocking:
         raise PlanBlockedError(blocking)
-
-
-def _who() -> str:
-    try:
-        return getuser()
-    except (KeyError, OSError):
-        return "unknown"
 
 
 def _read_fresh(changes: tuple[EntityChange, ...], gateway: Gateway, clock: Clock) -> Freshness:

@@ -1,8 +1,9 @@
-"""The job of a CI system in which this process runs, as its environment says."""
+"""Who runs this process: the user, and the job of a CI system, as the environment says."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from getpass import getuser
 from os import environ
 from re import compile as regex
 from typing import Final
@@ -12,6 +13,14 @@ from quotaform.core.receipt import Run
 _LONGEST: Final = 500
 """How many characters of a variable are kept."""
 _ADDRESS: Final = regex(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[!-~]*)?").fullmatch
+
+
+def current_user() -> str:
+    """Return the user, as the operating system says."""
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        return "unknown"
 
 
 def read_run(variables: Mapping[str, str] = environ) -> Run | None:

@@ -36,6 +36,7 @@ class DocumentKind:
 
 PLAN: Final = DocumentKind("plan", "1.1")
 RECEIPT: Final = DocumentKind("receipt", "1.2")
+AUDIT: Final = DocumentKind("audit")
 SNAPSHOT: Final = DocumentKind("snapshot")
 DRIFT: Final = DocumentKind("drift", "1.2")
 NOTIFICATION: Final = DocumentKind("notification")
@@ -54,6 +55,7 @@ DOCUMENT_KINDS: Final[dict[str, DocumentKind]] = {
     for kind in (
         PLAN,
         RECEIPT,
+        AUDIT,
         SNAPSHOT,
         DRIFT,
         NOTIFICATION,

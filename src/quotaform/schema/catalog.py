@@ -12,6 +12,7 @@ from quotaform.schema.node import Node
 
 _BUILDERS: Final = {
     "alter": "result",
+    "audit": "audit",
     "config": "config",
     "describe": "result",
     "drift": "drift",

@@ -25,15 +25,34 @@ _SUMMARY = {
     Result.UNKNOWN: "unknown",
     Result.NOT_ATTEMPTED: "not attempted",
 }
+_DONE = {
+    Action.CREATE: "Creation complete",
+    Action.UPDATE: "Modifications complete",
+    Action.DELETE: "Destruction complete",
+}
 _SHOWN = 10
+_MOST_LINES = 100
+"""Up to how many entities have a line each; of more, the last line has the numbers."""
 
 
 def render_receipt(receipt: Receipt, style: Style = PLAIN) -> str:
-    """Return what failed, by reason, and the last line in Terraform's words."""
+    """Return what was done to each entity, what failed, by reason, and the last line in Terraform's words."""
     return "\n".join(_lines(receipt, style)) + "\n"
 
 
+def _done_lines(receipt: Receipt) -> Iterator[str]:
+    """Yield a line for each entity that holds what the plan says."""
+    if len(receipt.results) > _MOST_LINES:
+        return
+    for item in receipt.results:
+        if item.result is Result.APPLIED:
+            yield f"{item.entity.address}: {_DONE[item.action]}"
+        elif item.result is Result.ALREADY_APPLIED:
+            yield f"{item.entity.address}: Already applied"
+
+
 def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
+    yield from _done_lines(receipt)
     for result, words in RESULT_WORDS.items():
         reasons: dict[str, list[str]] = {}
         for item in receipt.results:

@@ -56,17 +56,28 @@ def apply_directory(settings: ApplySettings, request: PlanRequest, *, takes_all:
             plans.append(ClusterPlan(cluster, outcome.require()))
         else:
             failed.append(ClusterOutcome(cluster.name, error=outcome.error))
-    _require_expected(settings, plans)
-    changed = [cluster for cluster, plan in plans if plan.changes and plan.is_applyable]
-    if changed and not settings.auto_approve:
-        if not sys.stdin.isatty():
-            raise NotApprovedError(
-                "there is no terminal to ask for approval, so nothing was written; give --auto-approve, or apply a "
-                "saved plan"
-            )
-        for cluster in changed:
-            ask(settings, cluster)
+    with settings.audit.refusals([plan for _, plan in plans]):
+        _require_expected(settings, plans)
+        _require_approved(settings, plans)
     return apply_and_report(settings, plans, failed, request.repository)
+
+
+def _require_approved(settings: ApplySettings, plans: Sequence[ClusterPlan]) -> None:
+    """Ask a person to approve what is going to change, unless nobody is to be asked.
+
+    Raises:
+        NotApprovedError: It was not approved, or there is nobody to ask.
+    """
+    changed = [cluster for cluster, plan in plans if plan.changes and plan.is_applyable]
+    if not changed or settings.auto_approve:
+        return
+    if not sys.stdin.isatty():
+        raise NotApprovedError(
+            "there is no terminal to ask for approval, so nothing was written; give --auto-approve, or apply a "
+            "saved plan"
+        )
+    for cluster in changed:
+        ask(settings, cluster)
 
 
 def _require_expected(settings: ApplySettings, plans: Sequence[ClusterPlan]) -> None:

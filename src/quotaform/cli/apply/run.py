@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from quotaform.app.apply import ClusterPlan
     from quotaform.app.repository import Repository
     from quotaform.cli.apply.settings import ApplySettings
+    from quotaform.core.plan import Plan
     from quotaform.core.receipt import Receipt
     from quotaform.desired.config import Cluster
 
@@ -38,7 +40,8 @@ def apply_and_report(
         failed: The clusters for which there is no plan.
         repository: Where receipts are kept.
     """
-    from quotaform.app.apply import apply_plans, require_applyable
+    from quotaform.app.apply import apply_plans
+    from quotaform.app.apply_lock import apply_lock
     from quotaform.app.receipt_file import write_receipt
     from quotaform.model.text import inert
     from quotaform.views.outcome_text import render_receipt_total
@@ -46,22 +49,30 @@ def apply_and_report(
 
     console = settings.console
     is_one = len(plans) + len(failed) == 1
-    if is_one:
-        require_applyable(plans[0].plan)
     paths = _receipt_paths(settings.receipt_path, plans, repository)
 
     problems: dict[str, QuotaformError] = {}
 
+    @contextmanager
+    def around(cluster: Cluster, plan: Plan) -> Iterator[None]:
+        is_written = bool(plan.changes) and plan.is_applyable
+        lock = apply_lock(repository, cluster.name, plan.header.cluster_id) if is_written else nullcontext()
+        with settings.audit.refusals([plan]), lock:
+            settings.audit.start(plan)
+            yield
+
     def keep(cluster: Cluster, done: Receipt) -> None:
-        if not done.results:
-            return
         path = paths[cluster.name]
         try:
-            paths[cluster.name] = write_receipt(path, done)
+            if done.results:
+                paths[cluster.name] = write_receipt(path, done)
         except OSError as error:
             problems[cluster.name] = QuotaformError(f"{path} cannot be written: {error.strerror or error}")
         except QuotaformError as error:
             problems[cluster.name] = error
+        unaudited = settings.audit.finish(done)
+        if unaudited is not None:
+            report_late(cluster, unaudited)
 
     def show(cluster: Cluster, done: Receipt) -> None:
         if settings.is_text and not is_one:
@@ -77,7 +88,7 @@ def apply_and_report(
         console.write_stderr(f"Error: {inert(cluster.name)}, when everything was done: {error}\n")
 
     names = [cluster.name for cluster, _ in plans]
-    applied = apply_plans(plans, keep, show, report_late=report_late, progress=console.progress)
+    applied = apply_plans(plans, keep, show, around=around, report_late=report_late, progress=console.progress)
     gathered = gather(applied, names, missing="not applied")
     outcomes = [*gathered.outcomes, *failed]
     with held_signals():

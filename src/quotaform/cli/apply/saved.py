@@ -33,13 +33,14 @@ def apply_saved(settings: ApplySettings, files: Sequence[Path], target: ManyClus
 
     repository = target.repository()
     plans = _read_plans(settings, files, target, repository)
-    require_expected(plans, settings.expected_id)
-    for _, plan in plans:
-        require_recent(plan, settings.max_age)
-    for cluster, plan in plans:
-        if cluster.confirm == "name" and not settings.auto_approve and sys.stdin.isatty():
-            show_plan(settings, plan)
-            ask(settings, cluster)
+    with settings.audit.refusals([plan for _, plan in plans]):
+        require_expected(plans, settings.expected_id)
+        for _, plan in plans:
+            require_recent(plan, settings.max_age)
+        for cluster, plan in plans:
+            if cluster.confirm == "name" and not settings.auto_approve and sys.stdin.isatty():
+                show_plan(settings, plan)
+                ask(settings, cluster)
     return apply_and_report(settings, plans, (), repository)
 
 

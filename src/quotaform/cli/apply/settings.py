@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from quotaform.cli.ci import Ci
 from quotaform.cli.console import Console
+
+if TYPE_CHECKING:
+    from quotaform.app.audit_file import AuditFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +25,7 @@ class ApplySettings:
         expected_id: The id of the plan that was approved elsewhere.
     max_age: How old a saved plan may be; `None` for any age.
     ci: The run of a CI system that this is part of.
+        audit: The audit log.
         receipt_path: Where the receipts go; `None` for the folder of receipts.
     """
 
@@ -28,6 +33,7 @@ class ApplySettings:
     format_name: str
     auto_approve: bool
     ci: Ci
+    audit: AuditFile
     expected_id: str | None = None
     max_age: timedelta | None = None
     receipt_path: Path | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -56,6 +57,10 @@ def apply(
             help="Path of the receipt; {cluster} stands for the cluster name. [default: .quotaform/receipts/]",
         ),
     ] = None,
+    audit: Annotated[
+        Path | None,
+        typer.Option("--audit", metavar="FILE", help="Append a JSON line per changed key to a file (schema: audit)."),
+    ] = None,
     format_name: Annotated[str, format_option("receipt")] = "text",
     output: ReportOutput,
 ) -> int:
@@ -74,34 +79,40 @@ def apply(
     require_format("receipt", format_name)
     console = output.console()
     console.keep_code()
-    settings = ApplySettings(
-        console=console,
-        format_name=format_name,
-        auto_approve=auto_approve,
-        expected_id=read_plan_id(expect_plan_id),
-        max_age=_read_duration("--max-age", max_age),
-        ci=output.ci(),
-        receipt_path=receipt,
-    )
+    from quotaform.app.audit_file import AuditFile
+
     given = sources or []
-    if given and not any(map(is_folder, given)):
-        from quotaform.cli.apply.saved import apply_saved
-
-        if select or exclude:
-            raise UsageError(
-                "--select and --exclude limit what is planned; a saved plan is applied completely, so leave them out"
-            )
-        if comparison.is_given:
-            raise UsageError("--base, --no-base and --prune say what is planned; leave them out with a saved plan")
-        return apply_saved(settings, given, target)
-    if len(given) > 1:
+    is_saved = bool(given) and not any(map(is_folder, given))
+    if is_saved and (select or exclude):
+        raise UsageError(
+            "--select and --exclude limit what is planned; a saved plan is applied completely, so leave them out"
+        )
+    if is_saved and comparison.is_given:
+        raise UsageError("--base, --no-base and --prune say what is planned; leave them out with a saved plan")
+    if not is_saved and len(given) > 1:
         raise UsageError("give one quotas directory, or saved plans")
-    from quotaform.cli.apply.directory import apply_directory
+    expected_id, longest = read_plan_id(expect_plan_id), _read_duration("--max-age", max_age)
+    with closing(AuditFile(audit)) as log:
+        settings = ApplySettings(
+            console=console,
+            format_name=format_name,
+            auto_approve=auto_approve,
+            audit=log,
+            ci=output.ci(),
+            expected_id=expected_id,
+            max_age=longest,
+            receipt_path=receipt,
+        )
+        if is_saved:
+            from quotaform.cli.apply.saved import apply_saved
 
-    directory = given[0] if given else None
-    base = comparison.choose_base(console)
-    request = make_request(target, directory, select, exclude, base=base, prune=comparison.prune_mode())
-    return apply_directory(settings, request, takes_all=target.all_clusters)
+            return apply_saved(settings, given, target)
+        from quotaform.cli.apply.directory import apply_directory
+
+        base = comparison.choose_base(console)
+        mode = comparison.prune_mode()
+        request = make_request(target, given[0] if given else None, select, exclude, base=base, prune=mode)
+        return apply_directory(settings, request, takes_all=target.all_clusters)
 
 
 def _read_duration(option: str, text: str | None) -> timedelta | None:

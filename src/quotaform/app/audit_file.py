@@ -1,0 +1,86 @@
+"""The file that every apply appends to: who changed what, when, and what was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
+from quotaform.app.run import current_user, read_run
+from quotaform.append_file import AppendedFile
+from quotaform.core.plan import Plan
+from quotaform.core.receipt import Receipt
+from quotaform.document.audit import Auditor
+from quotaform.errors import QuotaformError
+from quotaform.interrupt import signal_name
+
+
+class AuditFile:
+    """Appends the lines about one run; without a file it does nothing."""
+
+    def __init__(self, path: Path | None, clock: Clock = SYSTEM_CLOCK) -> None:
+        """Open the file, before anything else is done.
+
+        Args:
+            path: The file; `None` when nobody asked for one.
+            clock: The time.
+
+        Raises:
+            QuotaformError: It cannot be opened.
+        """
+        self._path = path
+        self._clock = clock
+        self._auditor = Auditor(applied_by=current_user(), run=read_run())
+        self._ended: set[str] = set()
+        try:
+            self._file = None if path is None else AppendedFile(path)
+        except OSError as error:
+            raise QuotaformError(f"{self._problem(error)}; nothing was done: name another file") from error
+
+    @contextmanager
+    def refusals(self, plans: Iterable[Plan]) -> Iterator[None]:
+        """Note of each plan which has no end yet that it is refused, if that is how this block ends."""
+        try:
+            yield
+        except (QuotaformError, KeyboardInterrupt) as error:
+            reason = str(error) if isinstance(error, QuotaformError) else f"interrupted by {signal_name(error)}"
+            for plan in plans:
+                if plan.header.cluster_name not in self._ended:
+                    self._end(plan, [self._auditor.refused(plan, timestamp(self._clock), reason)])
+            raise
+
+    def start(self, plan: Plan) -> None:
+        """Note that a plan is going to be applied.
+
+        Raises:
+            QuotaformError: That cannot be written, so that nothing must be applied.
+        """
+        try:
+            self._append([self._auditor.start(plan, timestamp(self._clock))])
+        except OSError as error:
+            raise QuotaformError(f"{self._problem(error)}; nothing was written to the cluster") from error
+
+    def finish(self, receipt: Receipt) -> QuotaformError | None:
+        """Note what was done; return why that could not be written, since what is done stays done."""
+        return self._end(receipt.plan, (*self._auditor.changes(receipt), self._auditor.end(receipt)))
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+    def _end(self, plan: Plan, lines: Iterable[str]) -> QuotaformError | None:
+        self._ended.add(plan.header.cluster_name)
+        try:
+            self._append(lines)
+        except OSError as error:
+            return QuotaformError(f"{self._problem(error)}; what was done is in the receipt")
+        return None
+
+    def _append(self, lines: Iterable[str]) -> None:
+        if self._file is not None:
+            self._file.append(lines)
+
+    def _problem(self, error: OSError) -> str:
+        return f"{self._path} cannot be written: {error.strerror or error}"

@@ -1,0 +1,110 @@
+"""The audit log: what was applied, refused and by whom, one JSON object per line.
+
+| event | when | fields of its own |
+| --- | --- | --- |
+| `start` | before the cluster is connected to | `changes`, `allowances` |
+| `change` | for each quota key of the plan, after the apply | `address` to `message` |
+| `end` | after that | `outcome`, `reason`, `summary` |
+
+A `start` without an `end` is an apply that was killed. Lines are ASCII, so that no name moves the cursor of a terminal
+or begins a line of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from json import dumps
+from typing import Any, Final
+
+from quotaform.core.canonical import json_number
+from quotaform.core.plan import Plan
+from quotaform.core.receipt import Receipt, Result, Run
+from quotaform.document.envelope import envelope
+from quotaform.document.field import dump_cluster, dump_entity
+from quotaform.document.receipt import dump_run
+from quotaform.model.document_kind import AUDIT
+
+_LONGEST_TEXT: Final = 1_000
+"""How many characters of a message a line holds."""
+
+
+class AuditOutcome(StrEnum):
+    """How an apply ended.
+
+    | outcome | the cluster |
+    | --- | --- |
+    | complete | holds what the plan says |
+    | incomplete | does not hold all of it |
+    | refused | was not changed |
+    """
+
+    COMPLETE = "complete"
+    INCOMPLETE = "incomplete"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Auditor:
+    """Makes the lines about one run.
+
+    Attributes:
+        applied_by: Who, as the operating system says.
+        run: The job of a CI system that it is, if it is one.
+    """
+
+    applied_by: str
+    run: Run | None = None
+
+    def start(self, plan: Plan, time: str) -> str:
+        """Return the line that says that a plan is going to be applied."""
+        allowances = list(map(str, plan.allowances))
+        return self._line("start", plan, time, {"changes": len(plan.rows), "allowances": allowances})
+
+    def changes(self, receipt: Receipt) -> Iterator[str]:
+        """Yield a line for each key that a plan changes."""
+        for item in receipt.saved().results:
+            for row in item.rows:
+                fields = {
+                    **dump_entity(item.entity),
+                    "key": row.key,
+                    "action": row.action.value,
+                    "before": json_number(row.before),
+                    "after": json_number(row.after),
+                    "result": item.result.value,
+                    "message": _cut(item.message),
+                }
+                yield self._line("change", receipt.plan, receipt.finished_at, fields)
+
+    def end(self, receipt: Receipt) -> str:
+        """Return the line that says how an apply ended."""
+        outcome = AuditOutcome.COMPLETE if receipt.is_complete else AuditOutcome.INCOMPLETE
+        reason = f"interrupted by {receipt.interruption}" if receipt.interruption else ""
+        tally = receipt.tally
+        summary = {result.value: tally.get(result, 0) for result in Result}
+        return self._end(receipt.plan, receipt.finished_at, outcome, reason, summary)
+
+    def refused(self, plan: Plan, time: str, reason: str) -> str:
+        """Return the line that says that a plan was not applied, and why."""
+        return self._end(plan, time, AuditOutcome.REFUSED, reason, None)
+
+    def _end(self, plan: Plan, time: str, outcome: AuditOutcome, reason: str, summary: dict[str, int] | None) -> str:
+        return self._line("end", plan, time, {"outcome": outcome.value, "reason": _cut(reason), "summary": summary})
+
+    def _line(self, event: str, plan: Plan, time: str, fields: dict[str, Any]) -> str:
+        header = plan.header
+        common = {
+            "event": event,
+            "time": time,
+            "cluster": dump_cluster(header.cluster_name, header.cluster_id),
+            "plan_id": plan.plan_id,
+            "commit": header.source.commit,
+            "applied_by": self.applied_by,
+            "run": None if self.run is None else dump_run(self.run),
+        }
+        return dumps(envelope(AUDIT, {**common, **fields})) + "\n"
+
+
+def _cut(text: str) -> str | None:
+    return text[:_LONGEST_TEXT] or None

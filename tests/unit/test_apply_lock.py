@@ -1,0 +1,71 @@
+"""Two applies from one directory exclude each other, and the lock of a dead process is none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quotaform.app.apply_lock import apply_lock
+from quotaform.app.repository import Repository
+from quotaform.errors import ApplyRunningError
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository.at(tmp_path / "quotas.d", tmp_path / "quotaform.yaml")
+
+
+def test_a_second_apply_to_a_cluster_is_refused_until_the_first_one_ends(repository: Repository) -> None:
+    with apply_lock(repository, "lab", "id-1"):
+        refused = pytest.raises(ApplyRunningError, match="another apply to cluster lab is running in this directory")
+        with refused, apply_lock(repository, "lab", "id-1"):
+            raise AssertionError
+        with apply_lock(repository, "other", "id-2"):
+            pass
+    with apply_lock(repository, "lab", "id-1"):
+        pass
+
+
+def test_the_lock_of_a_killed_process_is_gone(repository: Repository, tmp_path: Path) -> None:
+    code = (
+        "import os, pathlib\n"
+        "from quotaform.app.apply_lock import apply_lock\n"
+        "from quotaform.app.repository import Repository\n"
+        "here = pathlib.Path()\n"
+        "with apply_lock(Repository.at(here / 'quotas.d', here / 'quotaform.yaml'), 'lab', 'id-1'):\n"
+        "    print('held', flush=True)\n"
+        "    os.read(0, 1)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        with pytest.raises(ApplyRunningError), apply_lock(repository, "lab", "id-1"):
+            raise AssertionError
+        process.kill()
+        process.wait()
+    with apply_lock(repository, "lab", "id-1"):
+        pass
+
+
+def test_where_no_file_can_be_made_there_is_no_lock(repository: Repository, tmp_path: Path) -> None:
+    (tmp_path / ".quotaform").write_text("a file")
+    with apply_lock(repository, "lab", "id-1"):
+        pass
+
+
+def test_a_link_of_a_repository_is_not_opened(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    outside.mkdir()
+    (tmp_path / ".quotaform").mkdir()
+    (tmp_path / ".quotaform" / "locks").symlink_to(outside)
+    with apply_lock(Repository.at(Path("quotas.d"), Path("quotaform.yaml")), "lab", "id-1"):
+        pass
+    assert list(outside.iterdir()) == []

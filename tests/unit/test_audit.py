@@ -1,0 +1,184 @@
+"""The audit log: a line for each changed key, never shortened, and a file that cannot be opened is refused at once."""
+
+from __future__ import annotations
+
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from json import loads
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+
+from quotaform.app.audit_file import AuditFile
+from quotaform.append_file import AppendedFile
+from quotaform.core.receipt import EntityResult, Receipt, Result, Run
+from quotaform.document.audit import Auditor
+from quotaform.errors import NotApprovedError, QuotaformError
+from quotaform.model.allowance import Allowance
+from quotaform.model.entity import Entity
+from quotaform.schema.catalog import load_schema
+from tests.builder import CONSUMER, PRODUCER, plan_of
+
+ALICE, ODD = Entity(user="alice"), Entity(user="x\n::error::\x1b[31m")
+PLAN = plan_of(
+    {ALICE: {PRODUCER: 2.0, CONSUMER: 3.0}, ODD: {PRODUCER: 1.0}},
+    {ALICE: {PRODUCER: 1.0}},
+    allowances=(Allowance("delete", 3),),
+)
+RECEIPT = Receipt(
+    plan=PLAN,
+    results=(
+        EntityResult(ALICE, PLAN.changes[0].action, Result.APPLIED),
+        EntityResult(ODD, PLAN.changes[1].action, Result.REFUSED, "no\n" * 9999),
+    ),
+    applied_by="ann",
+    started_at="2026-11-20T09:13:00Z",
+    finished_at="2026-11-20T09:13:01Z",
+)
+RUN = Run("github", "https://github.example/acme/quotas/actions/runs/42", "ann")
+AUDITOR = Auditor(applied_by="ann", run=RUN)
+TIME = "2026-11-20T09:13:00Z"
+LINES = (
+    AUDITOR.start(PLAN, TIME),
+    *AUDITOR.changes(RECEIPT),
+    AUDITOR.end(RECEIPT),
+    Auditor(applied_by="ann").refused(PLAN, TIME, "not approved"),
+    AUDITOR.end(replace(RECEIPT, interrupted_by="SIGTERM")),
+)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_every_line_is_one_ascii_line_that_fits_the_schema(line: str) -> None:
+    assert line.isascii()
+    assert line.endswith("}\n")
+    assert line[:-1].isprintable()
+    assert len(line) < 4096
+    Draft7Validator(load_schema("audit")).validate(loads(line))
+
+
+@pytest.mark.parametrize(("event", "field"), [("start", "changes"), ("change", "key"), ("end", "outcome")])
+def test_the_schema_asks_for_the_fields_of_each_event(event: str, field: str) -> None:
+    document = next(loads(line) for line in LINES if loads(line)["event"] == event)
+    del document[field]
+    assert not Draft7Validator(load_schema("audit")).is_valid(document)
+
+
+def test_a_line_says_who_changed_what_from_what_to_what_and_with_what_result() -> None:
+    first, second, third = map(loads, AUDITOR.changes(RECEIPT))
+    assert first == {
+        "format_version": "1.0",
+        "kind": "quotaform.audit",
+        "event": "change",
+        "time": "2026-11-20T09:13:01Z",
+        "cluster": {"name": "lab", "id": "3JxQ0v7pT2a"},
+        "plan_id": PLAN.plan_id,
+        "commit": "4f2c1d9",
+        "applied_by": "ann",
+        "run": {"system": "github", "url": RUN.url, "actor": "ann"},
+        "address": "user=alice",
+        "entity": {"user": "alice"},
+        "key": PRODUCER,
+        "action": "update",
+        "before": 1,
+        "after": 2,
+        "result": "applied",
+        "message": None,
+    }
+    assert (second["key"], second["action"], second["before"]) == (CONSUMER, "create", None)
+    assert (third["result"], len(third["message"])) == ("refused", 1000)
+
+
+def test_the_end_says_whether_all_is_in_effect_and_why_not() -> None:
+    ends = [loads(line) for line in LINES if loads(line)["event"] == "end"]
+    assert [(end["outcome"], end["reason"]) for end in ends] == [
+        ("incomplete", None),
+        ("refused", "not approved"),
+        ("incomplete", "interrupted by SIGTERM"),
+    ]
+    assert ends[0]["summary"]["applied"] == 1
+    assert ends[1]["summary"] is None
+
+
+def test_what_is_there_stays_there(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    path.write_text('{"event": "old"}\n{"event": "torn')
+    for _ in range(2):
+        file = AppendedFile(path)
+        file.append(["{}\n", "{}\n"])
+        file.close()
+    assert path.read_text() == '{"event": "old"}\n{"event": "torn\n{}\n{}\n{}\n{}\n'
+
+
+def test_lines_of_several_writers_do_not_mix(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+
+    def write(number: int) -> None:
+        file = AppendedFile(path)
+        file.append(f"{number}" * 3000 + "\n" for _ in range(50))
+        file.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    lines = path.read_text().splitlines()
+    assert len(lines) == 200
+    assert set(lines) == {f"{number}" * 3000 for number in range(4)}
+
+
+@pytest.mark.parametrize("name", ["folder", "none/audit.jsonl", "fifo", "out"])
+def test_a_file_that_cannot_be_opened_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "out").symlink_to("/tmp/quotaform-elsewhere")
+    with pytest.raises(QuotaformError, match=r"cannot be written: .*; nothing was done: name another file"):
+        AuditFile(Path(name))
+
+
+def test_without_a_file_nothing_is_written() -> None:
+    log = AuditFile(None)
+    log.start(PLAN)
+    assert log.finish(RECEIPT) is None
+    log.close()
+
+
+def test_a_refusal_is_noted_once_and_with_its_reason(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = AuditFile(path)
+    for error in (NotApprovedError("not approved"), KeyboardInterrupt()):
+        with pytest.raises(type(error)), log.refusals([PLAN]):
+            raise error
+    log.close()
+    assert [(line["event"], line["outcome"], line["reason"]) for line in read(path)] == [
+        ("end", "refused", "not approved")
+    ]
+
+
+def test_what_was_done_is_not_refused_afterwards(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    log = AuditFile(path)
+    log.start(PLAN)
+    log.finish(RECEIPT)
+    with pytest.raises(KeyboardInterrupt), log.refusals([PLAN]):
+        raise KeyboardInterrupt
+    assert [line["event"] for line in read(path)] == ["start", "change", "change", "change", "end"]
+    assert stat.S_ISREG(path.stat().st_mode)
+
+
+def test_a_full_disk_stops_an_apply_that_has_not_begun_and_is_told_of_one_that_is_done() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full")
+    log = AuditFile(Path("/dev/full"))
+    with pytest.raises(QuotaformError, match="/dev/full cannot be written: No space left on device; nothing was"):
+        log.start(PLAN)
+    problem = log.finish(RECEIPT)
+    assert "what was done is in the receipt" in str(problem)

@@ -20,6 +20,7 @@ from quotaform.document.receipt import dump_receipt
 from quotaform.views.drift_markdown import render_drift_markdown
 from quotaform.views.drift_text import render_drift
 from quotaform.views.plan_markdown import render_plan_markdown
+from quotaform.views.plan_summary import render_plan_summary
 from quotaform.views.plan_text import NO_CHANGES, render_plan
 from quotaform.views.receipt_markdown import render_receipt_markdown
 from quotaform.views.receipt_text import render_receipt
@@ -49,6 +50,10 @@ def test_plan_text_without_changes(golden: Golden) -> None:
 def test_plan_with_a_base(golden: Golden) -> None:
     golden("plan-base.txt", "".join(render_plan(based_plan())))
     golden("plan-base.json", dump_plan(based_plan()))
+
+
+def test_plan_summary(golden: Golden) -> None:
+    golden("plan-summary.txt", "".join(render_plan_summary(example_plan())))
 
 
 def test_plan_markdown(golden: Golden) -> None:

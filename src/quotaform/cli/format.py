@@ -22,6 +22,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     "plan": {
         "text": "views.plan_text:render_plan",
         "json": "document.plan:plan_lines",
+        "summary": "views.plan_summary:render_plan_summary",
         "markdown": "views.plan_markdown:render_plan_markdown",
         "github": "views.problem_github:render_plan_github",
         "sarif": "views.problem_sarif:render_plan_sarif",
@@ -74,6 +75,9 @@ FAILURES: Final = {
     "github": "views.problem_github:render_failure_github",
 }
 """Format to the function that renders a cluster for which nothing could be made; the others have no such form."""
+
+SECTIONS: Final = frozenset({"text", "summary"})
+"""Formats for people, in which several clusters are sections that end with a total."""
 
 ONE_DOCUMENT: Final = frozenset({"sarif", "gitlab"})
 """Formats whose documents cannot follow each other on stdout."""

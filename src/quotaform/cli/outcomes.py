@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from quotaform.cli.cluster_path import PLACEHOLDER, cluster_paths
 from quotaform.cli.console import Console, remove_file, require_writable, write_file
-from quotaform.cli.format import ONE_DOCUMENT, read_output, render, render_failed
+from quotaform.cli.format import ONE_DOCUMENT, SECTIONS, read_output, render, render_failed
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import NotReadError, UsageError
 from quotaform.model.text import inert
@@ -180,7 +180,7 @@ def echo_outcomes(
         made = (outcome.map(lambda value: render(subject, format_name, value, **options)) for outcome in outcomes)
         console.echo(outcome_lines(made))
         return
-    if format_name != "text":
+    if format_name not in SECTIONS:
         for outcome in outcomes:
             failure = render_failed(subject, format_name, outcome, **options)
             result = render(subject, format_name, outcome.require(), **options) if failure is None else (failure,)

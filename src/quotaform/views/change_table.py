@@ -15,7 +15,7 @@ from quotaform.core.plan import Action, Change, EntityChange
 from quotaform.core.resolve.entry import Effective
 from quotaform.model.entity import Entity, spell_name
 from quotaform.views.effect_text import effect_text, fallback_text, value_text
-from quotaform.views.markdown import code_cell, table, words_cell
+from quotaform.views.markdown import LONGEST_NAME, code_cell, table, words_cell
 from quotaform.views.style import counted
 
 MOST_GROUPS: Final = 60
@@ -86,7 +86,7 @@ def parts_of(changes: Iterable[EntityChange]) -> Parts:
     return parts
 
 
-HEADER: Final = ("", "Entity", "Quota", "Now", "After", "Effective limit", "Owner")
+HEADER: Final = ("", "Entity", "Quota", "Now", "After", "Effective limit", "Owner, reason")
 
 
 def full_table(entities: Rows) -> Iterator[str]:
@@ -98,17 +98,21 @@ def full_table(entities: Rows) -> Iterator[str]:
 def _full_rows(entities: Rows) -> Iterator[Sequence[str]]:
     for change, rows in entities:
         first = (change.action.value, code_cell(change.entity.address))
-        owner = words_cell(change.owner) if change.owner else ""
+        about = words_cell(_shortened("; ".join(filter(None, (change.owner, change.reason)))))
         for row in rows:
-            yield (*first, *_values(row), owner)
-            first, owner = ("", ""), ""
+            yield (*first, *_values(row), about)
+            first, about = ("", ""), ""
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
 
 
 def grouped_table(entities: Rows) -> Iterator[str]:
     """Yield a table in which entities with equal changes share a row; the largest groups come first."""
     groups: dict[tuple[object, ...], list[tuple[EntityChange, Sequence[Row]]]] = {}
     for change, rows in entities:
-        groups.setdefault((change.action, *map(_content, rows)), []).append((change, rows))
+        groups.setdefault((change.action, *map(_sameness, rows)), []).append((change, rows))
     ordered = sorted(groups.values(), key=len, reverse=True)
     yield from table(HEADER, (cells for group in ordered[:MOST_GROUPS] for cells in _group_rows(group)))
     yield "\n"
@@ -123,7 +127,7 @@ def _group_rows(group: Rows) -> Iterator[Sequence[str]]:
     if len(group) > 1:
         who = f"{len(group):,} of {pattern_of([each.entity.address for each, _ in group])}"
     owners = {each.owner or "" for each, _ in group}
-    owner = f"{len(owners):,} owners" if len(owners) > 1 else words_cell(owners.pop())
+    owner = f"{len(owners):,} owners" if len(owners) > 1 else words_cell(_shortened(owners.pop()))
     first = change.action.value, who
     for row in rows:
         yield (*first, *_values(row), owner)
@@ -139,6 +143,23 @@ def counted_table(entities: Rows) -> Iterator[str]:
     ]
     yield from table(("Entities", "Number", "Effective limits"), rows)
     yield "\n"
+
+
+def _sameness(row: Row) -> tuple[object, ...]:
+    """Return what is equal for rows with equal `_content`, without the time that making that takes."""
+    change, effect = row.row, row.effect
+    entity, before, after = change.entity, effect.before, effect.after
+    return (
+        change.key,
+        change.before,
+        change.after,
+        before.value,
+        _SOME if before.source is entity else before.source,
+        after.value,
+        _SOME if after.source is entity else after.source,
+        tuple(effect.differs.items()) if effect.differs else (),
+        "" if row.origin is None else _origin_note(row),
+    )
 
 
 class _Content(NamedTuple):
@@ -204,8 +225,10 @@ def directions_of(changes: Iterable[EntityChange]) -> str:
     """
     counts: Counter[str] = Counter()
     for change in changes:
-        counts[_DIRECTIONS[change.direction]] += 1
-        counts["to unlimited"] += change.becomes_unlimited
+        direction = change.direction
+        counts[_DIRECTIONS[direction]] += 1
+        if direction in (Direction.LOOSEN, Direction.MIXED):
+            counts["to unlimited"] += change.becomes_unlimited
     return ", ".join(f"{counts[word]:,} {word}" for word in _WORDS if counts[word]) or "none"
 
 

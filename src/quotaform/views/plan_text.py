@@ -36,7 +36,7 @@ def render_plan(
     plan: Plan, style: Style = PLAIN, *, shows_unchanged: bool = False, shows_unmanaged: bool = False
 ) -> Iterator[str]:
     """Yield the whole plan as text, line by line, ending with the line that says how much there is to do."""
-    yield from _ended(_header_lines(plan, style))
+    yield from _ended(header_lines(plan, style))
     for change in plan.changes:
         yield "\n" + "\n".join(_entity_lines(change, style, shows_unchanged)) + "\n"
     yield "\n"
@@ -71,7 +71,8 @@ def no_changes(plan: Plan) -> str:
     return NO_CHANGES if plan.has_entities else NOTHING_SELECTED
 
 
-def _header_lines(plan: Plan, style: Style) -> Iterator[str]:
+def header_lines(plan: Plan, style: Style) -> Iterator[str]:
+    """Yield what was compared, and when it was read."""
     header = plan.header
     source = inert(header.source.directory)
     if header.source.commit:

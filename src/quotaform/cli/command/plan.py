@@ -42,6 +42,10 @@ def plan(
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit 2 if there are differences.")
     ] = False,
+    summary: Annotated[
+        bool,
+        typer.Option("--summary", help="Print counts, the largest changes and everything deleted; --format summary."),
+    ] = False,
     show_unchanged: Annotated[bool, typer.Option("--show-unchanged", help="Also show unchanged keys.")] = False,
     show_unmanaged: Annotated[
         bool, typer.Option("--show-unmanaged", help="List live entities that no file declares.")
@@ -74,6 +78,8 @@ def plan(
     from quotaform.views.outcome_text import render_plan_total
 
     console = output.console()
+    if summary:
+        format_name = _summary_format(format_name)
     require_format("plan", format_name)
     require_choice("engine", engine, ENGINES)
     base = None
@@ -101,3 +107,14 @@ def plan(
     report_saved(console, request, files.paths("json"), outcomes)
     gathered.raise_interrupt()
     return decide(outcomes, lambda made: judge_plan(made, is_detailed=detailed_exitcode))
+
+
+def _summary_format(format_name: str) -> str:
+    """Return the format of `--summary`.
+
+    Raises:
+        UsageError: Another one is asked for.
+    """
+    if format_name not in ("text", "summary"):
+        raise UsageError(f"--summary is a format of its own; leave out --format {format_name}, or write it with --out")
+    return "summary"

@@ -1,0 +1,78 @@
+"""What Atlantis and tfcmt look for in the output of Terraform: their regular expressions.
+
+Atlantis: `server/events/models/models.go`; tfcmt: `pkg/terraform/parser.go`, whose order of the tests is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+ATLANTIS_CHANGES = re.compile(
+    r"Plan: (?:(\d+) to import, )?(\d+) to add, (\d+) to change, (\d+) to destroy(?:, (\d+) to forget)?\."
+)
+ATLANTIS_NO_CHANGES = re.compile(
+    r"No changes. (Infrastructure is up-to-date|Your infrastructure matches the configuration)."
+)
+
+_PLAN_PASS = re.compile(r"^(Plan: \d|No changes.)", re.MULTILINE)
+_PLAN_FAIL = re.compile(r"^([│|] )?(Error: )", re.MULTILINE)
+_DESTROY = re.compile(r"([1-9][0-9]* to destroy.)")
+_NO_CHANGES = re.compile(r"^(No changes\.|Plan: 0 to add, 0 to change, 0 to destroy\.)")
+_CREATED = re.compile(r"^ *# (.*) will be created$")
+_UPDATED = re.compile(r"^ *# (.*) will be updated in-place$")
+_DELETED = re.compile(r"^ *# (.*) will be destroyed$")
+_APPLY_PASS = re.compile(r"^(Apply complete!)", re.MULTILINE)
+_APPLY_FAIL = re.compile(r"^(Error: )", re.MULTILINE)
+
+
+@dataclass
+class PlanResult:
+    """What tfcmt reads of a plan."""
+
+    result: str = ""
+    has_parse_error: bool = False
+    has_error: bool = False
+    has_destroy: bool = False
+    has_no_changes: bool = False
+    created: list[str] = field(default_factory=list)
+    updated: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+
+
+def read_plan(body: str) -> PlanResult:
+    """Read stdout and stderr of a plan as tfcmt does."""
+    if not _PLAN_FAIL.search(body) and not _PLAN_PASS.search(body):
+        return PlanResult(has_parse_error=True)
+    lines = body.split("\n")
+    error = next((line for line in lines if _PLAN_FAIL.search(line)), None)
+    first = next(line for line in lines if _PLAN_FAIL.search(line) or _PLAN_PASS.search(line))
+    return PlanResult(
+        result=first if error is None else "\n".join(lines[lines.index(error) :]).strip(),
+        has_error=error is not None and first == error,
+        has_destroy=_DESTROY.search(first) is not None,
+        has_no_changes=_NO_CHANGES.search(first) is not None,
+        created=[found[1] for line in lines if (found := _CREATED.match(line))],
+        updated=[found[1] for line in lines if (found := _UPDATED.match(line))],
+        deleted=[found[1] for line in lines if (found := _DELETED.match(line))],
+    )
+
+
+@dataclass
+class ApplyResult:
+    """What tfcmt reads of an apply."""
+
+    result: str = ""
+    has_parse_error: bool = False
+    has_error: bool = False
+
+
+def read_apply(body: str) -> ApplyResult:
+    """Read stdout and stderr of an apply as tfcmt does."""
+    if _APPLY_FAIL.search(body):
+        lines = body.split("\n")
+        at = next(number for number, line in enumerate(lines) if _APPLY_FAIL.search(line) or _APPLY_PASS.search(line))
+        return ApplyResult("\n".join(lines[at:]).strip(), has_error=True)
+    if _APPLY_PASS.search(body):
+        return ApplyResult(next(line for line in body.split("\n") if _APPLY_PASS.search(line)))
+    return ApplyResult(has_parse_error=True)

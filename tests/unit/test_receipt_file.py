@@ -17,6 +17,7 @@ from quotaform.app import receipt_file
 from quotaform.app.receipt_file import last_receipt, load_receipt_file, receipt_path, write_receipt
 from quotaform.app.repository import Repository
 from quotaform.app.run import read_run
+from quotaform.core.origin import Base
 from quotaform.core.plan import Plan
 from quotaform.core.receipt import EntityResult, Receipt, Result, Run, SavedReceipt
 from quotaform.document.envelope import sealed_lines
@@ -68,6 +69,12 @@ def test_a_receipt_that_was_written_reads_back_equal(wanted: Any, actual: Any, r
 def test_values_that_no_file_can_declare_read_back_as_they_were() -> None:
     receipt = receipt_of(plan_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: NAN, CONSUMER: float("inf")}}))
     assert same(load_receipt(dump_receipt(receipt), "r.json"), receipt)
+
+
+def test_a_receipt_says_what_the_files_were_compared_with() -> None:
+    source = replace(PLAN.header.source, base=Base("origin/main", "a91be02"))
+    receipt = receipt_of(replace(PLAN, header=replace(PLAN.header, source=source)))
+    assert load_receipt(dump_receipt(receipt), "r.json").source == source
 
 
 def test_another_layout_of_the_same_receipt_is_read() -> None:

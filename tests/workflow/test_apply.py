@@ -428,3 +428,18 @@ def test_a_plan_that_was_edited_or_cut_is_refused(ready: Repository, cluster: Cl
         assert (refused.code, said in refused.err) == (code, True), refused.err
     assert cluster.read() == before
     assert ready.receipts == []
+
+
+def test_a_receipt_that_cannot_be_written_is_printed(ready: Repository, cluster: Cluster) -> None:
+    """What was done is done, and somebody needs to know what that is."""
+    if not os.access("/dev", os.W_OK) or not Path("/dev/full").exists():
+        pytest.skip("needs a device that is always full")
+    done = ready("apply", "plan.json", "--receipt", "/dev/full")
+    assert done.code == 0
+    assert done.last == "Apply complete! Resources: 1 added, 1 changed, 1 destroyed."
+    problem, _, text = done.err.partition("this is the receipt:\n")
+    assert "Error: /dev/full cannot be written: No space left on device; " in problem
+    from quotaform.document.receipt import load_receipt
+
+    assert load_receipt(text, "printed").is_complete
+    assert cluster.values(user="a") == {"producer_byte_rate": MIB}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from quotaform.core.canonical import json_number
+from quotaform.core.origin import Base
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
@@ -17,6 +18,18 @@ from quotaform.model.snapshot import SnapshotFile
 def dump_cluster(name: str, cluster_id: str | None) -> dict[str, Any]:
     """Return a cluster as JSON holds it."""
     return {"name": name, "id": cluster_id}
+
+
+def dump_base(base: Base | None) -> dict[str, Any] | None:
+    """Return what files were compared with as JSON holds it."""
+    if base is None:
+        return None
+    return {"ref": base.ref, "commit": base.commit, **({"receipt": True} if base.is_receipt else {})}
+
+
+def load_base(item: Mapping[str, Any] | None) -> Base | None:
+    """Return what files were compared with as `dump_base` had it."""
+    return None if item is None else Base(item["ref"], item["commit"], item.get("receipt", False))
 
 
 def dump_snapshot_file(snapshot: SnapshotFile | None) -> dict[str, Any]:

@@ -20,16 +20,17 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Final, TypeVar
 
 from quotaform.core.check.saved_plan import saved_plan_problem
-from quotaform.core.origin import Base
 from quotaform.core.plan import EntityChange, Plan, PlanHeader, PlanSource, Unmanaged
 from quotaform.document.change import ChangeReader, change_lines
 from quotaform.document.envelope import Spelled, envelope, sealed_lines
 from quotaform.document.field import (
+    dump_base,
     dump_cluster,
     dump_entity,
     dump_finding,
     dump_snapshot_file,
     dump_values,
+    load_base,
     load_finding,
     load_snapshot_file,
     load_values,
@@ -86,7 +87,7 @@ def _fields(plan: Plan) -> dict[str, Any]:
             "directory": header.source.directory,
             "commit": header.source.commit,
             "dirty": header.source.dirty,
-            "base": _dump_base(header.source.base),
+            "base": dump_base(header.source.base),
         },
         "options": dict(header.options),
         **({"allowances": list(map(str, plan.allowances))} if plan.allowances else {}),
@@ -106,12 +107,6 @@ def _fields(plan: Plan) -> dict[str, Any]:
 
 def _address_lines(entities: Iterable[Entity]) -> Iterator[Spelled]:
     return (Spelled(quoted(address)) for address in sorted([entity.address for entity in entities]))
-
-
-def _dump_base(base: Base | None) -> dict[str, Any] | None:
-    if base is None:
-        return None
-    return {"ref": base.ref, "commit": base.commit, **({"receipt": True} if base.is_receipt else {})}
 
 
 def load_plan(text: str | bytes, file: str) -> Plan:
@@ -152,7 +147,7 @@ def _plan(document: Mapping[str, Any]) -> Plan:
                 directory=source["directory"],
                 commit=source["commit"],
                 dirty=source["dirty"],
-                base=_base(source["base"]),
+                base=load_base(source["base"]),
             ),
             options=dict(document["options"]),
             snapshot=load_snapshot_file(document),
@@ -198,7 +193,3 @@ def _allowances(document: Mapping[str, Any]) -> tuple[Allowance, ...]:
         return tuple(map(Allowance.parse, document.get("allowances", ())))
     except _UNREADABLE as error:
         raise ShapeError("allowances", "has a value that this version cannot read") from error
-
-
-def _base(item: Mapping[str, Any] | None) -> Base | None:
-    return None if item is None else Base(item["ref"], item["commit"], item.get("receipt", False))

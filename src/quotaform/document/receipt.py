@@ -14,7 +14,7 @@ from quotaform.core.check.saved_receipt import saved_receipt_problem
 from quotaform.core.plan import Action, Change, PlanSource
 from quotaform.core.receipt import Receipt, Result, Run, SavedReceipt, SavedResult
 from quotaform.document.envelope import envelope, sealed_lines
-from quotaform.document.field import dump_cluster, dump_entity, load_number
+from quotaform.document.field import dump_base, dump_cluster, dump_entity, load_base, load_number
 from quotaform.document.sealed_content import SealedContent, SealedFormat, Strict
 from quotaform.document.shape import ShapeError, require_shape, shaped_items
 from quotaform.errors import ReceiptFileChangedError, ReceiptFileError
@@ -60,6 +60,7 @@ def _fields(receipt: SavedReceipt) -> dict[str, Any]:
             "directory": receipt.source.directory,
             "commit": receipt.source.commit,
             "dirty": receipt.source.dirty,
+            **({} if receipt.source.base is None else {"base": dump_base(receipt.source.base)}),
         },
         **({} if receipt.options is None else {"options": dict(receipt.options)}),
         "allowances": list(map(str, receipt.allowances)),
@@ -128,7 +129,12 @@ def _receipt(document: Mapping[str, Any]) -> SavedReceipt:
         plan_id=document["plan_id"],
         cluster_name=document["cluster"]["name"],
         cluster_id=document["cluster"]["id"],
-        source=PlanSource(directory=source["directory"], commit=source["commit"], dirty=source["dirty"]),
+        source=PlanSource(
+            directory=source["directory"],
+            commit=source["commit"],
+            dirty=source["dirty"],
+            base=load_base(source.get("base")),
+        ),
         options=dict(document["options"]) if "options" in document else None,
         allowances=tuple(map(Allowance.parse, document["allowances"])),
         applied_by=document["applied_by"],

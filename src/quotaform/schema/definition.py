@@ -59,6 +59,22 @@ def source_fields() -> dict[str, Node]:
     }
 
 
+def base() -> Node:
+    """Return the schema of what files were compared with."""
+    return {
+        **record(
+            "The revision that the files were compared with, or null.",
+            {
+                "ref": text("The git revision or the receipt, as given.", "origin/main"),
+                "commit": maybe_text("The commit of the revision; null for a receipt without one."),
+                "receipt": boolean("Whether it is a receipt; omitted for a git revision."),
+            },
+            optional=("receipt",),
+        ),
+        "type": ["object", "null"],
+    }
+
+
 def declared() -> Node:
     """Return the schema of the addresses that files declare."""
     return items(

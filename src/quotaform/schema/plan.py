@@ -10,6 +10,7 @@ from quotaform.model.entry import Cause
 from quotaform.schema.definition import (
     IN_SYNC,
     address,
+    base,
     declared,
     digest,
     document,
@@ -34,7 +35,7 @@ def plan() -> tuple[Node, dict[str, Node]]:
             "snapshot": ref(
                 "snapshot_file", "The snapshot that was read instead of a running cluster; omitted if there is none."
             ),
-            "source": record("The origin of the files.", {**source_fields(), "base": _base()}),
+            "source": record("The origin of the files.", {**source_fields(), "base": base()}),
             "options": plan_options(),
             "allowances": items(
                 "The rules allowed for this plan, as RULE or RULE=N; omitted if there are none.",
@@ -85,21 +86,6 @@ def plan() -> tuple[Node, dict[str, Node]]:
         ),
     }
     return schema, definitions
-
-
-def _base() -> Node:
-    return {
-        **record(
-            "The revision that the files were compared with, or null.",
-            {
-                "ref": text("The git revision or the receipt, as given.", "origin/main"),
-                "commit": maybe_text("The commit of the revision; null for a receipt without one."),
-                "receipt": boolean("Whether it is a receipt; omitted for a git revision."),
-            },
-            optional=("receipt",),
-        ),
-        "type": ["object", "null"],
-    }
 
 
 def _change() -> Node:

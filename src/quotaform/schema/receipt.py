@@ -6,6 +6,7 @@ from quotaform.core.receipt import Result
 from quotaform.model.document_kind import RECEIPT
 from quotaform.schema.definition import (
     address,
+    base,
     ci_run,
     declared,
     digest,
@@ -36,7 +37,11 @@ def receipt() -> tuple[Node, dict[str, Node]]:
         {
             "plan_id": digest("The id of the applied plan."),
             "cluster": ref("cluster"),
-            "source": record("Where the files came from.", source_fields()),
+            "source": record(
+                "Where the files came from; base is omitted if they were compared with nothing.",
+                {**source_fields(), "base": base()},
+                optional=("base",),
+            ),
             "options": {**plan_options(), "description": "The options of the plan; omitted before version 1.2."},
             "allowances": items("The rules allowed for the plan, as RULE or RULE=N.", {"type": "string"}),
             "applied_by": text("The user, according to the operating system."),

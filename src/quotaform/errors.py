@@ -10,6 +10,7 @@
     * FileReadError              a file cannot be read
         * NotTextError           it is not UTF-8 text
     * BaseError                  the files cannot be compared with the base that was given (exit 1)
+    * ExistingFilesError         files that are to be made exist already (exit 1)
     * UndeclaredError            no file declares the entity that was asked for (exit 1)
     * SavedFileError             a file that quotaform wrote is unreadable or of an unknown format (exit 3)
         * PlanFileError          a plan file is
@@ -185,6 +186,18 @@ class BaseError(QuotaformError):
         self.ref = ref
         self.reason = reason
         super().__init__(f"the base {ref} cannot be read: {reason}")
+
+
+class ExistingFilesError(QuotaformError):
+    """Files of a new repository, which are in `files`, exist already."""
+
+    def __init__(self, files: Sequence[str]) -> None:
+        self.files = tuple(files)
+        super().__init__(
+            "these exist already and are never overwritten, so nothing was written; move them away, or choose another "
+            "directory:",
+            *(f"  {file}" for file in self.files),
+        )
 
 
 class UndeclaredError(QuotaformError):

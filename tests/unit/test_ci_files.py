@@ -14,7 +14,7 @@ from tests.actions import ROOT, load
 
 EXAMPLES = ROOT / "examples"
 WORKFLOWS = sorted((EXAMPLES / "github" / ".github" / "workflows").iterdir())
-TEMPLATES = ROOT / "src" / "quotaform" / "template" / "github"
+TEMPLATES = ROOT / "src" / "quotaform" / "template"
 
 ATLANTIS_REPO = {"version", "parallel_plan", "parallel_apply", "projects"}
 ATLANTIS_PROJECT = {"name", "dir", "workflow", "autoplan"}
@@ -41,8 +41,9 @@ def test_a_file_is_what_its_schema_says(schema: str, path: Path) -> None:
 
 def test_the_workflows_to_copy_are_those_that_init_writes() -> None:
     assert [path.name for path in WORKFLOWS] == ["quotas-apply.yml", "quotas-drift.yml", "quotas-plan.yml"]
-    for path in WORKFLOWS:
-        assert path.read_text() == (TEMPLATES / path.name).read_text(), f"copy it from {TEMPLATES}"
+    for path in [*WORKFLOWS, EXAMPLES / "gitlab" / "quotaform.gitlab-ci.yml"]:
+        template = TEMPLATES / ("gitlab" if path.parent.name == "gitlab" else "github") / path.name
+        assert path.read_text() == template.read_text(), f"copy it from {TEMPLATES}"
 
 
 def steps_of(path: Path) -> list[dict[str, Any]]:
@@ -78,10 +79,10 @@ def test_a_workflow_may_do_no_more_than_it_needs(path: Path) -> None:
 
 
 def test_forks_get_no_secrets_and_one_apply_runs_at_a_time() -> None:
-    plan = load(TEMPLATES / "quotas-plan.yml")["jobs"]
+    plan = load(TEMPLATES / "github" / "quotas-plan.yml")["jobs"]
     assert "environment" not in plan["validate"]
     assert plan["plan"]["if"] == "github.event.pull_request.head.repo.full_name == github.repository"
-    apply = load(TEMPLATES / "quotas-apply.yml")["jobs"]["apply"]
+    apply = load(TEMPLATES / "github" / "quotas-apply.yml")["jobs"]["apply"]
     assert apply["concurrency"] == {"group": "quotas-${{ matrix.cluster }}", "cancel-in-progress": "false"}
     assert apply["environment"] == "quotas-apply-${{ matrix.cluster }}"
 

@@ -24,6 +24,7 @@ def talk(
     answers: Sequence[tuple[str, str]],
     env: Mapping[str, str] | None = None,
     timeout: float = 60,
+    hides_answers: bool = True,
 ) -> tuple[int, str]:
     """Run `quotaform` on a terminal and answer it.
 
@@ -33,6 +34,7 @@ def talk(
         answers: What is waited for on the screen, and what is typed then.
         env: More environment variables.
         timeout: Seconds until it is given up.
+        hides_answers: Whether the terminal does not show what is typed, as for passwords.
 
     Returns:
         The exit code, and everything that was on the screen.
@@ -44,7 +46,9 @@ def talk(
             command, cwd=cwd, env=environment(env), stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
         ) as process:
             try:
-                screen = _converse(ours, process, list(answers), time.monotonic() + timeout)
+                screen = _converse(
+                    ours, process, list(answers), time.monotonic() + timeout, hides_answers=hides_answers
+                )
                 return process.wait(timeout), screen
             finally:
                 process.kill()
@@ -53,7 +57,14 @@ def talk(
         os.close(theirs)
 
 
-def _converse(ours: int, process: subprocess.Popen[bytes], answers: list[tuple[str, str]], deadline: float) -> str:
+def _converse(
+    ours: int,
+    process: subprocess.Popen[bytes],
+    answers: list[tuple[str, str]],
+    deadline: float,
+    *,
+    hides_answers: bool,
+) -> str:
     screen, seen = "", 0
     while time.monotonic() < deadline:
         readable, _, _ = select.select([ours], [], [], 0.1)
@@ -62,7 +73,8 @@ def _converse(ours: int, process: subprocess.Popen[bytes], answers: list[tuple[s
         elif process.poll() is not None:
             return screen
         # A password is typed once the terminal no longer shows it; what came sooner would be thrown away.
-        if answers and answers[0][0] in screen[seen:] and not termios.tcgetattr(ours)[3] & termios.ECHO:
+        is_ready = not hides_answers or not termios.tcgetattr(ours)[3] & termios.ECHO
+        if answers and answers[0][0] in screen[seen:] and is_ready:
             seen = len(screen)
             os.write(ours, answers.pop(0)[1].encode())
     raise AssertionError(f"the command still runs; on the screen is {screen!r}")

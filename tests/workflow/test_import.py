@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from importlib import import_module
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
 
-from quotaform.cli.console import write_file
-from quotaform.errors import QuotaformError
+from quotaform import atomic_file
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_values
 from tests.workflow.command import Cluster, Repository
 
 pytestmark = pytest.mark.workflow
-
-import_quotas = import_module("quotaform.cli.command.import_quotas")
 
 MIB = 1048576.0
 
@@ -305,14 +302,15 @@ def test_an_import_writes_all_files_or_none(offline: Repository, monkeypatch: py
 
     def fail_on_second(path: Path, text: str) -> None:
         if path.name == "imported-b.yaml":
-            raise QuotaformError(f"{path} cannot be written: No space left on device")
-        write_file(path, text)
+            raise OSError(ENOSPC, "No space left on device")
+        write(path, text)
 
-    monkeypatch.setattr(import_quotas, "write_file", fail_on_second)
+    write = atomic_file.write_new_text
+    monkeypatch.setattr(atomic_file, "write_new_text", fail_on_second)
     done = offline("import", "--snapshot", "live.json", "--split", "prefix")
     assert done.code == 1
     assert "No space left on device" in done.err
-    assert list((offline.path / "quotas.d").iterdir()) == []
+    assert not (offline.path / "quotas.d").exists()
 
 
 def test_an_import_does_not_write_through_a_link_that_leads_nowhere(offline: Repository) -> None:

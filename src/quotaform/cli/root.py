@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "describe": "Print live quotas.",
     "resolve": "Show which quotas apply to a request.",
     "alter": "Set and remove quotas of one entity.",
+    "init": "Make a new quota repository.",
     "import": "Write live quotas as YAML.",
     "snapshot": "Write live quotas to one JSON file.",
     "comment": "Write plans as comments to a pull request.",

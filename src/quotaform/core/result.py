@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity
@@ -96,3 +96,24 @@ class FormattedFile:
     def is_changed(self) -> bool:
         """Whether formatting makes a difference."""
         return self.before != self.after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Initialization:
+    """The files of a new quota repository.
+
+    Attributes:
+        files: Path to content, none of which exists yet.
+        imported: What was imported; `None` when nothing was to be.
+        cluster_id: The id of the cluster, which quotaform.yaml pins; `None` when it is not known.
+        unknown_id: Why it is not known.
+        ignored: The lines that an existing `.gitignore` lacks, and that were not written.
+        environment: The environment variables that quotaform.yaml refers to, and what they stand for here.
+    """
+
+    files: Mapping[str, str]
+    imported: Import | None = None
+    cluster_id: str | None = None
+    unknown_id: str | None = None
+    ignored: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from quotaform.cli.console import write_file
+from quotaform.cli.new_files import write_new_files
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import SnapshotOption
 from quotaform.cli.option.completion import complete_from
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.cli.usage import require_choice
-from quotaform.errors import QuotaformError, UsageError
+from quotaform.errors import UsageError
 
 SPLITS: Final = ("none", "prefix")
 
@@ -68,7 +66,7 @@ def import_quotas(
         done = import_cluster(
             repository, config, chosen.name, gateway, is_split=split == "prefix", progress=console.progress
         )
-    _write_all(done.files)
+    write_new_files(done.files)
     console.echo(render_import(done, console.style()))
     if done.files and not repository.has_config():
         servers = ", ".join(chosen.bootstrap_servers)
@@ -78,25 +76,3 @@ def import_quotas(
             "and let editors check the files: quotaform schema --output schemas",
         )
     return 0
-
-
-def _write_all(files: Mapping[str, str]) -> None:
-    """Write files that do not exist yet: all of them, or none.
-
-    Raises:
-        QuotaformError: One cannot be written.
-    """
-    written: list[Path] = []
-    try:
-        for path, text in ((Path(name), text) for name, text in files.items()):
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise QuotaformError(f"{path.parent} cannot be created: {error.strerror or error}") from error
-            written.append(path)
-            write_file(path, text)
-    except BaseException:
-        for path in written:
-            with suppress(OSError):
-                path.unlink()
-        raise

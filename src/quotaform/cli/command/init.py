@@ -1,0 +1,117 @@
+"""`quotaform init`: make a new quota repository."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from quotaform.app.ci_files import CI_FILES
+from quotaform.cli.console import Console
+from quotaform.cli.option.common import BootstrapOption, CommandConfigOption
+from quotaform.cli.option.completion import complete_from
+from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.output import Output
+from quotaform.cli.usage import one_of, require_choice
+from quotaform.errors import UsageError
+
+
+@with_option_groups
+def init(
+    *,
+    directory: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="Where the repository goes. [default: the current directory]")
+    ] = None,
+    cluster: Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="What to call the cluster.")] = None,
+    bootstrap_server: BootstrapOption = None,
+    command_config: CommandConfigOption = None,
+    imports: Annotated[
+        bool | None,
+        typer.Option("--import/--no-import", help="Whether to write the live quotas as YAML.", show_default=False),
+    ] = None,
+    ci: Annotated[
+        str | None,
+        typer.Option(
+            "--ci",
+            metavar="|".join(CI_FILES),
+            help="The CI system to write workflows for.",
+            autocompletion=complete_from(CI_FILES),
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files, and write nothing.")] = False,
+    output: Output,
+) -> int:
+    """Make a quota repository for a cluster: quotaform.yaml, quotas.d, schemas for editors, .gitignore, CI workflows.
+
+    What the options leave open is asked for on a terminal. The id of the cluster is pinned in quotaform.yaml, and a
+    plan made right after an import is empty. No file is overwritten: if any of them exists, nothing is written.
+
+    \b
+    Examples:
+      quotaform init
+      quotaform init --cluster prod-eu --bootstrap-server broker1:9092 --import --ci github
+      quotaform init kafka-quotas --cluster lab --bootstrap-server localhost:9092 --no-import --ci none
+    """
+    from quotaform.app.init import InitRequest, make_repository, require_nothing_there
+    from quotaform.cli.new_files import write_new_files
+    from quotaform.views.init_text import render_init
+
+    console = output.console()
+    folder = directory or Path()
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"DIR must be a directory, but {folder} is a file")
+    if ci is not None:
+        require_choice("ci", ci, tuple(CI_FILES))
+    require_nothing_there(folder, ci or "none")
+    given = {"--cluster": cluster, "--bootstrap-server": bootstrap_server, "--import": imports, "--ci": ci}
+    missing = [option for option, value in given.items() if value is None]
+    if missing and not sys.stdin.isatty():
+        raise UsageError(
+            f"there is no terminal to ask on; give {', '.join(missing)}".replace("--import", "--import or --no-import")
+        )
+    if cluster is None:
+        cluster = _ask(console, "Name of the cluster", "kafka")
+    if bootstrap_server is None:
+        bootstrap_server = _ask(console, "Bootstrap servers", "localhost:9092")
+        if command_config is None and (properties := _ask(console, "Client properties file (if it needs one)", "")):
+            command_config = Path(properties)
+    if imports is None:
+        imports = _ask_one_of(console, "Import its quotas", ("yes", "no"), "yes") == "yes"
+    if ci is None:
+        usual = "github" if (folder / ".github").is_dir() else "none"
+        ci = _ask_one_of(console, "CI system", tuple(CI_FILES), usual)
+    request = InitRequest(
+        directory=folder,
+        servers=bootstrap_server,
+        command_config=command_config,
+        cluster=cluster,
+        imports=imports,
+        ci=ci,
+    )
+    made = make_repository(request, progress=console.progress)
+    console.keep_code()
+    if not dry_run:
+        write_new_files(made.files)
+    console.echo(render_init(made, console.style(), is_dry_run=dry_run))
+    return 0
+
+
+def _ask(console: Console, question: str, usual: str) -> str:
+    """Ask a person at the terminal; an empty answer is the usual one."""
+    console.write_stderr(f"{question}{f' [{usual}]' if usual else ''}: ")
+    line = sys.stdin.readline()
+    if not line:
+        raise UsageError("the input ended before everything was answered; nothing was written")
+    return line.strip() or usual
+
+
+def _ask_one_of(console: Console, question: str, answers: tuple[str, ...], usual: str) -> str:
+    """Ask until the answer is one of several, or begins one of them."""
+    while True:
+        answer = _ask(console, f"{question} ({one_of(answers)})", usual).lower()
+        meant = [each for each in answers if each.startswith(answer)]
+        if answer in answers or len(meant) == 1:
+            return answer if answer in answers else meant[0]
+        console.write_stderr(f"Please answer {one_of(answers)}.\n")

@@ -120,7 +120,7 @@ def test_a_file_that_cannot_be_written_is_an_error(ugly: Repository, tmp_path: P
     done = ugly("fmt", "quotas.d/a.yaml")
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith(
-        "quotaform: quotas.d/a.yaml cannot be written: a link leads out of the current directory"
+        "Error: quotas.d/a.yaml cannot be written: a link leads out of the current directory"
     )
 
 
@@ -137,7 +137,7 @@ def test_what_is_wrong_is_one_sentence(ugly: Repository, arguments: list[str], c
     ugly.write("README.md", "# a")
     done = ugly("fmt", *arguments)
     assert (done.code, done.out) == (code, "")
-    assert done.err.startswith(f"quotaform: {words}")
+    assert done.err.startswith(f"Error: {words}")
     assert done.err.count("\n") == 1
 
 
@@ -145,5 +145,5 @@ def test_without_files_it_says_where_it_looked(offline: Repository) -> None:
     done = offline("fmt")
     assert (done.code, done.out) == (1, "")
     assert done.err == (
-        "quotaform: quotas.d cannot be read: No such directory; give the files, or the directory that holds them\n"
+        "Error: quotas.d cannot be read: No such directory; give the files, or the directory that holds them\n"
     )

@@ -119,9 +119,7 @@ def test_a_file_that_cannot_be_written_is_an_error(ugly: Repository, tmp_path: P
     path.symlink_to(tmp_path / "elsewhere.yaml")
     done = ugly("fmt", "quotas.d/a.yaml")
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith(
-        "Error: quotas.d/a.yaml cannot be written: a link leads out of the current directory"
-    )
+    assert done.err.startswith("Error: quotas.d/a.yaml cannot be written: a link leads out of the current directory")
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ class Alerting:
 
     def is_used(self) -> bool:
         """Whether any of it is asked for."""
-        return bool(self.metrics or self.notify_state or self._receivers())
+        return bool(self.metrics or self.notify_state or self.notify_failures or self._receivers())
 
     def reporter(self, clusters: Sequence[str], warn: Warn) -> DriftReporter:
         """Return what writes metrics and notifies.

@@ -1,0 +1,398 @@
+"""Drift as an operator has it: a hand edit by somebody else, who is told, what the metrics say, and when it ends."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from hashlib import sha256
+from pathlib import Path
+from socket import create_server
+from time import monotonic, sleep
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from quotaform.model.entity import Entity
+from quotaform.notify import webhook
+from quotaform.notify.http import Limits
+from quotaform.sandbox import Sandbox
+from tests.broker import SHORT_SESSIONS
+from tests.builder import PRODUCER
+from tests.git_repository import GitRepository
+from tests.http_server import HttpServer, Received, answer
+from tests.workflow.command import Cluster, Repository
+from tests.workflow.test_signals import socket_that_says_nothing
+
+pytestmark = pytest.mark.workflow
+
+ALICE, BOB = Entity(user="alice"), Entity(user="bob")
+MIB = 2.0**20
+TOKEN = "T0K3N"
+
+
+def declare(repository: Repository, **rates: int) -> None:
+    repository.quotas(
+        "".join(
+            f"  - match: {{user: {user}}}\n    values: {{{PRODUCER}: {rate}MiB/s}}\n" for user, rate in rates.items()
+        )
+        or "quotas: []\n"
+    )
+
+
+@pytest.fixture
+def applied(repository: Repository, cluster: Cluster) -> Repository:
+    """A repository whose files are applied."""
+    declare(repository, alice=1, bob=1)
+    done = repository("apply", "--auto-approve")
+    assert done.code == 0, done.said
+    cluster.read_until({ALICE: {PRODUCER: MIB}, BOB: {PRODUCER: MIB}})
+    return repository
+
+
+@pytest.fixture
+def receiver() -> Iterator[HttpServer]:
+    """A webhook that takes everything."""
+    with HttpServer(lambda _: answer(200, b"ok")) as server:
+        yield server
+
+
+def metrics(path: Path) -> dict[str, float]:
+    """The samples of a file or an answer, as `name label ...`."""
+    return parsed(path.read_text())
+
+
+def parsed(text: str) -> dict[str, float]:
+    return {
+        " ".join([sample.name.removeprefix("quotaform_"), *sorted(sample.labels.values())]): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def events(server: HttpServer) -> list[str]:
+    """The events that arrived since the last call."""
+    found = [str(received.json()["event"]) for received in server.received]
+    server.received.clear()
+    return found
+
+
+def test_a_hand_edit_is_told_once_and_so_is_its_end(
+    applied: Repository, cluster: Cluster, receiver: HttpServer
+) -> None:
+    arguments = ("drift", "--metrics", "q.prom", "--notify-state", "state.json")
+    variables = {
+        "QUOTAFORM_NOTIFY_URL": f"{receiver.url}/hook/{TOKEN}",
+        "QUOTAFORM_NOTIFY_SECRET": "key",
+    }
+
+    def run(code: int) -> list[str]:
+        result = applied(*arguments, env=variables)
+        assert result.code == code, result.said
+        assert TOKEN not in result.said
+        return events(receiver)
+
+    assert run(0) == []
+    cluster.set({PRODUCER: 9 * MIB}, user="alice")
+    result = applied(*arguments, env=variables)
+    assert result.code == 2
+    (received,) = receiver.received
+    moment, _, signature = received.headers["x-quotaform-signature"].removeprefix("t=").partition(",v1=")
+    assert signature == hmac.new(b"key", f"{moment}.".encode() + received.body, sha256).hexdigest()
+    assert received.json()["items"][0]["address"] == "user=alice"
+    assert events(receiver) == ["drift.detected"]
+    first_seen = metrics(applied.path / "q.prom")["drift_first_seen_timestamp_seconds lab"]
+    assert run(2) == []
+    cluster.set({PRODUCER: 8 * MIB}, user="alice")
+    assert run(2) == ["drift.changed"]
+    samples = metrics(applied.path / "q.prom")
+    assert samples["drift_entities lab modified"] == 1
+    assert samples["drift_first_seen_timestamp_seconds lab"] == first_seen
+    assert samples["last_notify_success lab"] == 1
+    assert applied("apply", "--auto-approve").code == 0
+    cluster.read_until({ALICE: {PRODUCER: MIB}, BOB: {PRODUCER: MIB}})
+    assert run(0) == ["drift.resolved"]
+    assert run(0) == []
+    samples = metrics(applied.path / "q.prom")
+    assert samples["drift_entities lab modified"] == 0
+    assert "drift_first_seen_timestamp_seconds lab" not in samples
+    assert TOKEN not in applied.read("state.json")
+
+
+def test_what_git_changed_is_pending_and_what_somebody_changed_is_drift(applied: Repository, cluster: Cluster) -> None:
+    git = GitRepository(applied.path)
+    git.git("init", "-q", "-b", "main")
+    git.commit()
+    git.git("tag", "applied")
+    declare(applied, alice=5, carol=1)
+    git.commit()
+    result = applied("drift", "--baseline", "applied", "--metrics", "q.prom")
+    assert result.code == 0, result.said
+    assert result.last == "No drift. 0 declared entities match the cluster; 3 pending."
+    samples = metrics(applied.path / "q.prom")
+    pending = [samples[f"pending_changes {labels}"] for labels in ("create lab", "lab update", "delete lab")]
+    assert pending == [1, 1, 1]
+    assert applied("drift").code == 2
+    cluster.set({PRODUCER: 9 * MIB}, user="alice")
+    cluster.set({PRODUCER: MIB}, user="mallory")
+    result = applied("drift", "--baseline", "applied")
+    assert result.code == 2
+    assert "9 MiB/s on the cluster, 5 MiB/s in the files, 1 MiB/s in the baseline" in result.out
+    assert result.last == "Drift: 1 modified, 0 missing, 1 unexpected; 0 in sync; 2 pending."
+
+
+def test_a_receipt_is_a_baseline(applied: Repository, cluster: Cluster) -> None:
+    (receipt,) = applied.receipts
+    declare(applied, alice=5, bob=1)
+    result = applied("drift", "--baseline", receipt)
+    assert (result.code, result.last) == (0, "No drift. 1 declared entity matches the cluster; 1 pending."), result.said
+    cluster.set({PRODUCER: 9 * MIB}, user="alice")
+    result = applied("drift", "--baseline", receipt)
+    assert (result.code, result.last) == (2, "Drift: 1 modified, 0 missing, 0 unexpected; 1 in sync.")
+
+
+@pytest.mark.parametrize("baseline", ["nowhere", "none.json"])
+def test_a_baseline_that_cannot_be_read_is_never_in_sync(applied: Repository, baseline: str) -> None:
+    assert applied("drift", "--metrics", "q.prom").code == 0
+    result = applied("drift", "--baseline", baseline, "--metrics", "q.prom", "--exit-zero")
+    assert result.code == 1
+    assert f"the base {baseline} cannot be read: " in result.err
+    samples = metrics(applied.path / "q.prom")
+    assert samples["last_run_success drift lab"] == 0
+    assert samples["managed_entities lab"] == 2
+
+
+def test_ignored_drift_pages_nobody_and_plans_show_it(
+    applied: Repository, cluster: Cluster, receiver: HttpServer
+) -> None:
+    config = applied.read("quotaform.yaml")
+    applied.config(f"{config}drift_ignore:\n- {{match: {{user: alice}}, reason: load test, expires: 2999-01-01}}\n")
+    cluster.set({PRODUCER: 9 * MIB}, user="alice")
+    result = applied("drift", "--notify", f"{receiver.url}/hook", "--metrics", "q.prom")
+    assert result.code == 0
+    assert "until 2999-01-01: load test" in result.out
+    assert events(receiver) == []
+    assert metrics(applied.path / "q.prom")["drift_ignored_entities lab"] == 1
+    assert applied("plan", "--detailed-exitcode").code == 2
+
+
+def test_a_cluster_that_is_down_hides_no_other_and_keeps_its_gauges(
+    applied: Repository, cluster: Cluster, receiver: HttpServer
+) -> None:
+    config = applied.read("quotaform.yaml")
+    applied.config(config + config.partition("clusters:\n")[2].replace("lab:", "us:"))
+    cluster.set({PRODUCER: 9 * MIB}, user="alice")
+    arguments = ("drift", "--all", "--metrics", "q.prom", "--notify", f"{receiver.url}/hook", "--notify-failures")
+    state = ("--notify-state", "state.json")
+    assert applied(*arguments, *state).code == 2
+    assert events(receiver) == ["drift.detected"] * 2
+    applied.config(config + "  us: {bootstrap_servers: ['127.0.0.1:1']}\n")
+    for expected in (["drift.check_failed"], []):
+        assert applied(*arguments, *state).code == 1
+        assert events(receiver) == expected
+    samples = metrics(applied.path / "q.prom")
+    assert (samples["last_run_success drift lab"], samples["last_run_success drift us"]) == (1, 0)
+    assert samples["drift_entities modified us"] == 1
+    applied.config(config)
+    assert applied("drift", "--all", "--metrics", "q.prom").code == 2
+    assert not [name for name in metrics(applied.path / "q.prom") if name.endswith(" us")]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [
+        ("hangs", "did not answer within 0.5 s"),
+        ("fails", "answered with status 500"),
+        ("redirects", "redirects to http://127.0.0.2:9, and redirects to another host"),
+        ("is gone", "cannot be reached: the connection was refused"),
+    ],
+)
+def test_a_webhook_in_trouble_is_said_and_changes_nothing_else(
+    applied: Repository, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, trouble: str, said: str
+) -> None:
+    monkeypatch.setattr(webhook, "_LIMITS", Limits(connect=0.5, total=0.5))
+    monkeypatch.setattr(webhook, "_TOTAL", 3.0)
+    cluster.set({PRODUCER: 9 * MIB}, user="alice")
+    is_well = False
+
+    def reply(_: Received) -> bytes:
+        if is_well:
+            return answer(200, b"ok")
+        if trouble == "hangs":
+            server.is_over.wait(5)
+        if trouble == "redirects":
+            return answer(302, Location=f"http://127.0.0.2:9/{TOKEN}")
+        return answer(500, f"<b>{TOKEN}</b>".encode())
+
+    with HttpServer(reply) as server:
+        url = "http://127.0.0.1:1" if trouble == "is gone" else server.url
+        arguments = ("drift", "--notify", f"{url}/{TOKEN}", "--notify-state", "state.json", "--metrics", "q.prom")
+        started = monotonic()
+        result = applied(*arguments)
+        assert monotonic() - started < 8
+        assert result.code == 2
+        assert result.last == "Drift: 1 modified, 0 missing, 0 unexpected; 1 in sync."
+        (warning,) = result.err.splitlines()
+        assert warning.startswith("Warning: lab: not notified: ")
+        assert said in warning
+        assert warning.endswith("The next run tries again")
+        assert TOKEN not in result.said
+        assert metrics(applied.path / "q.prom")["last_notify_success lab"] == 0
+        server.received.clear()
+        is_well = True
+        if trouble != "is gone":
+            result = applied(*arguments)
+            assert (result.code, result.err) == (2, "")
+            assert events(server) == ["drift.detected"]
+            assert metrics(applied.path / "q.prom")["last_notify_success lab"] == 1
+
+
+def test_a_state_of_another_cluster_is_said(applied: Repository, cluster: Cluster, receiver: HttpServer) -> None:
+    cluster.set({PRODUCER: 9 * MIB}, user="alice")
+    arguments = ("drift", "--notify", f"{receiver.url}/hook", "--notify-state", "state.json")
+    applied(*arguments)
+    state = json.loads(applied.read("state.json"))
+    state["clusters"]["lab"]["cluster_id"] = "another"
+    applied.write("state.json", json.dumps(state))
+    result = applied(*arguments)
+    assert result.code == 2
+    assert "Warning: lab: what is remembered is of another cluster (another)" in result.err
+    assert events(receiver) == ["drift.detected"] * 2
+    assert applied(*arguments).err == ""
+    assert events(receiver) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--metrics", "q.txt"), "node_exporter reads only files whose name ends with .prom"),
+        (("--notify", f"ftp://x/{TOKEN}"), "--notify is not the URL of a webhook: it must begin with https://"),
+        (("--notify", f"https://me:{TOKEN}@x/"), "it must not contain a user name or a password"),
+        (("--notify-state", "s.json"), "--notify-state has no effect without --notify"),
+        (("--notify-failures",), "--notify-failures has no effect without --notify"),
+        (("--metrics", "q.prom", "--select", "user=a*"), "metrics and notifications are about whole clusters"),
+        (("--baseline", "-x"), "--baseline: "),
+        (("--watch", "5"), "write an interval from 1s to 24h, as in 30s, 5m or 1h"),
+        (("--watch", "0s"), "write an interval from 1s to 24h"),
+        (("--watch", "25h"), "write an interval from 1s to 24h"),
+        (("--watch", "5m", "--out", "json=x"), "--watch has no result to print"),
+        (("--watch", "5m", "--format", "json"), "--watch has no result to print"),
+        (("--watch", "5m", "--listen", "nowhere"), "--listen: "),
+        (("--listen", "127.0.0.1:0"), "--listen has no effect without --watch"),
+    ],
+)
+def test_options_that_cannot_be_used_are_wrong_usage(
+    repository: Repository, arguments: tuple[str, ...], message: str
+) -> None:
+    declare(repository)
+    result = repository("drift", *arguments)
+    assert result.code == 64, result.said
+    assert message in result.err
+    assert TOKEN not in result.said
+
+
+def test_an_empty_key_is_wrong_usage(repository: Repository) -> None:
+    """An unset variable of a job must not mean that nothing is signed."""
+    declare(repository)
+    result = repository("drift", "--notify", "https://x.example/", env={"QUOTAFORM_NOTIFY_SECRET": ""})
+    assert (result.code, "QUOTAFORM_NOTIFY_SECRET is empty" in result.err) == (64, True)
+
+
+def free_port() -> int:
+    with create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def ask(port: int, path: str) -> str:
+    with closing(urlopen(f"http://127.0.0.1:{port}{path}", timeout=10)) as found:
+        return str(found.read().decode())
+
+
+def await_metric(port: int, name: str, value: float) -> None:
+    """Wait until a metric has a value."""
+    seen: dict[str, float] = {}
+    for _ in range(300):
+        try:
+            seen = parsed(ask(port, "/metrics"))
+        except OSError:
+            seen = {}
+        if seen.get(name) == value:
+            return
+        sleep(0.1)
+    raise AssertionError(f"{name} is not {value}: {seen}")
+
+
+def test_a_process_watches_through_edits_invalid_files_and_a_broker_that_is_gone(
+    tmp_path: Path, receiver: HttpServer
+) -> None:
+    from quotaform.cluster.kafka import KafkaGateway
+
+    with Sandbox(properties=SHORT_SESSIONS) as sandbox:
+        repository = Repository(tmp_path / "repository", sandbox.bootstrap_servers)
+        declare(repository, alice=1)
+        assert repository("apply", "--auto-approve").code == 0
+        port = free_port()
+        running = repository.start(
+            "drift",
+            *("--watch", "1s", "--listen", f"127.0.0.1:{port}", "--notify", f"{receiver.url}/hook"),
+            *("--metrics", "q.prom", "--notify-state", "state.json"),
+        )
+        await_metric(port, "drift_entities lab modified", 0)
+        with KafkaGateway.connect(sandbox.bootstrap_servers) as gateway:
+            Cluster(gateway).set({PRODUCER: 9 * MIB}, user="alice")
+        await_metric(port, "drift_entities lab modified", 1)
+        repository.quotas("quotas: [\n")
+        await_metric(port, "last_run_success drift lab", 0)
+        assert parsed(ask(port, "/metrics"))["drift_entities lab modified"] == 1
+        assert json.loads(ask(port, "/healthz"))["status"] == "degraded"
+        declare(repository, alice=9)
+        await_metric(port, "drift_entities lab modified", 0)
+        sandbox.kill(1)
+        await_metric(port, "last_run_success drift lab", 0)
+        assert parsed(ask(port, "/metrics"))["drift_entities lab modified"] == 0
+        assert json.loads(ask(port, "/healthz"))["clusters"]["lab"]["status"] == "failed"
+        sandbox.restart(1)
+        await_metric(port, "last_run_success drift lab", 1)
+        running.signal(signal.SIGTERM)
+        started = monotonic()
+        result = running.end(timeout=20)
+        assert monotonic() - started < 3
+    assert result.code == 143, result.said
+    assert result.out == ""
+    assert events(receiver) == ["drift.detected", "drift.resolved"]
+    lines = [line.partition("Z ")[2] for line in result.err.splitlines() if "Z " in line]
+    assert [line for line in lines if line.startswith(("lab: No drift", "lab: Drift"))] == [
+        "lab: No drift. 1 declared entity matches the cluster.",
+        "lab: Drift: 1 modified, 0 missing, 0 unexpected; 0 in sync.",
+        "lab: No drift. 1 declared entity matches the cluster.",
+        "lab: No drift. 1 declared entity matches the cluster.",
+    ]
+    assert len(lines) < 12
+    assert metrics(repository.path / "q.prom")["last_run_success drift lab"] == 1
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
+def test_a_signal_ends_a_watch_in_the_middle_of_a_read(tmp_path: Path, number: int, code: int) -> None:
+    with socket_that_says_nothing() as (address, accepted):
+        repository = Repository(tmp_path / "repository", address)
+        declare(repository, alice=1)
+        running = repository.start("drift", "--watch", "1h", "--listen", f"127.0.0.1:{free_port()}")
+        accepted.wait(20)
+        sleep(0.2)
+        running.signal(number)
+        started = monotonic()
+        result = running.end(timeout=20)
+        assert monotonic() - started < 3
+    assert result.code == code, result.said
+
+
+def test_an_address_that_is_taken_is_an_error(repository: Repository) -> None:
+    declare(repository, alice=1)
+    with create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        result = repository.process("drift", "--watch", "1h", "--listen", address)
+    assert result.code == 1
+    assert f"nothing can listen at {address}: Address already in use; give another address with --listen" in result.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from threading import enumerate as enumerate_threads
 
 import pytest
 
@@ -104,6 +105,15 @@ def test_a_base_that_does_not_exist_is_an_error(repository: PlannedRepository, r
     code, out, err = repository("plan", "--base", ref)
     assert (code, out) == (1, "")
     assert err == f"Error: the base {ref} cannot be read: git knows no commit of this name; {hint}\n"
+
+
+def test_no_thread_waits_for_a_base_that_does_not_exist(repository: PlannedRepository) -> None:
+    """In a process that goes on, such as a watch, they would pile up."""
+    before = set(enumerate_threads())
+    repository("plan", "--base", "mian")
+    for thread in set(enumerate_threads()) - before:
+        thread.join(5)
+        assert not thread.is_alive()
 
 
 @pytest.mark.parametrize("ref", ["HEAD:quotas.d", "HEAD:quotas.d/all.yaml", "HEAD^{tree}", "two words"])

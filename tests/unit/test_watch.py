@@ -257,6 +257,19 @@ def test_drift_ignore_is_read_again(tmp_path: Path) -> None:
     assert world.run(2)[-1] == "eu: No drift. 0 declared entities match the cluster; 1 ignored."
 
 
+def test_what_another_repository_declares_is_no_drift_as_long_as_it_does(tmp_path: Path) -> None:
+    world = World(tmp_path / "one", {"eu": {**SYNC, Entity(user="bob"): {PRODUCER: 1.0}}})
+    world.configure("eu", more="roots: [../two]\n")
+    other = "quotas: [{match: {user: bob}, values: {producer_byte_rate: 1}}]\n"
+    world.write("../two/quotaform.yaml", (tmp_path / "one" / "quotaform.yaml").read_text().partition("roots")[0])
+    world.write("../two/quotas.d/all.yaml", other)
+    assert world.run(3) == ["eu: No drift. 1 declared entity matches the cluster."]
+    world.write("../two/quotas.d/all.yaml", "quotas: []\n")
+    assert world.run(3)[-1:] == ["eu: Drift: 0 modified, 0 missing, 1 unexpected; 1 in sync."]
+    world.write("../two/quotas.d/all.yaml", other)
+    assert world.run(3)[-1:] == ["eu: No drift. 1 declared entity matches the cluster."]
+
+
 def test_a_baseline_that_moves_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(tmp_path, {"eu": SYNC})
     git = GitRepository(tmp_path)

@@ -171,9 +171,7 @@ def _declared(
                 found[name] = ClusterBase(declared=DeclaredBase(base, files.desired(name)))
             except InvalidFilesError as error:
                 found[name] = _invalid(base, error)
-    if not repository.has_config():
-        return found
-    return {name: replace(each, limits=earlier.limits) for name, each in found.items()}
+    return found
 
 
 def _empty(base: Base, why: str) -> ClusterBase:

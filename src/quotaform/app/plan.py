@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from quotaform.app.actual import bulk_of, read_settled
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, plan_timestamp, today
@@ -18,7 +18,7 @@ from quotaform.app.source import Source, read_source
 from quotaform.app.steps import Steps
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.check.facts import Facts, LintRequest
-from quotaform.core.check.plan import CHECKS, GUARDS, with_findings
+from quotaform.core.check.plan import with_findings
 from quotaform.core.claim import Claim, check_claims
 from quotaform.core.origin import ClusterBase
 from quotaform.core.outcome import ClusterOutcome
@@ -28,8 +28,6 @@ from quotaform.core.receipt import SavedReceipt
 from quotaform.core.revert import Revert, as_revert
 from quotaform.core.scope import ALL, Selection
 from quotaform.errors import InvalidFilesError, ReceiptClusterError
-from quotaform.model.allowance import Allowance
-from quotaform.model.approval import Approval
 from quotaform.model.entry import Desired
 from quotaform.model.quotas import Quotas
 from quotaform.model.snapshot import SnapshotFile
@@ -55,9 +53,6 @@ class PlanRequest:
         prune: What happens to entities that no file declares, if not what quotaform.yaml says.
         revert: What is to be put back, for `quotaform.app.revert`.
         has_lints: Whether lints are made.
-        allowances: The rules that the operator allows.
-        approvals: What the repository approves.
-        is_guarded: Whether guards are checked: a plan that only drift is read from is not going to be applied.
     """
 
     repository: Repository
@@ -69,9 +64,6 @@ class PlanRequest:
     prune: PruneMode | None = None
     revert: SavedReceipt | None = None
     has_lints: bool = True
-    allowances: tuple[Allowance, ...] = ()
-    approvals: tuple[Approval, ...] = ()
-    is_guarded: bool = True
 
     @property
     def prune_mode(self) -> PruneMode:
@@ -125,6 +117,7 @@ def plan(
 
     Raises:
         InvalidFilesError: Nothing could be read for any cluster.
+        BaseError: The base that somebody named cannot be read.
     """
     declared: dict[str, Future[Desired]] = {cluster.name: Future() for cluster in request.clusters}
     context: Future[Source] = Future()
@@ -143,16 +136,27 @@ def plan(
         )
 
     with ClusterWork(request.clusters, work, connect) as working:
-        files = request.repository.load(request.config, today(clock), may_be_empty=request.is_guarded)
         invalid: dict[str, InvalidFilesError] = {}
-        for cluster in request.clusters:
-            try:
-                declared[cluster.name].set_result(files.desired(cluster.name, request.policies.problems))
-            except InvalidFilesError as error:
-                invalid[cluster.name] = error
-                declared[cluster.name].set_exception(error)
-        context.set_result(read_plan_source(request, files.layout.tree, clock, files))
+        try:
+            files = request.repository.load(request.config, today(clock))
+            for cluster in request.clusters:
+                try:
+                    declared[cluster.name].set_result(files.desired(cluster.name, request.policies.problems))
+                except InvalidFilesError as error:
+                    invalid[cluster.name] = error
+                    declared[cluster.name].set_exception(error)
+            context.set_result(read_plan_source(request, files.layout.tree, clock, files))
+        except BaseException as error:
+            _fail((*declared.values(), context), error)
+            raise
         yield from working.outcomes(invalid, steps)
+
+
+def _fail(futures: Iterable[Future[Any]], error: BaseException) -> None:
+    """Let nobody wait for what will not come: the threads of a process that goes on would pile up."""
+    for future in futures:
+        if not future.done():
+            future.set_exception(error)
 
 
 def plan_cluster(
@@ -209,16 +213,16 @@ def read_plan_source(request: PlanRequest, tree: Tree, clock: Clock, files: Load
         BaseError: The base that somebody named cannot be read.
         InvalidFilesError: Another quota repository that quotaform.yaml lists is invalid.
     """
-    from quotaform.app.base import read_chosen_base
-
     day = today(clock)
-    source = replace(read_source(request.repository, request.config, tree, day), missing=tree.missing)
+    source = read_source(request.repository, request.config, tree, day)
     if request.config.roots:
         from quotaform.app.root import read_claims
 
         source = replace(source, claims=read_claims(request.repository, request.config, day))
     if request.base is None:
         return source
+    from quotaform.app.base import read_chosen_base
+
     bases = read_chosen_base(request.repository, request.config, request.base, request.clusters, day, similar=files)
     return replace(source, bases=bases)
 
@@ -268,7 +272,6 @@ def make_cluster_plan(
             "prune": request.prune_mode.value,
             "select": list(request.selection.select),
             "exclude": list(request.selection.exclude),
-            **(request.config.limits.dump() if request.is_guarded else {}),
             **({"bootstrap_server": cluster.given_servers} if cluster.given_servers else {}),
             **({"revert": revert.receipt.plan_id} if revert else {}),
         },
@@ -281,7 +284,6 @@ def make_cluster_plan(
         header,
         scope=request.config.scope,
         selection=request.selection,
-        allowances=request.allowances,
         base=base.declared,
         pruned=pruning.pruned,
         claimed=claimed,
@@ -302,12 +304,8 @@ def make_cluster_plan(
         lints=LintRequest(settings=request.config.lints, capacity=cluster.capacity, today=today(clock))
         if request.has_lints
         else None,
-        limits=request.config.limits,
-        approvals=request.approvals,
-        today=today(clock),
-        missing=source.missing,
     )
-    return with_findings(made, facts, (*GUARDS, *CHECKS) if request.is_guarded else CHECKS)
+    return with_findings(made, facts)
 
 
 def bulk_of_plan(made: Plan, actual: Quotas) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from quotaform.app.repository import CONFIG_NAME, QUOTAS_NAME, Repository
 from quotaform.app.revision import WorkTree
 from quotaform.core.check import rule
 from quotaform.core.claim import Claim
-from quotaform.errors import InvalidFilesError, LayerDirectoryError
+from quotaform.errors import FileReadError, InvalidFilesError, LayerDirectoryError
 from quotaform.files import is_folder, is_within
 from quotaform.model.finding import Finding
 from quotaform.model.text import inert
@@ -25,6 +26,7 @@ from quotaform.model.text import inert
 if TYPE_CHECKING:
     from quotaform.desired.config import Config, ListedPath
     from quotaform.desired.loader import LoadedFiles
+    from quotaform.desired.tree import Tree
 
 
 def read_claims(repository: Repository, config: Config, today: date) -> tuple[Claim, ...]:
@@ -52,6 +54,21 @@ def read_claims(repository: Repository, config: Config, today: date) -> tuple[Cl
     if problems:
         raise InvalidFilesError(problems)
     return tuple(claims)
+
+
+def root_trees(repository: Repository, config: Config) -> tuple[Tree, ...]:
+    """Return the files of the other repositories, to see whether they change; none of one that is not there."""
+    trees: list[Tree] = []
+    for path in config.roots:
+        try:
+            root = _root(repository, path)
+            source = root.revision.read_config(root.config_path)
+        except (InvalidFilesError, FileReadError):
+            continue
+        tree = root.revision.read_tree(root.directory)
+        text = b"" if source is None or isinstance(source.text, str) else source.text
+        trees.append(replace(tree, files={**tree.files, CONFIG_NAME: text}))
+    return tuple(trees)
 
 
 def claims_of(config: Config, files: LoadedFiles) -> Iterator[Claim]:

@@ -14,6 +14,7 @@ from quotaform.app.git_process import GitError, TimeLeft
 from quotaform.app.plan import PlanRequest
 from quotaform.app.receipt_base import is_receipt
 from quotaform.app.repository import Repository
+from quotaform.app.root import read_claims, root_trees
 from quotaform.app.source import Source
 from quotaform.core.origin import ClusterBase
 from quotaform.core.plan import PlanSource
@@ -90,7 +91,8 @@ class WatchedFiles:
         repository = self._request.repository
         tree = repository.revision.read_tree(repository.directory)
         base = self._request.base
-        key = (self._request, today, None if base is None else _base_key(repository, base))
+        roots = root_trees(repository, self._request.config)
+        key = (self._request, today, None if base is None else _base_key(repository, base), roots)
         is_same = self._files is not None and self._files.layout.tree == tree
         if self._state is None or not is_same or key != self._key:
             self._state = self._parse(tree, today)
@@ -127,8 +129,9 @@ class WatchedFiles:
         bases: Mapping[str, ClusterBase] = {}
         if request.base is not None:
             bases = read_chosen_base(request.repository, config, request.base, request.clusters, today, similar=files)
+        claims = read_claims(request.repository, config, today)
+        source = Source(PlanSource(directory=request.repository.directory.as_posix()), bases=bases, claims=claims)
         self._files = files
-        source = Source(PlanSource(directory=request.repository.directory.as_posix()), bases=bases)
         return WatchedState(request=request, desired=desired, source=source)
 
 

@@ -98,10 +98,10 @@ class Runner:
         if action == "actions/upload-artifact":
             shutil.copytree(self.workspace / given["path"], self.artifacts / given["name"], dirs_exist_ok=True)
         elif action == "actions/cache/save":
-            shutil.copytree(self.workspace / given["path"], self.temp / "cache", dirs_exist_ok=True)
+            shutil.copytree(self.workspace / given["path"], self.temp / "cache" / given["path"], dirs_exist_ok=True)
         elif action == "actions/cache/restore":
-            if (self.temp / "cache").exists():
-                shutil.copytree(self.temp / "cache", self.workspace / given["path"], dirs_exist_ok=True)
+            if (self.temp / "cache" / given["path"]).exists():
+                shutil.copytree(self.temp / "cache" / given["path"], self.workspace / given["path"], dirs_exist_ok=True)
         elif action == "actions/download-artifact":
             pattern = given.get("name") or given["pattern"]
             found = sorted(self.artifacts.glob(pattern))

@@ -7,6 +7,10 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
+from quotaform.core.check import rule
+from quotaform.core.check.approval import lift, needed_allowance
+from quotaform.core.check.change import check_changes
+from quotaform.core.check.limit import DEFAULT_LIMITS, Limits
 from quotaform.core.plan import Plan, PlanHeader, PlanSource, diff, make_plan
 from quotaform.core.resolve.entry import Resolved
 from quotaform.core.resolve.index import QuotaIndex
@@ -67,6 +71,15 @@ def plan_of(wanted: Mapping[Entity, Values] | Desired, actual: Quotas, **more: A
     findings = more.pop("findings", ())
     plan = make_plan(diff(files, actual), files, actual, header, **more)
     return replace(plan, findings=tuple(by_weight(findings)))
+
+
+def guarded(plan: Plan, limits: Limits = DEFAULT_LIMITS) -> Plan:
+    """The plan with the findings of the guards that follow from it, all of which are allowed."""
+    found = [*check_changes(plan, limits), *([rule.EMPTY.finding("")] if plan.declares_nothing else [])]
+    allowances = {needed for finding in found if (needed := needed_allowance(finding)) is not None}
+    allowed = replace(plan, allowances=tuple(sorted({*plan.allowances, *allowances})))
+    lifted = lift(found, allowed.allowances, (), date.max).findings
+    return replace(allowed, findings=tuple(by_weight([*plan.findings, *lifted])))
 
 
 def altered(quotas: Quotas, alterations: Iterable[Alteration]) -> Quotas:

@@ -161,7 +161,7 @@ def test_variables_are_replaced_only_where_they_say_how_to_connect(
             "cluster: {a: {}}",
             [
                 '1:1: error: unknown field "cluster"; did you mean clusters? '
-                "The fields are clusters, profiles, scope, prune, "
+                "The fields are clusters, profiles, scope, protect, guards, prune, "
             ],
         ),
         (
@@ -248,11 +248,22 @@ def test_variables_are_replaced_only_where_they_say_how_to_connect(
             "prune: reprot",
             ['1:8: error: prune must be report or removed or scope, not "reprot"; did you mean report? [bad-choice]'],
         ),
+        ("protect: {}", ["1:10: error: protect must be a list, not a mapping [wrong-type]"]),
+        ("guards: {delete: 5}", ['1:18: error: delete must be a mapping, not "5" [wrong-type]']),
         (
-            "protect: []\nguards: {}\n",
+            "guards: {delete: {count: -1, percent: 101}, change_factor: 1}",
             [
-                "1:1: error: protect is not enforced by this version of quotaform; remove it [unsupported]",
-                "2:1: error: guards is not enforced by this version of quotaform; remove it [unsupported]",
+                "1:26: error: count must be from 0 to 1,000,000, not -1 [bad-field]",
+                "1:39: error: percent must be from 0 to 100, not 101 [bad-field]",
+                "1:60: error: change_factor must be from 2 to 1,000,000, not 1 [bad-field]",
+            ],
+        ),
+        ("guards: {change_factor: 2.5}", ['1:25: error: change_factor must be a whole number, not "2.5" [wrong-type]']),
+        (
+            "guards: {deletes: 5}",
+            [
+                '1:10: error: unknown field "deletes"; did you mean delete? '
+                "The fields are delete, update, change_factor [unknown-field]"
             ],
         ),
         ("policies: []", ["1:11: error: policies must not be empty [empty-field]"]),
@@ -274,8 +285,8 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, said: list
 
 
 def test_all_problems_are_found_in_one_run_sorted_by_place(tmp_path: Path) -> None:
-    text = "guards: {}\nclusters: {a: {}}\nprune: scope\nclustrs: {}\n"
-    assert [line.split(" ")[0] for line in problems(tmp_path, text)] == ["1:1:", "2:12:", "3:8:", "4:1:"]
+    text = "guards: 5\nclusters: {a: {}}\nprune: scope\nclustrs: {}\n"
+    assert [line.split(" ")[0] for line in problems(tmp_path, text)] == ["1:9:", "2:12:", "3:8:", "4:1:"]
 
 
 TWO = Config(clusters={"prod": Cluster(name="prod"), "lab": Cluster(name="lab")})

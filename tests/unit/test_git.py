@@ -134,7 +134,7 @@ def test_nothing_of_a_clone_is_executed_and_its_own_commit_is_named(
     commit = origin.commit()
     clone = origin.clone(tmp_path / "clone")
     # What is different is what git would look at more closely.
-    clone.write("quotas.d/all.yaml", "quotas: []\n")
+    clone.declare("all.yaml", "carol")
     for directory in (None, "quotas.d", "team", "team/quotas.d"):
         source = planned(clone.path, capsys, directory)
         assert source["commit"] == commit, directory
@@ -208,7 +208,7 @@ def test_a_partial_clone_fetches_nothing(
     clone = origin.clone(tmp_path / "partial", "--filter=blob:none")
     clone.git("config", "protocol.ext.allow", "always")
     clone.git("config", "remote.origin.url", f"ext::sh -c touch% {marker}")
-    live = [{"entity": {"user": name}, "values": {"producer_byte_rate": 1}} for name in "abc"]
+    live = [{"entity": {"user": name}, "values": {"producer_byte_rate": 1048576}} for name in "abc"]
     clone.write("lab.json", json.dumps(SNAPSHOT | {"quotas": live}))
     source = planned(clone.path, capsys)
     assert (source["commit"], source["rules"]) == (clone.git("rev-parse", "HEAD"), ["history-not-searched"])

@@ -505,8 +505,8 @@ lints:
         ),
         ("lints: {ignore: [{reason: x}]}", "1:18: error: item 1 of ignore has no rule; add it"),
         ("lints: {ignores: []}", '1:9: error: unknown field "ignores"; did you mean ignore?'),
-        ("lints: {expires_within_days: -1}", "1:30: error: expires_within_days is not valid"),
-        ("lints: {expires_within_days: 5000}", "1:30: error: expires_within_days is not valid"),
+        ("lints: {expires_within_days: -1}", "1:30: error: expires_within_days must be from 0 to 3,650, not -1"),
+        ("lints: {expires_within_days: 5000}", "1:30: error: expires_within_days must be from 0 to 3,650, not 5000"),
         ("lints: {expires_within_days: x}", '1:30: error: expires_within_days must be a whole number, not "x"'),
         ("principals: {brokers: []}", "1:23: error: brokers must not be empty"),
         (

@@ -18,7 +18,7 @@ from quotaform.model.allowance import Allowance
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Values
-from tests.builder import PRODUCER, declare, plan_of
+from tests.builder import PRODUCER, declare, guarded, plan_of
 
 ALICE, BOB, CAROL = Entity(user="alice"), Entity(user="bob", client_id=None), Entity(user="carol")
 NAN = float("nan")
@@ -134,7 +134,7 @@ def test_every_line_is_spelled_as_json_dumps_spells_it() -> None:
         Entity(user=None): {},
         Entity(client_id="ä"): {"consumer_byte_rate": 1.0},
     }
-    text = dump_plan(plan_of(wanted, actual))
+    text = dump_plan(guarded(plan_of(wanted, actual)))
     lines = [line.strip().rstrip(",") for line in text.splitlines() if line.startswith("    ")]
     assert len(lines) > len(names)
     assert [dumps(loads(line)) for line in lines] == lines
@@ -344,7 +344,7 @@ def test_a_live_value_that_is_no_number_is_a_word() -> None:
             "controller_mutation_rate": float("-inf"),
         }
     }
-    text = dump_plan(plan_of({ALICE: {"producer_byte_rate": 1.0}}, actual))
+    text = dump_plan(guarded(plan_of({ALICE: {"producer_byte_rate": 1.0}}, actual)))
     rows = load_plan(text, "plan.json").rows
     assert list(loads(text)["changes"][0]["before"].values()) == ["NaN", "Infinity", "-Infinity"]
     assert rows[0].before is not None
@@ -364,7 +364,7 @@ def test_names_of_any_kind_read_back() -> None:
     names = ["<default>", "a b", "x\n::error", "Å/ß", "\u202e", 'quo"te', "😀"]
     wanted: dict[Entity, Values] = {Entity(user=name): {"request_percentage": 1.0} for name in names}
     wanted[Entity(user=None)] = {"request_percentage": 1.0}
-    text = dump_plan(plan_of(wanted, {}))
+    text = dump_plan(guarded(plan_of(wanted, {})))
     assert text.isascii()
     assert {row.entity for row in load_plan(text, "plan.json").rows} == wanted.keys()
 

@@ -155,6 +155,8 @@ def test_what_cannot_be_removed_is_left_and_reported(repository: PlannedReposito
         ("ip-name", "ip=localhost"),
         ("unknown-key", "user=unknown"),
         ("unknown-key", "user=odd"),
+        ("empty", None),
+        ("to-unlimited", "user=odd"),
     }
 
 
@@ -188,7 +190,7 @@ def test_without_a_base_the_last_receipt_of_the_cluster_says_what_was_declared(r
     path = keep(repository, receipt_of("a", "b"), 20)
     keep(repository, receipt_of("a", "stranger", cluster_id="another"), 21)
     document = repository.plan()
-    assert document["applyable"] is True
+    assert {finding["rule"] for finding in document["findings"]} == {"to-unlimited"}
     assert changes(document) == {"user=b": ("delete", None)}
     shown = path.relative_to(repository.path)
     assert document["changes"][0]["reason"] == f"removed from the files since the last apply ({shown})"

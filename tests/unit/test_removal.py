@@ -257,6 +257,7 @@ def test_a_plan_says_which_earlier_files_were_not_searched(files: GitRepository,
     assert f"\n  history-not-searched  {note}2,097,152 are searched\n" in plan.out
     found = json.loads(run("plan", "--cluster", "lab", "--format", "json", cwd=files.path).out)["findings"]
     assert [(part["rule"], part["severity"], part["blocking"]) for part in found] == [
+        ("empty", "error", True),
         ("no-longer-declared", "warning", False),
         ("history-not-searched", "note", False),
     ]

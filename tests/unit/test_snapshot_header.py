@@ -88,7 +88,7 @@ def test_a_snapshot_of_a_snapshot_is_as_old_as_that_one(folder: Path) -> None:
 
 
 def test_a_plan_file_keeps_its_snapshot() -> None:
-    plan = plan_of({}, {})
+    plan = plan_of({Entity(user="alice"): {PRODUCER: 1.0}}, {})
     plan = replace(plan, header=replace(HEADER, snapshot=SnapshotFile("a.json", CAPTURED)))
     text = dump_plan(plan)
     assert load_plan(text, "plan.json").header == plan.header

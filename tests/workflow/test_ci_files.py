@@ -170,7 +170,8 @@ class TestApply:
         applied = live_team.job("quotas-apply.yml", "apply")
         assert applied.codes == {"Credentials": 0, "Apply": 0}, applied.printed
         assert "Apply complete! Resources: 1 added, 0 changed, 0 destroyed." in applied.printed
-        assert (live_team.runner.artifacts / "quotas-receipt-prod-eu" / "prod-eu.json").is_file()
+        kept = sorted(path.name for path in (live_team.runner.artifacts / "quotas-receipt-prod-eu").iterdir())
+        assert kept == ["prod-eu-audit.jsonl", "prod-eu.json"]
         again = live_team.job("quotas-apply.yml", "plan")
         assert again.code == 0, again.printed
         assert "has-changes" not in again.outputs
@@ -213,6 +214,15 @@ class TestDrift:
         drifted = team.job("quotas-drift.yml", "drift")
         assert drifted.codes == {"Credentials": 0, "Drift": 2}, drifted.printed
         assert (team.runner.artifacts / "quotas-drift-prod-eu" / "prod-eu.json").is_file()
+
+    def test_what_is_merged_and_not_applied_yet_is_no_drift(self, live_team: Team, cluster: Cluster) -> None:
+        for job in ("plan", "apply"):
+            assert live_team.job("quotas-apply.yml", job).code == 0
+        live_team.checkout.declare("teams.yaml", "a", "b", more="values: {producer_byte_rate: 2MiB/s}")
+        pending = live_team.job("quotas-drift.yml", "drift")
+        assert pending.code == 0, pending.printed
+        cluster.set({PRODUCER: 7 * MIB}, user="a")
+        assert live_team.job("quotas-drift.yml", "drift").code == 2
 
     def test_a_webhook_gets_one_message_and_the_run_passes(self, team: Team) -> None:
         with HttpServer(lambda _: answer(200)) as server:

@@ -13,16 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from quotaform.app.actual import SETTLE_SECONDS, is_same
 from quotaform.app.apply_run import ApplyRun
-from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
+from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp, today
 from quotaform.app.each_cluster import Connect
 from quotaform.app.repository import open_gateway, require_pinned
 from quotaform.app.run import current_user, read_run
 from quotaform.cluster.error_code import asking_for_alter
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
+from quotaform.core.check import rule
 from quotaform.core.freshness import Freshness, check_fresh, require_cluster, require_fresh
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Action, EntityChange, Plan
@@ -36,6 +38,7 @@ from quotaform.errors import (
 )
 from quotaform.interrupt import held_signals, signal_name
 from quotaform.model.alteration import CLUSTER_AUTHORIZATION_FAILED, Outcome
+from quotaform.model.approval import MOST_DAYS
 from quotaform.model.entity import spell_name
 
 if TYPE_CHECKING:
@@ -162,6 +165,7 @@ def apply_plan(
             kept.
     """
     require_applyable(plan)
+    _require_valid_approvals(plan, today(clock))
     started_at = timestamp(clock)
     require_pinned(plan.header.cluster_name, pinned_id, gateway.cluster_id())
     require_cluster(plan, gateway.cluster_id())
@@ -203,6 +207,24 @@ def require_applyable(plan: Plan) -> None:
     blocking = [finding for finding in plan.findings if finding.blocking]
     if blocking:
         raise PlanBlockedError(blocking)
+
+
+def _require_valid_approvals(plan: Plan, today: date) -> None:
+    """Make sure that the approvals which a plan depends on are valid today; a plan file may be old, or edited.
+
+    Raises:
+        PlanBlockedError: One has expired, or could not have been given.
+    """
+    expired = [
+        rule.EXPIRED_APPROVAL.finding(
+            f"the plan depends on an approval of {each.rule} for {each.entity.address} that expires on {each.expires}, "
+            f"and today is {today} (at most {MOST_DAYS} days ahead); ask for a new one, and make a new plan"
+        )
+        for each in plan.approvals
+        if not today < each.expires <= today + timedelta(MOST_DAYS)
+    ]
+    if expired:
+        raise PlanBlockedError(expired)
 
 
 def _read_fresh(changes: tuple[EntityChange, ...], gateway: Gateway, clock: Clock) -> Freshness:

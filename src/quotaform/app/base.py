@@ -171,7 +171,9 @@ def _declared(
                 found[name] = ClusterBase(declared=DeclaredBase(base, files.desired(name)))
             except InvalidFilesError as error:
                 found[name] = _invalid(base, error)
-    return found
+    if not repository.has_config():
+        return found
+    return {name: replace(each, limits=earlier.limits) for name, each in found.items()}
 
 
 def _empty(base: Base, why: str) -> ClusterBase:

@@ -18,7 +18,7 @@ from quotaform.app.source import Source, read_source
 from quotaform.app.steps import Steps
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.check.facts import Facts, LintRequest
-from quotaform.core.check.plan import with_findings
+from quotaform.core.check.plan import CHECKS, GUARDS, with_findings
 from quotaform.core.claim import Claim, check_claims
 from quotaform.core.origin import ClusterBase
 from quotaform.core.outcome import ClusterOutcome
@@ -28,6 +28,8 @@ from quotaform.core.receipt import SavedReceipt
 from quotaform.core.revert import Revert, as_revert
 from quotaform.core.scope import ALL, Selection
 from quotaform.errors import InvalidFilesError, ReceiptClusterError
+from quotaform.model.allowance import Allowance
+from quotaform.model.approval import Approval
 from quotaform.model.entry import Desired
 from quotaform.model.quotas import Quotas
 from quotaform.model.snapshot import SnapshotFile
@@ -53,6 +55,9 @@ class PlanRequest:
         prune: What happens to entities that no file declares, if not what quotaform.yaml says.
         revert: What is to be put back, for `quotaform.app.revert`.
         has_lints: Whether lints are made.
+        allowances: The rules that the operator allows.
+        approvals: What the repository approves.
+        is_guarded: Whether guards are checked: a plan that only drift is read from is not going to be applied.
     """
 
     repository: Repository
@@ -64,6 +69,9 @@ class PlanRequest:
     prune: PruneMode | None = None
     revert: SavedReceipt | None = None
     has_lints: bool = True
+    allowances: tuple[Allowance, ...] = ()
+    approvals: tuple[Approval, ...] = ()
+    is_guarded: bool = True
 
     @property
     def prune_mode(self) -> PruneMode:
@@ -138,7 +146,7 @@ def plan(
     with ClusterWork(request.clusters, work, connect) as working:
         invalid: dict[str, InvalidFilesError] = {}
         try:
-            files = request.repository.load(request.config, today(clock))
+            files = request.repository.load(request.config, today(clock), may_be_empty=request.is_guarded)
             for cluster in request.clusters:
                 try:
                     declared[cluster.name].set_result(files.desired(cluster.name, request.policies.problems))
@@ -214,7 +222,7 @@ def read_plan_source(request: PlanRequest, tree: Tree, clock: Clock, files: Load
         InvalidFilesError: Another quota repository that quotaform.yaml lists is invalid.
     """
     day = today(clock)
-    source = read_source(request.repository, request.config, tree, day)
+    source = replace(read_source(request.repository, request.config, tree, day), missing=tree.missing)
     if request.config.roots:
         from quotaform.app.root import read_claims
 
@@ -272,6 +280,7 @@ def make_cluster_plan(
             "prune": request.prune_mode.value,
             "select": list(request.selection.select),
             "exclude": list(request.selection.exclude),
+            **(request.config.limits.dump() if request.is_guarded else {}),
             **({"bootstrap_server": cluster.given_servers} if cluster.given_servers else {}),
             **({"revert": revert.receipt.plan_id} if revert else {}),
         },
@@ -284,6 +293,7 @@ def make_cluster_plan(
         header,
         scope=request.config.scope,
         selection=request.selection,
+        allowances=request.allowances,
         base=base.declared,
         pruned=pruning.pruned,
         claimed=claimed,
@@ -304,8 +314,12 @@ def make_cluster_plan(
         lints=LintRequest(settings=request.config.lints, capacity=cluster.capacity, today=today(clock))
         if request.has_lints
         else None,
+        limits=request.config.limits,
+        approvals=request.approvals,
+        today=today(clock),
+        missing=source.missing,
     )
-    return with_findings(made, facts)
+    return with_findings(made, facts, (*GUARDS, *CHECKS) if request.is_guarded else CHECKS)
 
 
 def bulk_of_plan(made: Plan, actual: Quotas) -> int:

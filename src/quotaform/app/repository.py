@@ -23,6 +23,7 @@ from quotaform.errors import (
     UsageError,
 )
 from quotaform.files import is_folder
+from quotaform.model.approval import APPROVALS_NAME, Approval
 from quotaform.model.location import Location
 from quotaform.model.server import parse_servers
 from quotaform.model.text import inert
@@ -140,6 +141,31 @@ class Repository:
             place = Location(shown_path(self.config_path))
             raise InvalidFilesError([rule.PRUNE_SCOPE.finding(problem, location=place)])
 
+    def approvals(self, today: date) -> tuple[Approval, ...]:
+        """Read approvals.yaml, the file beside quotaform.yaml; nothing is approved when there is none.
+
+        Args:
+            today: The day (UTC) on which approvals may have expired.
+
+        Raises:
+            InvalidFilesError: It cannot be read or is invalid; all problems at once.
+        """
+        from quotaform.desired.approval import read_approvals
+        from quotaform.desired.tree import shown_path
+
+        path = self.config_path.with_name(APPROVALS_NAME)
+        try:
+            source = self.revision.read_config(path)
+        except FileReadError as error:
+            found = rule.UNREADABLE.finding(f"cannot be read: {error.reason}", location=Location(shown_path(path)))
+            raise InvalidFilesError([found]) from None
+        if source is None:
+            return ()
+        approvals, problems = read_approvals(source, today)
+        if problems:
+            raise InvalidFilesError(problems)
+        return approvals
+
     def _require_whole(self, config: Config) -> None:
         """Make sure that the directory is not the folder of one cluster.
 
@@ -162,22 +188,28 @@ class Repository:
         except FileReadError:
             return True
 
-    def layout(self, config: Config) -> Layout:
-        """Read the files of the quotas directory; what is wrong with them is found when they are checked."""
+    def layout(self, config: Config, *, may_be_empty: bool = False) -> Layout:
+        """Read the files of the quotas directory; what is wrong with them is found when they are checked.
+
+        Args:
+            config: The content of quotaform.yaml.
+            may_be_empty: Whether it is no problem that there is no file; the guard `empty` takes care of it then.
+        """
         from quotaform.desired.tree import Layout
 
-        return Layout(self.revision.read_tree(self.directory), config.clusters)
+        return Layout(self.revision.read_tree(self.directory), config.clusters, may_be_empty=may_be_empty)
 
-    def load(self, config: Config, today: date) -> LoadedFiles:
+    def load(self, config: Config, today: date, *, may_be_empty: bool = False) -> LoadedFiles:
         """Read the files of the quotas directory, to be asked what they say about each cluster.
 
         Args:
             config: The content of quotaform.yaml.
             today: The day (UTC) on which entries may have expired.
+            may_be_empty: See `layout`.
         """
         from quotaform.desired.loader import load_files
 
-        return load_files(self.layout(config), config.profiles, today, config.scope)
+        return load_files(self.layout(config, may_be_empty=may_be_empty), config.profiles, today, config.scope)
 
     def cluster(self, config: Config, target: Target) -> Cluster:
         """Choose the one cluster that is meant; see `clusters`.

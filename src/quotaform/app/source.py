@@ -35,6 +35,7 @@ class Source:
         history: What earlier commits declared, if they can be asked.
         bases: What the base declares, by the name of each cluster; empty without a base.
         claims: What other quota repositories declare.
+        missing: Why there are no files, if there are none.
     """
 
     plan_source: PlanSource
@@ -42,6 +43,7 @@ class Source:
     history: Removals | None = None
     bases: Mapping[str, ClusterBase] = field(default_factory=dict)
     claims: tuple[Claim, ...] = ()
+    missing: str | None = None
 
     def removed(self, cluster: str, entities: Collection[Entity]) -> RemovalSearch:
         """Look for entities that the files of a cluster declared before.

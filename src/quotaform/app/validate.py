@@ -42,7 +42,7 @@ class ValidatedFiles:
 def validate_files(
     repository: Repository, patterns: Sequence[str] = (), *, clock: Clock = SYSTEM_CLOCK
 ) -> ValidatedFiles:
-    """Check quotaform.yaml and the quotas of its clusters.
+    """Check quotaform.yaml, approvals.yaml and the quotas of the clusters.
 
     Args:
         repository: Where the files are.
@@ -52,14 +52,18 @@ def validate_files(
     Raises:
         UsageError: A name or a glob fits no cluster.
     """
-    problems: set[Finding] = set()
+    problems: set[Finding] = set(_approval_problems(repository, clock))
     files: set[str] = set()
     entities: dict[str | None, int] = {}
     try:
         config = repository.config()
     except InvalidFilesError as error:
+        problems.update(error.problems)
         report = Validation(
-            directory=repository.directory.as_posix(), files=0, entities={}, problems=tuple(error.problems)
+            directory=repository.directory.as_posix(),
+            files=0,
+            entities={},
+            problems=tuple(first_findings(problems)),
         )
         return ValidatedFiles(report=report, config=Config(), files=None)
     names = repository.cluster_names(config, patterns)
@@ -148,3 +152,12 @@ def _lint(config: Config, name: str | None, desired: Desired, day: date) -> Lint
             today=day,
         )
     )
+
+
+def _approval_problems(repository: Repository, clock: Clock) -> Sequence[Finding]:
+    """Return what is wrong with approvals.yaml."""
+    try:
+        repository.approvals(today(clock))
+    except InvalidFilesError as error:
+        return error.problems
+    return ()

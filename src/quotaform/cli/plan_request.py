@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from quotaform.app.plan import Planner, PlanRequest
     from quotaform.cli.option.cluster import ManyClusters
     from quotaform.core.prune import PruneMode
+    from quotaform.model.allowance import Allowance
 
 
 def make_request(
@@ -23,28 +24,31 @@ def make_request(
     base: BaseChoice | None = None,
     prune: PruneMode | None = None,
     *,
-    checks_files: bool = True,
+    allow: list[str] | None = None,
+    is_guarded: bool = True,
     revert: Path | None = None,
 ) -> PlanRequest:
     """Return what is to be planned.
 
     Args:
-        target: For which clusters.
+        target: The clusters.
         directory: The quotas directory.
-        select: Globs of the part that is asked for.
-        exclude: Globs of what is left out of it.
-        snapshot: A snapshot to plan against.
+        select: The values of `--select`.
+        exclude: The values of `--exclude`.
+        snapshot: The snapshot to read instead of a cluster.
         base: What to compare the files with.
         prune: What happens to undeclared entities, if not what quotaform.yaml says.
-        checks_files: Whether policies and lints are checked; those of a revert are not.
+        allow: The values of `--allow`.
+        is_guarded: Whether guards, policies and lints are checked: not so when only drift is read from the plan.
         revert: The receipt of the apply that is to be reverted.
 
     Raises:
-        UsageError: It is not clear for which clusters.
-        InvalidFilesError: quotaform.yaml is invalid, or does not allow the mode of pruning.
+        UsageError: It is not clear for which clusters, or an option has a wrong value.
+        InvalidFilesError: quotaform.yaml or approvals.yaml is invalid, or does not allow the mode of pruning.
         ReceiptFileError: The receipt cannot be read, or is not valid.
         ReceiptFileChangedError: The receipt was changed after it was written.
     """
+    from quotaform.app.clock import SYSTEM_CLOCK, today
     from quotaform.app.plan import PlanRequest
     from quotaform.app.policy import NO_POLICIES, load_policies
     from quotaform.core.scope import Selection, count_problem, pattern_problem
@@ -55,6 +59,11 @@ def make_request(
     for pattern in (*(select or ()), *(exclude or ())):
         if problem := pattern_problem(pattern):
             raise UsageError(f"{problem}; shorten it")
+    allowances: tuple[Allowance, ...] = ()
+    if allow:
+        from quotaform.cli.option.allowance_reader import read_allowances
+
+        allowances = read_allowances(allow)
     repository = target.repository(directory)
     config = repository.config()
     if prune is not None:
@@ -69,7 +78,6 @@ def make_request(
         pinned = (cluster.name for cluster in config.clusters.values() if cluster.cluster_id == receipt.cluster_id)
         name = next(pinned, receipt.cluster_name)
         clusters = (target.choose_for_plan(repository, revert, name, noun="receipt"),)
-    checks_files = checks_files and revert is None
     return PlanRequest(
         repository=repository,
         config=config,
@@ -77,9 +85,12 @@ def make_request(
         selection=Selection(tuple(select or ()), tuple(exclude or ())),
         base=base,
         prune=prune,
-        policies=load_policies(repository, config) if checks_files else NO_POLICIES,
-        has_lints=checks_files,
+        policies=load_policies(repository, config) if is_guarded and revert is None else NO_POLICIES,
+        has_lints=is_guarded and revert is None,
         revert=receipt,
+        allowances=allowances,
+        approvals=repository.approvals(today(SYSTEM_CLOCK)) if is_guarded else (),
+        is_guarded=is_guarded,
     )
 
 

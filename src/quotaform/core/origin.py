@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from quotaform.core.check.limit import Limits
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause, Desired
 from quotaform.model.finding import Finding
@@ -85,11 +86,13 @@ class ClusterBase:
         declared: What the base declares; `None` when nobody knows.
         findings: Why that is so, and what else is worth knowing about the base.
         cluster_id: The id of the cluster that the base is of, if it is a receipt.
+        limits: What guards go by at the base; `None` when there was no quotaform.yaml, or nobody knows.
     """
 
     declared: DeclaredBase | None = None
     findings: tuple[Finding, ...] = ()
     cluster_id: str | None = None
+    limits: Limits | None = None
 
 
 def row_origin(change: EntityChange, row: Change) -> Origin | None:

@@ -22,6 +22,7 @@ from quotaform.core.prune import NOT_PRUNED, Pruned
 from quotaform.core.scope import ALL, FULL_SCOPE, Scope, Selection
 from quotaform.model.allowance import Allowance
 from quotaform.model.alteration import Alteration, apply_ops
+from quotaform.model.approval import Approval
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause, Desired, Entry
 from quotaform.model.finding import Finding
@@ -210,6 +211,7 @@ class Plan:
         declared: All entities for which the files declare values, selected or not; `None` when a plan file of an
             earlier version does not say.
         allowances: The rules that are allowed for this plan, sorted.
+        approvals: The approvals that lift a block of this plan, sorted.
         findings: What the checks found, see `quotaform.core.check.plan`.
         is_complete: Whether the plan covers everything; false when parts were left out (`--select`).
         base: What the base declares; not in a plan file.
@@ -222,6 +224,7 @@ class Plan:
     unmanaged: tuple[Unmanaged, ...] = ()
     declared: frozenset[Entity] | None = None
     allowances: tuple[Allowance, ...] = ()
+    approvals: tuple[Approval, ...] = ()
     findings: tuple[Finding, ...] = ()
     is_complete: bool = True
     base: DeclaredBase | None = field(default=None, compare=False, repr=False)
@@ -237,13 +240,42 @@ class Plan:
         return not any(finding.blocking for finding in self.findings)
 
     @property
+    def managed(self) -> int:
+        """How many live entities are managed: declared ones that exist already, and those that the plan deletes.
+
+        Of a selection, what was not compared counts as existing.
+        """
+        if self.declared is None:
+            return self.unchanged + self.count(Action.UPDATE) + self.count(Action.DELETE)
+        known = self.declared
+        created = sum(change.action is Action.CREATE and change.entity in known for change in self.changes)
+        undeclared = sum(change.action is Action.DELETE and change.entity not in known for change in self.changes)
+        return len(known) - created + undeclared
+
+    def count(self, action: Action) -> int:
+        """How many entities an action happens to; unlike `summary` it does not look at the effects."""
+        return sum(change.action is action for change in self.changes)
+
+    @property
+    def declares_nothing(self) -> bool:
+        """Whether it is known that no file says anything of any entity; of a selection it is not."""
+        return (
+            self.is_complete
+            and "revert" not in self.header.options
+            and self.declared is not None
+            and not self.declared
+            and self.unchanged == 0
+            and all(change.cause is Cause.UNDECLARED for change in self.changes)
+        )
+
+    @property
     def has_entities(self) -> bool:
         """Whether anything was compared; not so when the selection leaves nothing."""
         return self.is_complete or bool(self.changes or self.unchanged or self.unmanaged)
 
     @cached_property
     def plan_id(self) -> str:
-        """A digest of what the plan would do, to which cluster, and what is allowed: no times, prose or paths.
+        """A digest of what the plan would do, to which cluster, and what is allowed and approved: no prose or paths.
 
         The id of a blocked plan covers what blocks it, too: whoever approved it did not approve the same changes
         without that.
@@ -253,6 +285,10 @@ class Plan:
             "changes": self._spelled_rows(),
             "cluster_id": self.header.cluster_id,
         }
+        if self.approvals:
+            content["approvals"] = [
+                [each.rule, each.entity.address, each.approver, each.expires.isoformat()] for each in self.approvals
+            ]
         blocking = [finding for finding in self.findings if finding.blocking]
         if blocking:
             content["blocked"] = sorted([each.rule, each.address or "", each.key or ""] for each in blocking)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from quotaform.core.plan import Action, Change, Plan, PlanSource
 from quotaform.model.allowance import Allowance
+from quotaform.model.approval import Approval
 from quotaform.model.entity import Entity
 
 
@@ -130,6 +131,7 @@ class Receipt:
             source=header.source,
             options=header.options,
             allowances=self.plan.allowances,
+            approvals=self.plan.approvals,
             applied_by=self.applied_by,
             run=self.run,
             started_at=self.started_at,
@@ -173,6 +175,7 @@ class SavedReceipt:
         source: Where the files of the plan came from.
         options: What was asked for when the plan was made; `None` in receipts before version 1.2.
         allowances: The rules that were allowed for the plan.
+        approvals: The approvals that the plan depended on.
         applied_by: Who, as the operating system says.
         run: The job of a CI system that did it, if one did.
         started_at: ISO 8601 UTC.
@@ -188,6 +191,7 @@ class SavedReceipt:
     source: PlanSource
     options: Mapping[str, Any] | None = None
     allowances: tuple[Allowance, ...] = ()
+    approvals: tuple[Approval, ...] = ()
     applied_by: str
     run: Run | None = None
     started_at: str

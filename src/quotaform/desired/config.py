@@ -1,4 +1,4 @@
-"""quotaform.yaml: clusters, profiles and scope."""
+"""quotaform.yaml: clusters, profiles, scope and guards."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from re import compile as regex
 from typing import Any, Final
 
 from quotaform.core.check import rule
+from quotaform.core.check.limit import DEFAULT_LIMITS, Limits
 from quotaform.core.check.lint_setting import Capacity, LintSettings
 from quotaform.core.drift_ignore import DriftIgnore
 from quotaform.core.prune import PruneMode
-from quotaform.core.scope import FULL_SCOPE, MOST_PATTERNS, Pattern, Scope, count_problem, matches_glob, pattern_problem
+from quotaform.core.scope import FULL_SCOPE, MOST_PATTERNS, Scope, count_problem, matches_glob, pattern_problem
 from quotaform.desired.drift_ignore import MOST_IGNORES, read_drift_ignores
+from quotaform.desired.limit import read_limits
 from quotaform.desired.lint import MOST_LINT_IGNORES, MOST_PRINCIPALS, read_capacity, read_lint_settings
-from quotaform.desired.report import FileReport, Part
+from quotaform.desired.pattern import read_pattern
+from quotaform.desired.report import FileReport
 from quotaform.desired.shape import explain_shape, has_shape
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.value import read_values
@@ -25,7 +28,6 @@ from quotaform.desired.yaml.document import StopReadingError
 from quotaform.desired.yaml.reader import read_document
 from quotaform.desired.yaml.scalar import taken_for
 from quotaform.errors import ClusterChoiceError, UsageError
-from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
 from quotaform.model.quotas import Values
@@ -47,9 +49,6 @@ MOST_PATHS: Final = 100
 
 _GLOB = regex(r"[*?\[]").search
 _CLUSTER_NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch
-_REFUSED: Final = {
-    name: f"{name} is not enforced by this version of quotaform; remove it" for name in ("protect", "guards")
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +121,7 @@ class Config:
         policies: Where the policies are.
         roots: Where other quota repositories are, whose entities these files do not declare.
         lints: What is to be known about lints, and ignored.
+        limits: What guards go by: `guards` and `protect`.
     """
 
     clusters: Mapping[str, Cluster] = field(default_factory=dict)
@@ -132,6 +132,7 @@ class Config:
     policies: tuple[ListedPath, ...] = ()
     roots: tuple[ListedPath, ...] = ()
     lints: LintSettings = LintSettings()  # noqa: RUF009
+    limits: Limits = DEFAULT_LIMITS
 
 
 def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Finding]]:
@@ -171,15 +172,16 @@ def _read_root(report: FileReport, directory: Path) -> Config:
         profiles=_read_profiles(_mapping(root, "profiles"), report),
         scope=scope,
         prune=_read_prune(root, scope, report),
-        drift_ignore=read_drift_ignores(root, report, _read_pattern),
+        drift_ignore=read_drift_ignores(root, report),
         policies=_read_paths(root, "policies", report),
         roots=_read_paths(root, "roots", report),
+        limits=read_limits(root, report),
     )
-    config = replace(config, lints=read_lint_settings(root, report, _read_pattern, config.profiles))
+    config = replace(config, lints=read_lint_settings(root, report, config.profiles))
     for name in _mapping(root, "clusters"):
         _check_cluster_name(root["clusters"], name, report)
     if not has_shape("config", report.document):
-        explain_shape("config", report, _REFUSED)
+        explain_shape("config", report)
     return config
 
 
@@ -265,6 +267,7 @@ def _limit(root: dict[str, Any], report: FileReport) -> None:
         (("roots",), root, MOST_ROOTS, "paths"),
         (("lints", "ignore"), _mapping(root, "lints"), MOST_LINT_IGNORES, "items"),
         (("principals", "brokers"), _mapping(root, "principals"), MOST_PRINCIPALS, "names"),
+        (("protect",), root, MOST_PATTERNS, "patterns"),
     ]
     lists += [
         (("clusters", name, "bootstrap_servers"), node, MOST_SERVERS, "servers")
@@ -379,25 +382,13 @@ def _read_profiles(node: dict[str, Any], report: FileReport) -> dict[str, Values
 def _read_scope(node: dict[str, Any], report: FileReport) -> Scope:
     include, exclude = (
         tuple(
-            _read_pattern(item, report.at("scope", side, index))
+            read_pattern(item, report.at("scope", side, index))
             for index, item in enumerate(node[side] if isinstance(node.get(side), list) else ())
             if isinstance(item, dict)
         )
         for side in ("include", "exclude")
     )
     return Scope(include=include, exclude=exclude)
-
-
-def _read_pattern(node: dict[str, Any], part: Part) -> Pattern:
-    """Return a pattern; what is no text was found by the schema."""
-    parts: list[tuple[str, str | None]] = []
-    for entity_type in ENTITY_TYPES:
-        name = node.get(entity_type)
-        if isinstance(name, str):
-            if problem := pattern_problem(name):
-                part.at(entity_type).add(rule.TOO_LARGE, f"{problem}; shorten it", node, entity_type)
-            parts.append((entity_type, None if name == DEFAULT_WORD else name))
-    return Pattern(tuple(parts))
 
 
 def _read_paths(root: dict[str, Any], field: str, report: FileReport) -> tuple[ListedPath, ...]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date
 from re import compile as regex
 from typing import Any, Final
 
 from quotaform.core.check import rule
 from quotaform.core.drift_ignore import DriftIgnore
-from quotaform.core.scope import Pattern
+from quotaform.desired.pattern import read_pattern
 from quotaform.desired.report import FileReport, Part
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import did_you_mean, quote
@@ -20,15 +19,12 @@ MOST_IGNORES: Final = 1000
 _DATE: Final = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
 
 
-def read_drift_ignores(
-    root: dict[str, Any], report: FileReport, read_pattern: Callable[[dict[str, Any], Part], Pattern]
-) -> tuple[DriftIgnore, ...]:
+def read_drift_ignores(root: dict[str, Any], report: FileReport) -> tuple[DriftIgnore, ...]:
     """Return the items of `drift_ignore`; what has the wrong shape is found by the schema.
 
     Args:
         root: The content of quotaform.yaml.
         report: Takes what is wrong.
-        read_pattern: Reads a pattern over entities.
     """
     listed = root.get("drift_ignore")
     ignores = []

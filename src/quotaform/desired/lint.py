@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from re import compile as regex
 from typing import Any, Final
@@ -10,8 +10,8 @@ from typing import Any, Final
 from quotaform.core.check import rule
 from quotaform.core.check.lint import suspicious_unit_text
 from quotaform.core.check.lint_setting import EXPIRES_WITHIN_DAYS, Capacity, LintIgnore, LintSettings
-from quotaform.core.scope import Pattern
 from quotaform.desired.odd_name import name_oddness
+from quotaform.desired.pattern import read_pattern
 from quotaform.desired.report import FileReport, Part
 from quotaform.desired.value import bare_keys, read_values
 from quotaform.model.entity import USER, spell_name
@@ -28,18 +28,13 @@ MOST_DAYS: Final = 3650
 
 _DATE: Final = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
 
-ReadPattern = Callable[[dict[str, Any], Part], Pattern]
 
-
-def read_lint_settings(
-    root: dict[str, Any], report: FileReport, read_pattern: ReadPattern, profiles: Mapping[str, Values]
-) -> LintSettings:
+def read_lint_settings(root: dict[str, Any], report: FileReport, profiles: Mapping[str, Values]) -> LintSettings:
     """Return what quotaform.yaml says about lints; what has the wrong shape is found by the schema.
 
     Args:
         root: The content of quotaform.yaml.
         report: Takes what is wrong.
-        read_pattern: Reads a pattern over entities.
         profiles: The profiles as they were read.
     """
     lints = root.get("lints")
@@ -48,7 +43,7 @@ def read_lint_settings(
     if not isinstance(days, int) or isinstance(days, bool) or not 0 <= days <= MOST_DAYS:
         days = EXPIRES_WITHIN_DAYS
     return LintSettings(
-        ignores=_read_ignores(lints, report, read_pattern),
+        ignores=_read_ignores(lints, report),
         expires_within_days=days,
         broker_principals=_read_principals(root, report),
         profile_findings=tuple(_bare_profiles(root, report, profiles)),
@@ -64,7 +59,7 @@ def read_capacity(cluster: str, node: dict[str, Any], report: FileReport) -> Cap
     return Capacity(values=values, places={key: report.document.place(written, key).key for key in values})
 
 
-def _read_ignores(lints: dict[str, Any], report: FileReport, read_pattern: ReadPattern) -> tuple[LintIgnore, ...]:
+def _read_ignores(lints: dict[str, Any], report: FileReport) -> tuple[LintIgnore, ...]:
     written = lints.get("ignore")
     ignores: list[LintIgnore] = []
     for index, item in enumerate(written if isinstance(written, list) else ()):

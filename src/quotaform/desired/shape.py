@@ -40,7 +40,7 @@ def has_shape(name: str, document: Document) -> bool:
     return gate(name).is_valid(document.root)
 
 
-def explain_shape(name: str, report: FileReport, refusals: Mapping[str, str] | None = None) -> None:
+def explain_shape(name: str, report: FileReport) -> None:
     """Report where and why a document does not fit its schema.
 
     At least one problem is reported if nothing was found before.
@@ -49,7 +49,6 @@ def explain_shape(name: str, report: FileReport, refusals: Mapping[str, str] | N
         name: The schema.
         report: What was already found; parts that it covers are left out, so that one mistake is one problem. Takes
             what is found.
-        refusals: Messages for fields of the root that are not unknown but refused.
 
     Raises:
         StopReadingError: There are more problems than are shown.
@@ -62,7 +61,7 @@ def explain_shape(name: str, report: FileReport, refusals: Mapping[str, str] | N
         if error.validator in _COMPOSITE:
             composites.append(tuple(error.absolute_path))
             continue
-        for path, finding in _explain(error, report, refusals or {}):
+        for path, finding in _explain(error, report):
             if (path, finding.rule) not in found:
                 found.add((path, finding.rule))
                 report.add_shape(finding)
@@ -83,17 +82,15 @@ def _finding(
     return rule.finding(message, location=place.key if at_key else place.value)
 
 
-def _explain(error: Any, report: FileReport, refusals: Mapping[str, str]) -> Iterator[tuple[tuple[Any, ...], Finding]]:
+def _explain(error: Any, report: FileReport) -> Iterator[tuple[tuple[Any, ...], Finding]]:
     path = tuple(error.absolute_path)
     schema: Any = error.schema
     if error.validator == "additionalProperties":
         known = list(schema["properties"])
         for key in error.instance:
             if key not in known and not report.covers((*path, key)):
-                message = refusals.get(key) if not path else None
-                broken = rule.UNSUPPORTED if message else rule.UNKNOWN_FIELD
-                text = message or _unknown_text(key, known)
-                yield (*path, key), _finding(report, broken, (*path, key), text, at_key=True)
+                text = _unknown_text(key, known)
+                yield (*path, key), _finding(report, rule.UNKNOWN_FIELD, (*path, key), text, at_key=True)
         return
     if report.covers(path):
         return
@@ -124,6 +121,9 @@ def _scalar_text(error: Any, path: tuple[Any, ...], report: FileReport) -> tuple
             return rule.BAD_CHOICE, f"{name} must be {' or '.join(words)}, not {_shown(raw) if raw else 'this'}{guess}"
         case "minLength" | "minItems" | "minProperties":
             return rule.EMPTY_FIELD, f"{name} must not be empty{example}"
+        case "minimum" | "maximum":
+            text = f"{name} must be from {schema['minimum']:,} to {schema['maximum']:,}, not {error.instance}"
+            return rule.BAD_FIELD, text
         case "pattern":
             return rule.BAD_TEXT, f"{shown} is not a valid {name}{example}"
         case _:

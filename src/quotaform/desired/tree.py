@@ -17,7 +17,7 @@ from quotaform.model.entity import spell_name
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
 from quotaform.model.rule import FindingRule
-from quotaform.model.text import did_you_mean, listed, quote
+from quotaform.model.text import did_you_mean, inert, listed, quote
 
 _YAML: Final = frozenset({".yaml", ".yml"})
 _MEANT: Final = (".json", ".yaml.txt", ".yml.txt")
@@ -60,6 +60,13 @@ class Tree:
         """Whether there is any file that counts, or anything that could not be read."""
         return bool(self.files or self.unreadable)
 
+    @property
+    def missing(self) -> str | None:
+        """Why there is no file at all; `None` when there is one."""
+        if self.root is Root.MISSING:
+            return f"the quotas directory {inert(self.name)} does not exist"
+        return None if self.files else f"the quotas directory {inert(self.name)} contains no YAML file"
+
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
@@ -82,12 +89,14 @@ class Layout:
     Attributes:
         tree: The files.
         clusters: The names of all clusters: what folders may be called.
+        may_be_empty: Whether it is no problem that there is no file, see `Tree.missing`.
     """
 
-    __slots__ = ("_folders", "_known", "_meant", "_nested", "_sources", "clusters", "tree")
+    __slots__ = ("_folders", "_known", "_meant", "_nested", "_sources", "clusters", "may_be_empty", "tree")
 
-    def __init__(self, tree: Tree, clusters: Collection[str] = ()) -> None:
+    def __init__(self, tree: Tree, clusters: Collection[str] = (), *, may_be_empty: bool = False) -> None:
         self.tree = tree
+        self.may_be_empty = may_be_empty
         self.clusters = frozenset(clusters)
         self._known = dict.fromkeys(sorted(self.clusters))
         self._folders = dict.fromkeys(sorted(path for path in tree.folders if "/" not in path))
@@ -116,13 +125,15 @@ class Layout:
 
         Of a great many problems not all are returned.
         """
+        if self.tree.root is Root.MISSING and self.may_be_empty:
+            return []
         if self.tree.root is not Root.DIRECTORY:
             return [self._problem(rule.EMPTY_DIRECTORY, self._root_text(), "")]
         known = self._known
         if cluster is not None and cluster not in known:
             known = dict.fromkeys(sorted({*known, cluster}))
         problems = list(islice(chain(self._misplaced(known), self._unread(known, cluster)), _MOST_PROBLEMS))
-        if not problems and not any(self._sources.get(layer) for layer in (None, *known)):
+        if not problems and not self.may_be_empty and not any(self._sources.get(layer) for layer in (None, *known)):
             return self._nothing(known)
         return problems
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from typing import Any
 
 from quotaform.core.canonical import json_number
 from quotaform.core.origin import Base
+from quotaform.model.address import parse_address
+from quotaform.model.approval import Approval
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
@@ -86,6 +89,7 @@ def dump_finding(finding: Finding) -> dict[str, Any]:
         "key": finding.key,
         "message": finding.message,
         "override": finding.override,
+        **({} if finding.allowed_by is None else {"allowed_by": finding.allowed_by}),
         "location": dump_location(finding.location),
     }
 
@@ -100,5 +104,32 @@ def load_finding(item: Mapping[str, Any]) -> Finding:
         address=item["address"],
         key=item["key"],
         override=item["override"],
+        allowed_by=item.get("allowed_by"),
         location=load_location(item["location"]),
+    )
+
+
+def dump_approval(approval: Approval) -> dict[str, Any]:
+    """Return an approval as JSON holds it."""
+    return {
+        "rule": approval.rule,
+        "address": approval.entity.address,
+        "reason": approval.reason,
+        "approver": approval.approver,
+        "expires": approval.expires.isoformat(),
+    }
+
+
+def load_approval(item: Mapping[str, Any]) -> Approval:
+    """Return an approval as `dump_approval` had it.
+
+    Raises:
+        ValueError: The address or the date is none.
+    """
+    return Approval(
+        rule=item["rule"],
+        entity=parse_address(item["address"]),
+        reason=item["reason"],
+        approver=item["approver"],
+        expires=date.fromisoformat(item["expires"]),
     )

@@ -24,12 +24,14 @@ from quotaform.core.plan import EntityChange, Plan, PlanHeader, PlanSource, Unma
 from quotaform.document.change import ChangeReader, change_lines
 from quotaform.document.envelope import Spelled, envelope, sealed_lines
 from quotaform.document.field import (
+    dump_approval,
     dump_base,
     dump_cluster,
     dump_entity,
     dump_finding,
     dump_snapshot_file,
     dump_values,
+    load_approval,
     load_base,
     load_finding,
     load_snapshot_file,
@@ -40,6 +42,7 @@ from quotaform.document.shape import ShapeError, require_shape, shaped_items
 from quotaform.errors import PlanFileChangedError, PlanFileError
 from quotaform.model.address import parse_address
 from quotaform.model.allowance import Allowance
+from quotaform.model.approval import Approval
 from quotaform.model.document_kind import PLAN
 from quotaform.model.entity import Entity
 
@@ -91,6 +94,7 @@ def _fields(plan: Plan) -> dict[str, Any]:
         },
         "options": dict(header.options),
         **({"allowances": list(map(str, plan.allowances))} if plan.allowances else {}),
+        **({"approvals": list(map(dump_approval, plan.approvals))} if plan.approvals else {}),
         "complete": plan.is_complete,
         "applyable": plan.is_applyable,
         "summary": dict(plan.summary),
@@ -158,6 +162,7 @@ def _plan(document: Mapping[str, Any]) -> Plan:
         unmanaged=tuple(_items(document, "unmanaged", _unmanaged)),
         declared=_declared(document, changes) if "declared" in document else None,
         allowances=_allowances(document),
+        approvals=_approvals(document),
         findings=tuple(_items(document, "findings", load_finding)),
         is_complete=document["complete"],
     )
@@ -193,3 +198,10 @@ def _allowances(document: Mapping[str, Any]) -> tuple[Allowance, ...]:
         return tuple(map(Allowance.parse, document.get("allowances", ())))
     except _UNREADABLE as error:
         raise ShapeError("allowances", "has a value that this version cannot read") from error
+
+
+def _approvals(document: Mapping[str, Any]) -> tuple[Approval, ...]:
+    try:
+        return tuple(map(load_approval, document.get("approvals", ())))
+    except _UNREADABLE as error:
+        raise ShapeError("approvals", "has a value that this version cannot read") from error

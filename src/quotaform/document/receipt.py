@@ -14,7 +14,15 @@ from quotaform.core.check.saved_receipt import saved_receipt_problem
 from quotaform.core.plan import Action, Change, PlanSource
 from quotaform.core.receipt import Receipt, Result, Run, SavedReceipt, SavedResult
 from quotaform.document.envelope import envelope, sealed_lines
-from quotaform.document.field import dump_base, dump_cluster, dump_entity, load_base, load_number
+from quotaform.document.field import (
+    dump_approval,
+    dump_base,
+    dump_cluster,
+    dump_entity,
+    load_approval,
+    load_base,
+    load_number,
+)
 from quotaform.document.sealed_content import SealedContent, SealedFormat, Strict
 from quotaform.document.shape import ShapeError, require_shape, shaped_items
 from quotaform.errors import ReceiptFileChangedError, ReceiptFileError
@@ -64,6 +72,7 @@ def _fields(receipt: SavedReceipt) -> dict[str, Any]:
         },
         **({} if receipt.options is None else {"options": dict(receipt.options)}),
         "allowances": list(map(str, receipt.allowances)),
+        **({"approvals": list(map(dump_approval, receipt.approvals))} if receipt.approvals else {}),
         "applied_by": receipt.applied_by,
         **({} if receipt.run is None else {"run": dump_run(receipt.run)}),
         "started_at": receipt.started_at,
@@ -137,6 +146,7 @@ def _receipt(document: Mapping[str, Any]) -> SavedReceipt:
         ),
         options=dict(document["options"]) if "options" in document else None,
         allowances=tuple(map(Allowance.parse, document["allowances"])),
+        approvals=tuple(map(load_approval, document.get("approvals", ()))),
         applied_by=document["applied_by"],
         run=None if run is None else Run(run["system"], run["url"], run["actor"]),
         started_at=document["started_at"],

@@ -36,5 +36,15 @@ class Allowance:
             raise ValueError(f"{text!r} is not RULE or RULE=N")
         return cls(rule, int(number) if separator else None)
 
+    def covers(self, needed: Allowance) -> bool:
+        """Whether this is enough where another one would just do.
+
+        >>> Allowance("delete", 8).covers(Allowance("delete", 7)), Allowance("delete").covers(Allowance("delete", 7))
+        (True, False)
+        """
+        if self.rule != needed.rule or self.number is None or needed.number is None:
+            return self == needed
+        return self.number >= needed.number
+
     def __str__(self) -> str:
         return self.rule if self.number is None else f"{self.rule}={self.number}"

@@ -28,7 +28,8 @@ class Finding:
         blocking: Whether a plan that holds this finding may not be applied.
         address: The address of the entity it is about, if any.
         key: The quota key it is about, if any.
-        override: The flag that lifts the block, if there is one.
+        override: What lifts the block, if anything does.
+        allowed_by: What lifted it: an option or an approval; `None` for all other findings.
         location: The place in the files, if any.
 
     Its texts quote what files and clusters hold, or come from a plan file, so they are made printable here.
@@ -41,10 +42,11 @@ class Finding:
     address: str | None = None
     key: str | None = None
     override: str | None = None
+    allowed_by: str | None = None
     location: Location | None = None
 
     def __post_init__(self) -> None:
-        for name in ("rule", "message", "address", "override"):
+        for name in ("rule", "message", "address", "override", "allowed_by"):
             text = getattr(self, name)
             if text is not None and printable(text) is not text:
                 object.__setattr__(self, name, printable(text))

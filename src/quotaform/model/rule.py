@@ -20,7 +20,9 @@ class FindingRule:
         remedy: What to do about it, in one sentence.
         severity: How much a finding weighs unless the finding says otherwise.
         is_blocking: Whether a plan with such a finding may not be applied.
-        override: The option that lifts the block; `None` when nothing does.
+        override: The option that lifts the block; `None` when no option does.
+        takes_number: Whether that option takes the number up to which it lifts the block.
+        is_approvable: Whether `approvals.yaml` can lift the block for one entity.
         is_lint: Whether `lints.ignore` of quotaform.yaml can ignore it.
     """
 
@@ -31,6 +33,8 @@ class FindingRule:
     is_blocking: bool = False
     override: str | None = None
     is_lint: bool = False
+    takes_number: bool = False
+    is_approvable: bool = False
 
     def finding(
         self,
@@ -39,6 +43,7 @@ class FindingRule:
         severity: Severity | None = None,
         address: str | None = None,
         key: str | None = None,
+        override: str | None = None,
         location: Location | None = None,
     ) -> Finding:
         """Make a finding of this rule.
@@ -48,6 +53,7 @@ class FindingRule:
             severity: How much it weighs, if that is not what the rule says.
             address: The address of the entity it is about.
             key: The quota key it is about.
+            override: What lifts this finding, if that is not what the rule says.
             location: The place in the files.
 
         >>> str(FindingRule("no-values", "An entry has no values.", "Write some.").finding("user=a has no values"))
@@ -60,6 +66,6 @@ class FindingRule:
             blocking=self.is_blocking,
             address=address,
             key=key,
-            override=self.override,
+            override=self.override if override is None else override,
             location=location,
         )

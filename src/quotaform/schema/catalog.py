@@ -12,6 +12,7 @@ from quotaform.schema.node import Node
 
 _BUILDERS: Final = {
     "alter": "result",
+    "approvals": "approvals",
     "audit": "audit",
     "config": "config",
     "describe": "result",
@@ -31,7 +32,12 @@ _BUILDERS: Final = {
 }
 """The module of this package that builds a schema, in a function of the schema's name."""
 
-_TITLES: Final = {"quotas": "Kafka client quotas", "config": "configuration", "entry": "resolved entry"}
+_TITLES: Final = {
+    "quotas": "Kafka client quotas",
+    "config": "configuration",
+    "entry": "resolved entry",
+    "approvals": "approvals of blocked changes",
+}
 
 
 def schema_names() -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from quotaform.core.check.limit import DEFAULT_LIMITS, LEAST_MANAGED, CountLimit
 from quotaform.core.check.lint_setting import EXPIRES_WITHIN_DAYS
 from quotaform.core.check.rule import LINTS
 from quotaform.core.prune import PruneMode
@@ -33,6 +34,25 @@ def config() -> tuple[Node, dict[str, Node]]:
                     "exclude": items("Do not manage these entities.", patterns, minItems=1),
                 },
                 minProperties=1,
+            ),
+            "protect": items(
+                "Protected entities: deleting one of them, or reducing an effective limit to half or less, requires an "
+                "approval in approvals.yaml.",
+                patterns,
+                examples=[[{"user": "<default>"}, {"user": "kafka-*"}]],
+            ),
+            "guards": closed(
+                "The limits of a plan that can be applied without --allow.",
+                {
+                    "delete": _count_limit("Deleted entities", DEFAULT_LIMITS.delete),
+                    "update": _count_limit("Updated entities", DEFAULT_LIMITS.update),
+                    "change_factor": _whole(
+                        "A value that changes by this factor or more, either way, requires --allow change-factor.",
+                        2,
+                        1_000_000,
+                    )
+                    | {"default": DEFAULT_LIMITS.change_factor},
+                },
             ),
             "prune": choice(
                 "What happens to live entities in scope that no file declares. report: they are listed. removed: those "
@@ -106,6 +126,25 @@ def _lint_ignore() -> Node:
         },
         required=["rule", "reason"],
     )
+
+
+def _count_limit(what: str, default: CountLimit) -> Node:
+    return closed(
+        f"{what}: more than this requires --allow.",
+        {
+            "count": _whole(f"{what}, at most.", 0, 1_000_000) | {"default": default.count},
+            "percent": _whole(
+                f"{what} in percent of the managed entities, at most; applies if at least {LEAST_MANAGED} are managed.",
+                0,
+                100,
+            )
+            | {"default": default.percent},
+        },
+    )
+
+
+def _whole(description: str, least: int, most: int) -> Node:
+    return {"description": description, "type": "integer", "minimum": least, "maximum": most}
 
 
 def _cluster() -> Node:

@@ -14,6 +14,7 @@ from quotaform.model.finding import Severity
 from quotaform.schema.node import Node, boolean, choice, count, items, mapping, maybe, maybe_text, record, ref, text
 
 TIMESTAMP: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"
+DAY: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 DIGEST: Final = "^sha256:[0-9a-f]{64}$"
 IN_SYNC: Final = "Declared entities without differences."
 
@@ -102,8 +103,24 @@ def plan_options() -> Node:
                 "omitted otherwise."
             ),
             "revert": digest("The id of the plan that this plan reverts; omitted if it reverts none."),
+            "guards": record(
+                "The limits of quotaform.yaml that differ from the defaults; omitted if there are none.",
+                {"delete": _count_limit(), "update": _count_limit(), "change_factor": count("The factor.")},
+                optional=("delete", "update", "change_factor"),
+            ),
+            "protect": items(
+                "The protected entities, by entity type: a glob, or null for the default; omitted if there are none.",
+                mapping("A pattern.", {"type": ["string", "null"]}, {"user": "kafka-*"}),
+            ),
         },
-        optional=("bootstrap_server", "revert"),
+        optional=("bootstrap_server", "revert", "guards", "protect"),
+    )
+
+
+def _count_limit() -> Node:
+    return record(
+        "A number of entities.",
+        {"count": count("At most so many."), "percent": count("At most this share, in percent.")},
     )
 
 
@@ -155,9 +172,28 @@ def _finding() -> Node:
             "address": maybe_text("The address of the entity, or null."),
             "key": maybe_text("The quota key, or null."),
             "message": text("The problem and its remedy."),
-            "override": maybe_text("The option that allows it, or null."),
+            "override": maybe_text("What allows it, or null: an option, or an approval."),
+            "allowed_by": text("The option or the approval that allows it; omitted otherwise.", "--allow delete=8"),
             "location": ref("maybe_location"),
         },
+        optional=("allowed_by",),
+    )
+
+
+def approvals() -> Node:
+    """Return the schema of the approvals that lift blocks of a plan."""
+    return items(
+        "The approvals of approvals.yaml that the plan depends on; omitted if there are none.",
+        record(
+            "An approval for one rule and one entity.",
+            {
+                "rule": text("The rule that would block."),
+                "address": ref("address"),
+                "reason": text("The reason."),
+                "approver": text("The person who approved it."),
+                "expires": text("The day (UTC) on which it expires.", "2026-12-31", pattern=DAY),
+            },
+        ),
     )
 
 

@@ -10,6 +10,7 @@ from quotaform.model.entry import Cause
 from quotaform.schema.definition import (
     IN_SYNC,
     address,
+    approvals,
     base,
     declared,
     digest,
@@ -41,6 +42,7 @@ def plan() -> tuple[Node, dict[str, Node]]:
                 "The rules allowed for this plan, as RULE or RULE=N; omitted if there are none.",
                 {"type": "string"},
             ),
+            "approvals": approvals(),
             "complete": boolean("Whether the plan covers all entities; false with a selection."),
             "applyable": boolean("Whether it has no blocking findings."),
             "summary": record(
@@ -69,7 +71,7 @@ def plan() -> tuple[Node, dict[str, Node]]:
             "findings": items("Findings about the live cluster and the plan, blocking ones first.", ref("finding")),
             "digest": digest("A digest of everything else in this file."),
         },
-        optional=("allowances", "snapshot", "declared"),
+        optional=("allowances", "approvals", "snapshot", "declared"),
     )
     definitions = {
         "change": _change(),

@@ -6,6 +6,7 @@ from quotaform.core.receipt import Result
 from quotaform.model.document_kind import RECEIPT
 from quotaform.schema.definition import (
     address,
+    approvals,
     base,
     ci_run,
     declared,
@@ -44,6 +45,7 @@ def receipt() -> tuple[Node, dict[str, Node]]:
             ),
             "options": {**plan_options(), "description": "The options of the plan; omitted before version 1.2."},
             "allowances": items("The rules allowed for the plan, as RULE or RULE=N.", {"type": "string"}),
+            "approvals": approvals(),
             "applied_by": text("The user, according to the operating system."),
             "run": ci_run(),
             "started_at": timestamp("When it began"),
@@ -57,7 +59,7 @@ def receipt() -> tuple[Node, dict[str, Node]]:
             "results": items("One item per entity of the plan, in its order.", ref("result")),
             "digest": digest("A digest of everything else in this file."),
         },
-        optional=("declared", "options", "run"),
+        optional=("approvals", "declared", "options", "run"),
     )
     meanings = " ".join(f"{result.value}: {words[0].lower()}{words[1:]}" for result, words in _RESULTS.items())
     result = record(

@@ -37,7 +37,7 @@ def plan(
     """
     from quotaform.app.plan import read_plan_source
 
-    layout = request.repository.layout(request.config)
+    layout = request.repository.layout(request.config, may_be_empty=request.is_guarded)
     source = read_plan_source(request, layout.tree, clock)
     progress("Starting Spark", 0, 0)
     with spark_session() as spark:

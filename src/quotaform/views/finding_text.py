@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -10,6 +11,7 @@ from quotaform.model.finding import Finding, Severity
 from quotaform.views.style import PLAIN, Style, counted
 
 _MOST_REMOVED: Final = 10
+_MOST_OF_A_RULE: Final = 50
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 
 
@@ -30,11 +32,32 @@ def render_findings(findings: Iterable[Finding], style: Style = PLAIN, *, headin
         if group:
             yield style.paint(title, "bold")
             width = max(len(finding.rule) for finding in group)
-            for finding in group:
+            for finding, more in _first_of_each_rule(group):
                 name = style.paint(f"{finding.rule:<{width}}", _COLOURS[finding.severity])
-                override = f"   Allow: {finding.override}" if finding.override else ""
+                if more:
+                    yield f"  {name}  and {more:,} more (list: --format json)"
+                    continue
                 where = "".join(f"{place}: " for place in (finding.location, finding.address) if place)
-                yield f"  {name}  {where}{finding.message}{override}"
+                yield f"  {name}  {where}{finding.message}{_permission(finding)}"
+
+
+def _first_of_each_rule(findings: Iterable[Finding]) -> Iterator[tuple[Finding, int]]:
+    """Yield the first findings of each rule with 0, and in the place of the rest the last one with their number."""
+    seen: Counter[str] = Counter()
+    total = Counter(finding.rule for finding in findings)
+    for finding in findings:
+        seen[finding.rule] += 1
+        if seen[finding.rule] <= _MOST_OF_A_RULE:
+            yield finding, 0
+        elif seen[finding.rule] == total[finding.rule]:
+            yield finding, total[finding.rule] - _MOST_OF_A_RULE
+
+
+def _permission(finding: Finding) -> str:
+    """Return what lifted a block, or what would."""
+    if finding.allowed_by is not None:
+        return f"   Allowed by: {finding.allowed_by}"
+    return f"   Allow: {finding.override}" if finding.blocking and finding.override else ""
 
 
 def render_removed(findings: Iterable[Finding], style: Style = PLAIN) -> Iterator[str]:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from json.encoder import encode_basestring as quoted
 from typing import Final
 
+from quotaform.core.check import rule
 from quotaform.core.effects import Direction, Effect
 from quotaform.core.origin import Origin
 from quotaform.core.plan import Action, Change, EntityChange, Plan, Unmanaged
@@ -66,8 +67,10 @@ def _end_lines(plan: Plan, style: Style) -> Iterator[str]:
 
 def no_changes(plan: Plan) -> str:
     """Return why there is nothing to apply."""
-    if not plan.is_applyable:
+    if any(finding.blocking and finding.rule == rule.CLUSTER_ID.id for finding in plan.findings):
         return "The comparison was not completed: see above."
+    if not plan.is_applyable:
+        return "Nothing would be changed, and the plan is blocked: see above."
     return NO_CHANGES if plan.has_entities else NOTHING_SELECTED
 
 
@@ -92,6 +95,10 @@ def header_lines(plan: Plan, style: Style) -> Iterator[str]:
     )
     if "revert" in options:
         yield f"Puts back what the apply of plan {inert(str(options['revert']))} changed; nothing else."
+    if plan.allowances:
+        yield f"Allowed: {', '.join(map(str, plan.allowances))}"
+    for approval in plan.approvals:
+        yield f"Approved: {approval.rule} {approval.entity.address} ({approval}; {inert(approval.reason)})"
 
 
 def _entity_lines(change: EntityChange, style: Style, shows_unchanged: bool) -> Iterator[str]:

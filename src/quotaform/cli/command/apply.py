@@ -13,7 +13,7 @@ from quotaform.cli.apply.expected import read_plan_id
 from quotaform.cli.apply.settings import ApplySettings
 from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import ExcludeOption, SelectOption
+from quotaform.cli.option.common import AllowOption, ExcludeOption, SelectOption
 from quotaform.cli.option.comparison import Comparison
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput
@@ -36,6 +36,7 @@ def apply(
     select: SelectOption = None,
     exclude: ExcludeOption = None,
     comparison: Comparison,
+    allow: AllowOption = None,
     auto_approve: Annotated[bool, typer.Option("--auto-approve", help="Apply without asking for approval.")] = False,
     expect_plan_id: Annotated[
         str | None,
@@ -89,6 +90,11 @@ def apply(
         )
     if is_saved and comparison.is_given:
         raise UsageError("--base, --no-base and --prune say what is planned; leave them out with a saved plan")
+    if is_saved and allow:
+        raise UsageError(
+            "--allow is recorded in a plan and covered by its id, so a saved plan takes none; plan again with --allow, "
+            "and apply that plan"
+        )
     if not is_saved and len(given) > 1:
         raise UsageError("give one quotas directory, or saved plans")
     expected_id, longest = read_plan_id(expect_plan_id), _read_duration("--max-age", max_age)
@@ -111,7 +117,8 @@ def apply(
 
         base = comparison.choose_base(console)
         mode = comparison.prune_mode()
-        request = make_request(target, given[0] if given else None, select, exclude, base=base, prune=mode)
+        directory = given[0] if given else None
+        request = make_request(target, directory, select, exclude, base=base, prune=mode, allow=allow)
         return apply_directory(settings, request, takes_all=target.all_clusters)
 
 

@@ -76,7 +76,7 @@ def drift(
     _require_watchable(watching, bool(out or snapshot or select or exclude or exit_zero), format_name)
     prune = PruneMode.REPORT
     agreed = None if baseline is None else BaseChoice(refs=(require_ref(baseline, "--baseline"),))
-    request = make_request(target, directory, select, exclude, snapshot, agreed, prune=prune, checks_files=False)
+    request = make_request(target, directory, select, exclude, snapshot, agreed, prune=prune, is_guarded=False)
     if watching.watch is not None:
         watch_drift(request, target, alerting, watching, console)
     started = SYSTEM_CLOCK.monotonic()

@@ -10,7 +10,7 @@ import typer
 from quotaform.cli.exit_code import decide, judge_plan
 from quotaform.cli.format import format_option, out_option, require_format
 from quotaform.cli.option.cluster import ManyClusters
-from quotaform.cli.option.common import DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
+from quotaform.cli.option.common import AllowOption, DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
 from quotaform.cli.option.comparison import Comparison
 from quotaform.cli.option.completion import complete_from
 from quotaform.cli.option.group import with_option_groups
@@ -34,6 +34,7 @@ def plan(
     select: SelectOption = None,
     exclude: ExcludeOption = None,
     comparison: Comparison,
+    allow: AllowOption = None,
     out: Annotated[list[str] | None, out_option("plan")] = None,
     revert: Annotated[
         Path | None,
@@ -91,7 +92,7 @@ def plan(
             "--base and --prune out"
         )
     mode = comparison.prune_mode()
-    request = make_request(target, directory, select, exclude, snapshot, base, mode, revert=revert)
+    request = make_request(target, directory, select, exclude, snapshot, base, mode, allow=allow, revert=revert)
     names = [cluster.name for cluster in request.clusters]
     require_one(format_name, names)
     files = OutputFiles("plan", out or (), names)

@@ -27,6 +27,12 @@ def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
+def _complete_rule(incomplete: str) -> list[str]:
+    from quotaform.cli.option.allowance_reader import allowed_rules
+
+    return [rule for rule in allowed_rules() if rule.startswith(incomplete)]
+
+
 DirectoryArgument: TypeAlias = Annotated[
     Path | None,
     typer.Argument(metavar="DIR", help="Quotas directory, or its parent directory. [default: quotas.d]"),
@@ -77,6 +83,15 @@ SelectOption: TypeAlias = Annotated[
 ExcludeOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--exclude", metavar="GLOB", help="Skip entities whose address matches. Repeatable."),
+]
+AllowOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow",
+        metavar="RULE[=N]",
+        help="Apply although this rule blocks, e.g. to-unlimited or delete=8. Repeatable.",
+        autocompletion=_complete_rule,
+    ),
 ]
 
 

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
+from quotaform.core.check.limit import DEFAULT_LIMITS, Limits
 from quotaform.core.check.lint_setting import Capacity, LintSettings
 from quotaform.core.check.policy import Policy
 from quotaform.core.origin import ClusterBase
 from quotaform.core.prune import Pruning
 from quotaform.core.revert import Revert
 from quotaform.core.scope import ALL, Selection
+from quotaform.model.approval import Approval
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired
 from quotaform.model.quotas import Quotas
@@ -85,6 +87,10 @@ class Facts:
         pinned_id: The id that quotaform.yaml pins the cluster to, if it does.
         selection: The part of the plan that was asked for.
         removed: What earlier files declared that the files do not declare any more.
+        limits: What guards go by.
+        approvals: What the repository approves.
+        today: The day (UTC) on which approvals may have expired.
+        missing: Why there are no files, if there are none.
         source_problem: Why the commit of the files is not known, although there is one.
         policies: What the repository asks of every entry.
         base: What the files are compared with, or why nothing is.
@@ -98,6 +104,10 @@ class Facts:
     pinned_id: str | None = None
     selection: Selection = ALL
     removed: RemovalSearch = field(default_factory=RemovalSearch)
+    limits: Limits = DEFAULT_LIMITS
+    approvals: tuple[Approval, ...] = ()
+    today: date = date.max
+    missing: str | None = None
     source_problem: str | None = None
     policies: tuple[Policy, ...] = ()
     base: ClusterBase = field(default_factory=ClusterBase)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
+from typing import Final
 
 from quotaform.core.check import rule
 from quotaform.core.check.facts import Facts
 from quotaform.core.plan import Plan
-from quotaform.model.entry import STATE_ABSENT
+from quotaform.model.entry import STATE_ABSENT, Cause
 from quotaform.model.finding import Finding
 from quotaform.model.text import inert, quote
+
+_LEAST_LOST: Final = 5
+"""From how many lost entities on a smaller set of declared ones is not an ordinary change."""
 
 
 def check_cluster_id(plan: Plan, facts: Facts) -> Iterator[Finding]:
@@ -34,6 +38,38 @@ def check_pinned_id(cluster: str, pinned_id: str | None, live_id: str | None) ->
         f"cluster {cluster} is pinned to id {pinned_id}, and the live id is {live_id}; "
         "check bootstrap_servers, or correct cluster_id in quotaform.yaml."
     )
+
+
+def check_empty(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Block a plan of files that declare nothing at all: an emptied directory must not look like a decision."""
+    if not facts.desired and facts.revert is None:
+        name = inert(plan.header.cluster_name)
+        yield rule.EMPTY.finding(facts.missing or f"the files declare no entries for cluster {name}")
+
+
+def check_shrink(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Block a plan of files that declare far fewer entities than the base; what they say must go is not missing."""
+    base = facts.base.declared
+    if base is None or facts.revert is not None:
+        return
+    before = {entity for entity, entry in base.desired.items() if entry.cause is Cause.ENTRY} | base.unvalued
+    lost = sum(entity not in facts.desired for entity in before)
+    new = sum(entry.cause is Cause.ENTRY and entity not in before for entity, entry in facts.desired.items())
+    fewer = lost - new
+    if fewer >= _LEAST_LOST and fewer * 2 > len(before):
+        yield rule.SHRINK.finding(
+            f"the files declare {len(before) - fewer:,} entities, and the base {inert(base.base.ref)} "
+            f"{len(before):,} (limit: half of them lost, from {_LEAST_LOST} on)"
+        )
+
+
+def check_loosened(plan: Plan, facts: Facts) -> Iterator[Finding]:
+    """Block a plan of files that loosen the guards against the base: no change may switch off its own guards."""
+    if facts.base.limits is None:
+        return
+    looser = list(facts.limits.looser_than(facts.base.limits))
+    if looser:
+        yield rule.GUARDS_LOOSENED.finding(f"quotaform.yaml loosens the guards of the base: {'; '.join(looser)}")
 
 
 def check_selection(plan: Plan, facts: Facts) -> Iterator[Finding]:

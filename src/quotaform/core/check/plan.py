@@ -1,10 +1,13 @@
 """The checks of a plan: they come after it and are made from it.
 
-A check is one function of a plan and of the facts around it that yields findings; `CHECKS` lists them. To add a guard:
+A check is one function of a plan and of the facts around it that yields findings. `CHECKS` lists those that concern
+every plan, `GUARDS` those that concern one which is meant to be applied; a plan that drift is read from has none of the
+latter. To add a guard:
 
 1. write its row in `quotaform.core.check.rule`, with `is_blocking=True` and, when it can be allowed, the `override`;
-2. write its function in `quotaform.core.check.guard` and list it in `CHECKS`;
-3. write its test in `tests/unit/test_check_plan.py`.
+2. write its function in `quotaform.core.check.change` if it follows from the plan alone, so that it is found again in a
+   plan file, else in `quotaform.core.check.guard`, and list it in `GUARDS`;
+3. write its test in `tests/unit/test_guard.py`.
 
 Messages, the plan file, the exit code and `docs/rules.md` (`make docs`) follow from these.
 """
@@ -16,15 +19,25 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from quotaform.core.check import rule
+from quotaform.core.check.approval import Lifted, lift
 from quotaform.core.check.base import check_base, check_prune
+from quotaform.core.check.change import check_changes
 from quotaform.core.check.facts import Facts
-from quotaform.core.check.guard import check_cluster_id, check_history, check_removed, check_selection, check_source
+from quotaform.core.check.guard import (
+    check_cluster_id,
+    check_empty,
+    check_history,
+    check_loosened,
+    check_removed,
+    check_selection,
+    check_shrink,
+    check_source,
+)
 from quotaform.core.check.lint import LintFacts, check_lints
 from quotaform.core.check.live import check_live
 from quotaform.core.check.policy import check_policies
 from quotaform.core.check.revert import check_revert
 from quotaform.core.plan import Plan
-from quotaform.model.allowance import Allowance
 from quotaform.model.entry import Cause
 from quotaform.model.finding import Finding, by_weight
 
@@ -81,31 +94,40 @@ CHECKS: Final[tuple[Check, ...]] = (
     lambda plan, facts: check_live(facts.actual, facts.desired, facts.pruning.pruned),
     check_revert,
 )
-"""Every check of a plan."""
+"""The checks of every plan."""
+
+GUARDS: Final[tuple[Check, ...]] = (
+    check_empty,
+    check_shrink,
+    check_loosened,
+    lambda plan, facts: check_changes(plan, facts.limits),
+)
+"""The checks of a plan that is meant to be applied."""
 
 
 def check_plan(plan: Plan, facts: Facts, checks: Iterable[Check] = CHECKS) -> tuple[Finding, ...]:
-    """Return the findings of all checks, what blocks first.
+    """Return the findings of checks, what blocks first.
 
-    A finding of a blocking rule blocks unless the rule has an override and the plan's allowances name it. An
-    allowance with a number is left to the check, which knows what it counts.
+    A finding of a blocking rule blocks unless an approval or one of the plan's allowances lifts it, see
+    `quotaform.core.check.approval`.
 
     Args:
         plan: The plan, its allowances included.
         facts: What else the checks may need.
         checks: The checks to make.
     """
-    found = [_allowed(finding, plan.allowances) for check in checks for finding in check(plan, facts)]
-    return tuple(by_weight(found))
+    return tuple(by_weight(_lifted(plan, facts, checks).findings))
 
 
-def with_findings(plan: Plan, facts: Facts) -> Plan:
-    """Return the plan together with the findings of its checks."""
-    return replace(plan, findings=check_plan(plan, facts))
+def with_findings(plan: Plan, facts: Facts, checks: Iterable[Check] = CHECKS) -> Plan:
+    """Return the plan together with the findings of checks and the approvals that lift any of them.
+
+    What was allowed or approved and lifts nothing is a finding, too.
+    """
+    lifted = _lifted(plan, facts, checks)
+    return replace(plan, findings=tuple(by_weight(lifted.findings + lifted.unused)), approvals=lifted.approvals)
 
 
-def _allowed(finding: Finding, allowances: Iterable[Allowance]) -> Finding:
-    """Return a finding, not blocking when its rule is allowed."""
-    if finding.blocking and finding.override and Allowance(finding.rule) in allowances:
-        return replace(finding, blocking=False)
-    return finding
+def _lifted(plan: Plan, facts: Facts, checks: Iterable[Check]) -> Lifted:
+    found = (finding for check in checks for finding in check(plan, facts))
+    return lift(found, plan.allowances, facts.approvals, facts.today)

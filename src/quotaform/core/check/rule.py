@@ -99,11 +99,6 @@ BAD_SHAPE: Final = FindingRule(
     "no broker resolves.",
     "Compare it with the output of `quotaform schema`; a live entity is left unchanged.",
 )
-UNSUPPORTED: Final = FindingRule(
-    "unsupported",
-    "A setting of quotaform.yaml is not supported by this version.",
-    "Remove it, or use a version that supports it.",
-)
 
 # quotaform.yaml.
 BAD_CLUSTER: Final = FindingRule(
@@ -124,6 +119,16 @@ FORBIDDEN_VARIABLE: Final = FindingRule(
 )
 UNSET_VARIABLE: Final = FindingRule(
     "unset-variable", "A referenced environment variable is not set.", "Set the variable."
+)
+
+# approvals.yaml.
+BAD_APPROVAL: Final = FindingRule(
+    "bad-approval",
+    "An approval is for a rule that cannot be approved, or its address is not valid.",
+    "Use a rule that is approved per entity, and an address as plans print it.",
+)
+DUPLICATE_APPROVAL: Final = FindingRule(
+    "duplicate-approval", "A rule is approved twice for one entity.", "Remove one of the two."
 )
 
 # The entries of quotas.d.
@@ -358,6 +363,96 @@ CLUSTER_ID: Final = FindingRule(
     "Check bootstrap_servers, or correct cluster_id in quotaform.yaml.",
     is_blocking=True,
 )
+EMPTY: Final = FindingRule(
+    "empty",
+    "The files declare no entries for a cluster, or the quotas directory does not exist.",
+    "Give the right directory; if nothing is to be declared, allow it.",
+    is_blocking=True,
+    override="--allow empty",
+)
+SHRINK: Final = FindingRule(
+    "shrink",
+    "The files declare over half of the entities of the base no longer, and at least 5 of them.",
+    "Check that no file is missing; remove many entities in several steps, or allow it.",
+    is_blocking=True,
+    override="--allow shrink",
+)
+DELETE: Final = FindingRule(
+    "delete",
+    "A plan deletes more entities than `guards.delete` allows, or all managed ones. Managed are the live entities that "
+    "the files or the base declare, and those that the plan deletes.",
+    "Check the plan; allow the number of deletions if they are all meant.",
+    is_blocking=True,
+    override="--allow delete=N",
+    takes_number=True,
+)
+UPDATE: Final = FindingRule(
+    "update",
+    "A plan updates more entities than `guards.update` allows.",
+    "Check the plan; allow the number of updates if they are all meant.",
+    is_blocking=True,
+    override="--allow update=N",
+    takes_number=True,
+)
+CHANGE_FACTOR: Final = FindingRule(
+    "change-factor",
+    "A value changes by `guards.change_factor` (10) or more, either way. A change to `unlimited` is not one of these, "
+    "but `to-unlimited`.",
+    "Check the unit; allow the change if it is meant.",
+    is_blocking=True,
+    override="--allow change-factor",
+    is_approvable=True,
+)
+TO_UNLIMITED: Final = FindingRule(
+    "to-unlimited",
+    "An effective limit becomes unlimited.",
+    "Declare a value, or a default that applies instead; allow the change if it is meant.",
+    is_blocking=True,
+    override="--allow to-unlimited",
+    is_approvable=True,
+)
+DEFAULT_ENTITY: Final = FindingRule(
+    "default-entity",
+    "A plan changes `user=<default>`, `client-id=<default>`, `user=<default>,client-id=<default>` or `ip=<default>`, "
+    "which limit everybody without an own entry.",
+    "Check who has no own entry; allow the change if it is meant.",
+    is_blocking=True,
+    override="--allow default-entity",
+    is_approvable=True,
+)
+PROTECT: Final = FindingRule(
+    "protect",
+    "A plan deletes an entity of `protect`, or an effective limit of one becomes half or less.",
+    "Add an approval for the entity to `approvals.yaml`; no option allows it.",
+    is_blocking=True,
+    override="an approval in approvals.yaml",
+    is_approvable=True,
+)
+GUARDS_LOOSENED: Final = FindingRule(
+    "guards-loosened",
+    "The files loosen `guards` or `protect` of quotaform.yaml against the base, so that the same change could pass.",
+    "Change the guards on their own first; allow it if they belong together.",
+    is_blocking=True,
+    override="--allow guards-loosened",
+)
+UNUSED_ALLOWANCE: Final = FindingRule(
+    "unused-allowance",
+    "An `--allow` lifted nothing.",
+    "Leave it out.",
+    _NOTE,
+)
+UNUSED_APPROVAL: Final = FindingRule(
+    "unused-approval",
+    "An approval lifted nothing: no finding of its rule is about its entity.",
+    "Remove it when the change has been applied; otherwise correct the rule or the address.",
+    _NOTE,
+)
+EXPIRED_APPROVAL: Final = FindingRule(
+    "expired-approval",
+    "An approval has expired and lifts nothing.",
+    "Remove it, or ask for a new approval.",
+    _WARNING,
+)
 NO_MATCH: Final = FindingRule(
     "no-match",
     "A `--select` pattern matches no entity.",
@@ -541,3 +636,5 @@ RULES: Final[Mapping[str, FindingRule]] = {
 
 LINTS: Final[Mapping[str, FindingRule]] = {name: row for name, row in RULES.items() if row.is_lint}
 """The rows that `lints.ignore` can ignore."""
+APPROVABLE: Final = tuple(row.id for row in RULES.values() if row.is_approvable)
+"""The rules that approvals.yaml can lift for one entity."""

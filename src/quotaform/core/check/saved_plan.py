@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from functools import lru_cache
 from typing import TypeAlias
 
-from quotaform.core.check.rule import RULES
+from quotaform.core.check import rule
+from quotaform.core.check.approval import lift, needed_allowance
+from quotaform.core.check.change import check_changes
+from quotaform.core.check.limit import Limits
+from quotaform.core.check.rule import APPROVABLE, RULES
 from quotaform.core.origin import Base, entity_origin
 from quotaform.core.plan import EntityChange, Plan
 from quotaform.model.alteration import apply_ops
@@ -34,7 +39,9 @@ def saved_plan_problem(plan: Plan) -> Problem | None:
     | `origin` | what follows from `base`; none without one |
     | an effective limit of the entity itself | the value of the row |
     | `complete` | false with a selection |
-    | `blocking` | as the rule says, unless it is allowed |
+    | `blocking` | as the rule says, unless it is allowed or approved |
+    | `findings` | those of the guards that follow from the changes, see `quotaform.core.check.change` |
+    | `approvals` | such as lift a finding |
     """
     return next(_problems(plan), None)
 
@@ -62,9 +69,32 @@ def _problems(plan: Plan) -> Iterator[Problem]:
     options = plan.header.options
     if plan.is_complete is bool(options["select"] or options["exclude"]):
         yield "complete", "contradicts the options"
+    yield from _approval_problems(plan)
+    yield from _finding_problems(plan)
+
+
+def _finding_problems(plan: Plan) -> Iterator[Problem]:
+    """Yield each finding that blocks, or does not, other than its rule says, and each guard that is missing."""
+    found = {(finding.rule, finding.address, finding.key): finding.blocking for finding in plan.findings}
     for index, finding in enumerate(plan.findings):
         if not _is_blocking_right(finding, plan):
             yield f"findings[{index}].blocking", "contradicts the rule"
+    guards = list(check_changes(plan, Limits.load(plan.header.options)))
+    if plan.declares_nothing:
+        guards.append(rule.EMPTY.finding("nothing is declared"))
+    for finding in lift(guards, plan.allowances, plan.approvals, date.min).findings:
+        row = RULES[finding.rule]
+        if row.is_blocking and found.get((finding.rule, finding.address, finding.key)) is not finding.blocking:
+            about = "".join(f" of {part}" for part in (finding.key, finding.address) if part)
+            yield "findings", f"contradict the changes: {finding.rule}{about} is missing, or blocks wrongly"
+
+
+def _approval_problems(plan: Plan) -> Iterator[Problem]:
+    """Yield each approval that lifts nothing; whether it is still valid is asked when the plan is applied."""
+    lifted = {(finding.rule, finding.address) for finding in plan.findings if finding.allowed_by is not None}
+    for index, approval in enumerate(plan.approvals):
+        if approval.rule not in APPROVABLE or (approval.rule, approval.entity.address) not in lifted:
+            yield f"approvals[{index}]", "lifts nothing"
 
 
 def _is_origin_right(change: EntityChange, base: Base | None) -> bool:
@@ -133,5 +163,12 @@ def _is_blocking_right(finding: Finding, plan: Plan) -> bool:
         return True
     if not known.is_blocking:
         return not finding.blocking
-    is_allowed = known.override is not None and any(allowance.rule == known.id for allowance in plan.allowances)
-    return finding.blocking or is_allowed
+    return finding.blocking or (finding.allowed_by is not None and _is_allowed(finding, plan))
+
+
+def _is_allowed(finding: Finding, plan: Plan) -> bool:
+    """Whether an allowance or an approval of the plan lifts a finding; whether it suffices is found with the guards."""
+    if any((each.rule, each.entity.address) == (finding.rule, finding.address) for each in plan.approvals):
+        return True
+    needed = needed_allowance(finding)
+    return needed is not None and any(each.covers(needed) for each in plan.allowances)

@@ -1,0 +1,95 @@
+"""What lifts a block: allowances of the operator, and approvals of the repository."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Final
+
+from quotaform.core.check import rule
+from quotaform.model.allowance import Allowance
+from quotaform.model.approval import APPROVALS_NAME, Approval
+from quotaform.model.finding import Finding, Severity
+
+_ALLOW: Final = "--allow "
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """Findings after what is allowed was lifted.
+
+    Attributes:
+        findings: All findings, those that were lifted and those that were not.
+        unused: What is to be said of allowances and approvals that lifted nothing.
+        approvals: The approvals that lifted something, by rule and address.
+    """
+
+    findings: list[Finding]
+    unused: list[Finding]
+    approvals: tuple[Approval, ...]
+
+
+def lift(
+    findings: Iterable[Finding], allowances: Sequence[Allowance], approvals: Sequence[Approval], today: date
+) -> Lifted:
+    """Lift the blocks that an approval or an allowance is for; an approval comes first.
+
+    Args:
+        findings: The findings of a plan.
+        allowances: What the operator allows.
+        approvals: What the repository approves.
+        today: The day (UTC) on which approvals may have expired.
+    """
+    valid = {(each.rule, each.entity.address): each for each in approvals if each.expires > today}
+    used: set[Approval | Allowance] = set()
+    result: list[Finding] = []
+    for finding in findings:
+        by = (
+            _lifter(finding, allowances, valid.get((finding.rule, finding.address or ""))) if finding.blocking else None
+        )
+        if by is not None:
+            used.add(by)
+            text = f"{_ALLOW}{by}" if isinstance(by, Allowance) else str(by)
+            finding = replace(finding, blocking=False, severity=Severity.WARNING, allowed_by=text)
+        result.append(finding)
+    taken = sorted((each for each in approvals if each in used), key=lambda each: (each.rule, each.entity.address))
+    return Lifted(result, list(_unused(allowances, approvals, used, today)), tuple(taken))
+
+
+def _lifter(
+    finding: Finding, allowances: Iterable[Allowance], approval: Approval | None
+) -> Allowance | Approval | None:
+    row = rule.RULES.get(finding.rule)
+    if approval is not None and row is not None and row.is_approvable:
+        return approval
+    needed = needed_allowance(finding)
+    return None if needed is None else next((each for each in allowances if each.covers(needed)), None)
+
+
+def needed_allowance(finding: Finding) -> Allowance | None:
+    """Return the smallest allowance that lifts a finding; `None` when no allowance does."""
+    override = finding.override or ""
+    if not override.startswith(_ALLOW):
+        return None
+    try:
+        return Allowance.parse(override.removeprefix(_ALLOW))
+    except ValueError:
+        return None
+
+
+def _unused(
+    allowances: Iterable[Allowance], approvals: Iterable[Approval], used: set[Approval | Allowance], today: date
+) -> Iterator[Finding]:
+    for allowance in allowances:
+        if allowance not in used:
+            yield rule.UNUSED_ALLOWANCE.finding(f"{_ALLOW}{allowance} was not needed")
+    for approval in approvals:
+        about = f"the approval of {approval.rule} in {APPROVALS_NAME}"
+        address, location = approval.entity.address, approval.location
+        if approval.expires <= today:
+            text = f"{about} expired on {approval.expires} and lifts nothing; remove it, or ask for a new one"
+            yield rule.EXPIRED_APPROVAL.finding(text, address=address, location=location)
+        elif approval not in used:
+            text = f"{about} lifts nothing: no finding of this rule is about this entity"
+            yield rule.UNUSED_APPROVAL.finding(text, address=address, location=location)

@@ -1,0 +1,134 @@
+"""approvals.yaml: what people approve for one entity although a rule would block it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import date, timedelta
+from typing import Any
+
+from quotaform.core.check import rule
+from quotaform.core.check.rule import APPROVABLE, RULES
+from quotaform.desired.report import FileReport, Part
+from quotaform.desired.shape import explain_shape, has_shape
+from quotaform.desired.tree import SourceFile, decode
+from quotaform.desired.yaml.document import StopReadingError
+from quotaform.desired.yaml.reader import read_document
+from quotaform.model.address import parse_address
+from quotaform.model.approval import MOST_APPROVALS, MOST_DAYS, Approval
+from quotaform.model.entity import Entity
+from quotaform.model.finding import Finding
+from quotaform.model.text import did_you_mean, quote
+
+
+def read_approvals(source: SourceFile, today: date) -> tuple[tuple[Approval, ...], list[Finding]]:
+    """Return what a file approves and what is wrong with it.
+
+    Args:
+        source: Its text.
+        today: The day (UTC) from which on an approval may be valid for `MOST_DAYS` at most.
+    """
+    text = decode(source)
+    if isinstance(text, Finding):
+        return (), [text]
+    document = read_document(source.name, text, detailed=True)
+    report = FileReport(document)
+    approvals: list[Approval] = []
+    if document.root is not None:
+        with suppress(StopReadingError):
+            approvals = _read_items(document.root, report, today)
+            if not has_shape("approvals", document):
+                explain_shape("approvals", report)
+    report.findings.extend(document.problems)
+    return tuple(approvals), report.findings.all()
+
+
+def _read_items(root: Any, report: FileReport, today: date) -> list[Approval]:
+    items = root if isinstance(root, list) else []
+    if len(items) > MOST_APPROVALS:
+        text = f"the file holds more than {MOST_APPROVALS:,} approvals, the most that are allowed; remove some"
+        report.at("").add_at(rule.TOO_LARGE, text, report.document.place(items, MOST_APPROVALS).key)
+        report.document.hold(items[MOST_APPROVALS:])
+        del items[MOST_APPROVALS:]
+    found: dict[tuple[str, Entity], Approval] = {}
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            continue
+        part = report.at(index)
+        approval = _read_item(item, part, today)
+        if approval is None:
+            continue
+        first = found.setdefault((approval.rule, approval.entity), approval)
+        if first is not approval:
+            address = approval.entity.address
+            text = (
+                f"{approval.rule} of {address} is approved twice; it is also at {first.location}. Keep one of the two"
+            )
+            part.add(rule.DUPLICATE_APPROVAL, text, items, index, address=address)
+    return list(found.values())
+
+
+def _read_item(item: dict[str, Any], part: Part, today: date) -> Approval | None:
+    """Return an approval; `None` if anything is wrong with it, of which the schema finds the rest."""
+    name, entity, expires = _read_rule(item, part), _read_entity(item, part), _read_expires(item, part, today)
+    reason, approver = item.get("reason"), item.get("approver")
+    if (
+        name is None
+        or entity is None
+        or expires is None
+        or not isinstance(reason, str)
+        or not isinstance(approver, str)
+    ):
+        return None
+    location = part.document.locate(part.path).key
+    return Approval(rule=name, entity=entity, reason=reason, approver=approver, expires=expires, location=location)
+
+
+def _read_rule(item: dict[str, Any], part: Part) -> str | None:
+    name = item.get("rule")
+    if not isinstance(name, str) or name in APPROVABLE:
+        return name if isinstance(name, str) else None
+    known = RULES.get(name)
+    if known is None or not known.is_blocking:
+        text = f"{quote(name)} is not a rule that can be approved{did_you_mean(name, APPROVABLE) or '.'} "
+        text += f"The rules are {', '.join(APPROVABLE)}"
+    elif known.override is None:
+        text = f"{name} cannot be approved: {known.remedy[0].lower()}{known.remedy[1:].removesuffix('.')}"
+    else:
+        text = f"{name} is not about one entity, so it cannot be approved here; plan with {known.override}"
+    part.at("rule").add(rule.BAD_APPROVAL, text, item, "rule")
+    return None
+
+
+def _read_entity(item: dict[str, Any], part: Part) -> Entity | None:
+    address = item.get("address")
+    if not isinstance(address, str) or not address:
+        return None
+    try:
+        entity = parse_address(address)
+    except ValueError as error:
+        text = str(error)
+    else:
+        if entity.address == address:
+            return entity
+        text = f"{quote(address)} is not spelled as plans print it; write {entity.address}"
+    part.at("address").add(rule.BAD_APPROVAL, f"address: {text}", item, "address")
+    return None
+
+
+def _read_expires(item: dict[str, Any], part: Part, today: date) -> date | None:
+    raw = item.get("expires")
+    if not isinstance(raw, str):
+        return None
+    try:
+        expires = date.fromisoformat(raw) if len(raw) == len("2026-12-31") else None
+    except ValueError:
+        expires = None
+    if expires is None:
+        text = f"expires: {quote(raw)} is not a date; write it as in {today + timedelta(MOST_DAYS)}"
+    elif expires > today + timedelta(MOST_DAYS):
+        text = f"expires: {expires} is over {MOST_DAYS} days ahead; write {today + timedelta(MOST_DAYS)} or earlier"
+        expires = None
+    else:
+        return expires
+    part.at("expires").add(rule.BAD_DATE, text, item, "expires")
+    return None

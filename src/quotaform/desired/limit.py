@@ -1,0 +1,36 @@
+"""`guards` and `protect` of quotaform.yaml."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quotaform.core.check.limit import DEFAULT_LIMITS, CountLimit, Limits
+from quotaform.desired.pattern import read_pattern
+from quotaform.desired.report import FileReport
+
+
+def read_limits(root: dict[str, Any], report: FileReport) -> Limits:
+    """Return what guards go by; what is no number, or out of range, is found by the schema."""
+    guards, protect = root.get("guards"), root.get("protect")
+    node = guards if isinstance(guards, dict) else {}
+    return Limits(
+        delete=_read_count_limit(node.get("delete"), DEFAULT_LIMITS.delete),
+        update=_read_count_limit(node.get("update"), DEFAULT_LIMITS.update),
+        change_factor=_read_number(node, "change_factor", DEFAULT_LIMITS.change_factor),
+        protect=tuple(
+            read_pattern(item, report.at("protect", index))
+            for index, item in enumerate(protect if isinstance(protect, list) else ())
+            if isinstance(item, dict)
+        ),
+    )
+
+
+def _read_count_limit(node: object, default: CountLimit) -> CountLimit:
+    if not isinstance(node, dict):
+        return default
+    return CountLimit(_read_number(node, "count", default.count), _read_number(node, "percent", default.percent))
+
+
+def _read_number(node: dict[str, Any], key: str, default: int) -> int:
+    number = node.get(key)
+    return number if type(number) is int else default

@@ -1,0 +1,37 @@
+"""The schema of approvals.yaml."""
+
+from __future__ import annotations
+
+from quotaform.core.check.rule import APPROVABLE
+from quotaform.model.approval import MOST_APPROVALS, MOST_DAYS
+from quotaform.schema.definition import DAY
+from quotaform.schema.node import Node, choice, closed, ref, text
+
+
+def approvals() -> tuple[Node, dict[str, Node]]:
+    """Return the schema and its definitions."""
+    schema: Node = {
+        "description": "approvals.yaml, next to quotaform.yaml: what a plan may do to one entity although a guard "
+        "would block it.",
+        "type": "array",
+        "items": ref("approval"),
+        "maxItems": MOST_APPROVALS,
+    }
+    return schema, {"approval": _approval()}
+
+
+def _approval() -> Node:
+    fields = {
+        "rule": choice("The rule that blocks.", APPROVABLE),
+        "address": text(
+            "The entity, as plans print its address.", "user=<default>", "user=svc-a,client-id=etl", minLength=1
+        ),
+        "reason": text("The reason.", "moves to the new cluster", minLength=1),
+        "approver": text("The person who approves it.", "alice@example.com", minLength=1),
+        "expires": text(
+            f"The day (UTC) on which the approval expires, at most {MOST_DAYS} days ahead.",
+            "2026-12-31",
+            pattern=DAY,
+        ),
+    }
+    return closed("An approval for one rule and one entity.", fields, required=list(fields))

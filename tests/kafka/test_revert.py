@@ -1,0 +1,79 @@
+"""On a real broker: an apply and its revert bring back every value that the apply touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from time import sleep
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from quotaform.app.apply import apply_plan
+from quotaform.cluster.kafka import KafkaGateway
+from quotaform.core.plan import Plan, make_plan
+from quotaform.core.revert import as_revert, find_revert, require_receipt_cluster, require_revertible
+from quotaform.core.scope import ALL
+from quotaform.document.plan import dump_plan, load_plan
+from quotaform.document.receipt import dump_receipt, load_receipt
+from quotaform.model.alteration import Alteration
+from quotaform.model.entry import Desired
+from quotaform.model.quotas import Quotas
+from quotaform.sandbox import Sandbox
+from tests.builder import HEADER, plan_of
+from tests.strategies import desired, quotas
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def gateway(sandbox: Sandbox) -> Iterator[KafkaGateway]:
+    with KafkaGateway.connect(sandbox.bootstrap_servers, name="lab") as made:
+        yield made
+
+
+def become(gateway: KafkaGateway, wanted: Quotas) -> None:
+    """Make a cluster hold these quotas and nothing else."""
+    live = gateway.describe()
+    alterations = [
+        Alteration(entity, {**dict.fromkeys(live.get(entity, {})), **wanted.get(entity, {})})
+        for entity in {*live, *wanted}
+        if live.get(entity, {}) != wanted.get(entity, {})
+    ]
+    if alterations:
+        gateway.alter(alterations).raise_for_errors()
+    for _ in range(200):
+        if gateway.describe() == wanted:
+            return
+        sleep(0.02)
+    raise AssertionError("the cluster does not show what was written")
+
+
+def revert_of(text: str, actual: Quotas, files: Desired, cluster_id: str) -> Plan:
+    receipt = load_receipt(text, "receipt.json")
+    require_receipt_cluster(receipt, cluster_id)
+    found = find_revert(receipt, actual, ALL)
+    require_revertible(found)
+    header = replace(HEADER, cluster_id=cluster_id, options={**HEADER.options, "revert": receipt.plan_id})
+    return load_plan(dump_plan(as_revert(make_plan(found.rows, files, actual, header), found)), "plan.json")
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(quotas(), desired())
+def test_an_apply_and_its_revert_bring_back_the_state_before(
+    gateway: KafkaGateway, sandbox: Sandbox, before: Quotas, files: Desired
+) -> None:
+    become(gateway, before)
+    plan = plan_of(files, before, header=replace(HEADER, cluster_id=sandbox.cluster_id))
+    done = apply_plan(plan, gateway)
+    assert done.is_complete
+    back = revert_of(dump_receipt(done), gateway.describe(), files, sandbox.cluster_id)
+    assert len(back.rows) == len(plan.rows)
+    undone = apply_plan(back, gateway)
+    assert undone.is_complete
+    assert gateway.describe() == before
+    forward = revert_of(dump_receipt(undone), gateway.describe(), files, sandbox.cluster_id)
+    assert {(row.entity, row.key, row.before, row.after) for row in forward.rows} == {
+        (row.entity, row.key, row.before, row.after) for row in plan.rows
+    }
+    become(gateway, {})

@@ -1,0 +1,124 @@
+"""What holds of guards for any files and any cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quotaform.core.check.facts import Facts
+from quotaform.core.check.limit import CountLimit, Limits
+from quotaform.core.check.plan import GUARDS, with_findings
+from quotaform.core.check.rule import APPROVABLE
+from quotaform.core.plan import Action, Plan
+from quotaform.core.scope import Pattern
+from quotaform.document.plan import dump_plan, load_plan
+from quotaform.errors import PlanFileError
+from quotaform.model.allowance import Allowance
+from quotaform.model.approval import Approval
+from quotaform.model.entry import Desired
+from quotaform.model.finding import Finding
+from quotaform.model.quotas import Quotas
+from tests.builder import plan_of
+from tests.strategies import desired, live_quotas
+
+TODAY = date(2026, 11, 20)
+LIMITS = st.builds(
+    Limits,
+    delete=st.builds(CountLimit, st.integers(0, 5), st.integers(0, 100)),
+    update=st.builds(CountLimit, st.integers(0, 5), st.integers(0, 100)),
+    change_factor=st.integers(2, 100),
+    protect=st.sampled_from([(), (Pattern((("user", "*"),)),), (Pattern((("client-id", None),)),)]),
+)
+ALLOWANCES = st.frozensets(
+    st.builds(Allowance, st.sampled_from(["empty", "change-factor", "to-unlimited", "default-entity"]))
+    | st.builds(Allowance, st.sampled_from(["delete", "update"]), st.integers(0, 6))
+)
+
+
+def checked(
+    files: Desired,
+    actual: Quotas,
+    limits: Limits,
+    allowances: frozenset[Allowance] = frozenset(),
+    approvals: tuple[Approval, ...] = (),
+) -> Plan:
+    plan = plan_of(files, actual, allowances=allowances)
+    plan = replace(plan, header=replace(plan.header, options={**plan.header.options, **limits.dump()}))
+    facts = Facts(desired=files, actual=actual, limits=limits, approvals=approvals, today=TODAY)
+    return with_findings(plan, facts, GUARDS)
+
+
+def blocking(plan: Plan) -> set[tuple[str, str | None, str | None]]:
+    return {(found.rule, found.address, found.key) for found in plan.findings if found.blocking}
+
+
+@given(desired(), live_quotas(), LIMITS)
+def test_a_plan_over_a_limit_is_blocked_unless_somebody_allows_it(
+    files: Desired, actual: Quotas, limits: Limits
+) -> None:
+    plan = checked(files, actual, limits)
+    deleted, updated = plan.count(Action.DELETE), plan.count(Action.UPDATE)
+    rules = {rule for rule, _, _ in blocking(plan)}
+
+    if deleted > limits.delete.count or (deleted and deleted == plan.managed):
+        assert "delete" in rules
+    if updated > limits.update.count:
+        assert "update" in rules
+    if any(change.becomes_unlimited for change in plan.changes):
+        assert "to-unlimited" in rules
+    if any(limits.protects(change.entity) and change.action is Action.DELETE for change in plan.changes):
+        assert "protect" in rules
+    if not files:
+        assert "empty" in rules
+
+
+@given(desired(), live_quotas(), LIMITS, ALLOWANCES, ALLOWANCES)
+def test_one_more_allowance_never_blocks_more(
+    files: Desired, actual: Quotas, limits: Limits, some: frozenset[Allowance], more: frozenset[Allowance]
+) -> None:
+    assert blocking(checked(files, actual, limits, some | more)) <= blocking(checked(files, actual, limits, some))
+
+
+@given(desired(), live_quotas(), LIMITS, st.data())
+def test_an_approval_lifts_the_findings_of_its_rule_and_address_and_no_others(
+    files: Desired, actual: Quotas, limits: Limits, data: st.DataObject
+) -> None:
+    plain = checked(files, actual, limits)
+    pairs = [
+        (found.rule, change.entity)
+        for change in plain.changes
+        for found in plain.findings
+        if found.address == change.entity.address and found.rule in APPROVABLE
+    ]
+    if not pairs:
+        return
+    name, entity = data.draw(st.sampled_from(pairs))
+    approval = Approval(rule=name, entity=entity, reason="r", approver="a", expires=TODAY + timedelta(days=1))
+
+    lifted = blocking(plain) - blocking(checked(files, actual, limits, approvals=(approval,)))
+
+    assert lifted == {each for each in blocking(plain) if each[:2] == (name, entity.address)}
+
+
+@given(desired(), live_quotas(), LIMITS, ALLOWANCES)
+def test_a_plan_file_from_which_a_guard_was_removed_is_refused(
+    files: Desired, actual: Quotas, limits: Limits, allowances: frozenset[Allowance]
+) -> None:
+    """A file whose digests are computed again says what its author wants, but what follows from it is computed, too."""
+    plan = checked(files, actual, limits, allowances)
+    assert dump_plan(load_plan(dump_plan(plan), "plan.json")) == dump_plan(plan)
+
+    for found in plan.findings:
+        if found.blocking:
+            for forged in (_without(plan, found), _without(plan, found, replace(found, blocking=False))):
+                with pytest.raises(PlanFileError):
+                    load_plan(dump_plan(forged), "plan.json")
+
+
+def _without(plan: Plan, found: Finding, *instead: Finding) -> Plan:
+    findings = [*(each for each in plan.findings if each is not found), *instead]
+    return replace(plan, findings=tuple(findings))

@@ -1,0 +1,419 @@
+"""Guards: what blocks a plan, at the boundary of each rule, and what lifts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+
+import pytest
+
+from quotaform.core.check.change import is_leap
+from quotaform.core.check.facts import Facts
+from quotaform.core.check.limit import CountLimit, Limits
+from quotaform.core.check.plan import GUARDS, with_findings
+from quotaform.core.origin import Base, ClusterBase, DeclaredBase
+from quotaform.core.plan import Plan
+from quotaform.core.scope import Pattern
+from quotaform.model.allowance import Allowance
+from quotaform.model.approval import Approval
+from quotaform.model.entity import Entity
+from quotaform.model.quotas import Quotas, Values
+from tests.builder import CONSUMER, HEADER, PRODUCER, REQUEST, declare, plan_of
+
+MIB = 1048576.0
+TODAY = date(2026, 11, 20)
+ALICE, BOB = Entity(user="alice"), Entity(user="bob")
+EVERYBODY = Entity(user=None)
+LOOSE = Limits(delete=CountLimit(1000, 100), update=CountLimit(1000, 100))
+UNLIMITED = 2.0**63
+
+
+def users(number: int, value: float = MIB, *, first: int = 0) -> dict[Entity, Values]:
+    return {Entity(user=f"u{index:04}"): {PRODUCER: value} for index in range(first, first + number)}
+
+
+def checked(
+    wanted: Mapping[Entity, Values],
+    actual: Quotas,
+    *,
+    allowances: Sequence[str] = (),
+    approvals: Sequence[Approval] = (),
+    limits: Limits | None = None,
+    base: DeclaredBase | None = None,
+    base_limits: Limits | None = None,
+) -> Plan:
+    """The plan of files on a cluster, with what its guards find."""
+    plan = plan_of(wanted, actual, allowances=map(Allowance.parse, allowances))
+    facts = Facts(
+        desired=declare(wanted),
+        actual=actual,
+        limits=limits or Limits(),
+        base=ClusterBase(declared=base, limits=base_limits),
+        approvals=tuple(approvals),
+        today=TODAY,
+    )
+    return with_findings(plan, facts, GUARDS)
+
+
+def blocked(plan: Plan) -> list[tuple[str, str | None, str | None]]:
+    return [(found.rule, found.address, found.key) for found in plan.findings if found.blocking]
+
+
+def rules(plan: Plan) -> list[str]:
+    return sorted({found.rule for found in plan.findings if found.blocking})
+
+
+def deleting(number: int, managed: int) -> tuple[dict[Entity, Values], Quotas]:
+    """Files with tombstones for some of the entities of a cluster; a default keeps the rest limited."""
+    wanted: dict[Entity, Values] = {**users(managed), **{entity: {} for entity in users(number)}}
+    return wanted, {**users(managed), Entity(client_id="any"): {PRODUCER: MIB}}
+
+
+def approval(rule: str, entity: Entity, *, days: int = 10) -> Approval:
+    return Approval(
+        rule=rule, entity=entity, reason="known", approver="carol@example.com", expires=TODAY + timedelta(days=days)
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "managed", "blocks"),
+    [
+        (0, 0, False),
+        (1, 1, True),
+        (1, 2, False),
+        (2, 9, False),
+        (2, 10, False),
+        (3, 10, True),
+        (5, 9, False),
+        (6, 9, True),
+        (8, 9, True),
+        (5, 5, True),
+        (5, 25, False),
+        (5, 24, True),
+        (6, 100, True),
+    ],
+)
+def test_too_many_deletions_block(number: int, managed: int, blocks: bool) -> None:
+    plan = checked(*deleting(number, managed))
+
+    assert ("delete" in rules(plan)) is blocks
+
+
+def test_eight_of_nine_deletions_are_blocked_with_every_number_and_the_exact_override() -> None:
+    """A share of at least ten lets 8 of 9 through, as octoDNS does."""
+    plan = checked(*deleting(8, 9), allowances=["to-unlimited"])
+
+    (found,) = (each for each in plan.findings if each.blocking)
+    assert (found.rule, found.message, found.override) == (
+        "delete",
+        "8 of 9 managed entities would be deleted (limit 5, or 20 %, or all)",
+        "--allow delete=8",
+    )
+    assert checked(*deleting(8, 9), allowances=["to-unlimited", "delete=8"]).is_applyable
+    assert not checked(*deleting(8, 9), allowances=["to-unlimited", "delete=7"]).is_applyable
+
+
+def test_a_created_entity_is_not_managed_yet() -> None:
+    wanted, actual = deleting(5, 5)
+    plan = checked({**wanted, **users(20, first=100)}, actual, limits=replace(LOOSE, delete=CountLimit(5, 20)))
+
+    assert plan.managed == 5
+    assert "delete" in rules(plan)
+
+
+@pytest.mark.parametrize(
+    ("number", "managed", "blocks"), [(9, 9, False), (5, 10, False), (6, 10, True), (50, 200, False), (51, 200, True)]
+)
+def test_too_many_updates_block(number: int, managed: int, blocks: bool) -> None:
+    wanted = {**users(managed), **users(number, 2 * MIB)}
+    plan = checked(wanted, users(managed))
+
+    assert blocked(plan) == ([("update", None, None)] if blocks else [])
+    if blocks:
+        assert checked(wanted, users(managed), allowances=[f"update={number}"]).is_applyable
+
+
+def test_creating_any_number_of_entities_blocks_nothing() -> None:
+    assert checked(users(500), {}).is_applyable
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "blocks"),
+    [
+        (MIB, 10 * MIB, True),
+        (MIB, 9.99 * MIB, False),
+        (10 * MIB, MIB, True),
+        (9.99 * MIB, MIB, False),
+        (0.07, 0.7, True),
+        (MIB, 1024 * MIB, True),
+        (MIB, UNLIMITED, False),
+        (UNLIMITED, MIB, True),
+        (float("inf"), MIB, True),
+        (float("nan"), MIB, False),
+        (0.0, MIB, True),
+        (-1.0, MIB, True),
+    ],
+)
+def test_a_value_may_not_leap(before: float, after: float, blocks: bool) -> None:
+    assert is_leap(PRODUCER, before, after, 10) is blocks
+
+
+def test_a_slip_of_the_unit_names_both_values_and_the_factor() -> None:
+    plan = checked({ALICE: {PRODUCER: 5e6}, BOB: {PRODUCER: MIB}}, {ALICE: {PRODUCER: 5e3}, BOB: {PRODUCER: MIB}})
+
+    (found,) = plan.findings
+    assert (found.rule, found.address, found.key, found.override) == (
+        "change-factor",
+        "user=alice",
+        PRODUCER,
+        "--allow change-factor",
+    )
+    assert found.message == (
+        "producer_byte_rate would change from 5 kB/s to 5 MB/s, by a factor of 1000 (limit: less than a factor of 10)"
+    )
+
+
+def test_a_factor_is_of_one_key_and_of_a_value_that_is_set_before_and_after() -> None:
+    actual: Quotas = {ALICE: {PRODUCER: MIB}, EVERYBODY: {PRODUCER: MIB, CONSUMER: MIB}}
+    wanted: dict[Entity, Values] = {**actual, ALICE: {PRODUCER: MIB, CONSUMER: 100 * MIB}}
+
+    assert checked(wanted, actual).is_applyable
+
+
+def test_a_limit_that_becomes_unlimited_blocks_where_it_is_effective() -> None:
+    actual: Quotas = {ALICE: {PRODUCER: MIB, REQUEST: 50.0}}
+    plan = checked({ALICE: {PRODUCER: UNLIMITED, REQUEST: 50.0}}, actual)
+
+    assert [(found.rule, found.message) for found in plan.findings] == [
+        ("to-unlimited", "producer_byte_rate would become unlimited; the limit is 1 MiB/s")
+    ]
+    shadow = Entity(user="alice", client_id=None)
+    shadowed: Quotas = {**actual, shadow: {PRODUCER: MIB}}
+    assert checked({**shadowed, ALICE: {PRODUCER: UNLIMITED, REQUEST: 50.0}}, shadowed).is_applyable
+
+
+def test_a_new_entity_above_a_default_is_unlimited_for_the_first_time() -> None:
+    actual: Quotas = {EVERYBODY: {PRODUCER: MIB}, BOB: {PRODUCER: MIB}}
+    plan = checked({**actual, ALICE: {PRODUCER: UNLIMITED}}, actual)
+
+    assert blocked(plan) == [("to-unlimited", "user=alice", PRODUCER)]
+    assert plan.findings[0].message == (
+        "producer_byte_rate would become unlimited; the limit is 1 MiB/s from user=<default>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("entity", "blocks"),
+    [
+        (Entity(user=None), True),
+        (Entity(client_id=None), True),
+        (Entity(user=None, client_id=None), True),
+        (Entity(user="alice", client_id=None), False),
+        (Entity(user=None, client_id="etl"), False),
+        (Entity(user="<default>"), False),
+    ],
+)
+def test_any_change_of_a_default_blocks(entity: Entity, blocks: bool) -> None:
+    others = users(20)
+    created = checked({**others, entity: {PRODUCER: MIB}}, others)
+    updated = checked({**others, entity: {PRODUCER: 2 * MIB}}, {**others, entity: {PRODUCER: MIB}})
+    deleted = checked({**others, entity: {}}, {**others, entity: {PRODUCER: MIB}})
+
+    for plan in (created, updated, deleted):
+        assert ("default-entity" in rules(plan)) is blocks
+
+
+def test_the_default_of_addresses_is_a_default() -> None:
+    wanted = {Entity(ip=None): {"connection_creation_rate": 10.0}}
+
+    assert rules(checked(wanted, {})) == ["default-entity"]
+
+
+PROTECTED = replace(LOOSE, protect=(Pattern((("user", "kafka-*"),)), Pattern((("client-id", None),))))
+KAFKA = Entity(user="kafka-1")
+
+
+@pytest.mark.parametrize(
+    ("entity", "is_protected"),
+    [
+        (KAFKA, True),
+        (Entity(user="kafka-1", client_id="x"), True),
+        (ALICE, False),
+        (Entity(user=None), False),
+        (Entity(client_id=None), True),
+        (Entity(user="alice", client_id=None), True),
+        (Entity(client_id="kafka-1"), False),
+    ],
+)
+def test_patterns_protect_as_the_scope_selects(entity: Entity, is_protected: bool) -> None:
+    assert PROTECTED.protects(entity) is is_protected
+    assert not Limits().protects(entity)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "blocks"),
+    [(2 * MIB, MIB, True), (2 * MIB - 1, MIB, False), (MIB, 2 * MIB, False), (UNLIMITED, 1e12, True)],
+)
+def test_a_protected_limit_may_not_be_halved(before: float, after: float, blocks: bool) -> None:
+    plan = checked({KAFKA: {PRODUCER: after}}, {KAFKA: {PRODUCER: before}}, limits=PROTECTED)
+
+    assert ("protect" in rules(plan)) is blocks
+
+
+def test_a_protected_entity_is_tightened_where_nothing_limited_it() -> None:
+    plan = checked({KAFKA: {PRODUCER: MIB}}, {}, limits=PROTECTED)
+
+    (found,) = plan.findings
+    assert (found.rule, found.override) == ("protect", "an approval in approvals.yaml")
+    assert found.message == (
+        "this entity is protected, and the effective producer_byte_rate would fall from unlimited to 1 MiB/s "
+        "(limit: more than half)"
+    )
+
+
+def test_only_an_approval_lifts_protection() -> None:
+    wanted: dict[Entity, Values] = {KAFKA: {}, ALICE: {PRODUCER: MIB}}
+    actual: Quotas = {KAFKA: {PRODUCER: MIB}, ALICE: {PRODUCER: MIB}, EVERYBODY: {PRODUCER: MIB}}
+    plan = checked(wanted, actual, limits=PROTECTED, allowances=["protect"])
+    approved = checked(wanted, actual, limits=PROTECTED, approvals=[approval("protect", KAFKA)])
+
+    assert blocked(plan) == [("protect", "user=kafka-1", None)]
+    assert approved.is_applyable
+    assert [(found.blocking, found.severity, found.allowed_by) for found in approved.findings] == [
+        (False, "warning", "approval of carol@example.com, until 2026-11-30")
+    ]
+    assert approved.approvals == (approval("protect", KAFKA),)
+    assert approved.plan_id not in (plan.plan_id, replace(approved, approvals=()).plan_id)
+
+
+@pytest.mark.parametrize(
+    ("given", "note", "severity"),
+    [
+        (approval("protect", ALICE), "unused-approval", "note"),
+        (approval("to-unlimited", KAFKA), "unused-approval", "note"),
+        (approval("protect", KAFKA, days=0), "expired-approval", "warning"),
+        (approval("protect", KAFKA, days=1), None, None),
+    ],
+)
+def test_an_approval_is_for_one_rule_and_one_address_until_its_day(
+    given: Approval, note: str | None, severity: str | None
+) -> None:
+    wanted: dict[Entity, Values] = {KAFKA: {}, ALICE: {PRODUCER: MIB}}
+    actual: Quotas = {KAFKA: {PRODUCER: MIB}, ALICE: {PRODUCER: MIB}, EVERYBODY: {PRODUCER: MIB}}
+    plan = checked(wanted, actual, limits=PROTECTED, approvals=[given])
+
+    assert plan.is_applyable is (note is None)
+    said = [(found.rule, found.severity) for found in plan.findings if found.rule.endswith("-approval")]
+    assert said == ([(note, severity)] if note else [])
+    assert plan.approvals == (() if note else (given,))
+
+
+def test_an_expired_approval_is_named() -> None:
+    given = approval("change-factor", ALICE, days=-1)
+    plan = checked({ALICE: {PRODUCER: 20 * MIB}}, {ALICE: {PRODUCER: MIB}}, approvals=[given])
+
+    assert rules(plan) == ["change-factor"]
+    assert plan.findings[1].message == (
+        "the approval of change-factor in approvals.yaml expired on 2026-11-19 and lifts nothing; remove it, or ask "
+        "for a new one"
+    )
+    assert plan.findings[1].address == "user=alice"
+
+
+def test_an_approval_comes_before_an_allowance_which_is_then_not_needed() -> None:
+    wanted, actual = {ALICE: {PRODUCER: 20 * MIB}}, {ALICE: {PRODUCER: MIB}}
+    plan = checked(wanted, actual, allowances=["change-factor"], approvals=[approval("change-factor", ALICE)])
+
+    assert plan.is_applyable
+    assert [(found.rule, found.message) for found in plan.findings if found.severity == "note"] == [
+        ("unused-allowance", "--allow change-factor was not needed")
+    ]
+
+
+def test_an_allowance_lifts_all_entities_and_an_approval_one() -> None:
+    wanted: dict[Entity, Values] = {ALICE: {PRODUCER: 20 * MIB}, BOB: {PRODUCER: 20 * MIB}}
+    actual: Quotas = {ALICE: {PRODUCER: MIB}, BOB: {PRODUCER: MIB}}
+
+    assert checked(wanted, actual, allowances=["change-factor"]).is_applyable
+    one = checked(wanted, actual, approvals=[approval("change-factor", ALICE)])
+    assert blocked(one) == [("change-factor", "user=bob", PRODUCER)]
+
+
+def test_files_that_declare_nothing_block() -> None:
+    plan = checked({}, users(3))
+
+    assert [(found.rule, found.message, found.override) for found in plan.findings] == [
+        ("empty", "the files declare no entries for cluster lab", "--allow empty")
+    ]
+    assert checked({}, users(3), allowances=["empty"]).is_applyable
+    assert "empty" not in rules(checked({ALICE: {}}, {}))
+
+
+def base_of(number: int) -> DeclaredBase:
+    return DeclaredBase(Base("origin/main", "a91be02"), declare(users(number)))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "blocks"), [(10, 5, False), (10, 4, True), (9, 4, True), (8, 4, False), (7, 3, False)]
+)
+def test_files_that_shrank_block(before: int, after: int, blocks: bool) -> None:
+    plan = checked(users(after), users(before), base=base_of(before), limits=LOOSE)
+
+    assert rules(plan) == (["shrink"] if blocks else [])
+
+
+def test_a_tombstone_is_not_a_lost_declaration_and_a_new_name_makes_up_for_one() -> None:
+    actual = {**users(10), EVERYBODY: {PRODUCER: MIB}}
+    gone: dict[Entity, Values] = {entity: {} for entity in users(10)}
+
+    assert "shrink" not in rules(checked(gone, actual, base=base_of(10), limits=LOOSE))
+    assert "shrink" not in rules(checked(users(10, first=50), actual, base=base_of(10), limits=LOOSE))
+
+
+def test_what_shrank_names_the_base_and_both_numbers() -> None:
+    plan = checked(users(2), users(9), base=base_of(9), limits=LOOSE)
+
+    assert plan.findings[0].message == (
+        "the files declare 2 entities, and the base origin/main 9 (limit: half of them lost, from 5 on)"
+    )
+    assert checked(users(2), users(9), base=base_of(9), limits=LOOSE, allowances=["shrink"]).is_applyable
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        (Limits(delete=CountLimit(6, 20)), "guards.delete.count is 6 instead of 5"),
+        (Limits(update=CountLimit(50, 51)), "guards.update.percent is 51 instead of 50"),
+        (Limits(change_factor=11), "guards.change_factor is 11 instead of 10"),
+        (Limits(), "protect has no user=kafka-*"),
+    ],
+)
+def test_a_change_may_not_switch_off_its_own_guards(head: Limits, said: str) -> None:
+    base = Limits(protect=(Pattern((("user", "kafka-*"),)),)) if head == Limits() else Limits()
+    plan = checked(users(1), users(1), limits=head, base_limits=base)
+
+    assert rules(plan) == ["guards-loosened"]
+    assert plan.findings[0].message == f"quotaform.yaml loosens the guards of the base: {said}"
+    allowed = checked(users(1), users(1), limits=head, base_limits=base, allowances=["guards-loosened"])
+    assert allowed.is_applyable
+
+
+def test_stricter_guards_loosen_nothing() -> None:
+    stricter = Limits(delete=CountLimit(0, 0), change_factor=2, protect=(Pattern((("user", "a"),)),))
+
+    assert checked(users(1), users(1), limits=stricter, base_limits=Limits()).is_applyable
+
+
+def test_limits_are_kept_in_the_options_of_a_plan() -> None:
+    limits = Limits(delete=CountLimit(0, 1), change_factor=3, protect=(Pattern((("user", None), ("client-id", "x*"))),))
+
+    assert Limits.load(limits.dump()) == limits
+    assert Limits().dump() == {}
+    assert Limits.load(HEADER.options) == Limits()
+
+
+def test_a_limit_of_no_deletions_blocks_each() -> None:
+    plan = checked(*deleting(1, 9), limits=Limits(delete=CountLimit(0, 100)))
+
+    assert "delete" in rules(plan)

@@ -125,6 +125,7 @@ def test_a_server_that_asks_for_more_time_than_there_is_is_not_waited_for() -> N
         ({"retry_after": "Sun, 22 Nov 2026 11:00:00 GMT"}, 0),
         ({"retry_after": "Sun, 22 Nov 2026 12:00:30 -0000"}, 30),
         ({"retry_after": "soon"}, 60),
+        ({"retry_after": "Sun, 22 Nov 2026 99999999999999999999:00:30 GMT"}, 60),
         ({"retry_after": "-5"}, 60),
         ({"retry_after": "9" * 400}, 60),
         ({"retry_after": "\u0663"}, 60),

@@ -117,6 +117,28 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
     "No message advises to use less encryption": (
         "unit/test_connect_error.py::test_a_connection_that_ends_during_the_tls_handshake_is_told_as_that",
     ),
+    "An answer is given up after 30 seconds, however slowly it comes, and after 1 MiB": (
+        "unit/test_http.py::test_a_server_that_sends_a_byte_at_a_time_is_given_up",
+        "unit/test_http.py::test_a_body_is_read_up_to_a_limit",
+    ),
+    "Certificates are always verified": ("unit/test_http.py::test_another_certificate_is_refused",),
+    "A redirect is followed only on the same server": (
+        "unit/test_http.py::test_a_redirect_to_another_host_is_not_followed_and_gets_no_token",
+        "unit/test_http.py::test_a_redirect_to_elsewhere_is_an_error",
+    ),
+    "never without encryption except to this machine": (
+        "unit/test_http.py::test_a_token_is_sent_encrypted_or_not_at_all",
+    ),
+    "Tokens come from the environment alone": ("unit/test_comment.py::test_the_token_comes_from_the_environment",),
+    "Errors name a server by scheme, host and port": (
+        "unit/test_http.py::test_a_url_shows_its_origin_alone",
+        "unit/test_http.py::test_a_server_that_hangs_is_given_up",
+        "unit/test_comment.py::test_what_github_does_not_do_is_an_error_in_one_sentence",
+    ),
+    "Comments are updated only if the user of the token wrote them": (
+        "unit/test_comment.py::test_a_comment_of_somebody_else_with_the_same_marker_is_left_alone",
+        "unit/test_comment.py::test_a_user_with_the_name_of_an_app_is_somebody_else",
+    ),
     "no option of `quotaform` takes a password": (
         "unit/test_security_promises.py::test_no_option_takes_a_password",
         "unit/test_scram_password.py::test_the_password_is_the_one_line_of_its_file",

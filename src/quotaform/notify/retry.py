@@ -142,6 +142,6 @@ def _seconds(value: str | None, now: datetime) -> float | None:
         return float(number) if number < _EPOCH else max(0.0, number - now.timestamp())
     try:
         date = parsedate_to_datetime(value)
-    except ValueError:
+    except (OverflowError, ValueError):  # An hour may have any number of digits.
         return None
     return max(0.0, ((date if date.tzinfo else date.replace(tzinfo=UTC)) - now).total_seconds())

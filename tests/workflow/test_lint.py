@@ -49,7 +49,7 @@ def test_validate_warns_and_exits_0(tmp_path: Path) -> None:
         "correct the capacity [over-capacity]",
         f"quotas.d/a.yaml:2:5: warning: client-id=app: {SHADOWED.replace('etl', 'app')} [shadowed-entry]",
         f"quotas.d/a.yaml:2:5: warning: client-id=etl: {SHADOWED} [shadowed-entry]",
-        f"quotas.d/a.yaml:4:5: warning: user=<default>: {BROKERS} [default-user-brokers]",
+        f"quotas.d/a.yaml:4:5: note: user=<default>: {BROKERS} [default-user-brokers]",
         f"quotas.d/a.yaml:5:14: warning: user=<default>: {UNIT} [suspicious-unit]",
         "Valid: 1 file in quotas.d, 3 entities for lab.",
     ]

@@ -285,14 +285,15 @@ class TestCheckPrincipals:
         repository.quotas(self.QUOTAS)
         checked = repository("validate", "--check-principals")
         assert checked.code == 0
-        assert checked.out.splitlines() == [
+        assert [line for line in checked.out.splitlines() if ": note: " not in line] == [
             "quotas.d/quotas.yaml:2:5: warning: user svc-ordres has no SCRAM credentials on lab;"
             " did you mean svc-orders? [unknown-principal]",
             "quotas.d/quotas.yaml:4:5: warning: user reporting has no SCRAM credentials on lab [unknown-principal]",
             "Valid: 1 file in quotas.d, 5 entities for lab.",
         ]
         found = json.loads(repository("validate", "--check-principals", "--format", "json").out)["problems"]
-        assert [(each["rule"], each["severity"], each["address"], each["location"]["line"]) for each in found] == [
+        rows = [(each["rule"], each["severity"], each["address"], each["location"]["line"]) for each in found]
+        assert [row for row in rows if row[1] != "note"] == [
             ("unknown-principal", "warning", "user=svc-ordres", 2),
             ("unknown-principal", "warning", "user=reporting", 4),
         ]

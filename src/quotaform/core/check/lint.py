@@ -21,7 +21,7 @@ from quotaform.core.resolve.request import UNMENTIONED, representative
 from quotaform.core.scope import ALL, Selection
 from quotaform.model.entity import CLIENT_ID, Entity, spell_name
 from quotaform.model.entry import Cause, Desired, Entry
-from quotaform.model.finding import Finding
+from quotaform.model.finding import Finding, Severity
 from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
@@ -232,22 +232,27 @@ def _check_broker_principals(facts: LintFacts) -> Iterator[Found]:
         limits = [] if entry is None else [k for k, v in entry.values.items() if not is_unlimited(QUOTA_KEYS[k], v)]
         if entry is None or not limits:
             continue
-        texts: list[str] = []
         if principals is None:
-            texts = [
+            text = (
                 "it also limits the brokers' own principals, unless they have entries of their own; list them in "
                 "principals.brokers of quotaform.yaml, so that this can be checked"
-            ]
+            )
+            yield entity, _about_brokers(entry, text, Severity.NOTE)
         for principal in principals or ():
             entries = facts.index.entries((principal, UNMENTIONED))
             if keys := [key for key in limits if effective(entries, key).source == entity]:
                 own = Entity(user=principal).address
-                texts.append(
+                text = (
                     f"it also limits the broker principal {spell_name(principal)} ({', '.join(keys)}); declare {own} "
                     f"with values of its own, such as {UNLIMITED}"
                 )
-        for text in texts:
-            yield entity, rule.DEFAULT_USER_BROKERS.finding(text, address=entity.address, location=entry.location)
+                yield entity, _about_brokers(entry, text, Severity.WARNING)
+
+
+def _about_brokers(entry: Entry, text: str, severity: Severity) -> Finding:
+    return rule.DEFAULT_USER_BROKERS.finding(
+        text, severity=severity, address=entry.entity.address, location=entry.location
+    )
 
 
 def _check_expiry(facts: LintFacts) -> Iterator[Found]:

@@ -272,7 +272,7 @@ RENAMABLE_CLIENT_ID: Final = FindingRule(
 DEFAULT_USER_BROKERS: Final = FindingRule(
     "default-user-brokers",
     "A default user entry also limits the principals of the brokers, whose requests to each other it slows down, and "
-    "that of quotaform; or `principals.brokers` does not say which principals these are.",
+    "that of quotaform; or, as a note, `principals.brokers` does not say which principals these are.",
     "Declare each of these principals with values of its own, and list those of the brokers in `principals.brokers`.",
     _WARNING,
     is_lint=True,

@@ -8,7 +8,8 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.core.check.lint import LintFacts, check_lints, declared_quotas
+from quotaform.core.check.lint import check_lints, declared_quotas
+from quotaform.core.check.lint_fact import LintFacts
 from quotaform.core.check.lint_setting import Capacity, LintSettings
 from quotaform.core.check.shadow import shadowing_entities
 from quotaform.model.entity import Entity

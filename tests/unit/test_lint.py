@@ -11,7 +11,8 @@ import pytest
 
 from quotaform.core.check import rule
 from quotaform.core.check.facts import Facts, LintRequest
-from quotaform.core.check.lint import Linted, LintFacts, check_lints, declared_quotas, unused_ignores
+from quotaform.core.check.lint import Linted, check_lints, declared_quotas, unused_ignores
+from quotaform.core.check.lint_fact import LintFacts
 from quotaform.core.check.lint_setting import Capacity, LintIgnore, LintSettings
 from quotaform.core.check.plan import check_plan
 from quotaform.core.scope import ALL, Pattern, Selection
@@ -531,3 +532,17 @@ def test_a_mistake_in_the_settings_is_named_with_its_place(tmp_path: Path, text:
 
     assert len(found) == 1, found
     assert found[0].startswith(said), found
+
+
+def test_a_plan_shows_what_its_changes_do_to_entries_that_it_does_not_change() -> None:
+    """A new default user took every client-id entry out of force, and the plan only counted that."""
+    desired = declare({ETL: {PRODUCER: MIB}, ANY_USER: {PRODUCER: MIB}, Entity(client_id="app"): {CONSUMER: MIB}})
+    actual: Quotas = {entity: entry.values for entity, entry in desired.items() if entity != ANY_USER}
+    request = LintRequest(settings=NO_BROKERS, capacity=Capacity(), today=TODAY)
+
+    found = check_plan(plan_of(desired, actual), Facts(desired=desired, actual=actual, lints=request))
+
+    assert [(each.rule, each.address) for each in found] == [
+        ("shadowed-entry", "client-id=etl"),
+        ("other-warnings", None),
+    ]

@@ -12,7 +12,8 @@ from quotaform.app.policy import load_policies
 from quotaform.app.repository import Repository
 from quotaform.app.root import read_claims
 from quotaform.core.check.finding_list import MAX_PROBLEMS, FindingList, first_findings
-from quotaform.core.check.lint import Linted, LintFacts, check_lints, declared_quotas, unused_ignores, with_address
+from quotaform.core.check.lint import Linted, check_lints, declared_quotas, unused_ignores, with_address
+from quotaform.core.check.lint_fact import LintFacts
 from quotaform.core.check.lint_setting import Capacity, LintIgnore
 from quotaform.core.check.policy import check_policies
 from quotaform.core.claim import Claim, check_claims

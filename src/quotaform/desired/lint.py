@@ -8,8 +8,8 @@ from re import compile as regex
 from typing import Any, Final
 
 from quotaform.core.check import rule
-from quotaform.core.check.lint import suspicious_unit_text
 from quotaform.core.check.lint_setting import EXPIRES_WITHIN_DAYS, Capacity, LintIgnore, LintSettings
+from quotaform.core.check.lint_value import suspicious_unit_text
 from quotaform.desired.odd_name import name_oddness
 from quotaform.desired.pattern import read_pattern
 from quotaform.desired.report import FileReport, Part

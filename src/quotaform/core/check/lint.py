@@ -1,73 +1,38 @@
 """Lints: what is valid and probably not what was meant. They warn, block nothing, and can be ignored with a reason.
 
-A lint is one function of `LintFacts` that yields a finding with the entity that it is about; `LINTS` lists them.
+A lint is a rule and a function of `LintFacts` that yields what it finds; `LINTS` lists them.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Final, TypeAlias
 
 from quotaform.core.check import rule
 from quotaform.core.check.finding_list import MAX_PROBLEMS
-from quotaform.core.check.lint_setting import Capacity, LintIgnore, LintSettings
-from quotaform.core.check.shadow import shadowing_entities
-from quotaform.core.resolve.entry import Effective, QuotaEntry, effective
-from quotaform.core.resolve.index import QuotaIndex
-from quotaform.core.resolve.request import UNMENTIONED, representative
-from quotaform.core.scope import ALL, Selection
-from quotaform.model.entity import CLIENT_ID, Entity, spell_name
-from quotaform.model.entry import Cause, Desired, Entry
-from quotaform.model.finding import Finding, Severity
-from quotaform.model.precedence import level_of
-from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.core.check.lint_fact import Found, LintFacts
+from quotaform.core.check.lint_precedence import check_broker_principals, check_renamable, check_shadowed
+from quotaform.core.check.lint_setting import LintIgnore
+from quotaform.core.check.lint_value import check_capacity, check_expiry, check_units
+from quotaform.model.entry import Desired
+from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas
-from quotaform.model.text import listed, quote
-from quotaform.model.units import UNLIMITED, is_unlimited, plain, render_value
+from quotaform.model.rule import FindingRule
+from quotaform.model.text import quote
 
-Found: TypeAlias = tuple[Entity | None, Finding]
-"""A finding, and the entity that it is about; `None` for the cluster as a whole."""
+Lint: TypeAlias = Callable[[LintFacts], Iterable[Found]]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LintFacts:
-    """What lints look at.
-
-    Attributes:
-        desired: What the files declare.
-        quotas: Everything that the cluster holds once that is applied; offline, what the files declare.
-        settings: What quotaform.yaml says about lints.
-        capacity: What a broker of the cluster can do, as far as that is declared.
-        today: The day (UTC).
-        selection: The part that was asked for.
-        concerned: The entities about which findings are wanted; of the others only their number is. `None` is all.
-        index: All of `quotas`, by precedence.
-    """
-
-    desired: Desired
-    quotas: Quotas
-    settings: LintSettings
-    capacity: Capacity
-    today: date
-    selection: Selection = ALL
-    concerned: Collection[Entity] | None = None
-    _indexes: list[QuotaIndex] = field(default_factory=list, init=False, compare=False, repr=False)
-
-    @property
-    def index(self) -> QuotaIndex:
-        """All of `quotas`, by precedence; made when it is first asked for, because it takes its time."""
-        if not self._indexes:
-            self._indexes.append(QuotaIndex(self.quotas))
-        return self._indexes[0]
-
-    def declared(self) -> Iterator[tuple[Entity, Entry]]:
-        """Yield the entries that declare values."""
-        for entity, entry in self.desired.items():
-            if entry.cause is Cause.ENTRY:
-                yield entity, entry
+LINTS: Final[tuple[tuple[FindingRule, Lint], ...]] = (
+    (rule.SUSPICIOUS_UNIT, check_units),
+    (rule.SHADOWED_ENTRY, check_shadowed),
+    (rule.RENAMABLE_CLIENT_ID, check_renamable),
+    (rule.DEFAULT_USER_BROKERS, check_broker_principals),
+    (rule.EXPIRES_SOON, check_expiry),
+    (rule.OVER_CAPACITY, check_capacity),
+)
+"""Every lint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,21 +61,23 @@ def check_lints(facts: LintFacts) -> Linted:
     findings: list[Finding] = []
     used: set[LintIgnore] = set()
     others = 0
-    for lint in LINTS:
+    for row, lint in LINTS:
+        ignores = [each for each in active if each.rule == row.id]
         shown = 0
-        for entity, finding in lint(facts):
+        for found in lint(facts):
+            entity = found.entity
             if entity is not None and not facts.selection.contains(entity):
                 continue
-            ignore = next((each for each in active if each.rule == finding.rule and each.covers(entity)), None)
+            ignore = next((each for each in ignores if each.covers(entity)), None)
             if ignore is not None:
                 used.add(ignore)
-            elif entity is not None and facts.concerned is not None and entity not in facts.concerned:
+            elif not facts.concerns(found):
                 others += 1
             elif shown < MAX_PROBLEMS:
-                findings.append(finding)
+                findings.append(found.make())
                 shown += 1
             else:
-                text = f"and more: only the first {MAX_PROBLEMS} findings of {finding.rule} are shown"
+                text = f"and more: only the first {MAX_PROBLEMS} findings of {row.id} are shown"
                 findings.append(rule.MORE_WARNINGS.finding(text))
                 break
     findings += _expired_ignores(facts.settings.ignores, facts.today)
@@ -132,196 +99,6 @@ def _expired_ignores(ignores: Iterable[LintIgnore], today: date) -> Iterator[Fin
             reason = quote(each.reason)
             text = f"this ignore of {each.rule} ({reason}) expired {each.expires}; remove it, or set a later date"
             yield rule.LINT_IGNORE_EXPIRED.finding(text, location=each.location)
-
-
-def suspicious_unit_text(key: str, value: float) -> str:
-    """Say that a byte rate is a small number without a unit."""
-    number = plain(value)
-    return (
-        f"{key}: {number} is {number} bytes per second; write {number}B/s if that is meant, else a unit as in 10MiB/s"
-    )
-
-
-def _check_units(facts: LintFacts) -> Iterator[Found]:
-    for finding in facts.settings.profile_findings:
-        yield None, finding
-    for entity, entry in facts.declared():
-        for key in entry.bare:
-            place = entry.provenance(key)
-            yield (
-                entity,
-                rule.SUSPICIOUS_UNIT.finding(
-                    suspicious_unit_text(key, entry.values[key]),
-                    address=entity.address,
-                    key=key,
-                    location=place.location if place else entry.location,
-                ),
-            )
-
-
-def _check_shadowed(facts: LintFacts) -> Iterator[Found]:
-    for entity, entry in facts.declared():
-        stronger = shadowing_entities(entity)
-        if not stronger:
-            continue
-        losing: dict[Entity, list[str]] = {}
-        for key in entry.values:
-            winner = next((each for each in stronger if key in facts.quotas.get(each, ())), None)
-            if winner is not None:
-                losing.setdefault(winner, []).append(key)
-        for winner, keys in losing.items():
-            yield (
-                entity,
-                rule.SHADOWED_ENTRY.finding(
-                    f"{', '.join(keys)} never applies: every request that {entity.address} matches has "
-                    f"{'its' if len(keys) == 1 else 'their'} value from {winner.address}; remove it here or there",
-                    address=entity.address,
-                    key=keys[0] if len(keys) == 1 else None,
-                    location=entry.location,
-                ),
-            )
-
-
-def _check_renamable(facts: LintFacts) -> Iterator[Found]:
-    renamed: dict[object, tuple[QuotaEntry, ...]] = {}
-    for entity, entry in facts.declared():
-        entity_type, name = entity.parts[-1]
-        request = representative(entity) if entity_type == CLIENT_ID and name is not None else None
-        if request is None:
-            continue
-        user = request[0]
-        others = renamed.get(user)
-        if others is None:
-            others = renamed[user] = facts.index.entries((user, UNMENTIONED))
-        own = facts.index.entries(request)
-        looser = [
-            (key, value, other)
-            for key, value in entry.values.items()
-            if not is_unlimited(QUOTA_KEYS[key], value)
-            and effective(own, key).source == entity
-            and _is_looser(key, other := effective(others, key), value)
-        ]
-        if looser:
-            yield entity, _renamable(entity, entry, looser)
-
-
-def _is_looser(key: str, other: Effective, value: float) -> bool:
-    return is_unlimited(QUOTA_KEYS[key], other.value) or (other.value is not None and other.value > value)
-
-
-def _renamable(entity: Entity, entry: Entry, looser: list[tuple[str, float, Effective]]) -> Finding:
-    texts = []
-    for key, value, other in looser:
-        now = render_value(QUOTA_KEYS[key], value)
-        source = f" from {other.source.address}" if other.source is not None else ""
-        then = UNLIMITED if other.value is None else render_value(QUOTA_KEYS[key], other.value)
-        texts.append(f"{key} {then}{source} instead of {now}")
-    backstop = Entity({**entity.names, CLIENT_ID: None}).address
-    return rule.RENAMABLE_CLIENT_ID.finding(
-        f"a client that changes its client-id has {', '.join(texts)}; limit the user, or declare {backstop}",
-        address=entity.address,
-        key=looser[0][0] if len(looser) == 1 else None,
-        location=entry.location,
-    )
-
-
-def _check_broker_principals(facts: LintFacts) -> Iterator[Found]:
-    principals = facts.settings.broker_principals
-    for entity in (Entity(user=None), Entity(user=None, client_id=None)):
-        entry = facts.desired.get(entity)
-        limits = [] if entry is None else [k for k, v in entry.values.items() if not is_unlimited(QUOTA_KEYS[k], v)]
-        if entry is None or not limits:
-            continue
-        if principals is None:
-            text = (
-                "it also limits the brokers' own principals, unless they have entries of their own; list them in "
-                "principals.brokers of quotaform.yaml, so that this can be checked"
-            )
-            yield entity, _about_brokers(entry, text, Severity.NOTE)
-        for principal in principals or ():
-            entries = facts.index.entries((principal, UNMENTIONED))
-            if keys := [key for key in limits if effective(entries, key).source == entity]:
-                own = Entity(user=principal).address
-                text = (
-                    f"it also limits the broker principal {spell_name(principal)} ({', '.join(keys)}); declare {own} "
-                    f"with values of its own, such as {UNLIMITED}"
-                )
-                yield entity, _about_brokers(entry, text, Severity.WARNING)
-
-
-def _about_brokers(entry: Entry, text: str, severity: Severity) -> Finding:
-    return rule.DEFAULT_USER_BROKERS.finding(
-        text, severity=severity, address=entry.entity.address, location=entry.location
-    )
-
-
-def _check_expiry(facts: LintFacts) -> Iterator[Found]:
-    for entity, entry in facts.declared():
-        if entry.expires is None:
-            continue
-        days = (entry.expires - facts.today).days
-        if days <= facts.settings.expires_within_days:
-            left = "1 day" if days == 1 else f"{days} days"
-            text = (
-                f"it expires {entry.expires}, in {left}, and is deleted from then on; set a later date if it is to stay"
-            )
-            yield entity, rule.EXPIRES_SOON.finding(text, address=entity.address, location=entry.location)
-
-
-def _check_capacity(facts: LintFacts) -> Iterator[Found]:
-    """Add up limits, each as often as there are certainly requests that it limits: once.
-
-    An entry without a default is one bucket (`quotaform.core.resolve.bucket`). A default is one bucket for each name,
-    and how many names there are nobody knows, so it counts once; what never applies does not count.
-    """
-    for key, most in facts.capacity.values.items():
-        total, counted = 0.0, Counter[str]()
-        for entity, entry in facts.declared():
-            value = entry.values.get(key)
-            level = level_of(entity) if value is not None else None
-            if value is None or level is None:
-                continue
-            if any(key in facts.quotas.get(each, ()) for each in shadowing_entities(entity)):
-                continue
-            if is_unlimited(QUOTA_KEYS[key], value):
-                counted["unlimited"] += 1
-                continue
-            total += value
-            counted["default" if set(level.bucket) & set(level.defaults) else "named"] += 1
-        if total > most:
-            yield None, _over_capacity(facts, key, most, total, counted)
-
-
-def _over_capacity(facts: LintFacts, key: str, most: float, total: float, counted: Counter[str]) -> Finding:
-    row = QUOTA_KEYS[key]
-    notes = []
-    if counted["default"]:
-        notes.append(
-            f"{counted['default']:,} of them for each user, client-id or address without its own, counted once"
-        )
-    if counted["unlimited"]:
-        notes.append(f"{counted['unlimited']:,} unlimited not counted")
-    entries = counted["named"] + counted["default"]
-    return rule.OVER_CAPACITY.finding(
-        f"the {key} of {entries:,} {'entry' if entries == 1 else 'entries'} adds up to {render_value(row, total)} per "
-        f"{row.per}, above the declared capacity of {render_value(row, most)}{f' ({listed(notes)})' if notes else ''}; "
-        "lower some, or correct the capacity",
-        key=key,
-        location=facts.capacity.places.get(key),
-    )
-
-
-Lint: TypeAlias = Callable[[LintFacts], Iterable[Found]]
-
-LINTS: Final[tuple[Lint, ...]] = (
-    _check_units,
-    _check_shadowed,
-    _check_renamable,
-    _check_broker_principals,
-    _check_expiry,
-    _check_capacity,
-)
-"""Every lint."""
 
 
 def with_address(finding: Finding) -> Finding:

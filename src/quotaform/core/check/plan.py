@@ -33,7 +33,8 @@ from quotaform.core.check.guard import (
     check_shrink,
     check_source,
 )
-from quotaform.core.check.lint import LintFacts, check_lints
+from quotaform.core.check.lint import check_lints
+from quotaform.core.check.lint_fact import LintFacts
 from quotaform.core.check.live import check_live
 from quotaform.core.check.policy import check_policies
 from quotaform.core.check.revert import check_revert

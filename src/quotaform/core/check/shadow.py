@@ -25,6 +25,11 @@ _COVERING: Final[dict[str, tuple[Level, ...]]] = {
 }
 """The levels whose entries win for every request of an entry, by the source of its level."""
 
+_COVERED_TYPES: Final = frozenset(
+    level.entity_types[0] for each in PRECEDENCES for level in each.levels if _COVERING[level.source]
+)
+"""The first types of entities that can be shadowed: nearly all have another one, and need no further look."""
+
 
 def shadowing_entities(entity: Entity) -> tuple[Entity, ...]:
     """Return the entities that win for every request that an entity matches, the strongest first.
@@ -36,6 +41,8 @@ def shadowing_entities(entity: Entity) -> tuple[Entity, ...]:
     >>> shadowing_entities(Entity(user="alice"))
     ()
     """
+    if entity.parts[0][0] not in _COVERED_TYPES:
+        return ()
     level = level_of(entity)
     if level is None or not (covering := _COVERING[level.source]):
         return ()

@@ -15,6 +15,8 @@ from tests.workflow.command import Cluster, Repository
 pytestmark = pytest.mark.workflow
 
 MIB = 1048576.0
+ALLOW = ("--allow", "delete", "--allow", "to-unlimited")
+"""What the guards are asked to let through."""
 GITHUB = {
     "GITHUB_ACTIONS": "true",
     "GITHUB_SERVER_URL": "https://github.example",
@@ -33,7 +35,7 @@ def ready(repository: Repository, cluster: Cluster) -> Repository:
         "  - match: {user: b}\n    values: {producer_byte_rate: 2MiB/s, consumer_byte_rate: 3MiB/s}\n"
         "  - match: {user: old}\n    state: absent\n"
     )
-    assert repository("plan", "--out", "plan.json").code == 0
+    assert repository("plan", "--out", "plan.json", *ALLOW).code == 0
     return repository
 
 
@@ -68,11 +70,11 @@ def test_every_change_has_a_line_that_says_who_did_it_where(ready: Repository) -
 
 
 def test_what_was_refused_is_in_the_log_too(ready: Repository, cluster: Cluster) -> None:
-    assert ready("apply", "--audit", "audit.jsonl", stdin="").code == 4
+    assert ready("apply", "--audit", "audit.jsonl", *ALLOW, stdin="").code == 4
     assert ready("apply", "plan.json", "--audit", "audit.jsonl", "--expect-plan-id", "0" * 64).code == 5
     cluster.set({"producer_byte_rate": 7 * MIB}, user="b")
     assert ready("apply", "plan.json", "--audit", "audit.jsonl").code == 5
-    assert ready("apply", "--auto-approve", "--audit", "audit.jsonl").code == 0
+    assert ready("apply", "--auto-approve", "--audit", "audit.jsonl", *ALLOW).code == 0
     found = lines(ready)
     ends = [line for line in found if line["event"] == "end"]
     assert [line["outcome"] for line in ends] == ["refused", "refused", "refused", "complete"]

@@ -13,6 +13,8 @@ from tests.workflow.command import Cluster, Repository
 pytestmark = pytest.mark.workflow
 
 MIB = 1048576.0
+ALLOW = ("--allow", "delete", "--allow", "to-unlimited")
+"""What the guards are asked to let through."""
 A, B, OLD = Entity(user="a"), Entity(user="b"), Entity(user="old")
 FILES = (
     "  - match: {user: a}\n    values: {producer_byte_rate: 1MiB/s}\n"
@@ -28,13 +30,13 @@ def applied(repository: Repository, cluster: Cluster) -> Repository:
     repository.quotas(
         FILES.replace("{producer_byte_rate: 2MiB/s}", "{producer_byte_rate: 2MiB/s, request_percentage: 33}")
     )
-    assert repository("apply", "--auto-approve", "--receipt", "receipt.json").code == 0
+    assert repository("apply", "--auto-approve", "--receipt", "receipt.json", *ALLOW).code == 0
     return repository
 
 
 def test_a_revert_is_planned_applied_and_needed_no_more(applied: Repository, cluster: Cluster) -> None:
     applied_id = json.loads(applied.read("receipt.json"))["plan_id"]
-    planned = applied("plan", "--revert", "receipt.json", "--out", "revert.json")
+    planned = applied("plan", "--revert", "receipt.json", "--out", "revert.json", *ALLOW)
     assert planned.code == 0, planned.err
     assert f"Puts back what the apply of plan {applied_id} changed; nothing else." in planned.out
     assert "revert-differs" in planned.out
@@ -51,18 +53,18 @@ def test_a_revert_is_planned_applied_and_needed_no_more(applied: Repository, clu
     assert again.code == 0
     assert "Nothing is left to put back." in again.out
     # The way back has a receipt too: from there it goes forward again.
-    assert applied("plan", "--revert", "back.json", "--out", "forward.json").code == 0
+    assert applied("plan", "--revert", "back.json", "--out", "forward.json", *ALLOW).code == 0
     assert applied("apply", "forward.json").code == 0
     assert applied("plan", "--detailed-exitcode").code == 0
 
 
 def test_what_somebody_else_changed_since_refuses_the_revert(applied: Repository, cluster: Cluster) -> None:
     cluster.alter({B: {"producer_byte_rate": 7 * MIB}})
-    refused = applied("plan", "--revert", "receipt.json", "--out", "revert.json")
+    refused = applied("plan", "--revert", "receipt.json", "--out", "revert.json", *ALLOW)
     assert refused.code == 5
     assert "user=b: producer_byte_rate is 7 MiB/s; the apply changed it from 1 MiB/s to 2 MiB/s" in refused.err
     assert not (applied.path / "revert.json").exists()
-    rest = applied("plan", "--revert", "receipt.json", "--exclude", "user=b")
+    rest = applied("plan", "--revert", "receipt.json", "--exclude", "user=b", *ALLOW)
     assert rest.code == 0
     assert rest.last == "Plan: 1 to add, 0 to change, 1 to destroy."
 
@@ -70,7 +72,7 @@ def test_what_somebody_else_changed_since_refuses_the_revert(applied: Repository
 def test_a_revert_is_possible_when_the_files_are_broken(applied: Repository, cluster: Cluster) -> None:
     applied.quotas("  - match: {user: [a\n")
     assert applied("plan").code == 3
-    planned = applied("plan", "--revert", "receipt.json", "--out", "revert.json")
+    planned = applied("plan", "--revert", "receipt.json", "--out", "revert.json", *ALLOW)
     assert planned.code == 0, planned.err
     assert "it is not known what the files declare, because the files are invalid" in planned.out
     assert applied("apply", "revert.json").code == 0

@@ -20,7 +20,7 @@ from quotaform.model.alteration import Alteration
 from quotaform.model.entry import Desired
 from quotaform.model.quotas import Quotas
 from quotaform.sandbox import Sandbox
-from tests.builder import HEADER, plan_of
+from tests.builder import HEADER, guarded, plan_of
 from tests.strategies import desired, quotas
 
 pytestmark = pytest.mark.kafka
@@ -55,7 +55,8 @@ def revert_of(text: str, actual: Quotas, files: Desired, cluster_id: str) -> Pla
     found = find_revert(receipt, actual, ALL)
     require_revertible(found)
     header = replace(HEADER, cluster_id=cluster_id, options={**HEADER.options, "revert": receipt.plan_id})
-    return load_plan(dump_plan(as_revert(make_plan(found.rows, files, actual, header), found)), "plan.json")
+    plan = guarded(as_revert(make_plan(found.rows, files, actual, header), found))
+    return load_plan(dump_plan(plan), "plan.json")
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

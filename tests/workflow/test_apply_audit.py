@@ -15,7 +15,7 @@ from tests.workflow.command import Cluster, Repository
 pytestmark = pytest.mark.workflow
 
 MIB = 1048576.0
-ALLOW = ("--allow", "delete", "--allow", "to-unlimited")
+ALLOW = ("--allow", "delete=1", "--allow", "to-unlimited")
 """What the guards are asked to let through."""
 GITHUB = {
     "GITHUB_ACTIONS": "true",

@@ -13,7 +13,7 @@ from tests.workflow.command import Cluster, Repository
 pytestmark = pytest.mark.workflow
 
 MIB = 1048576.0
-ALLOW = ("--allow", "delete", "--allow", "to-unlimited")
+ALLOW = ("--allow", "delete=1", "--allow", "to-unlimited")
 """What the guards are asked to let through."""
 A, B, OLD = Entity(user="a"), Entity(user="b"), Entity(user="old")
 FILES = (

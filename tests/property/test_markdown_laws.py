@@ -35,7 +35,7 @@ PIECES = (
         "](",
         "[a]",
         "![",
-        "http://x.y",
+        "http://x.example",
     ),
     *(
         "#1",
@@ -51,7 +51,7 @@ PIECES = (
         "\u202e",
         " ",
         "a",
-        "www.x.y",
+        "www.x.example",
         "$",
         "::error::",
     ),

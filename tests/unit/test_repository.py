@@ -15,19 +15,25 @@ from tools.schema_files import render_files
 ROOT = Path(__file__).resolve().parents[2]
 
 LINKED_HOSTS = {
+    "api.github.com",
     "cwiki.apache.org",
     "github.com",
+    "gitlab.com",
+    "hooks.slack.com",
     "issues.apache.org",
     "json-schema.org",
+    "json.schemastore.org",
     "kafka.apache.org",
     "keepachangelog.com",
     "no-color.org",
+    "pre-commit.com",
     "semver.org",
     "www.apache.org",
+    "www.runatlantis.io",
 }
 """The public hosts that files may link to; a package registry is reached by package names alone."""
 
-_LOCAL_HOST = re.compile(r"[\w-]+|127\.0\.0\.1|\[::1\]|[\w.-]*\bexample(\.com|\.org|\.net)?|[\w.-]+\.(test|invalid)")
+_LOCAL_HOST = re.compile(r"[\w-]+|127\.0\.0\.[12]|\[::1\]|[\w.-]*\bexample(\.com|\.org|\.net)?|[\w.-]+\.(test|invalid)")
 _URL = re.compile(r"https?://(?P<host>\[[0-9a-fA-F:]+\]|[\w.-]+)")
 _HOME = re.compile(r"(?<![\w.~/])/(?:(?:home|Users)/(?!(?:u|me|user|alice)\b)|root/)[\w.]+")
 _PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.!+]+")

@@ -28,9 +28,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("plan --nope", "No such option: --nope. Try 'quotaform plan --help'."),
+        ("plan --zzzz", "No such option: --zzzz. Try 'quotaform plan --help'."),
         ("plan --snapshto x", "No such option: --snapshto; did you mean --snapshot? Try 'quotaform plan --help'."),
-        ("plan --format yaml", "unknown format 'yaml'; choose text or json"),
+        ("explain user=a --format yaml", "unknown format 'yaml'; choose text or json"),
         ("plan --engine abacus", "unknown engine 'abacus'; choose local or spark"),
         ("plan --color blue", "unknown color 'blue'; choose auto, always or never"),
         ("import --split letters", "unknown split 'letters'; choose none or prefix"),

@@ -59,7 +59,7 @@ def test_validate_warns_and_exits_0(tmp_path: Path) -> None:
 def test_plan_lists_them_and_is_applyable(tmp_path: Path) -> None:
     write(tmp_path)
 
-    result = run("plan", "--out", "plan.json", cwd=tmp_path)
+    result = run("plan", "--allow", "default-entity", "--out", "plan.json", cwd=tmp_path)
 
     assert result.code == 0
     assert f"  shadowed-entry        quotas.d/a.yaml:2:5: client-id=etl: {SHADOWED}\n" in result.out
@@ -67,6 +67,7 @@ def test_plan_lists_them_and_is_applyable(tmp_path: Path) -> None:
     saved = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
     assert saved["applyable"]
     assert {each["rule"] for each in saved["findings"]} == {
+        "default-entity",
         "shadowed-entry",
         "default-user-brokers",
         "suspicious-unit",

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
 from tests.actions import ROOT, JobResult, Runner, environment, load
 from tests.builder import PRODUCER
@@ -48,6 +49,10 @@ class Team:
             rmtree(self.checkout.path / folder, ignore_errors=True)
         job: dict[str, Any] = load(WORKFLOWS / file)["jobs"][name]
         return self.runner.run(job["steps"], job.get("env"))
+
+    def config(self) -> str:
+        """Return quotaform.yaml of the checkout."""
+        return (self.checkout.path / "quotaform.yaml").read_text()
 
     def use(self, **environ: str) -> None:
         """Set variables of the runner."""
@@ -177,17 +182,35 @@ class TestApply:
         assert "has-changes" not in again.outputs
 
     def test_a_run_is_undone_from_its_receipt(self, live_team: Team, cluster: Cluster) -> None:
+        cluster.set({PRODUCER: 7 * MIB}, user="a")
         for job in ("plan", "apply"):
             assert live_team.job("quotas-apply.yml", job).code == 0
-        assert cluster.read()
+        assert cluster.read()[Entity(user="a")] == {PRODUCER: MIB}
         live_team.runner.expressions["inputs.revert-run"] = "4711"
         live_team.use(GITHUB_EVENT_NAME="workflow_dispatch")
+        planned = live_team.job("quotas-apply.yml", "plan")
+        assert planned.code == 0, planned.printed
+        assert "Plan: 0 to add, 1 to change, 0 to destroy." in planned.printed
+        applied = live_team.job("quotas-apply.yml", "apply")
+        assert applied.code == 0, applied.printed
+        assert cluster.read()[Entity(user="a")] == {PRODUCER: 7 * MIB}
+
+    def test_what_a_push_removes_from_the_files_is_deleted(self, live_team: Team, cluster: Cluster) -> None:
+        for user in (None, "a", "b"):
+            cluster.set({PRODUCER: MIB}, user=user)
+        live_team.checkout.write("quotaform.yaml", f"{live_team.config()}prune: removed\n")
+        live_team.checkout.declare("teams.yaml", "<default>", "a", "b")
+        before = live_team.checkout.commit()
+        live_team.checkout.declare("teams.yaml", "<default>", "a")
+        live_team.checkout.commit()
+        (live_team.runner.temp / "event.json").write_text(json.dumps({"before": before}))
+        live_team.use(GITHUB_EVENT_NAME="push", GITHUB_REF="refs/heads/main")
         planned = live_team.job("quotas-apply.yml", "plan")
         assert planned.code == 0, planned.printed
         assert "Plan: 0 to add, 0 to change, 1 to destroy." in planned.printed
         applied = live_team.job("quotas-apply.yml", "apply")
         assert applied.code == 0, applied.printed
-        assert not cluster.read()
+        assert set(cluster.read()) == {Entity(user=None), Entity(user="a")}
 
     def test_without_changes_nobody_is_asked(self, team: Team) -> None:
         assert team.job("quotas-apply.yml", "plan").code == 0

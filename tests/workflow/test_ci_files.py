@@ -78,7 +78,10 @@ def make_team(path: Path, config: str) -> Team:
         "github.token": TOKEN,
         "github.run_id": "4711",
         "github.run_attempt": "1",
+        "inputs.allow": "",
+        "inputs.base": "",
         "inputs.revert-run": "",
+        "join(github.event.pull_request.labels.*.name, ' ')": "",
         "secrets.KAFKA_CLIENT_PROPERTIES": "security.protocol=PLAINTEXT\nclient.id=ci",
         "secrets.QUOTAFORM_NOTIFY_URL": "",
     }
@@ -152,6 +155,22 @@ class TestPlan:
         assert result.codes == {"Credentials": 0, "Plan": 4, "Comment": 0}, result.printed
         assert "cluster-id" in github.comments[0]["body"]
 
+    def test_a_label_lifts_a_guard(self, team: Team) -> None:
+        open_pull_request(team)
+        team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rate: 20MiB/s}")
+        expressions, labels = team.runner.expressions, "join(github.event.pull_request.labels.*.name, ' ')"
+        with FakeGitHub().server() as server:
+            team.use(GITHUB_API_URL=server.url)
+            blocked = team.job("quotas-plan.yml", "plan")
+            expressions[labels] = "bug quotas-allow:change-factor * $(id)"
+            allowed = team.job("quotas-plan.yml", "plan")
+            expressions[labels] = "quotas-allow:nonsense"
+            unknown = team.job("quotas-plan.yml", "plan")
+        assert blocked.codes["Plan"] == 4, blocked.printed
+        assert "--allow change-factor" in blocked.printed
+        assert allowed.codes["Plan"] == 0, allowed.printed
+        assert unknown.codes["Plan"] == 64, unknown.printed
+
     def test_client_properties_are_for_nobody_else_to_read(self, team: Team) -> None:
         open_pull_request(team)
         with FakeGitHub().server() as server:
@@ -194,6 +213,18 @@ class TestApply:
         applied = live_team.job("quotas-apply.yml", "apply")
         assert applied.code == 0, applied.printed
         assert cluster.read()[Entity(user="a")] == {PRODUCER: 7 * MIB}
+
+    def test_what_a_guard_blocks_is_allowed_by_hand(self, live_team: Team, cluster: Cluster) -> None:
+        cluster.set({PRODUCER: 50 * MIB}, user="a")
+        blocked = live_team.job("quotas-apply.yml", "plan")
+        assert blocked.codes["Plan"] == 4, blocked.printed
+        assert live_team.job("quotas-apply.yml", "changed").outputs == {"clusters": "[]"}
+        live_team.use(GITHUB_EVENT_NAME="workflow_dispatch")
+        live_team.runner.expressions |= {"inputs.allow": "change-factor", "inputs.base": "HEAD"}
+        for job in ("plan", "apply"):
+            result = live_team.job("quotas-apply.yml", job)
+            assert result.code == 0, result.printed
+        assert cluster.read()[Entity(user="a")] == {PRODUCER: MIB}
 
     def test_what_a_push_removes_from_the_files_is_deleted(self, live_team: Team, cluster: Cluster) -> None:
         for user in (None, "a", "b"):

@@ -11,6 +11,7 @@ from typing import Final
 
 from quotaform.app.request_file import RequestFile
 from quotaform.desired.config import read_config
+from quotaform.desired.format.formatter import format_source
 from quotaform.desired.loader import conclude, load_file
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import render_quotas
@@ -94,6 +95,15 @@ _REQUESTS: Final = (
 )
 
 
+_COMMENTED: Final = (
+    b"# a\nquotas: # b\n- # c\n  match: {user: a,  # d\n    client-id: b}\n  # e\n  values: &v # f\n"
+    b"     producer_byte_rate: 1024 KiB/s # g\n                       # h\n   # i\n# j\n",
+    b"profiles: # a\n    gold: {producer_byte_rate: 5} # b\n\n\n# c\nclusters: {a: {snapshot: s.json}}\n",
+    b"quotas:\n  - match: {user: a}\n    reason: |+\n\n      a # b\n\n\n"
+    b"  - match: {user: b}\n    reason: >2-\n        c\n",
+)
+
+
 def _read_quotas(document: bytes) -> None:
     common = load_file(SourceFile("quotas.d/common.yaml", _COMMON), _PROFILES)
     file = load_file(SourceFile("quotas.d/lab/a.yaml", document, "lab"), _PROFILES)
@@ -114,6 +124,21 @@ def _read_config(document: bytes) -> None:
         raise InvalidFilesError(findings)
 
 
+def _format(document: bytes) -> None:
+    name = "quotas.d/lab/a.yaml"
+    file = format_source(SourceFile(name, document))
+    if file.problems:
+        raise InvalidFilesError(file.problems)
+    again = format_source(SourceFile(name, file.after))
+    assert not again.problems, again.problems
+    assert again.after == file.after, "what was formatted is formatted otherwise"
+    before, after = (load_file(SourceFile(name, text, "lab"), _PROFILES) for text in (document, file.after))
+    declared = [[entry._replace(position=0, places=()) for entry in loaded.entries] for loaded in (before, after)]
+    assert [replaced._replace(profile=None, unset=None) for replaced in declared[0]] == [
+        replaced._replace(profile=None, unset=None) for replaced in declared[1]
+    ], "it declares something else"
+
+
 def _read_requests(document: bytes) -> None:
     requests = RequestFile(document, "requests.csv")
     assert len(list(requests)) == len(requests)
@@ -126,5 +151,6 @@ def _yaml_corpus(text: str, tree: object) -> Sequence[bytes]:
 TARGETS: Final = (
     Target("quotas", lambda: _yaml_corpus(_QUOTAS_YAML, _QUOTAS), _read_quotas, (InvalidFilesError,)),
     Target("config", lambda: _yaml_corpus(_CONFIG_YAML, _CONFIG), _read_config, (InvalidFilesError,)),
+    Target("format", lambda: [*_yaml_corpus(_QUOTAS_YAML, _QUOTAS), *_COMMENTED], _format, (InvalidFilesError,)),
     Target("requests", lambda: list(chain(_REQUESTS)), _read_requests, (InvalidFilesError,)),
 )

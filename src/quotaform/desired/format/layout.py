@@ -79,14 +79,18 @@ def flow_text(node: Node, room: int) -> str | None:
     if node.closing:
         return None
     parts: list[str] = []
+    left = room
     for item in node.items:
         value = item.value
         if item.before or item.trailing or value is None:
             return None
-        text = flow_text(value, room) if value.is_collection else _scalar_in_flow(value)
+        text = flow_text(value, left) if value.is_collection else _scalar_in_flow(value)
         if text is None:
             return None
         parts.append(text if item.key is None else f"{spell_key(item)}: {text}")
+        left -= len(parts[-1])
+        if left < 0:  # so that a large collection is not gone through once for each that it is in
+            return None
     text = with_props(node, _braces(node, ", ".join(parts)))
     return text if len(text) <= room or not node.items else None
 

@@ -46,6 +46,7 @@ class Node:
         props: The anchor and the tag before it, as they are written.
         items: What a collection holds.
         closing: The comments between the last item of a collection and its end.
+        is_collection: Whether it is a mapping or a sequence.
     """
 
     kind: Kind
@@ -59,11 +60,10 @@ class Node:
     props: tuple[str, ...] = ()
     items: list[Item] = field(default_factory=list)
     closing: list[Comment] = field(default_factory=list)
+    is_collection: bool = field(init=False)
 
-    @property
-    def is_collection(self) -> bool:
-        """Whether it is a mapping or a sequence."""
-        return self.kind is Kind.MAPPING or self.kind is Kind.SEQUENCE
+    def __post_init__(self) -> None:
+        self.is_collection = self.kind is Kind.MAPPING or self.kind is Kind.SEQUENCE
 
 
 @dataclass(slots=True)

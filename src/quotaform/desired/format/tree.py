@@ -255,8 +255,10 @@ class _Parser:
 
     def take_closing(self, node: Node, column: int) -> None:
         """Give a collection the comments at its end that are indented at least as far as a column."""
-        while self.pending and self.pending[0].column >= column:
-            node.closing.append(self.pending.pop(0))
+        if self.pending:
+            end = next((place for place, each in enumerate(self.pending) if each.column < column), len(self.pending))
+            node.closing += self.pending[:end]
+            self.pending = self.pending[end:]
 
     def read_flow(self, holder: Item | None, end: type[Any]) -> Node:
         self.claim(holder)

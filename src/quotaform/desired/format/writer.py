@@ -119,14 +119,13 @@ class _Writer:
 
     def write_inline(self, start: str, node: Node, trailing: str, indent: int) -> None:
         """Write a value that begins on the line of its key; of a scalar of several lines the others are indented."""
-        if node.is_collection or "\n" not in node.raw:
-            text = node.raw if node.is_collection else with_props(node, node.raw)
-            self.write(f"{start}{text}{trailing}")
-            return
         first, *rest = node.raw.split("\n")
+        if node.is_collection:
+            self.write(start + first + trailing)
+            return
         if not first.startswith(_BLOCK_MARKS):
             pad = " " * indent
-            self.write(start + with_props(node, first))
+            self.write(start + with_props(node, first) + ("" if rest else trailing))
             for line in rest:
                 self.write(pad + line.lstrip(" \t") if line.strip(" \t") else "")
             return
@@ -146,7 +145,8 @@ class _Writer:
 
 def _content(lines: list[str]) -> list[str]:
     """Return the lines of a block scalar without their indentation."""
-    depth = next((len(line) - len(line.lstrip(" ")) for line in lines if line.strip(" ")), max(map(len, lines)))
+    widest = max(map(len, lines), default=0)
+    depth = next((len(line) - len(line.lstrip(" ")) for line in lines if line.strip(" ")), widest)
     content = [line[depth:] for line in lines]
     while content and not content[-1]:
         content.pop()

@@ -375,7 +375,7 @@ def test_what_shrank_names_the_base_and_both_numbers() -> None:
     plan = checked(users(2), users(9), base=base_of(9), limits=LOOSE)
 
     assert plan.findings[0].message == (
-        "the files declare 2 entities, and the base origin/main 9 (limit: half of them lost, from 5 on)"
+        "the files declare 2 entities, the base origin/main 9 (limit: less than half, and 5 fewer)"
     )
     assert checked(users(2), users(9), base=base_of(9), limits=LOOSE, allowances=["shrink"]).is_applyable
 

@@ -19,6 +19,7 @@ import pytest
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.cache import cache_directory
+from tests.git_repository import GitRepository
 from tests.markdown import ROOT, Block, blocks
 from tests.workflow.command import Cluster, Repository, Result, environment, require_calm
 
@@ -32,19 +33,22 @@ PLAN = "$ quotaform plan\n"
 IMPORT = "mkdir kafka-quotas"
 CONFIG = "clusters:"
 LOOP = "quotaform validate"
+REVIEW = "quotaform plan --base"
+BLOCKED = "$ quotaform plan --base"
 MANY = "quotaform plan --all --out"
 MANY_PLAN = "$ quotaform plan --all"
 SANDBOX = "quotaform sandbox start"
 RESOLVE = "$ quotaform resolve"
 SCRIPT = "$ kafka-client-quotas"
 PYTHON = "from quotaform import"
-RUN = (ENTRY, PLAN, IMPORT, CONFIG, LOOP, MANY, MANY_PLAN, SANDBOX, RESOLVE, SCRIPT, PYTHON)
+RUN = (ENTRY, PLAN, IMPORT, CONFIG, LOOP, BLOCKED, MANY, MANY_PLAN, SANDBOX, RESOLVE, SCRIPT, PYTHON)
 """How the blocks begin that the tests below run."""
 
 NOT_RUN = {
     "git clone": "fetches this repository; what `make demo` plays is in test_demo",
     "python3 -m venv": "installs from a package index",
     "pip install": "installs from a package index; tests/spark compares the engines",
+    REVIEW: "needs a pull request; test_ci_files runs the steps of the workflows",
     "make setup": "is what runs the tests",
 }
 """How the blocks begin that no test can run, and why."""
@@ -156,6 +160,23 @@ def test_a_cluster_comes_under_management_as_described(offline: Repository, clus
     assert "Apply complete! Resources: 0 added, 1 changed, 0 destroyed." in done.out
     assert "No drift." in done.out
     assert cluster.values(user="svc-orders") == {PRODUCER: 20 * MIB, REQUEST: 50.0}
+
+
+def test_a_mass_delete_is_blocked_as_printed(repository: Repository, cluster: Cluster) -> None:
+    cluster.set({PRODUCER: 5 * MIB}, user=None)
+    git = GitRepository.init(repository.path / "clone")
+    repository.config(repository.read("quotaform.yaml") + "prune: removed\n")
+    (repository.path / "quotaform.yaml").rename(git.path / "quotaform.yaml")
+    users = [f"svc-{number}" for number in range(9)]
+    for user in users:
+        cluster.set({PRODUCER: MIB}, user=user)
+    git.declare("kept.yaml", users[0])
+    git.declare("removed.yaml", *users[1:])
+    git.git("update-ref", "refs/remotes/origin/main", git.commit())
+    (git.path / "quotas.d/removed.yaml").unlink()
+    git.commit()
+
+    require_session(block(BLOCKED), git.path, {}, code=4)
 
 
 @pytest.fixture

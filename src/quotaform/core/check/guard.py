@@ -57,9 +57,10 @@ def check_shrink(plan: Plan, facts: Facts) -> Iterator[Finding]:
     new = sum(entry.cause is Cause.ENTRY and entity not in before for entity, entry in facts.desired.items())
     fewer = lost - new
     if fewer >= _LEAST_LOST and fewer * 2 > len(before):
+        left = len(before) - fewer
         yield rule.SHRINK.finding(
-            f"the files declare {len(before) - fewer:,} entities, and the base {inert(base.base.ref)} "
-            f"{len(before):,} (limit: half of them lost, from {_LEAST_LOST} on)"
+            f"the files declare {left:,} {'entity' if left == 1 else 'entities'}, the base "
+            f"{inert(base.base.ref)} {len(before):,} (limit: less than half, and {_LEAST_LOST} fewer)"
         )
 
 

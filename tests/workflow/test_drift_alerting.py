@@ -396,3 +396,23 @@ def test_an_address_that_is_taken_is_an_error(repository: Repository) -> None:
         result = repository.process("drift", "--watch", "1h", "--listen", address)
     assert result.code == 1
     assert f"nothing can listen at {address}: Address already in use; give another address with --listen" in result.err
+
+
+def test_a_receipt_and_its_commit_tell_pending_from_drift(applied: Repository, cluster: Cluster) -> None:
+    """A receipt holds the values of what it created alone, so that any other change counted as drift."""
+    git = GitRepository(applied.path)
+    git.git("init", "-q", "-b", "main")
+    applied.write(".gitignore", ".quotaform/\n")
+    git.git("add", "-A")
+    git.git("commit", "-q", "-m", "first")
+    declare(applied, alice=2, bob=1)
+    git.git("commit", "-qam", "second")
+    assert applied("apply", "--auto-approve").code == 0
+    cluster.read_until({ALICE: {PRODUCER: 2 * MIB}, BOB: {PRODUCER: MIB}})
+    receipt = applied.receipts[-1]
+    declare(applied, alice=3, bob=3)
+    result = applied("drift", "--baseline", receipt)
+    assert (result.code, result.last) == (0, "No drift. 0 declared entities match the cluster; 2 pending."), result.said
+    cluster.set({PRODUCER: 9 * MIB}, user="bob")
+    result = applied("drift", "--baseline", receipt)
+    assert (result.code, result.last) == (2, "Drift: 1 modified, 0 missing, 0 unexpected; 0 in sync; 1 pending.")

@@ -8,7 +8,7 @@ must be readable; one that a CI system names need not be, see `quotaform.app.ci_
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -18,7 +18,7 @@ from quotaform.app.git import GitObjects, find_work_tree, open_objects
 from quotaform.app.git_object import Commit
 from quotaform.app.git_process import GitError, TimeLeft
 from quotaform.app.git_revision import GitRevision
-from quotaform.app.receipt_base import is_receipt, read_receipt_base
+from quotaform.app.receipt_base import is_receipt, read_receipt_base, with_values
 from quotaform.app.revision import MOST_BYTES
 from quotaform.core.check import rule
 from quotaform.core.origin import Base, ClusterBase, DeclaredBase
@@ -91,7 +91,7 @@ def read_base(
     repository: Repository,
     config: Config,
     choice: BaseChoice,
-    clusters: Iterable[Cluster],
+    clusters: Sequence[Cluster],
     today: date,
     *,
     similar: LoadedFiles | None = None,
@@ -111,7 +111,7 @@ def read_base(
     """
     names = [cluster.name for cluster in clusters]
     if is_receipt(choice.refs[0]):
-        return dict.fromkeys(names, read_receipt_base(choice.refs[0]))
+        return _receipt_base(repository, config, choice.refs[0], clusters, today, similar)
     top = find_work_tree(repository.directory)
     if top is None:
         raise BaseError(inert(choice.refs[0]), f"{_shown(repository.directory)} is not in a git work tree")
@@ -130,6 +130,30 @@ def read_base(
             return _declared(at_base, config, Base(ref, commit.id), names, today, similar)
     except GitError as error:
         raise BaseError(inert(choice.refs[0]), error.reason) from None
+
+
+def _receipt_base(
+    repository: Repository,
+    config: Config,
+    path: str,
+    clusters: Sequence[Cluster],
+    today: date,
+    similar: LoadedFiles | None,
+) -> Mapping[str, ClusterBase]:
+    """Return what a receipt declares; values that it does not hold are those of its commit, if git knows that.
+
+    Raises:
+        BaseError: The receipt cannot be read.
+    """
+    receipt = read_receipt_base(path)
+    found = {cluster.name: receipt.base for cluster in clusters}
+    if receipt.commit is None:
+        return found
+    try:
+        at_commit = read_base(repository, config, BaseChoice(refs=(receipt.commit,)), clusters, today, similar=similar)
+    except BaseError:
+        return found
+    return {name: with_values(base, at_commit[name]) for name, base in found.items()}
 
 
 def _declared(

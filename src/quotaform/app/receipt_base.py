@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,15 @@ def is_receipt(ref: str) -> bool:
     return ref.endswith(".json")
 
 
-def read_receipt_base(path: str) -> ClusterBase:
+@dataclass(frozen=True, slots=True)
+class ReceiptBase:
+    """What a receipt declares, and the commit whose files were applied; `None` when they were not those of a commit."""
+
+    base: ClusterBase
+    commit: str | None
+
+
+def read_receipt_base(path: str) -> ReceiptBase:
     """Return what the receipt that somebody named as the base declares; it is of one cluster.
 
     Raises:
@@ -37,9 +46,24 @@ def read_receipt_base(path: str) -> ClusterBase:
         raise BaseError(inert(path), "it is a receipt of an earlier version, which does not list what was declared")
     desired = _desired(receipt)
     base = Base(path, receipt.source.commit, is_receipt=True)
-    return ClusterBase(
-        declared=DeclaredBase(base, desired, receipt.declared - desired.keys()), cluster_id=receipt.cluster_id
-    )
+    declared = DeclaredBase(base, desired, receipt.declared - desired.keys())
+    commit = receipt.source.commit if receipt.source.dirty is False else None
+    return ReceiptBase(ClusterBase(declared=declared, cluster_id=receipt.cluster_id), commit)
+
+
+def with_values(base: ClusterBase, at_commit: ClusterBase) -> ClusterBase:
+    """Return a receipt's base with the values that its commit declares for entities whose values it does not hold.
+
+    Args:
+        base: What the receipt declares.
+        at_commit: What the files of its commit declare.
+    """
+    declared, files = base.declared, at_commit.declared
+    if declared is None or files is None:
+        return base
+    found = {entity: files.desired[entity] for entity in declared.unvalued if files.declares(entity)}
+    valued = replace(declared, desired={**declared.desired, **found}, unvalued=declared.unvalued - found.keys())
+    return replace(base, declared=valued)
 
 
 def last_receipt_base(repository: Repository, cluster_id: str) -> tuple[DeclaredBase | None, str]:

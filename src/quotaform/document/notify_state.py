@@ -11,7 +11,7 @@ from quotaform.core.notice import ClusterMemory, Told
 from quotaform.document.envelope import EnvelopeError, envelope, indented, require_kind
 from quotaform.model.document_kind import NOTIFY_STATE
 
-_UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+_UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 
 
 def dump_notify_state(memories: Mapping[str, ClusterMemory]) -> str:

@@ -69,6 +69,6 @@ def parse_metrics(text: str) -> dict[Sample, float]:
                 if is_sample(sample.name, sample.labels):
                     labels = tuple(sample.labels[label] for label in METRICS[sample.name].all_labels)
                     found[sample.name, labels] = float(sample.value)
-    except (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise ValueError("it is not in the text format of Prometheus, or has too many samples") from None
     return found

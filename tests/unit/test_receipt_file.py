@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quotaform.app import receipt_file
+from quotaform.app.receipt_base import read_receipt_base
 from quotaform.app.receipt_file import last_receipt, load_receipt_file, receipt_path, write_receipt
 from quotaform.app.repository import Repository
 from quotaform.app.run import read_run
@@ -22,7 +23,7 @@ from quotaform.core.plan import Plan
 from quotaform.core.receipt import EntityResult, Receipt, Result, Run, SavedReceipt
 from quotaform.document.envelope import sealed_lines
 from quotaform.document.receipt import RECEIPT_LISTS, dump_receipt, load_receipt
-from quotaform.errors import ReceiptFileChangedError, ReceiptFileError
+from quotaform.errors import BaseError, ReceiptFileChangedError, ReceiptFileError
 from quotaform.model.entity import Entity
 from tests.builder import CONSUMER, PRODUCER, plan_of
 from tests.strategies import desired, quotas
@@ -283,3 +284,14 @@ def test_what_is_no_plain_web_address_is_left_out_of_a_receipt(server: str) -> N
     assert run is not None
     assert run.url is None
     assert run.actor == "x" * 500
+
+
+def test_the_receipt_of_a_revert_says_nothing_of_the_files(repository: Repository) -> None:
+    """What was declared at the apply before it still counts, and its values are no base."""
+    keep(repository, 3, of_cluster("one"))
+    path = keep(repository, 5, of_cluster("one", plan_of({Entity(user="x"): {PRODUCER: 1.0}}, {}), revert=PLAN.plan_id))
+    found = last_receipt(repository, "one")
+    assert found.last is not None
+    assert (found.last.path, found.last.declared) == (path, frozenset({ALICE, BOB}))
+    with pytest.raises(BaseError, match="it is the receipt of a revert, whose values are not those of the files"):
+        read_receipt_base(str(path))

@@ -110,6 +110,16 @@ def test_an_entity_that_the_apply_did_not_change_is_left_alone(result: Result) -
     assert len(plan.changes) == 2
 
 
+def test_what_was_as_planned_before_the_apply_is_named_and_left() -> None:
+    """Of an apply that was killed there is no receipt, and that of the one after it does not know who changed it."""
+    plan = revert_plan(receipt_of(alice=Result.ALREADY_APPLIED, bob=Result.ALREADY_APPLIED), AFTER)
+    (note,) = [finding for finding in plan.findings if finding.rule == "revert-leaves"]
+    assert note.message == (
+        "user=alice, user=bob held the planned values before the apply, which did not change them; they stay as they "
+        "are"
+    )
+
+
 @pytest.mark.parametrize("result", [Result.UNCONFIRMED, Result.UNKNOWN, Result.OVERWRITTEN])
 def test_an_entity_that_may_have_been_changed_is_put_back_if_it_was(result: Result) -> None:
     assert ALICE in {change.entity for change in revert_plan(receipt_of(alice=result), AFTER).changes}

@@ -34,7 +34,7 @@ def read_receipt_base(path: str) -> ReceiptBase:
     """Return what the receipt that somebody named as the base declares; it is of one cluster.
 
     Raises:
-        BaseError: It cannot be read, or does not say what the files declared.
+        BaseError: It cannot be read, is that of a revert, or does not say what the files declared.
     """
     from quotaform.app.receipt_file import load_receipt_file
 
@@ -42,6 +42,8 @@ def read_receipt_base(path: str) -> ReceiptBase:
         receipt = load_receipt_file(Path(path))
     except ReceiptFileError as error:
         raise BaseError(inert(path), error.problem) from None
+    if receipt.is_revert:
+        raise BaseError(inert(path), "it is the receipt of a revert, whose values are not those of the files")
     if receipt.declared is None:
         raise BaseError(inert(path), "it is a receipt of an earlier version, which does not list what was declared")
     desired = _desired(receipt)

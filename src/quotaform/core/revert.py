@@ -53,6 +53,7 @@ class Revert:
         receipt: What the apply did.
         rows: The keys to put back, each with its live value and the one from before.
         back: The entities of which nothing is to be put back.
+        left: The entities that held the planned values before the apply, which did not change them.
         moved: The keys that have moved on.
         unwritable: The keys to put back to a value that no file can declare, as NaN.
         files_problem: Why it is not known what the files declare, if it is not.
@@ -61,6 +62,7 @@ class Revert:
     receipt: SavedReceipt
     rows: tuple[Change, ...]
     back: tuple[Entity, ...]
+    left: tuple[Entity, ...]
     moved: tuple[Moved, ...]
     unwritable: tuple[Change, ...]
     files_problem: str | None = None
@@ -81,10 +83,15 @@ def find_revert(receipt: SavedReceipt, actual: Quotas, selection: Selection) -> 
     """
     rows: list[Change] = []
     back: list[Entity] = []
+    left: list[Entity] = []
     moved: list[Moved] = []
     unwritable: list[Change] = []
     for item in receipt.results:
-        if item.result not in _CHANGED or not selection.contains(item.entity):
+        if not selection.contains(item.entity):
+            continue
+        if item.result is Result.ALREADY_APPLIED:
+            left.append(item.entity)
+        if item.result not in _CHANGED:
             continue
         live = actual.get(item.entity, NO_VALUES)
         is_back = True
@@ -101,7 +108,14 @@ def find_revert(receipt: SavedReceipt, actual: Quotas, selection: Selection) -> 
                 rows.append(Change(row.entity, row.key, row.after, row.before))
         if is_back:
             back.append(item.entity)
-    return Revert(receipt=receipt, rows=tuple(rows), back=tuple(back), moved=tuple(moved), unwritable=tuple(unwritable))
+    return Revert(
+        receipt=receipt,
+        rows=tuple(rows),
+        back=tuple(back),
+        left=tuple(left),
+        moved=tuple(moved),
+        unwritable=tuple(unwritable),
+    )
 
 
 def require_receipt_cluster(receipt: SavedReceipt, cluster_id: str) -> None:

@@ -16,8 +16,16 @@ _SHOWN = 5
 
 
 def check_revert(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """Warn that the next plan would undo a revert, or that it is not known whether it would."""
-    if facts.revert is None or not plan.changes:
+    """Warn that the next plan would undo a revert, or that it is not known whether it would; note what it leaves."""
+    if facts.revert is None:
+        return
+    if facts.revert.left:
+        addresses = [entity.address for entity in facts.revert.left]
+        yield rule.REVERT_LEAVES.finding(
+            f"{listed(addresses, _SHOWN)} held the planned values before the apply, which did not change them; they "
+            "stay as they are"
+        )
+    if not plan.changes:
         return
     if facts.revert.files_problem is not None:
         yield rule.REVERT_DIFFERS.finding(

@@ -485,6 +485,12 @@ REVERT_DIFFERS: Final = FindingRule(
     "Revert the change of the files too; otherwise the next plan makes it again.",
     _WARNING,
 )
+REVERT_LEAVES: Final = FindingRule(
+    "revert-leaves",
+    "An apply found entities as planned and did not change them, so its revert leaves them alone.",
+    "Revert the apply that changed them with its own receipt, or declare the values that they are to have.",
+    _NOTE,
+)
 
 # Drift.
 DRIFT_MODIFIED: Final = FindingRule(

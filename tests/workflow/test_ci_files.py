@@ -394,6 +394,21 @@ class TestGitLab:
         assert codes == [3, 3]
         assert len(gitlab.notes) == 1
 
+    def test_a_label_and_a_variable_lift_a_guard(self, team: Team) -> None:
+        team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rate: 20MiB/s}")
+        team.checkout.commit()
+        labels = {"CI_MERGE_REQUEST_LABELS": "bug,quotas-allow:change-factor"}
+        gitlab = FakeGitLab()
+        with gitlab.server() as server:
+            environ = {"CI_API_V4_URL": f"{server.url}/api/v4", "CI_MERGE_REQUEST_IID": "7"}
+            codes = [self.run(team, "quotas-plan", **environ, **more).returncode for more in ({}, labels)]
+        assert codes == [4, 0]
+        by_hand = {"CI_PIPELINE_SOURCE": "web", "QUOTAFORM_ALLOW": "change-factor"}
+        done = self.run(team, "quotas-apply-plan", **by_hand)
+        assert done.returncode == 0, done.stderr
+        assert "Base HEAD^" in done.stdout
+        assert self.run(team, "quotas-apply-plan", CI_PIPELINE_SOURCE="push").returncode == 4
+
     def test_drift_fails_the_job(self, team: Team) -> None:
         assert self.run(team, "quotas-drift").returncode == 0
         team.checkout.declare("teams.yaml", "b")
@@ -403,7 +418,8 @@ class TestGitLab:
         properties = live_team.runner.temp / "client.properties"
         properties.write_text("security.protocol=PLAINTEXT\n")
         environ = {"QUOTAFORM_COMMAND_CONFIG": str(properties)}
-        assert self.run(live_team, "quotas-apply-plan", **environ).returncode == 0
+        planned = self.run(live_team, "quotas-apply-plan", **environ, CI_PIPELINE_SOURCE="push")
+        assert planned.returncode == 0, planned.stderr
         done = self.run(live_team, "quotas-apply", **environ)
         assert "Apply complete! Resources: 1 added, 0 changed, 0 destroyed." in done.stdout, done.stderr
         assert (live_team.checkout.path / "receipts" / "prod-eu.json").is_file()

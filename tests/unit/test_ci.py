@@ -184,3 +184,28 @@ def test_a_path_is_that_from_the_top_of_the_repository(step: Path) -> None:
     assert ci.place("../../a.yaml") is None
     assert ci.place("/etc/passwd") is None
     assert Ci(Path("quotas.d"), variables={}).place("quotas.d/a.yaml") == "quotas.d/a.yaml"
+
+
+def test_the_reason_of_a_blocked_plan_names_the_rules(step: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Actions knows only that a step failed, so that a workflow could not tell a guard from a broken file."""
+    entries = [
+        {"match": {"user": "gone"}, "state": "absent"},
+        {"match": {"user": "<default>"}, "values": {PRODUCER: 9}},
+    ]
+    Path("quotas.d/a.yaml").write_text(json.dumps({"quotas": entries}))
+    assert run(["plan", "--cluster", "eu"]) == 4
+    reason = outputs(step)["reason"]
+    assert reason.startswith("blocked:")
+    assert "default-entity" in reason
+    assert outputs(step)["blocked"] != "0"
+    assert "**" in (step / "summary").read_text()
+    assert "> [!CAUTION]" in (step / "summary").read_text()
+
+
+def test_an_interrupted_or_failed_step_has_a_reason_too(step: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("quotaform.app.plan.read_source", interrupt)
+    assert run(["plan", "--cluster", "eu"]) == 130
+    assert (outputs(step)["exitcode"], outputs(step)["reason"]) == ("130", "interrupted")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import date
 
 import pytest
 
+from quotaform.core.origin import Base, DeclaredBase
 from quotaform.core.plan import Plan, diff, make_plan
+from quotaform.model.allowance import Allowance
+from quotaform.model.approval import Approval
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired
 from quotaform.model.finding import Finding, Severity
-from quotaform.model.quotas import Quotas
+from quotaform.model.quotas import Quotas, Values
 from quotaform.views.markdown import code_cell, fenced, link, words
 from quotaform.views.markdown_fit import COMMENT_BYTES
 from quotaform.views.plan_markdown import render_plan_markdown
@@ -175,3 +179,59 @@ def test_nothing_to_do_is_one_sentence() -> None:
     assert "### Kafka quota plan for `lab`: no changes" in text
     assert "No changes. Your infrastructure matches the configuration." in text
     assert "|" not in text
+
+
+def based(base: dict[Entity, Values], wanted: dict[Entity, Values], live: dict[Entity, Values]) -> Plan:
+    """A plan whose files are compared with what a base declares."""
+    declared = DeclaredBase(Base("origin/main", "a91be02ff"), declare(base))
+    files = declare(wanted)
+    header = replace(HEADER, source=replace(HEADER.source, base=declared.base))
+    return make_plan(diff(files, live), files, live, header, base=declared)
+
+
+def test_drift_that_an_apply_reverts_is_apart_and_a_conflict_shows_three_values() -> None:
+    drifted, moved, both, gone = (Entity(user=name) for name in ("drifted", "moved", "both", "gone"))
+    base: dict[Entity, Values] = {each: {PRODUCER: 1.0} for each in (drifted, moved, both, gone)}
+    wanted: dict[Entity, Values] = {drifted: {PRODUCER: 1.0}, moved: {PRODUCER: 2.0}, both: {PRODUCER: 2.0}, gone: {}}
+    live: dict[Entity, Values] = {
+        drifted: {PRODUCER: 9.0},
+        moved: {PRODUCER: 1.0},
+        both: {PRODUCER: 7.0},
+        gone: {PRODUCER: 1.0},
+    }
+    text = render_plan_markdown(based(base, wanted, live))
+    changed, _, folded = text.partition("<details><summary>Drift that this apply reverts: 1 entity</summary>")
+    assert "| update | `user=drifted` | `producer_byte_rate` | 9 B/s | 1 B/s |" in folded.partition("</details>")[0]
+    assert "user=drifted" not in changed
+    assert (
+        "| `user=both` | `producer_byte_rate` | 7 B/s | 2 B/s | -71.4%, tighten; conflict: the base declares 1 B/s"
+        in changed
+    )
+    assert "| update | `user=moved` | `producer_byte_rate` | 1 B/s | 2 B/s | +100%, loosen |" in changed
+    assert "| delete | `user=gone` |" in changed
+    assert "base `origin/main` at `a91be02`" in text
+
+
+def test_drift_gives_way_before_creates_and_updates() -> None:
+    entities = [Entity(user=f"svc-{index}") for index in range(2_000)]
+    values: dict[Entity, Values] = {each: {PRODUCER: 10.0 + index} for index, each in enumerate(entities)}
+    live: dict[Entity, Values] = {each: {PRODUCER: 10_000.0 + index} for index, each in enumerate(entities)}
+    new = {Entity(user=f"new-{index}"): {PRODUCER: 1.0 + index} for index in range(100)}
+    text = render_plan_markdown(based(values, {**values, **new}, live))
+    assert len(text.encode()) <= COMMENT_BYTES
+    assert text.count("| create | `user=new-") == 100
+    assert "Drift that this apply reverts: 2,000 entities" in text
+    assert "And 1,940 more entities: 1,940 tightened." in text
+
+
+def test_allowances_approvals_and_reverts_are_said() -> None:
+    approval = Approval(
+        rule="protect", entity=Entity(user="a|b"), reason="see @here", approver="@ann", expires=date(2026, 12, 1)
+    )
+    plan = plan_of({}, {}, header=replace(HEADER, options={**HEADER.options, "revert": "sha256:x"}))
+    text = render_plan_markdown(replace(plan, allowances=(Allowance("delete", 7),), approvals=(approval,) * 30))
+    assert "Allowed: `delete=7`." in text
+    assert '- Approved: `protect` `user="a|b"` by `@ann` until 2026-12-01: see `@here`' in text
+    assert "- and 10 more approvals" in text
+    assert "Puts back what the apply of plan `sha256:x` changed; nothing else." in text
+    assert read_markdown(text).references == []

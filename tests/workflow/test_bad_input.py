@@ -357,7 +357,7 @@ def test_configuration_that_is_a_folder_cannot_be_read(offline: Repository) -> N
         (["plan", "--bogus"], "No such option: --bogus"),
         (["plan", "--cluster"], "requires an argument"),
         (["plan", "a", "b"], "unexpected extra argument"),
-        (["plan", "--format", "xml"], "unknown format 'xml'; choose text or json"),
+        (["plan", "--format", "xml"], "unknown format 'xml'; choose text, json"),
         (["plan", "--out", "xml=plan.xml"], "unknown format 'xml'"),
         (["plan", "--out", "json="], "a path is missing"),
         (["plan", "--color", "sometimes"], "unknown color 'sometimes'; choose auto, always or never"),

@@ -23,6 +23,7 @@ DRIFT: Final = "Drift that this apply reverts"
 MARKER: Final = "plan"
 """What hides in the first line of a comment about a plan, and of one about its apply, which takes its place."""
 _MOST_NOTES: Final = 50
+_MOST_APPROVALS: Final = 20
 _LONGEST_ADDRESS: Final = 100
 _SIGN: Final = regex(r"( *)([-+~])( .*)", DOTALL).fullmatch
 _DIFF_SIGNS: Final = {"-": "-", "+": "+", "~": "!"}
@@ -85,6 +86,14 @@ def _head(plan: Plan) -> Iterator[str]:
         yield f"Puts back what the apply of plan {code(str(header.options['revert']), 100)} changed; nothing else.\n\n"
     if plan.allowances:
         yield f"Allowed: {', '.join(code(str(each), 60) for each in plan.allowances[:_MOST_NOTES])}.\n\n"
+    for approval in plan.approvals[:_MOST_APPROVALS]:
+        entity, reason = approval.entity.address, approval.reason[:_LONGEST_ADDRESS]
+        yield f"- Approved: {code(approval.rule, 60)} {code(entity, _LONGEST_ADDRESS)} by "
+        yield f"{code(approval.approver, _LONGEST_ADDRESS)} until {approval.expires}: {words(reason)}\n"
+    if len(plan.approvals) > _MOST_APPROVALS:
+        yield f"- and {len(plan.approvals) - _MOST_APPROVALS:,} more approvals\n"
+    if plan.approvals:
+        yield "\n"
     if not plan.is_complete:
         given = ", ".join(
             code(f"--{name} {spell_name(glob)}", 60)

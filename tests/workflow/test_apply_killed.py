@@ -1,0 +1,54 @@
+"""An apply that is killed: the log says that it began, its lock is gone, and the same command finishes it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+
+import pytest
+
+from quotaform.sandbox import Sandbox
+from tests.workflow.command import Cluster, Repository
+
+pytestmark = pytest.mark.workflow
+
+MANY = 8_000
+
+
+def events(repository: Repository) -> list[str]:
+    return [json.loads(line)["event"] for line in repository.read("audit.jsonl").splitlines()]
+
+
+def test_an_apply_that_was_killed_is_finished_by_the_same_command(
+    repository: Repository, cluster: Cluster, sandbox: Sandbox
+) -> None:
+    names = ", ".join(f"u{number:05}" for number in range(MANY))
+    repository.quotas(f"  - match: {{user: [{names}]}}\n    values: {{producer_byte_rate: 1MiB/s}}\n")
+    assert repository("plan", "--out", "plan.json", "-q").code == 0
+    running = repository.start("apply", "plan.json", "--audit", "audit.jsonl")
+    deadline = time.monotonic() + 60
+    while not cluster.read():
+        assert not running.is_over, running.end()
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    sandbox.pause(1)
+    try:
+        running.signal(signal.SIGKILL)
+        assert running.end().code == -signal.SIGKILL
+    finally:
+        sandbox.resume(1)
+    assert events(repository) == ["start"]
+    assert repository.receipts == []
+    assert 0 < len(cluster.read()) <= MANY
+
+    finished = repository("apply", "plan.json", "--audit", "audit.jsonl")
+    assert finished.code == 0, finished.said
+    assert "already applied)." in finished.last
+    assert len(cluster.read()) == MANY
+    assert events(repository) == ["start", "start", *["change"] * MANY, "end"]
+    (path,) = repository.receipts
+    results = {item["result"] for item in json.loads(path.read_text())["results"]}
+    assert results <= {"applied", "already-applied"}
+    noted = repository("plan", "--revert", path, "--allow", f"delete={MANY}", "--allow", "to-unlimited")
+    assert "held the planned values before the apply, which did not change them" in noted.out

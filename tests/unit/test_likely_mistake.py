@@ -122,3 +122,24 @@ def test_a_name_that_is_probably_a_mistake_is_a_warning(name: str, warning: str)
 )
 def test_other_names_are_no_warning(name: str) -> None:
     assert said(of_match(f"{{user: {name}}}")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (
+            "quotas: []\npolicies: [p.json]\n",
+            '"policies"; it belongs to the top of quotaform.yaml. The fields are quotas',
+        ),
+        ("quotas: []\nowner: x\n", '"owner"; it belongs to quotas. The fields'),
+        (
+            "quotas:\n  - user: a\n    values: {producer_byte_rate: 1MiB/s}\n    match: {user: b}\n",
+            '"user"; it belongs to quotas.match. The fields',
+        ),
+        ("quotas:\n  - match: {user: b}\n    values: {request_percentage: 5}\n    capacity: {}\n", "clusters.NAME in"),
+    ],
+)
+def test_a_field_in_the_wrong_place_is_told_its_place(text: str, hint: str) -> None:
+    (problem,) = said(text)
+
+    assert f"unknown field {hint}" in problem or f"it belongs to {hint} quotaform.yaml." in problem

@@ -524,6 +524,16 @@ lints:
             '1:60: error: producer_byte_rate: "5MiB" lacks "/s"; did you mean 5MiB/s?',
         ),
         ("clusters: {a: {snapshot: x, capacity: {}}}", "1:39: error: capacity must not be empty"),
+        (
+            "capacity: {request_percentage: 1%}",
+            '1:1: error: unknown field "capacity"; it belongs to clusters.NAME. The fields',
+        ),
+        (
+            "clusters: {a: {snapshot: x, policies: [p.json]}}",
+            '1:29: error: unknown field "policies"; it belongs to the top of the file. The fields are ',
+        ),
+        ("brokers: [kafka]", '1:1: error: unknown field "brokers"; it belongs to principals. The fields'),
+        ("quotas: []", '1:1: error: unknown field "quotas"; it belongs to the top of a file of quotas.d. The fields'),
         ("lint: {}", '1:1: error: unknown field "lint"; did you mean lints?'),
     ],
 )

@@ -284,7 +284,7 @@ BAD_CONFIGS = {
     "bad-port": ("clusters: {lab: {bootstrap_servers: ['b1:99999']}}\n", "quotaform.yaml:1:38", "is not HOST:PORT"),
     "bad-name": ("clusters: {'a b': {bootstrap_servers: ['b:1']}}\n", "quotaform.yaml:1:12", "the cluster name"),
     "bad-prune": ("prune: everything\n", "quotaform.yaml:1:8", "prune must be"),
-    "unsupported": ("guards: {delete: {count: 5}}\n", "quotaform.yaml:1:1", "not enforced by this version"),
+    "misplaced": ("capacity: {request_percentage: 5}\n", "quotaform.yaml:1:1", "it belongs to clusters.NAME"),
     "variable": (
         "clusters: {lab: {snapshot: x, cluster_id: '${env:QUOTAFORM_X}'}}\n",
         "quotaform.yaml:1:",

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any, Final
 
 from quotaform.core.check import rule
+from quotaform.desired.belonging import belonging_text
 from quotaform.desired.report import FileReport
 from quotaform.desired.yaml.document import Document
 from quotaform.desired.yaml.scalar import glued_key, taken_for
@@ -61,7 +62,7 @@ def explain_shape(name: str, report: FileReport) -> None:
         if error.validator in _COMPOSITE:
             composites.append(tuple(error.absolute_path))
             continue
-        for path, finding in _explain(error, report):
+        for path, finding in _explain(name, error, report):
             if (path, finding.rule) not in found:
                 found.add((path, finding.rule))
                 report.add_shape(finding)
@@ -82,14 +83,14 @@ def _finding(
     return rule.finding(message, location=place.key if at_key else place.value)
 
 
-def _explain(error: Any, report: FileReport) -> Iterator[tuple[tuple[Any, ...], Finding]]:
+def _explain(name: str, error: Any, report: FileReport) -> Iterator[tuple[tuple[Any, ...], Finding]]:
     path = tuple(error.absolute_path)
     schema: Any = error.schema
     if error.validator == "additionalProperties":
         known = list(schema["properties"])
         for key in error.instance:
             if key not in known and not report.covers((*path, key)):
-                text = _unknown_text(key, known)
+                text = _unknown_text(key, known, belonging_text(key, name))
                 yield (*path, key), _finding(report, rule.UNKNOWN_FIELD, (*path, key), text, at_key=True)
         return
     if report.covers(path):
@@ -153,10 +154,11 @@ def _shown(raw: str) -> str:
     return spell_server(raw) if at and ":" in login else quote(raw)
 
 
-def _unknown_text(key: str, known: list[str]) -> str:
+def _unknown_text(key: str, known: list[str], belonging: str) -> str:
     if glued := glued_key(key, known):
         return f"unknown field {quote(key)}; write a space after the colon of {glued}"
-    return f"unknown field {quote(key)}{did_you_mean(key, known) or '.'} The fields are {', '.join(known)}"
+    guess = belonging or did_you_mean(key, known) or "."
+    return f"unknown field {quote(key)}{guess} The fields are {', '.join(known)}"
 
 
 def _name(path: tuple[Any, ...], report: FileReport) -> str:

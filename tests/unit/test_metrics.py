@@ -144,7 +144,7 @@ class TestFiles:
         path = tmp_path / "q.prom"
         path.write_bytes(content)
         warnings: list[str] = []
-        MetricStore({"eu": path}, warnings.append).add([run_of("eu", failed=True)])
+        MetricStore({"eu": path}.get, warnings.append).add([run_of("eu", failed=True)])
         assert named(parse_metrics(path.read_text()))["quotaform_last_run_success drift"] == 0
         assert len(warnings) == 1
         assert str(path) in warnings[0]
@@ -158,4 +158,4 @@ def store(path: Path, *clusters: str) -> MetricStore:
     def fail(text: str) -> None:
         raise AssertionError(text)
 
-    return MetricStore(dict.fromkeys(clusters, path), fail)
+    return MetricStore(dict.fromkeys(clusters, path).get, fail)

@@ -65,6 +65,7 @@ class World:
     clock: Rounds = field(default_factory=Rounds)
     interval: float = 30.0
     base: str | None = None
+    metrics: Path | None = None
     lines: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 
@@ -87,7 +88,7 @@ class World:
         self.watch = Watch(
             files=WatchedFiles(request, choose),
             reporter=DriftReporter(
-                metrics=MetricStore({}, self.lines.append),
+                metrics=MetricStore(lambda _: self.metrics, self.lines.append, is_deferred=True),
                 alerts=DriftAlerts(options=AlertOptions(), clock=self.clock, warn=self.lines.append),
                 clock=self.clock,
             ),
@@ -248,6 +249,28 @@ def test_clusters_come_and_go_with_quotaform_yaml(tmp_path: Path) -> None:
     assert set(world.health["clusters"]) == {"eu", "new"}
     assert world.sample("managed_entities", "us") is None
     assert world.sample("drift_entities", "new", "modified") == 1
+
+
+def test_metrics_are_written_once_a_round_for_all_clusters_that_there_are(tmp_path: Path) -> None:
+    path = tmp_path / "q.prom"
+    world = World(tmp_path, {"eu": SYNC, "us": DRIFT}, metrics=path)
+    world.watch.is_alone = True
+    world.run()
+    assert 'quotaform_drift_entities{class="modified",cluster="us"} 1.0' in path.read_text()
+    world.live["new"] = DRIFT
+    world.configure("eu", "new")
+    world.run()
+    assert 'quotaform_drift_entities{class="modified",cluster="new"} 1.0' in path.read_text()
+    assert 'cluster="us"' not in path.read_text()
+
+
+def test_metrics_that_cannot_be_written_are_said_once(tmp_path: Path) -> None:
+    world = World(tmp_path, {"eu": SYNC}, metrics=tmp_path / "none" / "q.prom")
+    lines = [line for line in world.run(3) if "q.prom" in line]
+    assert len(lines) == 1
+    (tmp_path / "none").mkdir()
+    assert world.run() == []
+    assert (tmp_path / "none" / "q.prom").exists()
 
 
 def test_drift_ignore_is_read_again(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -22,19 +22,20 @@ class MetricStore:
     """The metrics of clusters; threads may share it.
 
     Attributes:
-        paths: The file of each cluster, which several may share; empty to keep metrics in memory only.
+        path_of: Returns the file of a cluster, which several may share; `None` to keep its metrics in memory only.
         warn: Told what is wrong with a file that exists.
+        is_deferred: Whether files are written by `write` alone: once for many clusters.
     """
 
-    paths: Mapping[str, Path]
+    path_of: Callable[[str], Path | None]
     warn: Warn
+    is_deferred: bool = False
     samples: dict[Sample, float] = field(default_factory=dict)
+    _unwritten: list[RunFacts] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
     def add(self, runs: Iterable[RunFacts], *, only: Collection[str] | None = None) -> None:
-        """Take up runs, and write the files of their clusters.
-
-        What a file says of other clusters stays, and of a cluster that could not be compared, too.
+        """Take up runs, and write the files of their clusters unless that is deferred.
 
         Args:
             runs: One per cluster.
@@ -43,16 +44,31 @@ class MetricStore:
         Raises:
             QuotaformError: A file cannot be written.
         """
-        listed = list(runs)
         with self._lock:
-            for run in listed:
+            for run in runs:
                 self.samples = merge_run(self.samples, run)
-            if only is not None:
-                self.samples = keep_clusters(self.samples, only)
+                self._unwritten.append(run)
+        if not self.is_deferred:
+            self.write(only=only)
+
+    def write(self, *, only: Collection[str] | None = None) -> None:
+        """Write the files of the clusters that runs were taken up of since the last time.
+
+        What a file says of other clusters stays, and of a cluster that could not be compared, too.
+
+        Args:
+            only: All clusters that there are, if others are to be left out.
+
+        Raises:
+            QuotaformError: A file cannot be written.
+        """
+        with self._lock:
+            runs, self._unwritten = self._unwritten, []
             files: dict[Path, list[RunFacts]] = {}
-            for run in listed:
-                if run.cluster in self.paths:
-                    files.setdefault(self.paths[run.cluster], []).append(run)
+            for run in runs:
+                path = self.path_of(run.cluster)
+                if path is not None:
+                    files.setdefault(path, []).append(run)
             for path, of_file in files.items():
                 self._update(path, of_file, only)
 

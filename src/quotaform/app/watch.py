@@ -87,6 +87,7 @@ class Watch:
     is_alone: bool = False
     _state: WatchedState | None = None
     _problem: str | None = None
+    _metrics_problem: str | None = None
     _clusters: dict[str, ClusterWatch] = field(default_factory=dict)
     _round_at: float | None = None
     _workers: _Workers = field(default_factory=lambda: _Workers())
@@ -109,6 +110,7 @@ class Watch:
         self._round_at = self.clock.monotonic()
         state = self._reload()
         if state is None:
+            self._write_metrics()
             return
         due = [cluster for cluster in state.request.clusters if self._is_due(cluster.name)]
         checks = [self._begin(state, cluster) for cluster in due]
@@ -116,6 +118,7 @@ class Watch:
         for check in checks:
             if check.done():
                 check.result()
+        self._write_metrics()
         # Commands collect cycles rarely, as they end soon; this one does not.
         gc.collect(1)
 
@@ -161,7 +164,20 @@ class Watch:
         with self._lock:
             self._clusters = {name: self._clusters.get(name) or ClusterWatch() for name in names}
         self.reporter.metrics.keep(names)
+        if self.is_alone:
+            self.reporter.alerts.keep(names)
         return self._state
+
+    def _write_metrics(self) -> None:
+        """Write the files of `--metrics`, once for all clusters that were checked; say once that it is not possible."""
+        try:
+            self.reporter.metrics.write(only=list(self._clusters) if self.is_alone else None)
+        except QuotaformError as problem:
+            if str(problem) != self._metrics_problem:
+                self._say(str(problem))
+            self._metrics_problem = str(problem)
+        else:
+            self._metrics_problem = None
 
     def _is_due(self, name: str) -> bool:
         watched = self._clusters[name]
@@ -218,11 +234,7 @@ class Watch:
             watched.shown = shown
         if is_new:
             self._say(f"{spell_name(name)}: {error if drift is None else _found(drift)}")
-        only = list(self._clusters) if self.is_alone else None
-        try:
-            self.reporter.report([outcome], seconds, only=only)
-        except QuotaformError as problem:
-            self._say(str(problem))
+        self.reporter.report([outcome], seconds)
 
     def _skips(self, failures: int) -> int:
         """Return in how many rounds a cluster is not asked after so many failures in a row: 0, 0, 1, 3, 7, ..."""

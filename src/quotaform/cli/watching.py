@@ -39,7 +39,7 @@ def watch_drift(
     names = [cluster.name for cluster in request.clusters]
     watch = Watch(
         files=WatchedFiles(request, lambda config: target.choose(request.repository, config)),
-        reporter=alerting.reporter(names, lambda text: log(f"Warning: {text}")),
+        reporter=alerting.reporter(names, lambda text: log(f"Warning: {text}"), is_watch=True),
         connect=open_gateway,
         clock=SYSTEM_CLOCK,
         interval=interval,

@@ -107,18 +107,17 @@ def _application(read: Callable[[], Samples], health: Health) -> Callable[..., I
     metrics = metrics_app(read)
 
     def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        method, path = environ.get("REQUEST_METHOD"), environ.get("PATH_INFO")
-        if method not in ("GET", "HEAD"):
-            return _text(start, "405 Method Not Allowed", "only GET and HEAD\n", ("Allow", "GET, HEAD"))
+        if environ.get("REQUEST_METHOD") != "GET":
+            return _text(start, "405 Method Not Allowed", "only GET\n", ("Allow", "GET"))
+        path = environ.get("PATH_INFO")
         if path == "/metrics":
-            body: Iterable[bytes] = metrics(environ, start)
-        elif path == "/healthz":
+            answered: Iterable[bytes] = metrics(environ, start)
+            return answered
+        if path == "/healthz":
             is_alive, document = health()
             status = "200 OK" if is_alive else "503 Service Unavailable"
-            body = _text(start, status, dumps(document) + "\n", content_type="application/json")
-        else:
-            body = _text(start, "404 Not Found", "there are /metrics and /healthz\n")
-        return [] if method == "HEAD" else body
+            return _text(start, status, dumps(document) + "\n", content_type="application/json")
+        return _text(start, "404 Not Found", "there are /metrics and /healthz\n")
 
     return answer
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from quotaform.cli.cluster_path import PLACEHOLDER, cluster_paths
+from quotaform.cli.cluster_path import PLACEHOLDER, cluster_paths, file_name
 from quotaform.cli.usage import shorten
 from quotaform.errors import UsageError
 
@@ -64,12 +64,13 @@ class Alerting:
         """Whether any of it is asked for."""
         return bool(self.metrics or self.notify_state or self.notify_failures or self._receivers())
 
-    def reporter(self, clusters: Sequence[str], warn: Warn) -> DriftReporter:
+    def reporter(self, clusters: Sequence[str], warn: Warn, *, is_watch: bool = False) -> DriftReporter:
         """Return what writes metrics and notifies.
 
         Args:
             clusters: The names of the clusters.
             warn: Prints a warning.
+            is_watch: Whether it is used again and again, so that metrics are written once for each round.
 
         Raises:
             UsageError: An option or a variable cannot be used.
@@ -80,6 +81,7 @@ class Alerting:
         from quotaform.app.metrics_file import MetricStore
         from quotaform.app.run import read_run
 
+        self._require_metric_paths(clusters)
         receivers = self._receivers()
         if (self.notify_failures or self.notify_state) and not (receivers or self.metrics):
             option = "--notify-state" if self.notify_state else "--notify-failures"
@@ -93,27 +95,30 @@ class Alerting:
             run=None if run is None else run.url,
         )
         return DriftReporter(
-            metrics=MetricStore(self.metric_paths(clusters), warn),
+            metrics=MetricStore(self._metric_path, warn, is_deferred=is_watch),
             alerts=DriftAlerts(options=options, clock=SYSTEM_CLOCK, warn=warn),
             clock=SYSTEM_CLOCK,
         )
 
-    def metric_paths(self, clusters: Sequence[str]) -> dict[str, Path]:
-        """Return where the metrics of each cluster go.
+    def _require_metric_paths(self, clusters: Sequence[str]) -> None:
+        """Make sure that the metrics of each cluster have a place.
 
         Raises:
-            UsageError: The collector would not read the file.
+            UsageError: The collector would not read the file, or clusters would overwrite each other's.
         """
         if self.metrics is None:
-            return {}
+            return
         if not self.metrics.endswith(_SUFFIX):
             raise UsageError(
                 f"--metrics {shorten(self.metrics)}: node_exporter reads only files whose name ends with {_SUFFIX}; "
                 f"write for example --metrics quotaform{_SUFFIX}"
             )
-        if PLACEHOLDER not in self.metrics:
-            return dict.fromkeys(clusters, Path(self.metrics))
-        return dict(cluster_paths("--metrics", self.metrics, clusters, example=""))
+        if PLACEHOLDER in self.metrics:
+            cluster_paths("--metrics", self.metrics, clusters, example="")
+
+    def _metric_path(self, cluster: str) -> Path | None:
+        """Return where the metrics of a cluster go."""
+        return None if self.metrics is None else Path(self.metrics.replace(PLACEHOLDER, file_name(cluster)))
 
     def _receivers(self) -> tuple[Receiver, ...]:
         given = [("--notify", text) for text in self.notify or ()]

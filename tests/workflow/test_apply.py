@@ -19,12 +19,13 @@ from tests.workflow.command import QUOTAFORM, Cluster, Repository, Result, envir
 pytestmark = pytest.mark.workflow
 
 MIB = 1048576.0
+UNLIMITED = 2.0**63
 
 
 @pytest.fixture
 def ready(repository: Repository, cluster: Cluster) -> Repository:
     """A repository with a create, an update and a delete to apply, and a plan of them in `plan.json`."""
-    cluster.alter({Entity(user="old"): {"producer_byte_rate": MIB}, Entity(user="b"): {"producer_byte_rate": MIB}})
+    cluster.alter({Entity(user="old"): {"producer_byte_rate": UNLIMITED}, Entity(user="b"): {"producer_byte_rate": MIB}})
     repository.quotas(
         "  - match: {user: a}\n    values: {producer_byte_rate: 1MiB/s}\n"
         "  - match: {user: b}\n    values: {producer_byte_rate: 2MiB/s}\n"
@@ -342,7 +343,7 @@ def test_all_keys_and_shapes_are_written_as_they_are_declared(repository: Reposi
         "  - match: {ip: <default>}\n    values: {connection_creation_rate: unlimited}\n"
         '  - match: {user: {name: "<default>"}}\n    values: {producer_byte_rate: 1MiB/s}\n'
     )
-    done = repository("apply", "--auto-approve")
+    done = repository("apply", "--auto-approve", "--allow", "default-entity")
     assert done.last == "Apply complete! Resources: 11 added, 0 changed, 0 destroyed."
     assert cluster.read() == {
         Entity(user=None): {"producer_byte_rate": 2.0**63, "controller_mutation_rate": 0.5},
@@ -359,7 +360,7 @@ def test_all_keys_and_shapes_are_written_as_they_are_declared(repository: Reposi
     }
     assert repository("plan", "--detailed-exitcode").code == 0
     repository.quotas("quotas: []")
-    assert repository("plan", "--detailed-exitcode").code == 0, "what is no longer declared is reported, not removed"
+    assert repository("plan", "--detailed-exitcode", "--allow", "empty").code == 0, "what is no longer declared is reported, not removed"
 
 
 def test_a_plan_of_an_expected_id_that_is_done_already_is_no_failure(ready: Repository, cluster: Cluster) -> None:

@@ -18,6 +18,7 @@ from tests.workflow.command import QUOTAFORM, Cluster, Repository, environment, 
 pytestmark = pytest.mark.workflow
 
 MIB = 1048576.0
+UNLIMITED = 2.0**63
 CHANGES = """\
   - match: {user: new}
     values: {producer_byte_rate: 1MiB/s}
@@ -37,7 +38,7 @@ CHANGES = """\
 @pytest.fixture
 def changing(repository: Repository, cluster: Cluster) -> Repository:
     """A repository with one create, one update and two deletes to plan, and one entity that nobody declared."""
-    live = {"changed": 2 * MIB, "same": MIB, "gone": MIB, "expired": MIB, "stranger": MIB}
+    live = {"changed": 2 * MIB, "same": MIB, "gone": UNLIMITED, "expired": UNLIMITED, "stranger": MIB}
     cluster.alter({Entity(user=user): {"producer_byte_rate": value} for user, value in live.items()})
     repository.quotas(CHANGES)
     return repository
@@ -99,7 +100,7 @@ def test_a_selection_makes_a_partial_plan_that_touches_nothing_else(changing: Re
     assert changing("apply", "part.json").code == 0
     assert cluster.values(user="new") == {"producer_byte_rate": MIB}
     assert cluster.values(user="gone") == {}
-    assert cluster.values(user="expired") == {"producer_byte_rate": MIB}
+    assert cluster.values(user="expired") == {"producer_byte_rate": UNLIMITED}
     assert cluster.values(user="stranger") == {"producer_byte_rate": MIB}
 
 

@@ -95,7 +95,7 @@ def test_many_entities_are_applied_and_held(repository: Repository, cluster: Clu
     assert (again.code, again.last) == (0, "No changes. Your infrastructure matches the configuration.")
     text = repository.read("quotas.d/quotas.yaml")
     repository.quotas(text.replace("values: {producer_byte_rate: 1MiB/s, consumer_byte_rate: 2MiB/s}", "state: absent"))
-    gone = repository("apply", "--auto-approve")
+    gone = repository("apply", "--auto-approve", "--allow", f"delete={MANY}", "--allow", "to-unlimited")
     assert gone.last == f"Apply complete! Resources: 0 added, 0 changed, {MANY} destroyed."
     assert cluster.read() == {}
 

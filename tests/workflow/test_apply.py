@@ -25,7 +25,9 @@ UNLIMITED = 2.0**63
 @pytest.fixture
 def ready(repository: Repository, cluster: Cluster) -> Repository:
     """A repository with a create, an update and a delete to apply, and a plan of them in `plan.json`."""
-    cluster.alter({Entity(user="old"): {"producer_byte_rate": UNLIMITED}, Entity(user="b"): {"producer_byte_rate": MIB}})
+    cluster.alter(
+        {Entity(user="old"): {"producer_byte_rate": UNLIMITED}, Entity(user="b"): {"producer_byte_rate": MIB}}
+    )
     repository.quotas(
         "  - match: {user: a}\n    values: {producer_byte_rate: 1MiB/s}\n"
         "  - match: {user: b}\n    values: {producer_byte_rate: 2MiB/s}\n"
@@ -360,7 +362,9 @@ def test_all_keys_and_shapes_are_written_as_they_are_declared(repository: Reposi
     }
     assert repository("plan", "--detailed-exitcode").code == 0
     repository.quotas("quotas: []")
-    assert repository("plan", "--detailed-exitcode", "--allow", "empty").code == 0, "what is no longer declared is reported, not removed"
+    assert repository("plan", "--detailed-exitcode", "--allow", "empty").code == 0, (
+        "what is no longer declared is reported, not removed"
+    )
 
 
 def test_a_plan_of_an_expected_id_that_is_done_already_is_no_failure(ready: Repository, cluster: Cluster) -> None:

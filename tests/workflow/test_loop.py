@@ -96,7 +96,8 @@ def test_from_quotas_made_by_hand_to_a_repaired_drift(repository: Repository, cl
     document = json.loads(as_json.out)
     assert document["kind"] == "quotaform.drift"
     assert document["status"] == "drift"
-    assert document["summary"] == {"modified": 1, "missing": 1, "unexpected": 1, "in_sync": 2}
+    summary = {"modified": 1, "missing": 1, "unexpected": 1, "pending": 0, "ignored": 0, "in_sync": 2}
+    assert document["summary"] == summary
     assert {item["address"]: item["class"] for item in document["entities"]} == {
         "user=<default>": "missing",
         "user=by-hand": "unexpected",
@@ -106,7 +107,7 @@ def test_from_quotas_made_by_hand_to_a_repaired_drift(repository: Repository, cl
     assert repository("drift", "--exit-zero").code == 0
     assert json.loads(repository("drift", "--format", "json").out)["fingerprint"] == document["fingerprint"]
 
-    repaired = repository("apply", "--auto-approve")
+    repaired = repository("apply", "--auto-approve", "--allow", "default-entity")
     assert repaired.code == 0
     assert repaired.last == "Apply complete! Resources: 1 added, 1 changed, 0 destroyed."
     assert cluster.values(user="by-hand") == {"producer_byte_rate": MIB}, "what no file declares is left alone"

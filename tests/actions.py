@@ -62,11 +62,14 @@ class Runner:
             del self.expressions[name]
         job = JobResult(env=self.environ | {name: self._filled(value) for name, value in (environ or {}).items()})
         for name in ("ENV", "OUTPUT", "PATH", "STEP_SUMMARY"):
-            job.env[f"GITHUB_{name}"] = str(self.temp / f"github-{name.lower()}")
+            path = self.temp / f"github-{name.lower()}"
+            path.write_text("")
+            job.env[f"GITHUB_{name}"] = str(path)
         job.env["RUNNER_TEMP"] = str(self.temp)
         for step in steps:
             if self._is_due(step, job):
                 self._step(step, job)
+        job.summary = (self.temp / "github-step_summary").read_text()
         return job
 
     def _step(self, step: dict[str, Any], job: JobResult) -> None:
@@ -140,12 +143,14 @@ class JobResult:
         codes: The exit code of each step, by name.
         outputs: What steps wrote to GITHUB_OUTPUT.
         printed: What all steps printed.
+        summary: What the job summary shows.
     """
 
     env: dict[str, str]
     codes: dict[str, int] = field(default_factory=dict)
     outputs: dict[str, str] = field(default_factory=dict)
     printed: str = ""
+    summary: str = ""
 
     @property
     def code(self) -> int:

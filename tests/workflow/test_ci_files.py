@@ -128,6 +128,7 @@ class TestPlan:
         assert "Plan: 1 to add, 0 to change, 0 to destroy." in first.printed
         assert "origin/main" in first.printed
         assert "created: https://github.example/" in first.printed
+        assert "### Kafka quota plan for `prod-eu`: 1 to add" in first.summary
         assert second.code == 0, second.printed
         assert [what for what, _ in github.writes][:1] == ["create"]
         assert len(github.comments) == 1
@@ -141,7 +142,7 @@ class TestPlan:
         team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rat: 1MiB/s}")
         result = team.job("quotas-plan.yml", "validate")
         assert result.codes == {"Validate": 3}
-        assert "quotas.d/teams.yaml" in result.printed
+        assert "::error file=quotas.d/teams.yaml,line=3" in result.printed
 
     def test_a_blocked_plan_fails_and_is_shown_all_the_same(self, team: Team) -> None:
         open_pull_request(team)

@@ -64,6 +64,9 @@ REQUIRED: Final = {
 }
 """What a command needs to go on."""
 
+ALLOWED: Final = "--allow change-factor --allow to-unlimited --allow delete=9 --allow update=9 --allow default-entity"
+"""What lets a cluster be changed, whatever the change is."""
+
 STARTS_KAFKA: Final = ("quotaform sandbox start", "quotaform demo")
 
 CONFIG: Final[dict[str, Any]] = {
@@ -258,7 +261,7 @@ def test_names_of_files_and_folders_forge_no_output(place: Place) -> None:
 
 @pytest.mark.parametrize("kind", ["plan", "snapshot", "receipt"])
 def test_a_document_forges_no_output(kind: str, place: Place) -> None:
-    assert place.run("plan", "--cluster", "lab", "--out", "plan.json") == 0
+    assert place.run("plan", "--cluster", "lab", "--out", "plan.json", *ALLOWED.split()) == 0
     assert place.run("snapshot", "--cluster", "lab", "--output", "snapshot.json") == 0
     assert place.run("apply", "plan.json", "--receipt", "receipt.json", "--auto-approve") == 0
     lines = {
@@ -310,7 +313,7 @@ FORMATS_OF: Final[Mapping[str, str]] = {
     "resolve --from requests.csv": "resolve",
     "alter --name user=a --add producer_byte_rate=5": "alter",
     "alter --name user=a --add producer_byte_rate=5 --validate-only": "alter",
-    "apply --auto-approve": "receipt",
+    f"apply --auto-approve {ALLOWED}": "receipt",
 }
 
 

@@ -28,6 +28,7 @@ SECRET = "correct horse"
 
 READING = {
     "quotaform validate": 0,
+    "quotaform comment gone.md": 1,
     "quotaform fmt --check": 2,
     "quotaform init new --cluster a --bootstrap-server 127.0.0.1:1 --no-import --ci none --dry-run": 0,
     "quotaform plan --detailed-exitcode": 2,

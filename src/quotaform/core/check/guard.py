@@ -57,10 +57,11 @@ def check_shrink(plan: Plan, facts: Facts) -> Iterator[Finding]:
     new = sum(entry.cause is Cause.ENTRY and entity not in before for entity, entry in facts.desired.items())
     fewer = lost - new
     if fewer >= _LEAST_LOST and fewer * 2 > len(before):
-        left = len(before) - fewer
+        len(before) - fewer
+        after = len(before) - fewer
         yield rule.SHRINK.finding(
-            f"the files declare {left:,} {'entity' if left == 1 else 'entities'}, the base "
-            f"{inert(base.base.ref)} {len(before):,} (limit: less than half, and {_LEAST_LOST} fewer)"
+            f"the files declare {after:,} {'entity' if after == 1 else 'entities'}, the base {inert(base.base.ref)} "
+            f"{len(before):,} (limit: less than half, and {_LEAST_LOST} fewer)"
         )
 
 

@@ -1,0 +1,217 @@
+"""approvals.yaml and --allow: what they say, and what is said about their mistakes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from quotaform.app.apply import apply_plan
+from quotaform.app.repository import Repository
+from quotaform.cli.option.allowance_reader import read_allowances
+from quotaform.core.check.rule import APPROVABLE
+from quotaform.desired.approval import read_approvals
+from quotaform.desired.tree import SourceFile
+from quotaform.errors import InvalidFilesError, PlanBlockedError, UsageError
+from quotaform.model.allowance import Allowance
+from quotaform.model.approval import Approval
+from quotaform.model.entity import Entity
+from tests.builder import PRODUCER, plan_of
+from tests.scripted_gateway import ScriptedGateway
+
+TODAY = date(2026, 11, 20)
+GOOD = """\
+- rule: protect
+  address: user=<default>
+  reason: the new brokers need less
+  approver: alice@example.com
+  expires: 2026-12-20
+"""
+
+
+def problems(text: str) -> list[str]:
+    _, found = read_approvals(SourceFile("approvals.yaml", text), TODAY)
+    return [str(problem).removeprefix("approvals.yaml:") for problem in found]
+
+
+def changed(field: str, value: str) -> str:
+    return "\n".join(
+        f"{line.partition(field)[0]}{field} {value}" if field in line else line for line in GOOD.splitlines()
+    )
+
+
+def test_an_approval_is_read() -> None:
+    (approval,), found = read_approvals(SourceFile("approvals.yaml", GOOD), TODAY)
+
+    assert found == []
+    assert approval == Approval(
+        rule="protect",
+        entity=Entity(user=None),
+        reason="the new brokers need less",
+        approver="alice@example.com",
+        expires=date(2026, 12, 20),
+    )
+    assert str(approval.location) == "approvals.yaml:1:3"
+
+
+@pytest.mark.parametrize("text", ["", "# none\n", "[]\n"])
+def test_a_file_may_approve_nothing(text: str) -> None:
+    assert read_approvals(SourceFile("approvals.yaml", text), TODAY) == ((), [])
+
+
+def test_an_expired_approval_is_no_mistake() -> None:
+    assert problems(changed("expires:", "2020-01-31")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            changed("expires:", "2026-12-21"),
+            "5:12: error: expires: 2026-12-21 is over 30 days ahead; write 2026-12-20 or earlier [bad-date]",
+        ),
+        (
+            changed("expires:", "soon"),
+            '5:12: error: expires: "soon" is not a date; write it as in 2026-12-20 [bad-date]',
+        ),
+        (changed("expires:", "2026-02-30"), '5:12: error: expires: "2026-02-30" is not a date; write it as in'),
+        (
+            changed("rule:", "delete"),
+            "1:9: error: delete is not about one entity, so it cannot be approved here; plan with",
+        ),
+        (
+            changed("rule:", "empty"),
+            "1:9: error: empty is not about one entity, so it cannot be approved here; plan with",
+        ),
+        (
+            changed("rule:", "cluster-id"),
+            "1:9: error: cluster-id cannot be approved: check bootstrap_servers, or correct",
+        ),
+        (changed("rule:", "policy"), "1:9: error: policy cannot be approved: change the entry"),
+        (
+            changed("rule:", "protected"),
+            '1:9: error: "protected" is not a rule that can be approved; did you mean protect?',
+        ),
+        (
+            changed("rule:", "ip-alias"),
+            '1:9: error: "ip-alias" is not a rule that can be approved. The rules are change-',
+        ),
+        (changed("address:", "alice"), '2:12: error: address: "alice" is not an address; write for example user=svc-a'),
+        (
+            changed("address:", "'client-id=b,user=a'"),
+            '2:12: error: address: "client-id=b,user=a" is not spelled as plans print it; write user=a,client-id=b',
+        ),
+        (changed("reason:", "''"), "3:11: error: reason must not be empty; write for example moves to the new cluster"),
+        (changed("approver:", "5"), '4:13: error: approver must be text, but YAML reads 5 as a number; write "5"'),
+        (
+            GOOD.replace("  approver: alice@example.com\n", ""),
+            "1:3: error: item 1 has no approver; add it [missing-field]",
+        ),
+        (
+            GOOD + "  until: x\n",
+            '6:3: error: unknown field "until". The fields are rule, address, reason, approver, expires',
+        ),
+        ("rule: protect\n", "1:1: error: the file must be a list, not a mapping [wrong-type]"),
+        (
+            GOOD + GOOD,
+            "6:3: error: protect of user=<default> is approved twice; it is also at approvals.yaml:1:3. "
+            "Keep one of the two",
+        ),
+        ("- [\n", "2:1: error: not valid YAML: "),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(text: str, said: str) -> None:
+    found = problems(text)
+
+    assert len(found) == 1, found
+    assert found[0].startswith(said)
+
+
+def test_a_thousand_approvals_are_enough() -> None:
+    items = "".join(GOOD.replace("user=<default>", f"user=u{number}") for number in range(1001))
+
+    assert [line.partition("error: ")[2] for line in problems(items)] == [
+        "the file holds more than 1,000 approvals, the most that are allowed; remove some [too-large]"
+    ]
+
+
+def test_approvals_are_read_beside_the_configuration(tmp_path: Path) -> None:
+    repository = Repository.at(tmp_path / "quotas.d", tmp_path / "quotaform.yaml")
+    assert repository.approvals(TODAY) == ()
+    (tmp_path / "approvals.yaml").write_text(GOOD)
+    assert [each.rule for each in repository.approvals(TODAY)] == ["protect"]
+    (tmp_path / "approvals.yaml").write_text("- 5\n")
+    with pytest.raises(InvalidFilesError, match=r"approvals\.yaml:1:3: error: item 1 must be a mapping"):
+        repository.approvals(TODAY)
+
+
+def test_approvals_are_not_read_through_a_link_that_leads_out(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere.yaml"
+    elsewhere.write_text(GOOD)
+    (tmp_path / "repository").mkdir()
+    (tmp_path / "repository" / "approvals.yaml").symlink_to(elsewhere)
+    repository = Repository.at(tmp_path / "repository" / "quotas.d", tmp_path / "repository" / "quotaform.yaml")
+    with pytest.raises(InvalidFilesError, match="a link leads out of the directory"):
+        repository.approvals(TODAY)
+
+
+def test_a_plan_whose_approval_has_expired_meanwhile_is_not_applied() -> None:
+    alice = Entity(user="alice")
+    approval = Approval(rule="change-factor", entity=alice, reason="r", approver="a", expires=date(2020, 1, 31))
+    plan = plan_of({alice: {PRODUCER: 100.0}}, {alice: {PRODUCER: 1.0}})
+    for day in (date(2020, 1, 31), date(9999, 1, 1)):
+        gateway = ScriptedGateway({alice: {PRODUCER: 1.0}})
+        with pytest.raises(PlanBlockedError, match="the plan depends on an approval of change-factor for user=alice"):
+            apply_plan(replace(plan, approvals=(replace(approval, expires=day),)), gateway)
+        assert gateway.quotas == {alice: {PRODUCER: 1.0}}
+
+
+def test_allowances_are_read() -> None:
+    assert read_allowances(["to-unlimited", "delete=8", "delete=8"]) == (
+        Allowance("delete", 8),
+        Allowance("to-unlimited"),
+    )
+
+
+ALL = "The rules are empty, shrink, delete=N, update=N, change-factor, to-unlimited, default-entity, guards-loosened"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            ["delete"],
+            "--allow delete: the number is missing; write --allow delete=N, with the number that the plan shows",
+        ),
+        (
+            ["update=x"],
+            '--allow update: "x" is not a number; write --allow update=N, with the number that the plan shows',
+        ),
+        (["delete=-1"], '--allow delete: "-1" is not a number; write --allow delete=N, with the number that'),
+        (["delete=٣"], '--allow delete: "٣" is not a number; write --allow delete=N, with the number that'),
+        (["to-unlimited=3"], "--allow to-unlimited takes no number; write --allow to-unlimited"),
+        (["deletes=3"], f'--allow "deletes": there is no such rule; did you mean delete? {ALL}'),
+        (["all"], f'--allow "all": there is no such rule. {ALL}'),
+        ([""], f'--allow "": there is no such rule. {ALL}'),
+        (["ip-alias"], f'--allow "ip-alias": there is no such rule. {ALL}'),
+        (
+            ["protect"],
+            "--allow protect: no option allows this rule; add an approval for the entity to `approvals.yaml`",
+        ),
+        (["policy"], "--allow policy: no option allows this rule; change the entry"),
+        (["cluster-id"], "--allow cluster-id: no option allows this rule; check bootstrap_servers, or correct"),
+        (["delete=3", "delete=4"], "--allow delete is given with two numbers; give the number of the plan"),
+    ],
+)
+def test_a_wrong_allowance_says_what_to_write(given: list[str], said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        read_allowances(given)
+
+    assert str(refused.value).startswith(said)
+    assert refused.value.exit_code == 64
+
+
+def test_what_can_be_approved_is_about_one_entity() -> None:
+    assert APPROVABLE == ("change-factor", "to-unlimited", "default-entity", "protect")

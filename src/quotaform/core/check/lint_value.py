@@ -13,6 +13,7 @@ from quotaform.core.check.shadow import shadowing_entities
 from quotaform.model.entry import Entry
 from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Values
 from quotaform.model.text import listed
 from quotaform.model.units import plain, render_value
 
@@ -71,20 +72,29 @@ def check_capacity(facts: LintFacts) -> Iterator[Found]:
     if not facts.capacity.values:
         return
     totals = dict.fromkeys(facts.capacity.values, 0.0)
+    # Entries share their values, which are few.
+    groups = Counter[tuple[int, str, tuple[str, ...]]]()
+    values_of: dict[int, Values] = {}
     maxima = {key: QUOTA_KEYS[key].maximum for key in totals}
     counts = {key: Counter[str]() for key in totals}
     for entity, entry in facts.entries:
-        stronger = shadowing_entities(entity)
-        parts = entity.parts
+        parts, values = entity.parts, entry.values
         kind = "default" if parts[0][1] is None or parts[-1][1] is None else "named"
-        for key, value in entry.values.items():
-            if key not in totals or (stronger and any(key in facts.quotas.get(each, ()) for each in stronger)):
+        stronger = shadowing_entities(entity)
+        lost: tuple[str, ...] = ()
+        if stronger:
+            lost = tuple([key for key in values if any(key in facts.quotas.get(each, ()) for each in stronger)])
+        groups[id(values), kind, lost] += 1
+        values_of[id(values)] = values
+    for (known, kind, lost), number in groups.items():
+        for key, value in values_of[known].items():
+            if key not in totals or key in lost:
                 continue
             if value >= maxima[key]:
-                counts[key]["unlimited"] += 1
+                counts[key]["unlimited"] += number
             else:
-                totals[key] += value
-                counts[key][kind] += 1
+                totals[key] += value * number
+                counts[key][kind] += number
     for key, most in facts.capacity.values.items():
         if totals[key] > most:
             yield Found(None, partial(_over_capacity, facts, key, most, totals[key], counts[key]))

@@ -39,7 +39,6 @@ from quotaform.core.check.live import check_live
 from quotaform.core.check.policy import check_policies
 from quotaform.core.check.revert import check_revert
 from quotaform.core.plan import Plan
-from quotaform.model.entry import Cause
 from quotaform.model.finding import Finding, by_weight
 
 Check: TypeAlias = Callable[[Plan, Facts], Iterable[Finding]]
@@ -53,15 +52,10 @@ def check_plan_lints(plan: Plan, facts: Facts) -> tuple[Finding, ...]:
     """
     if facts.lints is None:
         return ()
-    quotas = dict(facts.actual)
-    for entity, entry in facts.desired.items():
-        if entry.values:
-            quotas[entity] = entry.values
-        else:
-            quotas.pop(entity, None)
-    for change in plan.changes:
-        if change.cause is Cause.UNDECLARED:
-            quotas.pop(change.entity, None)
+    quotas = facts.actual
+    if plan.changes:
+        after = {**quotas, **{change.entity: change.after for change in plan.changes}}
+        quotas = {entity: values for entity, values in after.items() if values}
     linted = check_lints(
         LintFacts(
             desired=facts.desired,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from quotaform.model.entity import Entity
-from quotaform.model.precedence import PRECEDENCES, Level, level_of
+from quotaform.model.precedence import PRECEDENCES, Level, Match, level_of
 
 _COVERING: Final[dict[str, tuple[Level, ...]]] = {
     level.source: tuple(
@@ -48,6 +48,8 @@ def shadowing_entities(entity: Entity) -> tuple[Entity, ...]:
         return ()
     names = entity.names
     return tuple(
-        Entity({kind: None if kind in stronger.defaults else names[kind] for kind in stronger.entity_types})
-        for stronger in covering
+        [
+            Entity.of([(kind, names[kind] if match is Match.EXACT else None) for kind, match in stronger.matches])
+            for stronger in covering
+        ]
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from quotaform.core.check import rule
 from quotaform.core.check.policy import Policy, SlowPolicyError, Violation
-from quotaform.core.scope import MOST_PATTERNS, Pattern, Scope, pattern_problem
+from quotaform.core.scope import FULL_SCOPE, MOST_PATTERNS, Pattern, Scope, pattern_problem
 from quotaform.desired.policy.json_place import place_of
 from quotaform.desired.policy.keyword import DRAFTS, MATCH, Draft
 from quotaform.desired.policy.shape import MOST_STEPS, JsonPath, ShapeCheck, ShapeProblem
@@ -165,7 +165,7 @@ def _draft(schema: Any) -> tuple[Draft, ShapeProblem | None]:
 def _read_match(schema: dict[str, Any]) -> tuple[Scope, list[ShapeProblem]]:
     """Return the entities that a policy is about."""
     if MATCH not in schema:
-        return Scope(), []
+        return FULL_SCOPE, []
     listed = schema[MATCH] if isinstance(schema[MATCH], list) else [schema[MATCH]]
     problems: list[ShapeProblem] = []
     patterns: list[Pattern] = []

@@ -9,24 +9,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # as a script it finds the modules beside it only
+
+from bench.guarded import checks, comment, fmt, plan_with_base, watch
+from bench.measure import HERE, PYTHON, QUOTAFORM, Bench, Row, Work, caption, table, tell
 from quotaform.sandbox import Sandbox
 
-HERE = Path(__file__).parent
-QUOTAFORM = str(Path(sys.executable).with_name("quotaform"))
 CLIENT_QUOTAS = str(Path(sys.executable).with_name("kafka-client-quotas"))
-PYTHON = sys.executable
 LARGE = 10
 CLUSTERS = 20
 """How many clusters one plan is made of, each a broker of its own."""
@@ -38,204 +34,9 @@ PAIRS_PER_SECOND = 200_000
 """What a process is to resolve at least."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """One command to measure.
-
-    Attributes:
-        name: What it is called in the table's rows.
-        command: Program and arguments.
-        expect: A text without which its output would mean that something else was measured.
-        afterwards: Puts everything back to what it was; not measured.
-    """
-
-    name: str
-    command: Sequence[str]
-    expect: str = ""
-    afterwards: Callable[[], None] | None = None
-
-
-@dataclass(slots=True)
-class Measured:
-    """The samples of one work."""
-
-    walls: list[float] = field(default_factory=list)
-    peaks: list[float] = field(default_factory=list)
-
-    @property
-    def wall(self) -> float:
-        """The median wall time in seconds."""
-        return statistics.median(self.walls)
-
-    @property
-    def peak(self) -> float:
-        """The largest resident set in MB (10^6 bytes)."""
-        return max(self.peaks)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One row of the table: a work, what it is held against, and its goal.
-
-    Attributes:
-        work: What was done.
-        wall: Seconds.
-        peak: MB.
-        against: What it is held against.
-        floor: Its seconds.
-        goal: How many times the floor's seconds it may take.
-        wall_goal: How many seconds it may take, whatever the floor.
-        peak_goal: How many MB it may take.
-    """
-
-    work: str
-    wall: float
-    peak: float
-    against: str
-    floor: float
-    goal: float | None = None
-    wall_goal: float | None = None
-    peak_goal: float | None = None
-
-    @property
-    def ratio(self) -> float:
-        """How many times the floor's time it took."""
-        return self.wall / self.floor
-
-    @property
-    def passes(self) -> bool:
-        """Whether all goals are met."""
-        pairs = ((self.ratio, self.goal), (self.wall, self.wall_goal), (self.peak, self.peak_goal))
-        return all(goal is None or value <= goal for value, goal in pairs)
-
-    def cells(self) -> tuple[str, ...]:
-        """Return the row as the table shows it."""
-        goals = []
-        if self.goal is not None:
-            goals.append(f"≤ {self.goal:g}x")
-        if self.wall_goal is not None:
-            goals.append(f"≤ {self.wall_goal:g} s")
-        if self.peak_goal is not None:
-            goals.append(f"≤ {self.peak_goal:g} MB")
-        return (
-            self.work,
-            ", ".join(goals) or "–",
-            f"{self.ratio:.2f}x {self.against}",
-            f"{self.wall:.3f}",
-            f"{self.floor:.3f}",
-            f"{self.peak:.0f}",
-            "pass" if self.passes else "over",
-        )
-
-
-HEADINGS = ("work", "goal", "measured", "wall s", "the other s", "peak MB", "")
-
-
-class Bench:
-    """A directory to work in, and how to run things there."""
-
-    def __init__(self, directory: Path, repetitions: int) -> None:
-        self.directory = directory
-        self.repetitions = repetitions
-        self.environment = os.environ | {"NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": ""}
-        self.clusters: dict[str, str] = {}
-
-    def run(self, command: Sequence[str], expect: str = "") -> tuple[float, float]:
-        """Run a command to its end and return its seconds and its peak in MB.
-
-        Linux counts the peak of the process that starts a program as the program's own, hence this process stays small:
-        it leaves generating and loading to others.
-        """
-        with tempfile.TemporaryFile(dir=self.directory) as output, tempfile.TemporaryFile(dir=self.directory) as errors:
-            start = time.perf_counter()
-            process = subprocess.Popen(
-                command,
-                cwd=self.directory,
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=errors,
-            )
-            _, status, usage = os.wait4(process.pid, 0)
-            wall = time.perf_counter() - start
-            process.returncode = os.waitstatus_to_exitcode(status)
-            if process.returncode or not _contains(output.fileno(), expect):
-                raise SystemExit(
-                    f"{' '.join(command)} exited with {process.returncode}"
-                    f"{f' and did not say {expect!r}' if expect else ''}:\n"
-                    f"{_end(output.fileno())}\n{_end(errors.fileno())}"
-                )
-        return wall, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
-
-    def measure(self, works: Sequence[Work], repetitions: int | None = None) -> dict[str, Measured]:
-        """Run all works in turn, again and again; a first round warms the caches and is not counted."""
-        measured = {work.name: Measured() for work in works}
-        for repetition in range((repetitions or self.repetitions) + 1):
-            for work in works:
-                _tell(f"{'warming up' if repetition == 0 else f'round {repetition}'}: {work.name}")
-                wall, peak = self.run(work.command, work.expect)
-                if work.afterwards:
-                    work.afterwards()
-                if repetition:
-                    measured[work.name].walls.append(wall)
-                    measured[work.name].peaks.append(peak)
-        return measured
-
-    def generate(self, name: str, entities: int, *, drift_percent: int = 0) -> None:
-        """Write a repository of quotas below the working directory."""
-        drift = ("--drift-percent", str(drift_percent))
-        self.run((PYTHON, str(HERE / "generate.py"), name, str(entities), *drift))
-
-    def cluster(self, name: str, kafka: Sandbox) -> None:
-        """Let quotaform.yaml know a cluster by a name."""
-        self.clusters[name] = kafka.bootstrap_servers
-        lines = [f"  {name}: {{bootstrap_servers: [{json.dumps(at)}]}}" for name, at in self.clusters.items()]
-        (self.directory / "quotaform.yaml").write_text("\n".join(["clusters:", *lines, ""]), encoding="utf-8")
-
-    def load(self, name: str, cluster: str) -> None:
-        """Write the quotas of a repository into a cluster and wait until it shows them."""
-        self.run(self.floor_write(name, cluster, "--settle", "--chunk", "4000"))
-
-    def wipe(self, name: str, cluster: str) -> None:
-        """Remove the quotas of a repository from a cluster and wait until it is empty."""
-        self.run(self.floor_write(name, cluster, "--remove", "--chunk", "4000"))
-
-    def floor_read(self, name: str, cluster: str) -> tuple[str, ...]:
-        """Return the command of the read floor."""
-        return PYTHON, str(HERE / "floor_read.py"), f"{name}/quotas.d", self.clusters[cluster]
-
-    def floor_write(self, name: str, cluster: str, *options: str) -> tuple[str, ...]:
-        """Return the command of the write floor."""
-        return PYTHON, str(HERE / "floor_write.py"), f"{name}/quotas.json", self.clusters[cluster], *options
-
-    def plan(self, name: str, cluster: str, *options: str) -> tuple[str, ...]:
-        """Return the command of a plan."""
-        where = ("--config", "quotaform.yaml", "--cluster", cluster)
-        return QUOTAFORM, "plan", f"{name}/quotas.d", *where, *options
-
-
-def _contains(file: int, text: str) -> bool:
-    """Whether a file, read in pieces to stay small, has the text."""
-    wanted, rest, position = text.encode(), b"", 0
-    while piece := os.pread(file, 2**16, position):
-        if wanted in rest + piece:
-            return True
-        rest, position = piece[-len(wanted) :], position + len(piece)
-    return not wanted
-
-
-def _end(file: int) -> str:
-    size = os.fstat(file).st_size
-    return os.pread(file, 2000, max(0, size - 2000)).decode(errors="replace")
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def start_up(bench: Bench) -> Iterator[Row]:
     """Measure what every command costs before it does anything."""
-    _tell("Starting up")
+    tell("Starting up")
     floor = "python -c pass"
     commands = {option: (QUOTAFORM, option) for option in ("--version", "--help")}
     measured = bench.measure(
@@ -259,7 +60,7 @@ def start_up(bench: Bench) -> Iterator[Row]:
 
 def direct(bench: Bench) -> Iterator[Row]:
     """Measure `kafka-client-quotas` beside Kafka's own script, both reading all users of a small cluster."""
-    _tell("Direct commands")
+    tell("Direct commands")
     bench.generate("small", 50)
     with Sandbox() as kafka:
         bench.cluster("direct", kafka)
@@ -291,7 +92,7 @@ def direct(bench: Bench) -> Iterator[Row]:
 
 def plans(bench: Bench, entities: int) -> Iterator[Row]:
     """Measure plans of few and many changes; one broker holds everything, the other nothing."""
-    _tell(f"Plans of {entities:,} entities")
+    tell(f"Plans of {entities:,} entities")
     bench.generate("base", entities)
     bench.generate("drift", entities, drift_percent=1)
     with Sandbox() as full, Sandbox() as empty:
@@ -329,7 +130,7 @@ def plans(bench: Bench, entities: int) -> Iterator[Row]:
 def large_plan(bench: Bench, entities: int) -> Iterator[Row]:
     """Measure whether ten times the entities take ten times as long; `plans` has written the smaller repository."""
     many = entities * LARGE
-    _tell(f"Plans of {many:,} entities")
+    tell(f"Plans of {many:,} entities")
     bench.generate("large", many)
     with Sandbox() as small, Sandbox() as large:
         bench.cluster("small", small)
@@ -360,7 +161,7 @@ def large_plan(bench: Bench, entities: int) -> Iterator[Row]:
 def large_creates(bench: Bench, entities: int) -> Iterator[Row]:
     """Measure the memory of a plan that creates very many entities, and of showing it; `large_plan` wrote the files."""
     many = entities * LARGE
-    _tell(f"Plans of {many:,} creates")
+    tell(f"Plans of {many:,} creates")
     with Sandbox() as empty:
         bench.cluster("nothing", empty)
         creates = f"Plan: {many} to add, 0 to change, 0 to destroy."
@@ -386,7 +187,7 @@ def large_creates(bench: Bench, entities: int) -> Iterator[Row]:
 
 def fleet(bench: Bench, entities: int) -> Iterator[Row]:
     """Measure one plan of many clusters against one cluster that holds as many entities as all of them."""
-    _tell(f"Plans of {CLUSTERS} clusters of {entities:,} entities")
+    tell(f"Plans of {CLUSTERS} clusters of {entities:,} entities")
     names = [f"c{number:02d}" for number in range(CLUSTERS)]
     bench.generate("each", entities)
     bench.generate("whole", entities * CLUSTERS)
@@ -418,7 +219,7 @@ def apply(
     bench: Bench, name: str, entities: int, *, goal: float, repetitions: int, peak_goal: float | None = None
 ) -> Iterator[Row]:
     """Measure a saved plan from empty, against sending the same alterations; the broker is emptied after each."""
-    _tell(f"Apply of {entities:,} entities")
+    tell(f"Apply of {entities:,} entities")
     with Sandbox() as kafka:
         bench.cluster("target", kafka)
         bench.run(bench.plan(name, "target", "--out", "json=target.json"))
@@ -449,7 +250,7 @@ def apply(
 
 def resolve(bench: Bench, entities: int) -> Iterator[Row]:
     """Measure resolving many pairs of users and client-ids, without what reading and making them takes."""
-    _tell("Resolving")
+    tell("Resolving")
     bench.generate("base", entities)
     script = (PYTHON, str(HERE / "admin.py"))
     measured = bench.measure(
@@ -471,7 +272,7 @@ def resolve(bench: Bench, entities: int) -> Iterator[Row]:
 
 def describe(bench: Bench, name: str, entities: int) -> Iterator[Row]:
     """Measure reading everything through the API, against kafka-python's bare decoding of the same answer."""
-    _tell(f"Describe of {entities:,} entities")
+    tell(f"Describe of {entities:,} entities")
     script = (PYTHON, str(HERE / "admin.py"))
     with Sandbox() as kafka:
         bench.cluster("described", kafka)
@@ -493,21 +294,6 @@ def describe(bench: Bench, name: str, entities: int) -> Iterator[Row]:
     )
 
 
-def table(rows: Sequence[Row]) -> str:
-    """Return the rows as a Markdown table that also reads well as text."""
-    cells = [HEADINGS, *(row.cells() for row in rows)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(HEADINGS))]
-    lines = [
-        "| " + " | ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) + " |" for line in cells
-    ]
-    return "\n".join([lines[0], "| " + " | ".join("-" * max(3, width) for width in widths) + " |", *lines[1:]])
-
-
-def caption(repetitions: int) -> str:
-    """Return one line on what the numbers hang on."""
-    return f"{os.cpu_count()} cores, Python {platform.python_version()}, medians of {repetitions} rounds."
-
-
 def main() -> None:
     """Read the command line, measure, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -515,7 +301,9 @@ def main() -> None:
     parser.add_argument("--large", action="store_true", help=f"also {LARGE} times as many (minutes, some GB of memory)")
     parser.add_argument("--repetitions", type=int, default=5, help="rounds that count (default: 5)")
     parser.add_argument(
-        "--only", choices=("start", "plan", "fleet", "apply", "direct", "resolve"), help="only these rows"
+        "--only",
+        choices=("start", "plan", "guarded", "fleet", "apply", "direct", "resolve"),
+        help="only these rows",
     )
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write the rows as JSON")
     options = parser.parse_args()
@@ -538,6 +326,12 @@ def main() -> None:
             if options.large:
                 rows += large_plan(bench, options.entities)
                 rows += large_creates(bench, options.entities)
+        if options.only in (None, "guarded"):
+            rows += plan_with_base(bench, options.entities)
+            rows += checks(bench, options.entities)
+            rows += comment(bench, options.entities)
+            rows += watch(bench, options.entities)
+            rows += fmt(bench, options.entities)
         if options.only in (None, "fleet"):
             rows += fleet(bench, options.entities // 10)
         if options.only in (None, "apply"):

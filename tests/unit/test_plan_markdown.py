@@ -13,7 +13,7 @@ from quotaform.core.plan import Plan, diff, make_plan
 from quotaform.model.allowance import Allowance
 from quotaform.model.approval import Approval
 from quotaform.model.entity import Entity
-from quotaform.model.entry import Desired
+from quotaform.model.entry import Desired, Entry
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.quotas import Quotas, Values
 from quotaform.views.markdown import code_cell, fenced, link, words
@@ -136,7 +136,7 @@ def test_what_blocks_and_what_is_deleted_is_never_left_out() -> None:
     assert len(text.encode()) <= COMMENT_BYTES
     assert all(f"| delete | `user=old-{index}` |" in text for index in range(50))
     assert "`delete` `user=old-1`: user=old-1 is blocked. Allow: `--allow delete`" in text
-    assert "more entities: 4,940 tightened." in text
+    assert "And 4,940 more entities:\n\n| Entities | Number |" in text
     assert "<sub>Plan id `sha256:" in text
 
 
@@ -221,7 +221,7 @@ def test_drift_gives_way_before_creates_and_updates() -> None:
     assert len(text.encode()) <= COMMENT_BYTES
     assert text.count("| create | `user=new-") == 100
     assert "Drift that this apply reverts: 2,000 entities" in text
-    assert "And 1,940 more entities: 1,940 tightened." in text
+    assert "And 1,940 more entities:\n\n" in text
 
 
 def test_allowances_approvals_and_reverts_are_said() -> None:
@@ -235,3 +235,22 @@ def test_allowances_approvals_and_reverts_are_said() -> None:
     assert "- and 10 more approvals" in text
     assert "Puts back what the apply of plan `sha256:x` changed; nothing else." in text
     assert read_markdown(text).references == []
+
+
+def test_equal_blocks_are_shown_in_part_and_leave_room_for_the_changes() -> None:
+    """1,500 blocks took all the room, and when they were grouped at last, the changes stayed counted."""
+    plan = many(2_000, live=1.0)
+    plan = replace(plan, findings=blocked("change-factor", [f"user=svc-{index}" for index in range(1_500)]))
+    text = render_plan_markdown(plan)
+    assert text.count("> - `change-factor` `user=svc-") == 10
+    assert "> - **1,490** more `change-factor`: " in text
+    assert text.count("| update | `user=svc-") == 60
+
+
+def test_what_is_counted_is_counted_by_owner() -> None:
+    files: dict[Entity, Entry] = {}
+    for number in range(3_000):
+        wanted: dict[Entity, Values] = {Entity(user=f"svc-{number}"): {PRODUCER: 1.0 + number}}
+        files.update(declare(wanted, owner=f"team-{number % 3}"))
+    text = render_plan_markdown(planned(files, {}))
+    assert "| team-0 | 980 | 980 tightened |" in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from re import compile as regex
@@ -23,6 +23,8 @@ MOST_GROUPS: Final = 60
 MOST_PREFIXES: Final = 40
 """How many beginnings of addresses are listed."""
 _LONGEST_PATTERN: Final = 80
+_FEW_GROUPS: Final = 3
+"""With fewer groups than this, more of them than are listed say more."""
 _MOST_WORDS: Final = 4
 _WORD_ENDS: Final = regex(r"""(?<=[\w"])[-._:/@,](?=\w)""").finditer
 _NOT_SET: Final = "not set"
@@ -116,9 +118,10 @@ def grouped_table(entities: Rows) -> Iterator[str]:
     ordered = sorted(groups.values(), key=len, reverse=True)
     yield from table(HEADER, (cells for group in ordered[:MOST_GROUPS] for cells in _group_rows(group)))
     yield "\n"
-    rest = [change for group in ordered[MOST_GROUPS:] for change, _ in group]
+    rest = [each for group in ordered[MOST_GROUPS:] for each in group]
     if rest:
-        yield f"And {counted(len(rest), 'more entity', 'more entities')}: {directions_of(rest)}.\n\n"
+        yield f"And {counted(len(rest), 'more entity', 'more entities')}:\n\n"
+        yield from counted_table(rest)
 
 
 def _group_rows(group: Rows) -> Iterator[Sequence[str]]:
@@ -135,14 +138,28 @@ def _group_rows(group: Rows) -> Iterator[Sequence[str]]:
 
 
 def counted_table(entities: Rows) -> Iterator[str]:
-    """Yield a table that counts entities by the beginning of their addresses."""
+    """Yield a table that counts entities by owner, or by the beginning of their addresses where most have none."""
     changes = {change.entity.address: change for change, _ in entities}
-    rows = [
-        (shown, f"{len(some):,}", directions_of([changes[address] for address in some]))
-        for shown, some in by_prefix(list(changes))
-    ]
-    yield from table(("Entities", "Number", "Effective limits"), rows)
+    by_owner: dict[str, list[str]] = {}
+    for address, change in changes.items():
+        by_owner.setdefault(change.owner or "", []).append(address)
+    if len(by_owner) > 1 and len(by_owner.get("", ())) * 2 < len(changes):
+        title, groups = "Owner", _largest(by_owner, lambda owner, _: words_cell(_shortened(owner)) or "none", "owners")
+    else:
+        title, groups = "Entities", by_prefix(list(changes))
+    rows = [(shown, f"{len(some):,}", directions_of([changes[address] for address in some])) for shown, some in groups]
+    yield from table((title, "Number", "Effective limits"), rows)
     yield "\n"
+
+
+def _largest(
+    groups: Mapping[str, list[str]], spell: Callable[[str, list[str]], str], noun: str, most: int = MOST_PREFIXES
+) -> list[tuple[str, list[str]]]:
+    """Return the largest groups, and all others as one more."""
+    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+    shown = [(spell(name, some), some) for name, some in ordered[:most]]
+    rest = [address for _, some in ordered[most:] for address in some]
+    return [*shown, (f"others ({len(ordered) - most:,} {noun})", rest)] if rest else shown
 
 
 def _sameness(row: Row) -> tuple[object, ...]:
@@ -256,16 +273,17 @@ def by_prefix(addresses: Sequence[str], most: int = MOST_PREFIXES) -> list[tuple
     groups = _grouped(addresses, 1)
     for number in range(2, _MOST_WORDS):
         finer = _grouped(addresses, number)
-        if len(finer) > most:
+        if len(finer) > most and len(groups) >= min(_FEW_GROUPS, most):
             break
         groups = finer
-    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
-    shown = [
-        (code_cell(some[0], _LONGEST_PATTERN) if len(some) == 1 else pattern_of(some), some)
-        for _, some in ordered[:most]
-    ]
-    rest = [address for _, some in ordered[most:] for address in some]
-    return [*shown, (f"others ({len(ordered) - most:,} beginnings)", rest)] if rest else shown
+        if len(finer) > most:
+            break
+    return _largest(
+        groups,
+        lambda _, some: code_cell(some[0], _LONGEST_PATTERN) if len(some) == 1 else pattern_of(some),
+        "beginnings",
+        most,
+    )
 
 
 def _grouped(addresses: Sequence[str], number: int) -> dict[str, list[str]]:

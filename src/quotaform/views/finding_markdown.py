@@ -12,6 +12,7 @@ from quotaform.views.style import counted
 
 _MOST_RULES: Final = 30
 _LONGEST_MESSAGE: Final = 600
+_SHORT_MESSAGE: Final = 150
 _FEW: Final = 5
 
 
@@ -21,15 +22,20 @@ def block_lines(blocking: Sequence[Finding]) -> Iterator[str]:
         yield from _caution(len(blocking), (f"- {_finding(finding)}" for finding in blocking))
 
 
-def grouped_block_lines(blocking: Sequence[Finding]) -> Iterator[str]:
-    """Yield a caution with one line per rule that blocks, which fits however many findings there are."""
+def grouped_block_lines(blocking: Sequence[Finding], most: int = 0) -> Iterator[str]:
+    """Yield a caution with the first findings of each rule that blocks, and how many more there are.
+
+    Args:
+        blocking: What blocks.
+        most: How many findings of a rule are shown; with 0 it fits however many there are.
+    """
     if not blocking:
         return
     by_rule: dict[str, list[Finding]] = {}
     for finding in blocking:
         by_rule.setdefault(finding.rule, []).append(finding)
     shown = list(by_rule.items())[:_MOST_RULES]
-    lines = [_rule_line(rule, findings) for rule, findings in shown]
+    lines = [line for rule, findings in shown for line in _rule_lines(rule, findings, most)]
     if len(by_rule) > len(shown):
         lines.append(f"- and {len(by_rule) - len(shown):,} more rules")
     yield from _caution(len(blocking), lines)
@@ -42,13 +48,16 @@ def _caution(number: int, lines: Iterable[str]) -> Iterator[str]:
     yield "\n"
 
 
-def _rule_line(rule: str, findings: Sequence[Finding]) -> str:
-    if len(findings) == 1:
-        return f"- {_finding(findings[0], _LONGEST_MESSAGE // 4)}"
-    addresses = [finding.address for finding in findings if finding.address is not None]
-    groups = by_prefix(addresses, _FEW)
-    where = ", ".join(f"{shown} ({len(some):,})" for shown, some in groups)
-    return f"- **{len(findings):,}** {code(rule, 60)}{f': {where}' if where else ''}{_override(findings[0])}"
+def _rule_lines(rule: str, findings: Sequence[Finding], most: int) -> Iterator[str]:
+    if len(findings) <= max(1, most):
+        yield from (f"- {_finding(finding, _LONGEST_MESSAGE if most else _SHORT_MESSAGE)}" for finding in findings)
+        return
+    yield from (f"- {_finding(finding)}" for finding in findings[:most])
+    rest = findings[most:]
+    addresses = [finding.address for finding in rest if finding.address is not None]
+    where = ", ".join(f"{shown} ({len(some):,})" for shown, some in by_prefix(addresses, _FEW))
+    more = "more " if most else ""
+    yield f"- **{len(rest):,}** {more}{code(rule, 60)}{f': {where}' if where else ''}{_override(findings[0])}"
 
 
 def _finding(finding: Finding, longest: int = _LONGEST_MESSAGE) -> str:

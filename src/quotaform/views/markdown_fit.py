@@ -36,9 +36,20 @@ class Part:
         """Take the next form."""
         self._chosen += 1
 
+    def lengthen(self, fits: Callable[[], bool]) -> None:
+        """Take the longest form with which the document fits."""
+        shortest = self._chosen
+        for chosen in range(shortest):
+            self._chosen = chosen
+            if fits():
+                return
+        self._chosen = shortest
 
-def fit(parts: Sequence[Part], order: Iterable[Part], limit: int = COMMENT_BYTES) -> str:
+
+def fit(parts: Sequence[Part], order: Sequence[Part], limit: int = COMMENT_BYTES) -> str:
     """Return a document of at most `limit` bytes, when its shortest form allows it.
+
+    A part that was shortened in vain, because only a later one made room, becomes as long again as there is room for.
 
     Args:
         parts: In the order of the document.
@@ -46,14 +57,14 @@ def fit(parts: Sequence[Part], order: Iterable[Part], limit: int = COMMENT_BYTES
         limit: Its bytes in UTF-8.
     """
     steps = iter(order)
-    while True:
-        text = _whole(parts, limit)
-        if text is not None:
-            return text
+    while _whole(parts, limit) is None:
         shortened = next(steps, None)
         if shortened is None:
             return "".join(part.forms[-1](_ANY) or "" for part in parts)
         shortened.shorten()
+    for part in reversed(order):
+        part.lengthen(lambda: _whole(parts, limit) is not None)
+    return _whole(parts, limit) or ""
 
 
 def _whole(parts: Sequence[Part], limit: int) -> str | None:

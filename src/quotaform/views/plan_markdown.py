@@ -23,6 +23,7 @@ DRIFT: Final = "Drift that this apply reverts"
 MARKER: Final = "plan"
 """What hides in the first line of a comment about a plan, and of one about its apply, which takes its place."""
 _MOST_NOTES: Final = 50
+_SOME_BLOCKS: Final = 10
 _MOST_APPROVALS: Final = 20
 _LONGEST_ADDRESS: Final = 100
 _SIGN: Final = regex(r"( *)([-+~])( .*)", DOTALL).fullmatch
@@ -44,7 +45,9 @@ def render_plan_markdown(plan: Plan, *, limit: int = COMMENT_BYTES, run_url: str
     changes = parts_of(plan.changes)
     blocking = [finding for finding in plan.findings if finding.blocking]
     others = [finding for finding in plan.findings if not finding.blocking]
-    blocks = Part([form(block_lines, blocking), form(grouped_block_lines, blocking)])
+    blocks = Part(
+        [form(block_lines, blocking), *(form(grouped_block_lines, blocking, most) for most in (_SOME_BLOCKS, 1, 0))]
+    )
     deletes = Part(
         [
             form(_section, "Deleted", changes.deletes, full_table),
@@ -61,7 +64,7 @@ def render_plan_markdown(plan: Plan, *, limit: int = COMMENT_BYTES, run_url: str
     head, foot = Part([form(_head, plan)]), Part([form(_foot, plan, run_url)])
     return fit(
         (head, blocks, deletes, updates, creates, drift, notes, full, foot),
-        (full, drift, creates, updates, notes, drift, creates, updates, deletes, blocks, deletes),
+        (full, drift, creates, updates, notes, drift, creates, updates, blocks, blocks, deletes, blocks, deletes),
         limit,
     )
 

@@ -11,6 +11,7 @@ from typing import Final
 from quotaform.core.effects import Effect
 from quotaform.core.plan import Action, Change, Plan
 from quotaform.model.entity import spell_name
+from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import inert
 from quotaform.model.units import is_unlimited
@@ -26,8 +27,8 @@ MOST_LARGEST: Final = 10
 _FIRST: Final = 1e-12
 MOST_DELETES: Final = 500
 """How many deleted entities are listed."""
-MOST_BLOCKS: Final = 20
-"""How many of the findings that block are listed."""
+MOST_BLOCKS: Final = 5
+"""How many findings of a rule that blocks are listed."""
 
 
 def render_plan_summary(plan: Plan, style: Style = PLAIN) -> Iterator[str]:
@@ -123,15 +124,23 @@ def _blocks(plan: Plan, style: Style) -> Iterator[str]:
     blocking = [finding for finding in plan.findings if finding.blocking]
     if blocking:
         yield style.paint(BLOCKED, "bold")
-        for finding in blocking[:MOST_BLOCKS]:
-            about = f"{finding.address}: " if finding.address else ""
-            override = f"   Allow: {finding.override}" if finding.override else ""
-            yield f"  {style.paint(finding.rule, 'red')}  {about}{finding.message}{override}"
-        if len(blocking) > MOST_BLOCKS:
-            counts = Counter(finding.rule for finding in blocking[MOST_BLOCKS:])
-            yield f"  and {', '.join(f'{number:,} {rule}' for rule, number in counts.most_common(MOST_GROUPS))}"
+        by_rule: dict[str, list[Finding]] = {}
+        for finding in blocking:
+            by_rule.setdefault(finding.rule, []).append(finding)
+        for rule, findings in by_rule.items():
+            yield from _rule_lines(rule, findings, style)
     others = len(plan.findings) - len(blocking)
     if others:
         yield f"{counted(others, 'other finding')} (list: without --summary)."
     if plan.findings:
         yield ""
+
+
+def _rule_lines(rule: str, findings: list[Finding], style: Style) -> Iterator[str]:
+    name = style.paint(rule, "red")
+    for finding in findings[:MOST_BLOCKS]:
+        about = f"{finding.address}: " if finding.address else ""
+        override = f"   Allow: {finding.override}" if finding.override else ""
+        yield f"  {name}  {about}{finding.message}{override}"
+    if len(findings) > MOST_BLOCKS:
+        yield f"  {name}  and {len(findings) - MOST_BLOCKS:,} more"

@@ -551,6 +551,7 @@ class TestCommand:
             (["plan.md", "--mode", "off"], 64, "unknown mode 'off'; choose update, changes-only or new"),
             (["plan.md", "--platform", "bitbucket"], 64, "unknown platform 'bitbucket'; choose github or gitlab"),
             (["plan.md", "--api-url", f"https://{TOKEN}@a"], 64, "it must not contain a user name or a password"),
+            (["plan.md", "--api-url", f"https://a/?key={TOKEN}"], 64, "it must not contain a query; check --api-url"),
             (["plan.md", "--api-url", "http://git.example.com"], 1, "would receive the token unencrypted"),
         ],
     )

@@ -87,6 +87,8 @@ def find_pull_request(given: Given, environ: Mapping[str, str]) -> PullRequest |
         api = Url.parse(api_url)
     except ValueError as error:
         raise UsageError(f"the URL of the API cannot be used: {error}; check --api-url") from None
+    if "?" in api.target:
+        raise UsageError("the URL of the API cannot be used: it must not contain a query; check --api-url")
     if number is not None:
         return PullRequest(platform=platform, api=api, repository=repository, number=number)
     if not _is_running(platform, environ):

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import ssl
 import time
-from base64 import b64encode
 from contextlib import closing
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
@@ -24,13 +23,12 @@ from io import BufferedReader, RawIOBase
 from pathlib import Path
 from socket import gaierror, socket
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from quotaform import __version__
 from quotaform.errors import HttpError, QuotaformError
 from quotaform.files import PEM_LIMIT, read_text
 from quotaform.notify.message import Request, Response, Url
+from quotaform.notify.proxy import Proxy
 
 _REDIRECTS: Final = 3
 _REDIRECT: Final = frozenset({301, 302, 303, 307, 308})
@@ -159,7 +157,7 @@ class _Exchange:
     def _connection(self, context: ssl.SSLContext | None) -> tuple[HTTPConnection, str, dict[str, str]]:
         """Return what to connect to, what the request line names, and headers for a proxy."""
         url = self._request.url
-        proxy = _Proxy.of(url)
+        proxy = Proxy.of(url)
         host, port = (proxy.host, proxy.port) if proxy else (url.host, url.port)
         timeout = min(self._limits.connect, self._left())
         connection: HTTPConnection
@@ -274,39 +272,3 @@ class _TimedReader(RawIOBase):
         if not self.closed:
             self._raw.close()
         super().close()
-
-
-@dataclass(frozen=True, slots=True)
-class _Proxy:
-    """The proxy between this machine and a host."""
-
-    host: str
-    port: int
-    headers: dict[str, str]
-
-    @classmethod
-    def of(cls, url: Url) -> _Proxy | None:
-        """Return the proxy that the environment names for a URL; `None` when there is none.
-
-        Raises:
-            HttpError: It cannot be used.
-        """
-        proxies = getproxies()
-        text = proxies.get(url.scheme) or proxies.get("all")
-        if not text or proxy_bypass(f"{url.host}:{url.port}"):
-            return None
-        try:
-            parts = urlsplit(text if "://" in text else f"http://{text}")
-            host, port = parts.hostname, parts.port or 80
-        except ValueError:
-            host, port = None, 0
-        if not host or parts.scheme != "http":
-            raise HttpError(
-                url.origin,
-                f"cannot be reached: the proxy of the variable {url.scheme}_proxy must be http://HOST:PORT",
-                may_have_arrived=False,
-            )
-        if parts.username is None:
-            return cls(host, port, {})
-        login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        return cls(host, port, {"Proxy-Authorization": f"Basic {b64encode(login.encode()).decode()}"})

@@ -22,6 +22,8 @@ from quotaform.cli.client_quotas.command import run as run_client_quotas
 from quotaform.cli.format import FORMATS
 from quotaform.cli.main import run
 from quotaform.cli.stream import make_harmless
+from quotaform.document.plan import PLAN_LISTS
+from quotaform.document.receipt import RECEIPT_LISTS
 from quotaform.document.snapshot import dump_snapshot
 from quotaform.errors import ClusterError, QuotaformError
 from quotaform.model.entity import Entity
@@ -267,22 +269,26 @@ def test_a_document_forges_no_output(kind: str, place: Place) -> None:
     lines = {
         "plan": ("show plan.json",),
         "snapshot": ("describe --snapshot snapshot.json --cluster lab", "plan --snapshot snapshot.json --cluster lab"),
-        "receipt": ("show receipt.json",),
+        "receipt": ("show receipt.json", "plan --revert receipt.json"),
     }
     document = json.loads((place.path / f"{kind}.json").read_text())
     for content in spoilt(document):
-        place.write(f"{kind}.json", sealed(content) if kind == "plan" and isinstance(content, dict) else content)
+        place.write(f"{kind}.json", sealed(content) if kind in SEALED and isinstance(content, dict) else content)
         for line in lines[kind]:
             place.run(*line.split())
 
 
+SEALED: Final = {"plan", "receipt"}
+"""The documents that have a digest."""
+
+
 def sealed(document: dict[str, Any]) -> Any:
-    """Return a plan as whoever changed it would hand it on: with the digest of what it holds now."""
+    """Return a plan or a receipt as whoever changed it would hand it on: with the digest of what it holds now."""
     from quotaform.document.envelope import document_digest
 
     content = {name: value for name, value in document.items() if name != "digest"}
     try:
-        return {**content, "digest": document_digest(content, ("changes", "unmanaged", "findings"))}
+        return {**content, "digest": document_digest(content, {*PLAN_LISTS, *RECEIPT_LISTS})}
     except (TypeError, ValueError, KeyError, AttributeError):
         return document
 

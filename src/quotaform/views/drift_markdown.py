@@ -64,7 +64,7 @@ def _head(drift: Drift, root: str) -> Iterator[str]:
     else:
         what = "no drift"
     yield f"### Kafka quota drift on {code(spell_name(drift.cluster_name), 100)}: {what}\n\n"
-    yield f"{drift_line(drift)}\n\n"
+    yield f"{drift_line(drift) if drift.is_known else 'This is not the cluster that the files are for.'}\n\n"
 
 
 def _drifted_table(entities: Sequence[DriftedEntity]) -> Iterator[str]:

@@ -84,7 +84,10 @@ def _head(plan: Plan) -> Iterator[str]:
     else:
         what = "no changes" if plan.is_applyable else f"{summary['blocked']:,} blocked"
     yield f"### Kafka quota plan for {code(spell_name(header.cluster_name), 100)}: {what}\n\n"
-    yield f"{effect_line(plan) if plan.changes else no_changes(plan)} Byte rates are per broker.\n\n"
+    if plan.changes:
+        yield f"{effect_line(plan)} Byte rates are per broker.\n\n"
+    else:
+        yield f"{no_changes(plan) if plan.is_applyable else 'Nothing would be changed.'}\n\n"
     if "revert" in header.options:
         yield f"Puts back what the apply of plan {code(str(header.options['revert']), 100)} changed; nothing else.\n\n"
     if plan.allowances:

@@ -6,7 +6,7 @@ from time import process_time
 
 import pytest
 
-from quotaform.model.variable import ReferenceProblem, expand, problem_text
+from quotaform.model.variable import OWN_SECRETS, ReferenceProblem, expand, problem_text
 
 VARIABLES = {"HOST": "b1", "PORT": "9092", "NESTED": "${env:HOST}", "QUOTAFORM_ENV": "HOST, PORT,NESTED,OTHER"}
 
@@ -74,3 +74,12 @@ def test_a_variable_that_the_operator_does_not_allow_is_not_read(environment: di
 @pytest.mark.parametrize("problem", ReferenceProblem)
 def test_a_value_in_the_place_of_a_name_is_not_repeated(problem: ReferenceProblem, name: str) -> None:
     assert "hunter2" not in problem_text(problem, name).lower()
+
+
+@pytest.mark.parametrize("name", sorted(OWN_SECRETS))
+def test_a_secret_that_is_no_part_of_a_connection_is_never_expanded(name: str) -> None:
+    """A file could send the token of comments or the key of notifications to a broker of its choice."""
+    found = expand(f"${{env:{name}}}.example:9092", {name: "hunter2", "QUOTAFORM_ENV": name})
+    assert found.problems == ((ReferenceProblem.NOT_ALLOWED, name),)
+    assert "hunter2" not in found.text
+    assert "holds a secret that is no part of a connection" in problem_text(ReferenceProblem.NOT_ALLOWED, name)

@@ -21,6 +21,8 @@ ALLOWED_PREFIX: Final = "QUOTAFORM_"
 """How the names begin of variables that may be expanded."""
 ALLOW_LIST: Final = "QUOTAFORM_ENV"
 """The variable that names others that may be expanded, separated by commas."""
+OWN_SECRETS: Final = frozenset({"QUOTAFORM_COMMENT_TOKEN", "QUOTAFORM_NOTIFY_SECRET", "QUOTAFORM_NOTIFY_URL"})
+"""Variables with secrets that are no part of a connection: never expanded, so that no file sends them to a broker."""
 
 PLACES: Final = "${env:NAME} is expanded only in bootstrap_servers and command_config of quotaform.yaml"
 """Where it is replaced, beside client properties, for messages about other places."""
@@ -102,7 +104,7 @@ def _check(
         problem = ReferenceProblem.OTHER_SOURCE
     elif not _NAME(name):
         problem = ReferenceProblem.BAD_NAME
-    elif not name.startswith(ALLOWED_PREFIX) and name not in allowed:
+    elif name in OWN_SECRETS or (not name.startswith(ALLOWED_PREFIX) and name not in allowed):
         problem = ReferenceProblem.NOT_ALLOWED
     elif name not in environment:
         problem = ReferenceProblem.UNSET
@@ -125,6 +127,8 @@ def problem_text(problem: ReferenceProblem, name: str) -> str:
     shown = name if _USUAL_NAME(name) else "that ${env:…} names"
     if problem is ReferenceProblem.UNSET:
         return f"the environment variable {shown} is not set; set it"
+    if name in OWN_SECRETS:
+        return f"the environment variable {name} holds a secret that is no part of a connection; use another variable"
     if problem is ReferenceProblem.NOT_ALLOWED:
         renamed = f"{ALLOWED_PREFIX}{name}" if _USUAL_NAME(name) else f"{ALLOWED_PREFIX}…"
         return f"the environment variable {shown} may not be read; rename it to {renamed} or list it in {ALLOW_LIST}"

@@ -15,7 +15,7 @@ from quotaform.core.drift import make_drift
 from quotaform.core.plan import Plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.document.drift import dump_drift
-from quotaform.document.plan import dump_plan
+from quotaform.document.plan import dump_plan, load_plan
 from quotaform.document.receipt import dump_receipt
 from quotaform.views.drift_markdown import render_drift_markdown
 from quotaform.views.drift_text import render_drift
@@ -29,6 +29,7 @@ from tests.golden.based_example import based_plan
 from tests.golden.conftest import FOLDER, Golden
 from tests.golden.drift_example import example_drift
 from tests.golden.example import empty_plan, example_plan
+from tests.golden.guarded_example import guarded_plan
 
 
 def test_plan_text(golden: Golden) -> None:
@@ -50,6 +51,12 @@ def test_plan_text_without_changes(golden: Golden) -> None:
 def test_plan_with_a_base(golden: Golden) -> None:
     golden("plan-base.txt", "".join(render_plan(based_plan())))
     golden("plan-base.json", dump_plan(based_plan()))
+
+
+def test_plan_with_guards(golden: Golden) -> None:
+    golden("plan-guarded.txt", "".join(render_plan(guarded_plan())))
+    golden("plan-guarded.json", dump_plan(guarded_plan()))
+    assert dump_plan(load_plan(dump_plan(guarded_plan()), "plan.json")) == dump_plan(guarded_plan())
 
 
 def test_plan_summary(golden: Golden) -> None:

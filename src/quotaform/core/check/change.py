@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import lru_cache
 from math import inf, isfinite
 
 from quotaform.core.check import rule
@@ -84,7 +85,7 @@ def _check_row(
             address=change.entity.address,
             key=key,
         )
-    if effect.becomes_unlimited(key):
+    if effect.before.value is not None and effect.becomes_unlimited(key):
         yield rule.TO_UNLIMITED.finding(
             f"{key} would become {UNLIMITED}; the limit is {_from(change, key, effect.before)}",
             address=change.entity.address,
@@ -99,6 +100,7 @@ def _check_row(
         )
 
 
+@lru_cache(maxsize=4096)
 def is_leap(key: str, before: float, after: float, factor: int) -> bool:
     """Whether a value changes by a factor or more, either way.
 

@@ -1,0 +1,42 @@
+"""The plan of the other examples with its guards: some allowed, one approved, one blocking."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+
+from quotaform.core.check.facts import Facts
+from quotaform.core.check.limit import CountLimit, Limits
+from quotaform.core.check.plan import GUARDS, with_findings
+from quotaform.core.plan import Plan
+from quotaform.core.scope import Pattern
+from quotaform.model.allowance import Allowance
+from quotaform.model.approval import Approval
+from quotaform.model.entity import Entity
+from tests.golden.example import ACTUAL, ENTRIES, example_plan
+
+
+def guarded_plan() -> Plan:
+    """The plan, with the numbers and patterns that its guards go by."""
+    limits = Limits(delete=CountLimit(0, 100), protect=(Pattern((("user", "legacy-*"),)),))
+    plan = example_plan(with_findings=False)
+    plan = replace(
+        plan,
+        header=replace(plan.header, options={**plan.header.options, **limits.dump()}),
+        allowances=(Allowance("delete", 9), Allowance("update", 60)),
+    )
+    approval = Approval(
+        rule="protect",
+        entity=Entity(user="legacy-etl"),
+        reason="moved to svc-etl",
+        approver="carol@example.com",
+        expires=date(2026, 12, 1),
+    )
+    facts = Facts(
+        desired={entry.entity: entry for entry in ENTRIES},
+        actual=ACTUAL,
+        limits=limits,
+        approvals=(approval,),
+        today=date(2026, 11, 20),
+    )
+    return with_findings(plan, facts, GUARDS)

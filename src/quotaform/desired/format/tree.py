@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from quotaform.desired.format.node import Comment, Item, Kind, Node, Tree
 
+_WHITE: Final = ("", "\n", " ", "\t")
 _COMMENT: Final = regex("#[^\n\x85\u2028\u2029]*").match
 
 
@@ -102,7 +103,7 @@ class _Parser:
 
     def advance(self) -> None:
         """Go to the next token, and take up the comments before it."""
-        self.token = token = self.next()
+        token = self.token = self.next()
         self.kind = type(token)
         self.start = start = token.start_mark.index
         if self.hash < start:
@@ -138,7 +139,11 @@ class _Parser:
     def has_blank_above(self, line: int) -> bool:
         """Whether the line above the one that begins somewhere is empty."""
         text = self.text
-        return line > 0 and not text[text.rfind("\n", 0, line - 1) + 1 : line].strip()
+        return (
+            line > 0
+            and text[line - 2 : line - 1] in _WHITE
+            and not text[text.rfind("\n", 0, line - 1) + 1 : line].strip()
+        )
 
     def raw(self) -> str:
         """Return the token as it is written."""
@@ -169,6 +174,8 @@ class _Parser:
         Returns:
             The node; `None` when there is none.
         """
+        if self.kind is self.scalar:
+            return self.read_scalar(holder)
         props: tuple[str, ...] = ()
         while self.kind in self.props:
             self.tree.has_anchors = True
@@ -189,15 +196,11 @@ class _Parser:
         return node
 
     def read_scalar(self, holder: Item | None) -> Node:
-        self.claim(holder)
+        if self.pending:
+            self.claim(holder)
         token = self.token
-        node = Node(
-            Kind.SCALAR,
-            raw=self.text[self.start : self.end],
-            value=token.value,
-            is_plain=token.plain,
-            in_flow=self.depth > 0,
-        )
+        # By position: there are very many.
+        node = Node(Kind.SCALAR, 0, self.text[self.start : self.end], token.value, token.plain, self.depth > 0)
         self.advance()
         return node
 
@@ -296,7 +299,7 @@ class _Parser:
             item.value = self.read_node(item)
 
     def read_key(self, item: Item) -> Node:
-        key = self.read_node(item)
+        key = self.read_scalar(item) if self.kind is self.scalar else self.read_node(item)
         if key is None or key.is_collection:
             raise UnformattableError
         return key

@@ -20,6 +20,9 @@ from tests.workflow.command import QUOTAFORM, Repository, environment
 pytestmark = pytest.mark.workflow
 
 
+ALLOWED = ("--allow", "change-factor", "--allow", "default-entity", "--allow", "to-unlimited")
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
     """A folder with a snapshot and a cluster that is down."""
@@ -32,7 +35,7 @@ def repository(tmp_path: Path) -> Repository:
 
 def test_the_command_prints_and_writes_what_the_local_engine_does(repository: Repository) -> None:
     options = {"env": {"SOURCE_DATE_EPOCH": "1795000000"}}
-    arguments = ("plan", "--cluster", "lab", "--detailed-exitcode", "--out", "plan.json")
+    arguments = ("plan", "--cluster", "lab", "--detailed-exitcode", "--out", "plan.json", *ALLOWED)
     local = repository(*arguments, **options)
     written = repository.read("plan.json")
     spark = repository.process(*arguments, "--engine", "spark", **options)

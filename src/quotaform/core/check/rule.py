@@ -379,8 +379,8 @@ SHRINK: Final = FindingRule(
 )
 DELETE: Final = FindingRule(
     "delete",
-    "A plan deletes more entities than `guards.delete` allows, or all managed ones. Managed are the live entities that "
-    "the files or the base declare, and those that the plan deletes.",
+    "A plan deletes more entities than `guards.delete` allows, or all managed ones. Managed are the declared "
+    "entities that are live, and those that the plan deletes.",
     "Check the plan; allow the number of deletions if they are all meant.",
     is_blocking=True,
     override="--allow delete=N",

@@ -264,10 +264,17 @@ class ClusterIdError(BlockedError):
 class PlanBlockedError(BlockedError):
     """Findings of a plan block it; they are in `findings`."""
 
+    shown = 20
+
     def __init__(self, findings: Sequence[Finding]) -> None:
         self.findings = tuple(findings)
-        reasons = "; ".join(f"{finding.rule}: {finding.message}" for finding in self.findings)
-        super().__init__(f"the plan is blocked and nothing was written. {reasons}")
+        lines = [
+            f"  {finding.rule}: {f'{finding.address}: ' if finding.address else ''}{finding.message}"
+            for finding in self.findings[: self.shown]
+        ]
+        if len(self.findings) > self.shown:
+            lines.append(f"  ... and {len(self.findings) - self.shown:,} more")
+        super().__init__("the plan is blocked and nothing was written:", *lines)
 
 
 class RefusedError(BlockedError):

@@ -184,7 +184,7 @@ def test_progress_is_told_while_writing_and_reading_back() -> None:
 def test_a_plan_that_is_blocked_is_not_even_read_for() -> None:
     plan = plan_of({ALICE: {PRODUCER: 2.0}}, BEFORE, findings=[Finding(rule="cluster-id", message="no", blocking=True)])
     gateway = ScriptedGateway(BEFORE)
-    with pytest.raises(BlockedError, match=r"the plan is blocked and nothing was written\. cluster-id: no"):
+    with pytest.raises(BlockedError, match=r"the plan is blocked and nothing was written:\n  cluster-id: no"):
         applied(plan, gateway)
     assert gateway.log == []
 

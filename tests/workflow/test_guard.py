@@ -60,7 +60,7 @@ def test_eight_of_nine_deletions_are_shown_and_refused_until_their_number_is_giv
     for arguments in (["plan.json"], ["--auto-approve"], ["--auto-approve", "--allow", "delete=7"]):
         refused = managed("apply", *arguments)
         assert refused.code == 4
-        assert "the plan is blocked and nothing was written. delete: 8 of 10 managed" in refused.err
+        assert "the plan is blocked and nothing was written:\n  delete: 8 of 10 managed" in refused.err
     assert cluster.read() == before
     assert managed("apply", "plan.json", "--allow", "delete=8").code == 64
     assert managed("plan", "--allow", "delete=8", "--out", "plan.json").code == 0

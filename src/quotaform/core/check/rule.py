@@ -423,7 +423,7 @@ DEFAULT_ENTITY: Final = FindingRule(
 PROTECT: Final = FindingRule(
     "protect",
     "A plan deletes an entity of `protect`, or an effective limit of one becomes half or less.",
-    "Add an approval for the entity to `approvals.yaml`; no option allows it.",
+    "Add an approval for the entity to `approvals.yaml`.",
     is_blocking=True,
     override="an approval in approvals.yaml",
     is_approvable=True,

@@ -173,6 +173,8 @@ def test_a_file_is_brought_into_one_style(before: str, after: str) -> None:
     [
         ("producer_byte_rate", "1048576", "1MiB/s"),
         ("producer_byte_rate", "1500", "1500"),
+        ("producer_byte_rate", "1000", "1000"),  # perhaps KB: a lint warns of it
+        ("producer_byte_rate", "2000", "2kB/s"),
         ("producer_byte_rate", "20", "20"),
         ("producer_byte_rate", "1536B/s", "1536B/s"),
         ("producer_byte_rate", "20MB/s", "20MB/s"),

@@ -6,7 +6,7 @@
 | `1024MiB/s`, `1000kB/s` | `1GiB/s`, `1MB/s`: a larger unit of the same family, binary or decimal |
 | `1.5MiB/s`, `20MB/s` | as written |
 | `1048576`, `5000000` | `1MiB/s`, `5MB/s` |
-| `1500` | as written |
+| `1500`, `1000` | as written |
 | `150`, `12.50%` (`request_percentage`) | `150%`, `12.5%` |
 | `5` (rates of events) | `5/s` |
 """
@@ -17,6 +17,7 @@ from functools import lru_cache
 from re import compile as regex
 from typing import Final
 
+from quotaform.desired.value import SMALL_RATE
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey
 from quotaform.model.units import UNLIMITED, parse_value, spell_value, unit_spellings
 
@@ -52,7 +53,10 @@ def _respell(key: QuotaKey, text: str, value: float) -> str | None:
         return shortest
     number, unit = parts[1], parts[2]
     if unit in {"", _BYTES}:
-        # No unit was chosen: one that says more is, but a bare number stays bare when there is none.
+        # No unit was chosen: one that says more is. A bare number stays bare when there is none, and when it is so
+        # small that a unit may be missing, of which a lint warns.
+        if not unit and value < SMALL_RATE:
+            return str(int(value))
         is_bare = not unit and shortest.removesuffix(_BYTES).isdigit()
         return shortest.removesuffix(_BYTES) if is_bare else shortest
     factors = {_factor(key, other): other for other in reversed(unit_spellings(key)) if _is_like(other, unit)}

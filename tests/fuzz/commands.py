@@ -33,6 +33,8 @@ _LINES: Final = (
     "validate quotas.d --format json",
     "plan quotas.d --cluster lab --select user=svc-* --exclude user=a",
     "plan --all --format json --detailed-exitcode",
+    "plan --cluster lab --base HEAD --prune removed --allow delete=3 --allow to-unlimited --summary",
+    "plan --cluster lab --revert receipt.json --out markdown=plan.md",
     "drift --cluster lab --exit-zero",
     "show plan.json --format json --color never",
     "explain user=svc-orders --cluster lab",
@@ -58,7 +60,11 @@ def _folder() -> Path:
     for name, text in _FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
-    made = call(main.run, "plan", "--cluster", "lab", "--out", "plan.json", cwd=folder)
+    made = call(
+        main.run,
+        *"plan --cluster lab --allow to-unlimited --out plan.json".split(),
+        cwd=folder,
+    )
     assert made.code == ExitCode.DONE, made
     return folder
 

@@ -17,11 +17,12 @@ from quotaform.model.entity import Entity
 from quotaform.model.snapshot import Snapshot
 from quotaform.views.plan_text import render_plan
 from tests.fuzz.target import Target
+from tests.builder import guarded
 from tests.golden.example import ACTUAL, empty_plan, example_plan
 
 
 def _plans() -> Sequence[bytes]:
-    plans = example_plan(), example_plan(with_findings=False), empty_plan()
+    plans = guarded(example_plan()), guarded(example_plan(with_findings=False)), empty_plan()
     return [dump_plan(plan).encode() for plan in plans]
 
 

@@ -62,7 +62,7 @@ def _folder() -> Path:
         (folder / name).write_text(text, encoding="utf-8")
     made = call(
         main.run,
-        *"plan --cluster lab --allow to-unlimited --out plan.json".split(),
+        *["plan", "--cluster", "lab", "--allow", "to-unlimited", "--out", "plan.json"],
         cwd=folder,
     )
     assert made.code == ExitCode.DONE, made

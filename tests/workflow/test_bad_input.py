@@ -228,7 +228,7 @@ def test_a_literal_default_needs_its_own_spelling(offline: Repository) -> None:
         '  - match: {user: "<default>"}\n    values: {producer_byte_rate: 2}\n'
     )
     offline.write("empty.json", EMPTY_SNAPSHOT)
-    seen = offline("plan", "--snapshot", "empty.json")
+    seen = offline("plan", "--snapshot", "empty.json", "--allow", "default-entity")
     assert seen.code == 0
     assert '# user="<default>" will be created' in seen.out
     assert "# user=<default> will be created" in seen.out
@@ -318,10 +318,13 @@ def test_a_directory_must_be_there_and_hold_files(offline: Repository) -> None:
     a_file = offline.write("file.txt", "x")
     assert "this is a file; give the quotas directory" in offline("validate", a_file.name).out
     offline.write("empty.json", EMPTY_SNAPSHOT)
-    for command in ("plan", "drift"):
-        seen = offline(command, "--snapshot", "empty.json")
-        assert (seen.code, seen.out) == (3, "")
-        assert "the quotas directory contains no YAML file" in seen.err
+    drift = offline("drift", "--snapshot", "empty.json")
+    assert (drift.code, drift.out) == (3, "")
+    assert "the quotas directory contains no YAML file" in drift.err
+    planned = offline("plan", "--snapshot", "empty.json")
+    assert planned.code == 4
+    assert "contains no YAML file" in planned.out
+    assert "Allow: --allow empty" in planned.out
 
 
 def test_what_would_be_ignored_is_refused(offline: Repository) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from quotaform.errors import FileReadError, HttpError, QuotaformError
 from quotaform.model.secret import Secret
 from quotaform.notify.http import Limits, send
 from quotaform.notify.message import Request, Url
+from quotaform.notify.proxy import Proxy
 from quotaform.sandbox.certificate import Certificates
 from tests.http_server import HttpServer, Received, answer
 
@@ -320,9 +322,29 @@ class TestProxy:
 
     def test_hosts_without_a_proxy_are_asked_directly(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("http_proxy", "http://proxy.invalid:1")
-        monkeypatch.setenv("no_proxy", "localhost")
-        with HttpServer(lambda _: answer(200, b"direct")) as server:
-            assert send(get(server)).body == b"direct"
+        monkeypatch.setenv("no_proxy", "near.invalid")
+        assert Proxy.of(Url.parse("http://near.invalid/")) is None
+        assert Proxy.of(Url.parse("http://far.invalid/")) == Proxy("proxy.invalid", 1, {})
+
+    @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+    def test_a_token_for_this_machine_does_not_go_to_a_proxy(self, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+        """With http_proxy set, the proxy was sent the token of a server on this machine, unencrypted."""
+        with HttpServer(lambda _: answer(200, b"by proxy")) as proxy, HttpServer(lambda _: answer()) as server:
+            monkeypatch.setenv("http_proxy", f"http://localhost:{proxy.port}")
+            request = get(server)
+            send(replace(request, url=Url.parse(f"http://{host}:{request.url.port}/")))
+            assert not proxy.received
+            assert server.received[0].headers["authorization"] == CANARY
+
+    @pytest.mark.parametrize("url", ["http://git.invalid/", "http://localhost.invalid/", "http://localhost./"])
+    def test_a_token_is_not_sent_unencrypted_to_a_proxy_on_this_machine(
+        self, monkeypatch: pytest.MonkeyPatch, url: str
+    ) -> None:
+        with HttpServer(lambda _: answer()) as proxy:
+            monkeypatch.setenv("http_proxy", f"http://localhost:{proxy.port}")
+            error = fail(Request(method="GET", url=Url.parse(url), credentials={"Private-Token": Secret(CANARY)}))
+            assert not proxy.received
+        assert "would receive the token unencrypted" in str(error)
 
     @pytest.mark.parametrize("proxy", [f"socks5://{CANARY}:1", f"https://{CANARY}", "http://[", "http://:x"])
     def test_a_proxy_that_cannot_be_used_is_an_error(self, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:

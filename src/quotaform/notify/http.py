@@ -8,8 +8,9 @@
 | a redirect within the same scheme, host and port | followed, at most three times |
 | a redirect to anywhere else | an error that names the other host |
 
-Proxies are those of the environment (`https_proxy`, `http_proxy`, `no_proxy`). TLS is always verified, against the
-system's certificates (or those of `SSL_CERT_FILE`) or a CA file.
+Proxies are those of the environment (`https_proxy`, `http_proxy`, `no_proxy`), and this machine is asked without one.
+A token is sent encrypted, or to this machine; never to a proxy. TLS is always verified, against the system's
+certificates (or those of `SSL_CERT_FILE`) or a CA file.
 """
 
 from __future__ import annotations
@@ -77,12 +78,6 @@ def send(request: Request, limits: Limits = DEFAULT_LIMITS, ca_file: Path | None
 
 
 def _require_sendable(request: Request) -> None:
-    if request.credentials and not request.url.is_private:
-        raise HttpError(
-            request.url.origin,
-            "would receive the token unencrypted, so nothing was sent; use https",
-            may_have_arrived=False,
-        )
     for value in [*request.headers.values(), *(secret.reveal() for secret in request.credentials.values())]:
         if not value.isascii() or not value.isprintable():
             raise HttpError(
@@ -90,6 +85,16 @@ def _require_sendable(request: Request) -> None:
                 "was not asked: the token or another header contains a line break or a character outside of ASCII",
                 may_have_arrived=False,
             )
+
+
+def _require_private(request: Request, proxy: Proxy | None) -> None:
+    """Require that nobody on the way can read the credentials: they are encrypted, or do not leave this machine."""
+    if request.credentials and request.url.scheme != "https" and (proxy is not None or not request.url.is_loopback):
+        raise HttpError(
+            request.url.origin,
+            "would receive the token unencrypted, so nothing was sent; use https",
+            may_have_arrived=False,
+        )
 
 
 def _redirected(request: Request, response: Response) -> Url:
@@ -158,6 +163,7 @@ class _Exchange:
         """Return what to connect to, what the request line names, and headers for a proxy."""
         url = self._request.url
         proxy = Proxy.of(url)
+        _require_private(self._request, proxy)
         host, port = (proxy.host, proxy.port) if proxy else (url.host, url.port)
         timeout = min(self._limits.connect, self._left())
         connection: HTTPConnection

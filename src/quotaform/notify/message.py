@@ -70,11 +70,6 @@ class Url:
         return f"{self.scheme}://{host}" + ("" if self.port == _PORTS[self.scheme] else f":{self.port}")
 
     @property
-    def is_private(self) -> bool:
-        """Whether nobody on the network can read what is sent: it is encrypted, or stays on this machine."""
-        return self.scheme == "https" or self.is_loopback
-
-    @property
     def is_loopback(self) -> bool:
         """Whether the host is this machine."""
         try:
@@ -120,7 +115,7 @@ class Request:
         method: The method, in capitals.
         url: Where it goes.
         headers: Headers that anybody may see.
-        credentials: Headers that nobody may see; they are sent only where `Url.is_private`.
+        credentials: Headers that nobody may see; they are sent encrypted, or to this machine without a proxy.
         body: What is sent.
         is_repeatable: Whether sending it twice does no more than sending it once; by default the method says so.
         body_limit: The most bytes of the answer.

@@ -27,11 +27,15 @@ class Proxy:
 
     @classmethod
     def of(cls, url: Url) -> Proxy | None:
-        """Return the proxy that the environment names for a URL; `None` when there is none.
+        """Return the proxy that the environment names for a URL; `None` when there is none, and for this machine.
+
+        Another machine's proxy would read what is sent, and would ask its own `localhost`.
 
         Raises:
             HttpError: It cannot be used.
         """
+        if url.is_loopback:
+            return None
         proxies = getproxies()
         text = proxies.get(url.scheme) or proxies.get("all")
         if not text or proxy_bypass(f"{url.host}:{url.port}"):

@@ -75,6 +75,6 @@ def _converse(
         # A password is typed once the terminal no longer shows it; what came sooner would be thrown away.
         is_ready = not hides_answers or not termios.tcgetattr(ours)[3] & termios.ECHO
         if answers and answers[0][0] in screen[seen:] and is_ready:
-            seen = len(screen)
+            seen = screen.index(answers[0][0], seen) + len(answers[0][0])
             os.write(ours, answers.pop(0)[1].encode())
     raise AssertionError(f"the command still runs; on the screen is {screen!r}")

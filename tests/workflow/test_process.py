@@ -45,7 +45,7 @@ READING = {
     "quotaform sandbox stop --name none": 0,
     "quotaform alter --name user=b --add producer_byte_rate=1MiB/s --validate-only": 0,
     "quotaform plan --cluster none": 64,
-    "quotaform plan nowhere": 3,
+    "quotaform plan nowhere": 4,
     "quotaform": 0,
     "quotaform --version": 0,
     "quotaform --help": 0,

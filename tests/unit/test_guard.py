@@ -181,6 +181,21 @@ def test_a_factor_is_of_one_key_and_of_a_value_that_is_set_before_and_after() ->
     assert checked(wanted, actual).is_applyable
 
 
+def test_a_removed_value_may_not_leave_a_limit_that_leaps() -> None:
+    """The values of the rows say nothing: one is removed, and a default far away from it takes over."""
+    default: Quotas = {EVERYBODY: {PRODUCER: 1e3, CONSUMER: 1e3}}
+    actual: Quotas = {**default, ALICE: {PRODUCER: 1e9, CONSUMER: 900.0}, BOB: {PRODUCER: 1.0}}
+    plan = checked({**default, ALICE: {CONSUMER: 900.0}, BOB: {}}, actual, limits=LOOSE)
+
+    assert blocked(plan) == [("change-factor", "user=alice", PRODUCER), ("change-factor", "user=bob", PRODUCER)]
+    assert plan.findings[0].message == (
+        "the effective producer_byte_rate would change from 1 GB/s to 1 kB/s by user=<default>, by a factor of 1000000 "
+        "(limit: less than a factor of 10)"
+    )
+    near = checked({**default, ALICE: {PRODUCER: 1e9}, BOB: {PRODUCER: 1.0}}, actual, limits=LOOSE)
+    assert near.is_applyable
+
+
 def test_a_limit_that_becomes_unlimited_blocks_where_it_is_effective() -> None:
     actual: Quotas = {ALICE: {PRODUCER: MIB, REQUEST: 50.0}}
     plan = checked({ALICE: {PRODUCER: UNLIMITED, REQUEST: 50.0}}, actual)
@@ -270,6 +285,54 @@ def test_a_protected_entity_is_tightened_where_nothing_limited_it() -> None:
         "this entity is protected, and the effective producer_byte_rate would fall from unlimited to 1 MiB/s "
         "(limit: more than half)"
     )
+
+
+def test_a_protected_entity_may_not_be_halved_by_another_entry() -> None:
+    """A protected user without a value of its own falls with the default, and a new default shadows a client-id."""
+    allowed = ["default-entity"]
+    kafka: Quotas = {KAFKA: {CONSUMER: MIB}}
+    plan = checked(
+        {**kafka, EVERYBODY: {PRODUCER: 20.0}},
+        {**kafka, EVERYBODY: {PRODUCER: 100.0}},
+        limits=PROTECTED,
+        allowances=allowed,
+    )
+    assert blocked(plan) == [("protect", "user=kafka-1", PRODUCER)]
+    assert plan.findings[0].message == (
+        "this entity is protected, and the effective producer_byte_rate would fall from 100 B/s to 20 B/s by "
+        "user=<default> (limit: more than half)"
+    )
+    approved = checked(
+        {**kafka, EVERYBODY: {PRODUCER: 20.0}},
+        {**kafka, EVERYBODY: {PRODUCER: 100.0}},
+        limits=PROTECTED,
+        allowances=allowed,
+        approvals=[approval("protect", KAFKA)],
+    )
+    assert approved.is_applyable
+
+    etl: Quotas = {Entity(client_id="etl"): {PRODUCER: 100.0}}
+    limits = replace(LOOSE, protect=(Pattern((("client-id", "etl"),)),))
+    shadowed = checked({**etl, EVERYBODY: {PRODUCER: 20.0}}, etl, limits=limits, allowances=allowed)
+    assert blocked(shadowed) == [("protect", "client-id=etl", PRODUCER)]
+    above = checked({**etl, EVERYBODY: {PRODUCER: 60.0}}, etl, limits=limits, allowances=allowed)
+    assert above.is_applyable
+
+
+def test_a_protected_name_that_has_no_entry_is_protected_from_a_default() -> None:
+    limits = replace(LOOSE, protect=(Pattern((("user", "kafka-1"),)), Pattern((("user", "etl-*"),))))
+    plan = checked({EVERYBODY: {PRODUCER: MIB}}, {}, limits=limits, allowances=["default-entity"])
+
+    assert blocked(plan) == [("protect", "user=kafka-1", PRODUCER)]
+
+
+def test_what_happens_to_a_protected_entity_itself_is_found_once() -> None:
+    actual: Quotas = {KAFKA: {PRODUCER: 4 * MIB, CONSUMER: 4 * MIB}, EVERYBODY: {PRODUCER: MIB, CONSUMER: MIB}}
+    reduced = checked({**actual, KAFKA: {CONSUMER: 4 * MIB}}, actual, limits=PROTECTED)
+    deleted = checked({**actual, KAFKA: {}}, actual, limits=PROTECTED)
+
+    assert blocked(reduced) == [("protect", "user=kafka-1", PRODUCER)]
+    assert [each for each in blocked(deleted) if each[0] == "protect"] == [("protect", "user=kafka-1", None)]
 
 
 def test_only_an_approval_lifts_protection() -> None:

@@ -4,12 +4,13 @@
 | --- | --- |
 | `delete` | more deletions than the limit, or the deletion of all managed entities |
 | `update` | more updates than the limit |
-| `change-factor` | a value that changes by the factor or more, see `is_leap` |
+| `change-factor` | a value that changes by the factor or more, see `is_leap`; of a removed one the effective limit |
 | `to-unlimited` | an effective limit that becomes unlimited |
 | `default-entity` | any change of an entity of which every part is a default |
 | `protect` | the deletion of a protected entity, and an effective limit of one that becomes half or less |
 
-Effective is what `quotaform.core.effects` says of the clients that an entity is for.
+Effective is what `quotaform.core.effects` says of the clients that an entity is for. What changes of other entities do
+to a protected one is found by `quotaform.core.check.protected`.
 """
 
 from __future__ import annotations
@@ -78,10 +79,14 @@ def _check_row(
     change: EntityChange, row: Change, effect: Effect, limits: Limits, is_protected: bool
 ) -> Iterator[Finding]:
     key = row.key
-    if row.before is not None and row.after is not None and is_leap(key, row.before, row.after, limits.change_factor):
+    # What a removed value leaves to the clients is the next entry that they meet.
+    is_removed = row.after is None
+    before, after = (effect.before.value, effect.after.value) if is_removed else (row.before, row.after)
+    if before is not None and after is not None and is_leap(key, before, after, limits.change_factor):
+        what, fallback = (f"the effective {key}", _fallback(effect)) if is_removed else (key, "")
         yield rule.CHANGE_FACTOR.finding(
-            f"{key} would change from {_shown(key, row.before)} to {_shown(key, row.after)}"
-            f"{_factor_text(key, row.before, row.after)} (limit: less than a factor of {limits.change_factor:,})",
+            f"{what} would change from {shown_limit(key, before)} to {shown_limit(key, after)}{fallback}"
+            f"{_factor_text(key, before, after)} (limit: less than a factor of {limits.change_factor:,})",
             address=change.entity.address,
             key=key,
         )
@@ -91,10 +96,10 @@ def _check_row(
             address=change.entity.address,
             key=key,
         )
-    if is_protected and change.action is not Action.DELETE and _is_halved(key, effect):
+    if is_protected and change.action is not Action.DELETE and is_halved(key, effect):
+        was, will_be = shown_limit(key, effect.before.value), shown_limit(key, effect.after.value)
         yield rule.PROTECT.finding(
-            f"this entity is protected, and the effective {key} would fall from {_shown(key, effect.before.value)} to "
-            f"{_shown(key, effect.after.value)} (limit: more than half)",
+            f"this entity is protected, and the effective {key} would fall from {was} to {will_be} (limit: more than half)",
             address=change.entity.address,
             key=key,
         )
@@ -123,20 +128,27 @@ def is_leap(key: str, before: float, after: float, factor: int) -> bool:
     return high >= low * factor * (1 - _ROUNDING)
 
 
-def _is_halved(key: str, effect: Effect) -> bool:
+def is_halved(key: str, effect: Effect) -> bool:
+    """Whether an effective limit becomes half or less."""
     before, after = effect.before.value, effect.after.value
     if effect.direction(key) is not Direction.TIGHTEN or after is None:
         return False
     return is_unlimited(QUOTA_KEYS.get(key), before) or after * _TIGHTENING <= (inf if before is None else before)
 
 
-def _shown(key: str, value: float | None) -> str:
+def shown_limit(key: str, value: float | None) -> str:
+    """Return a limit as messages show it; `None` is unlimited."""
     return UNLIMITED if value is None else render_value(QUOTA_KEYS.get(key), value)
 
 
 def _from(change: EntityChange, key: str, limit: Effective) -> str:
     source = "" if limit.source is None or limit.source == change.entity else f" from {limit.source.address}"
-    return f"{_shown(key, limit.value)}{source}"
+    return f"{shown_limit(key, limit.value)}{source}"
+
+
+def _fallback(effect: Effect) -> str:
+    source = effect.after.source
+    return "" if source is None else f" by {source.address}"
 
 
 def _factor_text(key: str, before: float, after: float) -> str:

@@ -37,6 +37,7 @@ from quotaform.core.check.lint import check_lints
 from quotaform.core.check.lint_fact import LintFacts
 from quotaform.core.check.live import check_live
 from quotaform.core.check.policy import check_policies
+from quotaform.core.check.protected import check_protected
 from quotaform.core.check.revert import check_revert
 from quotaform.core.plan import Plan
 from quotaform.model.finding import Finding, by_weight
@@ -96,6 +97,7 @@ GUARDS: Final[tuple[Check, ...]] = (
     check_shrink,
     check_loosened,
     lambda plan, facts: check_changes(plan, facts.limits),
+    check_protected,
 )
 """The checks of a plan that is meant to be applied."""
 

@@ -396,8 +396,8 @@ UPDATE: Final = FindingRule(
 )
 CHANGE_FACTOR: Final = FindingRule(
     "change-factor",
-    "A value changes by `guards.change_factor` (10) or more, either way. A change to `unlimited` is not one of these, "
-    "but `to-unlimited`.",
+    "A value, or the limit in effect once one is removed, changes by `guards.change_factor` (10) or more, either way. "
+    "A change to `unlimited` is not one of these, but `to-unlimited`.",
     "Check the unit; allow the change if it is meant.",
     is_blocking=True,
     override="--allow change-factor",
@@ -422,7 +422,7 @@ DEFAULT_ENTITY: Final = FindingRule(
 )
 PROTECT: Final = FindingRule(
     "protect",
-    "A plan deletes an entity of `protect`, or an effective limit of one becomes half or less.",
+    "A plan deletes an entity of `protect`, or an effective limit of one becomes half or less, whichever entry does it.",
     "Add an approval for the entity to `approvals.yaml`.",
     is_blocking=True,
     override="an approval in approvals.yaml",

@@ -99,7 +99,8 @@ def _check_row(
     if is_protected and change.action is not Action.DELETE and is_halved(key, effect):
         was, will_be = shown_limit(key, effect.before.value), shown_limit(key, effect.after.value)
         yield rule.PROTECT.finding(
-            f"this entity is protected, and the effective {key} would fall from {was} to {will_be} (limit: more than half)",
+            f"this entity is protected, and the effective {key} would fall from {was} to {will_be} "
+            "(limit: more than half)",
             address=change.entity.address,
             key=key,
         )

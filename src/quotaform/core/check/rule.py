@@ -422,7 +422,7 @@ DEFAULT_ENTITY: Final = FindingRule(
 )
 PROTECT: Final = FindingRule(
     "protect",
-    "A plan deletes an entity of `protect`, or an effective limit of one becomes half or less, whichever entry does it.",
+    "A plan deletes an entity of `protect`, or an effective limit of one becomes half or less through any entry.",
     "Add an approval for the entity to `approvals.yaml`.",
     is_blocking=True,
     override="an approval in approvals.yaml",

@@ -24,6 +24,7 @@ from tests.workflow.command import Cluster, run
 
 pytestmark = pytest.mark.workflow
 
+LABELS = "toJSON(github.event.pull_request.labels.*.name)"
 WORKFLOWS = ROOT / "examples" / "github" / ".github" / "workflows"
 MIB = 1048576.0
 ATLANTIS_PLAN = re.compile(
@@ -81,7 +82,7 @@ def make_team(path: Path, config: str) -> Team:
         "inputs.allow": "",
         "inputs.base": "",
         "inputs.revert-run": "",
-        "join(github.event.pull_request.labels.*.name, ' ')": "",
+        LABELS: "[]",
         "secrets.KAFKA_CLIENT_PROPERTIES": "security.protocol=PLAINTEXT\nclient.id=ci",
         "secrets.QUOTAFORM_NOTIFY_URL": "",
     }
@@ -159,18 +160,35 @@ class TestPlan:
     def test_a_label_lifts_a_guard(self, team: Team) -> None:
         open_pull_request(team)
         team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rate: 20MiB/s}")
-        expressions, labels = team.runner.expressions, "join(github.event.pull_request.labels.*.name, ' ')"
+        expressions = team.runner.expressions
         with FakeGitHub().server() as server:
             team.use(GITHUB_API_URL=server.url)
             blocked = team.job("quotas-plan.yml", "plan")
-            expressions[labels] = "bug quotas-allow:change-factor * $(id)"
+            expressions[LABELS] = json.dumps(["bug", "quotas-allow:change-factor", "*", "$(id)"], indent=2)
             allowed = team.job("quotas-plan.yml", "plan")
-            expressions[labels] = "quotas-allow:nonsense"
+            expressions[LABELS] = '["quotas-allow:nonsense"]'
             unknown = team.job("quotas-plan.yml", "plan")
         assert blocked.codes["Plan"] == 4, blocked.printed
         assert "--allow change-factor" in blocked.printed
         assert allowed.codes["Plan"] == 0, allowed.printed
         assert unknown.codes["Plan"] == 64, unknown.printed
+
+    @pytest.mark.parametrize(
+        ("label", "code"),
+        [
+            ("docs quotas-allow:change-factor", 4),
+            ("docs\nquotas-allow:change-factor", 4),
+            ("quotas-allow:change-factor docs", 64),
+        ],
+    )
+    def test_a_label_is_taken_as_a_whole(self, team: Team, label: str, code: int) -> None:
+        """A label about the documentation of a rule, which has a space in it, lifted the rule."""
+        open_pull_request(team)
+        team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rate: 20MiB/s}")
+        team.runner.expressions[LABELS] = json.dumps([label])
+        with FakeGitHub().server() as server:
+            team.use(GITHUB_API_URL=server.url)
+            assert team.job("quotas-plan.yml", "plan").codes["Plan"] == code
 
     def test_client_properties_are_for_nobody_else_to_read(self, team: Team) -> None:
         open_pull_request(team)
@@ -398,12 +416,13 @@ class TestGitLab:
     def test_a_label_and_a_variable_lift_a_guard(self, team: Team) -> None:
         team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rate: 20MiB/s}")
         team.checkout.commit()
+        one = {"CI_MERGE_REQUEST_LABELS": "docs quotas-allow:change-factor,bug"}
         labels = {"CI_MERGE_REQUEST_LABELS": "bug,quotas-allow:change-factor"}
         gitlab = FakeGitLab()
         with gitlab.server() as server:
             environ = {"CI_API_V4_URL": f"{server.url}/api/v4", "CI_MERGE_REQUEST_IID": "7"}
-            codes = [self.run(team, "quotas-plan", **environ, **more).returncode for more in ({}, labels)]
-        assert codes == [4, 0]
+            codes = [self.run(team, "quotas-plan", **environ, **more).returncode for more in ({}, one, labels)]
+        assert codes == [4, 4, 0]
         by_hand = {"CI_PIPELINE_SOURCE": "web", "QUOTAFORM_ALLOW": "change-factor"}
         done = self.run(team, "quotas-apply-plan", **by_hand)
         assert done.returncode == 0, done.stderr

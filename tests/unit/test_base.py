@@ -226,7 +226,7 @@ def test_invalid_files_at_the_base_are_a_warning_and_no_change_has_an_origin(
     assert findings(document)["base-invalid"].startswith(
         f"the files at HEAD~1 are invalid, so no change has an origin: {said}"
     )
-    assert document["applyable"] is True
+    assert document["applyable"] is (not said.startswith("quotaform.yaml"))
     removed = repository.plan("--base", "HEAD~1", "--prune", "removed")
     assert "the base cannot be used, see above" in findings(removed)["prune-unknown"]
     assert removed["applyable"] is False
@@ -256,6 +256,18 @@ def test_a_pull_request_on_github_is_compared_with_its_target_branch(
     assert repository.plan("--no-base")["source"]["base"] is None
     assert repository.plan("--base", "HEAD")["source"]["base"]["ref"] == "HEAD"
     assert repository("plan", "--quiet")[2] == ""
+
+
+def test_a_tag_named_like_the_target_branch_is_not_taken_for_it(
+    repository: PlannedRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = repository.git("rev-parse", "HEAD")
+    repository.git("update-ref", "refs/remotes/origin/main", commit)
+    repository.git("commit", "-q", "--allow-empty", "-m", "other")
+    repository.git("tag", "origin/main", "HEAD")
+    pull_request(repository, monkeypatch)
+    monkeypatch.setenv("GITHUB_BASE_REF", "main")
+    assert repository.plan()["source"]["base"] == {"ref": "origin/main", "commit": commit}
 
 
 def test_the_commit_of_the_event_stands_for_a_target_branch_that_was_not_fetched(
@@ -336,7 +348,7 @@ def test_merge_requests_and_pushes_on_gitlab_name_a_base(
     assert repository.plan()["source"]["base"]["ref"] == commit
 
 
-def test_a_base_of_the_ci_system_that_cannot_be_read_is_a_warning(
+def test_a_base_of_the_ci_system_that_cannot_be_read_blocks_because_its_guards_are_unknown(
     repository: PlannedRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pull_request(repository, monkeypatch)
@@ -346,7 +358,10 @@ def test_a_base_of_the_ci_system_that_cannot_be_read_is_a_warning(
         "the base origin/release cannot be read: git knows no commit of this name; did you mean main? "
         "(from GITHUB_BASE_REF; --base gives another one, --no-base uses none)"
     )
-    assert document["applyable"] is True
+    assert findings(document)["guards-loosened"].startswith("the guards of the base are not known")
+    assert document["applyable"] is False
+    assert repository.plan("--allow", "guards-loosened")["applyable"] is True
+    assert repository.plan("--no-base")["applyable"] is True
     repository.live(gone=live_rate(1))
     blocked = repository.plan("--prune", "removed")
     assert blocked["applyable"] is False

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from quotaform.core.plan import PlanSource
+from quotaform.core.receipt import Receipt
+from quotaform.document.receipt import dump_receipt
+from quotaform.model.entity import Entity
+from tests.builder import HEADER, PRODUCER, plan_of
 from tests.planned_repository import CONFIG, MIB, PlannedRepository, own_environment, rate
 
 USERS = {f"u{number}": rate(1) for number in range(9)}
@@ -52,3 +58,58 @@ def test_files_that_lost_most_of_the_base_are_blocked(repository: PlannedReposit
     pruned = repository("plan", "--base", "HEAD", "--prune", "removed", "--allow", "shrink", "--allow", "to-unlimited")
     assert pruned[0] == 4
     assert "  delete  8 of 9 managed entities would be deleted (limit 5, or 20 %, or all)" in pruned[1]
+
+
+def test_a_base_whose_quotaform_yaml_is_invalid_blocks_because_its_guards_are_unknown(
+    repository: PlannedRepository,
+) -> None:
+    config = repository.path / "quotaform.yaml"
+    good = config.read_text()
+    repository.write("quotaform.yaml", "clusters: 5\n")
+    repository.commit()
+    config.write_text(good)
+    code, out, _ = repository("plan", "--base", "HEAD")
+    assert code == 4
+    assert (
+        "  guards-loosened  the guards of the base are not known, so quotaform.yaml may loosen them: at HEAD it is "
+        "invalid: quotaform.yaml:1:11: clusters must be a mapping" in out
+    )
+    assert repository("plan", "--base", "HEAD", "--allow", "guards-loosened")[0] == 0
+
+
+def test_a_base_without_quotaform_yaml_has_the_guards_of_the_default(repository: PlannedRepository) -> None:
+    config = repository.path / "quotaform.yaml"
+    good = config.read_text()
+    config.unlink()
+    repository.commit()
+    config.write_text(good)
+    assert repository("plan", "--base", "HEAD")[0] == 0
+    config.write_text(f"{good}guards: {{change_factor: 50}}\n")
+    code, out, _ = repository("plan", "--base", "HEAD")
+    assert (code, "guards.change_factor is 50 instead of 10" in out) == (4, True)
+
+
+def test_a_receipt_as_the_base_has_the_guards_of_its_commit(repository: PlannedRepository) -> None:
+    """A receipt does not hold them itself."""
+    receipt = receipt_of(repository)
+    assert repository("plan", "--base", receipt)[0] == 0
+    repository.write("quotaform.yaml", CONFIG)
+    code, out, _ = repository("plan", "--base", receipt)
+    assert (code, "protect has no user=u0" in out) == (4, True)
+
+
+def test_a_receipt_whose_commit_git_does_not_have_blocks(repository: PlannedRepository) -> None:
+    receipt = receipt_of(repository, commit="1" * 40)
+    code, out, _ = repository("plan", "--base", receipt)
+    assert (code, "the guards of the base are not known" in out) == (4, True)
+
+
+def receipt_of(repository: PlannedRepository, commit: str | None = None) -> str:
+    """Write the receipt of an apply that found the nine users as declared, and return its path."""
+    declared = {Entity(user=user): {PRODUCER: float(MIB)} for user in USERS}
+    source = PlanSource(directory="quotas.d", commit=commit or repository.git("rev-parse", "HEAD"), dirty=False)
+    plan = plan_of(declared, declared, header=replace(HEADER, cluster_id="id", source=source))
+    moment = "2026-11-20T09:13:00Z"
+    receipt = Receipt(plan=plan, results=(), applied_by="alice", started_at=moment, finished_at=moment)
+    repository.write("receipt.json", dump_receipt(receipt))
+    return "receipt.json"

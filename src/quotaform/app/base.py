@@ -18,7 +18,7 @@ from quotaform.app.git import GitObjects, find_work_tree, open_objects
 from quotaform.app.git_object import Commit
 from quotaform.app.git_process import GitError, TimeLeft
 from quotaform.app.git_revision import GitRevision
-from quotaform.app.receipt_base import is_receipt, read_receipt_base, with_values
+from quotaform.app.receipt_base import is_receipt, read_receipt_base, with_commit
 from quotaform.app.revision import MOST_BYTES
 from quotaform.core.check import rule
 from quotaform.core.origin import Base, ClusterBase, DeclaredBase
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _MOST_SECONDS: Final = 30.0
 _LONGEST_REF: Final = 1000
+REMOTE_REFS: Final = "refs/remotes/"
+"""Where git keeps the branches of remotes; a name without it may be that of a tag."""
 _USUAL_REFS: Final = ("origin/main", "origin/master", "main", "master")
 _FETCH: Final = "fetch it (actions/checkout: fetch-depth: 0; git fetch --unshallow), or give another base"
 
@@ -48,6 +50,11 @@ class BaseChoice:
 
     refs: tuple[str, ...]
     found_in: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return _ref_name(self.refs[0])
 
 
 def require_ref(ref: str, option: str = "--base") -> str:
@@ -83,7 +90,7 @@ def read_chosen_base(
         if choice.found_in is None:
             raise
         text = f"{error} (from {choice.found_in}; --base gives another one, --no-base uses none)"
-        found = ClusterBase(findings=(rule.BASE_UNREADABLE.finding(text),))
+        found = ClusterBase(findings=(rule.BASE_UNREADABLE.finding(text),), limits_problem=str(error))
         return {cluster.name: found for cluster in clusters}
 
 
@@ -114,7 +121,7 @@ def read_base(
         return _receipt_base(repository, config, choice.refs[0], clusters, today, similar)
     top = find_work_tree(repository.directory)
     if top is None:
-        raise BaseError(inert(choice.refs[0]), f"{_shown(repository.directory)} is not in a git work tree")
+        raise BaseError(inert(choice.name), f"{_shown(repository.directory)} is not in a git work tree")
     limits = TimeLeft(_MOST_SECONDS, most_seconds=_MOST_SECONDS, most_bytes=MOST_BYTES)
     try:
         with open_objects(top, limits) as objects:
@@ -127,9 +134,9 @@ def read_base(
                 similar=None if similar is None else similar.layout.tree,
             )
             at_base = replace(repository, revision=revision, needs_config=False)
-            return _declared(at_base, config, Base(ref, commit.id), names, today, similar)
+            return _declared(at_base, config, Base(_ref_name(ref), commit.id), names, today, similar)
     except GitError as error:
-        raise BaseError(inert(choice.refs[0]), error.reason) from None
+        raise BaseError(inert(choice.name), error.reason) from None
 
 
 def _receipt_base(
@@ -146,14 +153,15 @@ def _receipt_base(
         BaseError: The receipt cannot be read.
     """
     receipt = read_receipt_base(path)
-    found = {cluster.name: receipt.base for cluster in clusters}
     if receipt.commit is None:
-        return found
+        is_known = find_work_tree(repository.directory) is None  # Without git, nothing says what the guards were.
+        problem = None if is_known else f"the receipt {inert(path)} does not say from which commit it is"
+        return {cluster.name: replace(receipt.base, limits_problem=problem) for cluster in clusters}
     try:
         at_commit = read_base(repository, config, BaseChoice(refs=(receipt.commit,)), clusters, today, similar=similar)
-    except BaseError:
-        return found
-    return {name: with_values(base, at_commit[name]) for name, base in found.items()}
+    except BaseError as error:
+        return {cluster.name: replace(receipt.base, limits_problem=str(error)) for cluster in clusters}
+    return {name: with_commit(receipt, base) for name, base in at_commit.items()}
 
 
 def _declared(
@@ -174,9 +182,10 @@ def _declared(
     try:
         earlier = repository.config()
     except InvalidFilesError as error:
-        return dict.fromkeys(names, _invalid(base, error))
+        return dict.fromkeys(names, replace(_invalid(base, error), limits_problem=_config_problem(base, error)))
     except UsageError as error:
-        return dict.fromkeys(names, ClusterBase(findings=(rule.BASE_INVALID.finding(f"at {base.ref}: {error}"),)))
+        text = f"at {base.ref}: {error}"
+        return dict.fromkeys(names, ClusterBase(findings=(rule.BASE_INVALID.finding(text),), limits_problem=text))
     files = load_files(
         repository.layout(earlier),
         earlier.profiles,
@@ -195,8 +204,6 @@ def _declared(
                 found[name] = ClusterBase(declared=DeclaredBase(base, files.desired(name)))
             except InvalidFilesError as error:
                 found[name] = _invalid(base, error)
-    if not repository.has_config():
-        return found
     return {name: replace(each, limits=earlier.limits) for name, each in found.items()}
 
 
@@ -206,12 +213,20 @@ def _empty(base: Base, why: str) -> ClusterBase:
 
 
 def _invalid(base: Base, error: InvalidFilesError) -> ClusterBase:
+    text = f"the files at {base.ref} are invalid, so no change has an origin: {_first_problem(error)}"
+    return ClusterBase(findings=(rule.BASE_INVALID.finding(text),))
+
+
+def _config_problem(base: Base, error: InvalidFilesError) -> str:
+    return f"at {base.ref} it is invalid: {_first_problem(error)}"
+
+
+def _first_problem(error: InvalidFilesError) -> str:
     problems = [problem for problem in error.problems if problem.severity is Severity.ERROR]
     first = problems[0]
     where = f"{first.location}: " if first.location else ""
     more = f" (and {len(problems) - 1:,} more)" if len(problems) > 1 else ""
-    text = f"the files at {base.ref} are invalid, so no change has an origin: {where}{first.message}{more}"
-    return ClusterBase(findings=(rule.BASE_INVALID.finding(text),))
+    return f"{where}{first.message}{more}"
 
 
 def _require_commit(objects: GitObjects, refs: Sequence[str], top: Path) -> tuple[str, Commit]:
@@ -225,15 +240,21 @@ def _require_commit(objects: GitObjects, refs: Sequence[str], top: Path) -> tupl
         commit = _commit(objects, ref)
         if commit is not None:
             return ref, commit
+    name = inert(_ref_name(refs[0]))
     guesses = [f"origin/{refs[0]}", *_USUAL_REFS]
     guess = next((each for each in guesses if each not in refs and _commit(objects, each) is not None), None)
     problem = objects.error_message()
     if problem is not None and not problem.startswith("git failed: "):  # It says in its own words what is no commit.
         raise GitError(problem)
     if _is_shallow(top):
-        raise BaseError(inert(refs[0]), f"git knows no commit of this name, and this is a shallow clone; {_FETCH}")
+        raise BaseError(name, f"git knows no commit of this name, and this is a shallow clone; {_FETCH}")
     hint = f"did you mean {guess}?" if guess else "fetch it, or give another base"
-    raise BaseError(inert(refs[0]), f"git knows no commit of this name; {hint}")
+    raise BaseError(name, f"git knows no commit of this name; {hint}")
+
+
+def _ref_name(ref: str) -> str:
+    """Return what messages call a revision: a branch at a remote has its usual name."""
+    return ref.removeprefix(REMOTE_REFS)
 
 
 def _commit(objects: GitObjects, ref: str) -> Commit | None:

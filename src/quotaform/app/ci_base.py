@@ -20,7 +20,7 @@ from pathlib import Path
 from re import compile as regex
 from typing import Any, Final
 
-from quotaform.app.base import BaseChoice
+from quotaform.app.base import REMOTE_REFS, BaseChoice
 from quotaform.errors import FileReadError
 from quotaform.files import MIB, read_bytes
 
@@ -74,7 +74,7 @@ def _choice(found_in: str, *refs: str | None) -> BaseChoice | None:
 
 
 def _branch(name: str) -> str | None:
-    return f"origin/{name}" if _is_branch(name) else None
+    return f"{REMOTE_REFS}origin/{name}" if _is_branch(name) else None
 
 
 def _commit(identity: object) -> str | None:

@@ -53,5 +53,5 @@ def drift_of(request: PlanRequest, planned: ClusterOutcome[Plan], today: date) -
     if planned.error is None and request.base is not None and planned.require().base is None:
         findings = planned.require().findings
         reason = next((each.message for each in findings if each.rule == rule.BASE_INVALID.id), "it is invalid")
-        return ClusterOutcome(planned.cluster, error=BaseError(request.base.refs[0], reason))
+        return ClusterOutcome(planned.cluster, error=BaseError(request.base.name, reason))
     return planned.map(lambda plan: make_drift(plan, ignores=request.config.drift_ignore, today=today))

@@ -24,10 +24,17 @@ def is_receipt(ref: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ReceiptBase:
-    """What a receipt declares, and the commit whose files were applied; `None` when they were not those of a commit."""
+    """What a receipt declares.
+
+    Attributes:
+        base: What it declares.
+        commit: The commit that was applied; `None` when it does not say.
+        is_commit: Whether the files that were applied were those of the commit, as far as is known.
+    """
 
     base: ClusterBase
     commit: str | None
+    is_commit: bool
 
 
 def read_receipt_base(path: str) -> ReceiptBase:
@@ -49,19 +56,23 @@ def read_receipt_base(path: str) -> ReceiptBase:
     desired = _desired(receipt)
     base = Base(path, receipt.source.commit, is_receipt=True)
     declared = DeclaredBase(base, desired, receipt.declared - desired.keys())
-    commit = receipt.source.commit if receipt.source.dirty is False else None
-    return ReceiptBase(ClusterBase(declared=declared, cluster_id=receipt.cluster_id), commit)
+    return ReceiptBase(
+        ClusterBase(declared=declared, cluster_id=receipt.cluster_id),
+        receipt.source.commit,
+        receipt.source.dirty is False,
+    )
 
 
-def with_values(base: ClusterBase, at_commit: ClusterBase) -> ClusterBase:
-    """Return a receipt's base with the values that its commit declares for entities whose values it does not hold.
+def with_commit(receipt: ReceiptBase, at_commit: ClusterBase) -> ClusterBase:
+    """Return a receipt's base with the guards of its commit, and with the values that the receipt does not hold.
 
     Args:
-        base: What the receipt declares.
+        receipt: What the receipt declares.
         at_commit: What the files of its commit declare.
     """
+    base = replace(receipt.base, limits=at_commit.limits, limits_problem=at_commit.limits_problem)
     declared, files = base.declared, at_commit.declared
-    if declared is None or files is None:
+    if declared is None or files is None or not receipt.is_commit:
         return base
     found = {entity: files.desired[entity] for entity in declared.unvalued if files.declares(entity)}
     valued = replace(declared, desired={**declared.desired, **found}, unvalued=declared.unvalued - found.keys())

@@ -86,13 +86,15 @@ class ClusterBase:
         declared: What the base declares; `None` when nobody knows.
         findings: Why that is so, and what else is worth knowing about the base.
         cluster_id: The id of the cluster that the base is of, if it is a receipt.
-        limits: What guards go by at the base; `None` when there was no quotaform.yaml, or nobody knows.
+        limits: What guards go by at the base; `None` when there is no base, or nobody knows.
+        limits_problem: Why nobody knows it, although there is a base.
     """
 
     declared: DeclaredBase | None = None
     findings: tuple[Finding, ...] = ()
     cluster_id: str | None = None
     limits: Limits | None = None
+    limits_problem: str | None = None
 
 
 def row_origin(change: EntityChange, row: Change) -> Origin | None:

@@ -75,7 +75,7 @@ class Comparison:
 
         found = find_ci_base(os.environ)
         if found is not None:
-            console.warn(f"Base {found.refs[0]}, from {found.found_in} (--base gives another one, --no-base none)")
+            console.warn(f"Base {found.name}, from {found.found_in} (--base gives another one, --no-base none)")
         return found
 
     def prune_mode(self) -> PruneMode | None:

@@ -57,7 +57,6 @@ def check_shrink(plan: Plan, facts: Facts) -> Iterator[Finding]:
     new = sum(entry.cause is Cause.ENTRY and entity not in before for entity, entry in facts.desired.items())
     fewer = lost - new
     if fewer >= _LEAST_LOST and fewer * 2 > len(before):
-        len(before) - fewer
         after = len(before) - fewer
         yield rule.SHRINK.finding(
             f"the files declare {after:,} {'entity' if after == 1 else 'entities'}, the base {inert(base.base.ref)} "
@@ -68,6 +67,10 @@ def check_shrink(plan: Plan, facts: Facts) -> Iterator[Finding]:
 def check_loosened(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Block a plan of files that loosen the guards against the base: no change may switch off its own guards."""
     if facts.base.limits is None:
+        if facts.base.limits_problem is not None:
+            yield rule.GUARDS_LOOSENED.finding(
+                f"the guards of the base are not known, so quotaform.yaml may loosen them: {facts.base.limits_problem}"
+            )
         return
     looser = list(facts.limits.looser_than(facts.base.limits))
     if looser:

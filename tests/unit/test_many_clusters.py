@@ -168,7 +168,7 @@ def test_nothing_is_chosen_for_the_user(capsys: pytest.CaptureFixture[str]) -> N
             "each saved plan names its cluster; leave out the options that choose one",
         ),
         (
-            ["apply", "eu-plan.json", "us-plan.json", "--expect-plan-id", "x"],
+            ["apply", "eu-plan.json", "us-plan.json", "--expect-plan-id", f"sha256:{0:064}"],
             "--expect-plan-id is the id of one plan; apply the clusters one by one",
         ),
         (["apply", "--cluster", "eu", "--auto-approve"], "cluster eu is a snapshot file, which can be planned but not"),

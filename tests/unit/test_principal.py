@@ -126,11 +126,12 @@ class Users:
         pass
 
 
-def test_a_cluster_that_is_down_hides_no_other(tmp_path: Path) -> None:
+def test_a_cluster_that_is_down_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Clusters were asked one by one, and the first that was down was the end of it; files were parsed again."""
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "quotas.d").mkdir()
     (tmp_path / "quotas.d" / "a.yaml").write_text(
-        "quotas:\n  - match: {user: svc}\n    values: {producer_byte_rate: 1}\n"
+        "quotas:\n  - match: {user: svc}\n    values: {producer_byte_rate: 1MiB/s}\n"
     )
     down = ClusterError("down")
 

@@ -46,7 +46,7 @@ class Team:
 
     def job(self, file: str, name: str) -> JobResult:
         """Run a job of a workflow, in a checkout without what an earlier job wrote."""
-        for folder in ("plans", "receipts", "drift", "drift-state", "revert"):
+        for folder in ("plans", "receipts", "drift", "drift-state", "revert", "applied"):
             rmtree(self.checkout.path / folder, ignore_errors=True)
         job: dict[str, Any] = load(WORKFLOWS / file)["jobs"][name]
         return self.runner.run(job["steps"], job.get("env"))
@@ -261,6 +261,40 @@ class TestApply:
         applied = live_team.job("quotas-apply.yml", "apply")
         assert applied.code == 0, applied.printed
         assert set(cluster.read()) == {Entity(user=None), Entity(user="a")}
+
+    def test_what_blocked_one_push_blocks_the_next_one_as_well(self, team: Team) -> None:
+        config = team.config()
+        team.checkout.write("quotaform.yaml", f"{config}protect: [{{user: a}}]\n")
+        applied = team.checkout.commit()
+        team.use(GITHUB_EVENT_NAME="push", GITHUB_REF="refs/heads/main")
+        assert team.job("quotas-apply.yml", "plan").code == 0
+        team.checkout.write("quotaform.yaml", config)
+        team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rate: 256KiB/s}")
+        first = team.checkout.commit()
+        self.push(team, before=applied)
+        assert team.job("quotas-apply.yml", "plan").codes["Plan"] == 4
+        team.checkout.write("README.md", "innocent\n")
+        team.checkout.commit()
+        self.push(team, before=first)
+        second = team.job("quotas-apply.yml", "plan")
+        assert second.codes["Plan"] == 4, second.printed
+        assert "protect has no user=a" in second.printed
+        assert f"Base {applied}" in second.printed
+
+    def test_an_apply_is_what_the_next_push_is_compared_with(self, live_team: Team, cluster: Cluster) -> None:
+        applied = live_team.checkout.git("rev-parse", "HEAD")
+        for job in ("plan", "apply"):
+            assert live_team.job("quotas-apply.yml", job).code == 0
+        live_team.checkout.declare("teams.yaml", "a", "b")
+        self.push(live_team, before=live_team.checkout.commit())
+        planned = live_team.job("quotas-apply.yml", "plan")
+        assert (planned.code, f"Base {applied}" in planned.printed) == (0, True), planned.printed
+
+    @staticmethod
+    def push(team: Team, before: str) -> None:
+        """Let the runner run for a push."""
+        (team.runner.temp / "event.json").write_text(json.dumps({"before": before}))
+        team.use(GITHUB_EVENT_NAME="push", GITHUB_REF="refs/heads/main")
 
     def test_without_changes_nobody_is_asked(self, team: Team) -> None:
         assert team.job("quotas-apply.yml", "plan").code == 0

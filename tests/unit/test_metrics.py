@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,20 @@ class TestFiles:
         assert named(samples)["quotaform_last_run_success drift"] == 0
         assert named(samples, "us") == named(merge_run({}, run_of("us")), "us")
         assert [each.name for each in tmp_path.iterdir()] == ["q.prom"]
+
+    def test_runs_at_the_same_time_lose_nothing_of_each_other(self, tmp_path: Path) -> None:
+        """Of two runs that had read the file before either wrote it, the metrics of one were lost."""
+        path = tmp_path / "q.prom"
+        names = [f"c{number}" for number in range(8)]
+
+        def add(name: str) -> None:
+            for at in range(4):
+                store(path, name).add([run_of(name, at=float(at + 1))])
+
+        with ThreadPoolExecutor(len(names)) as pool:
+            list(pool.map(add, names))
+        samples = parse_metrics(path.read_text())
+        assert [samples["quotaform_last_success_timestamp_seconds", (name, "drift")] for name in names] == [4.0] * 8
 
     def test_a_cluster_that_is_no_more_is_left_out_with_all(self, tmp_path: Path) -> None:
         path = tmp_path / "q.prom"

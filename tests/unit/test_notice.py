@@ -212,6 +212,43 @@ def test_a_state_is_read_back_and_shows_no_url(tmp_path: Path, posts: Posts) -> 
     assert dump_notify_state(load_notify_state(text)) == text
 
 
+def test_processes_share_a_state_and_lose_nothing_of_each_other(tmp_path: Path, posts: Posts) -> None:
+    """Each wrote all of what it had read at its start: another's cluster was forgotten and notified about again."""
+    path = tmp_path / "state.json"
+    run = Runs(path)
+    one, two = (DriftAlerts(options=run.options, clock=run.clock, warn=run.warnings.append) for _ in range(2))
+    for alerts, cluster in ((one, "a"), (two, "b"), (one, "a"), (two, "a"), (one, "b"), (one, "c"), (two, "c")):
+        assert tell(alerts, DRIFTED, cluster)
+    assert posts.events() == ["drift.detected"] * 3
+    assert set(load_notify_state(path.read_text())) == {"a", "b", "c"}
+    two.keep(["a", "b"])
+    assert tell(two, IN_SYNC, "b")
+    assert tell(one, OTHER, "a")
+    assert posts.events() == ["drift.resolved", "drift.changed"]
+    assert set(load_notify_state(path.read_text())) == {"a", "b"}
+    assert run.warnings == []
+
+
+@pytest.mark.parametrize("is_writable", [False, True])
+def test_what_the_file_does_not_hold_is_remembered_by_the_process(
+    tmp_path: Path, posts: Posts, is_writable: bool
+) -> None:
+    path = tmp_path / "state" / "state.json"
+    if is_writable:
+        path.parent.mkdir()
+    run = Runs(path)
+    alerts = DriftAlerts(options=run.options, clock=run.clock, warn=run.warnings.append)
+    assert tell(alerts, DRIFTED)
+    path.unlink(missing_ok=True)
+    assert tell(alerts, DRIFTED)
+    path.parent.mkdir(exist_ok=True)
+    assert tell(alerts, OTHER)
+    assert tell(alerts, OTHER)
+    assert posts.events() == ["drift.detected", "drift.changed"]
+    assert len(run.warnings) == (not is_writable)
+    assert set(load_notify_state(path.read_text())) == {"lab"}
+
+
 def test_first_seen_lasts_until_the_cluster_is_in_sync() -> None:
     later = replace(OTHER, read_at="2026-11-21T00:00:00Z")
     memory = ClusterMemory().seen(DRIFTED).seen(later)

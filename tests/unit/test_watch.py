@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
+from concurrent.futures import wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -184,6 +185,29 @@ def test_a_cluster_that_hangs_keeps_no_other_waiting_and_is_not_asked_twice(tmp_
         assert world.health["status"] == "starting"
     finally:
         is_over.set()
+
+
+def test_a_mistake_in_a_check_that_ends_after_its_round_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the checks of the same round were asked for what they raised."""
+    is_over = Event()
+
+    def hang() -> Quotas:
+        is_over.wait(20)
+        return SYNC
+
+    monkeypatch.setattr(DriftReporter, "report", Mock(side_effect=[RuntimeError("broken"), None]))
+    world = World(tmp_path, {"us": hang}, interval=0.05)
+    try:
+        world.run()
+    finally:
+        is_over.set()
+    check = world.watch._clusters["us"].check
+    assert check is not None
+    wait([check], timeout=20)
+    with pytest.raises(RuntimeError, match="broken"):
+        world.run()
 
 
 def test_changed_files_are_read_again_and_unchanged_ones_are_not_parsed(

@@ -13,14 +13,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from quotaform.app.file_lock import take_lock
 from quotaform.app.repository import Repository
 from quotaform.errors import ApplyRunningError
 from quotaform.files import require_no_way_out
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 _FLAGS: Final = (
     os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -41,13 +37,8 @@ def apply_lock(repository: Repository, cluster: str, cluster_id: str) -> Iterato
     """
     descriptor = _open(repository.config_path.parent / ".quotaform" / "locks", cluster_id)
     try:
-        if descriptor is not None and fcntl is not None:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ApplyRunningError(cluster) from None
-            except OSError:  # A file system without locks.
-                pass
+        if descriptor is not None and not take_lock(descriptor):
+            raise ApplyRunningError(cluster)
         yield
     finally:
         if descriptor is not None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Final
 
 from quotaform.app.clock import Clock
+from quotaform.app.file_lock import update_lock
 from quotaform.atomic_file import write_text_atomically
 from quotaform.core.drift import Drift
 from quotaform.core.notice import NOTHING, ClusterMemory, Notice, choose_event, told_by
@@ -50,7 +53,7 @@ class AlertOptions:
 
 @dataclass(slots=True)
 class DriftAlerts:
-    """Tells receivers what is new about clusters; threads may share it.
+    """Tells receivers what is new about clusters; threads may share it, and processes its state file.
 
     Attributes:
         options: Whom to tell what.
@@ -62,34 +65,20 @@ class DriftAlerts:
     clock: Clock
     warn: Warn
     _memories: dict[str, ClusterMemory] = field(default_factory=dict)
+    _kept: frozenset[str] | None = None
     _failing: dict[str, float] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
+    _problem: str | None = None
     _is_unwritable: bool = False
-
-    def __post_init__(self) -> None:
-        path = self.options.state_path
-        if path is None:
-            return
-        try:
-            self._memories = load_notify_state(read_text(path, _STATE_LIMIT))
-        except FileReadError as error:
-            if not error.is_missing:
-                self.warn(f"{path} cannot be read: {error.reason}; notifications begin anew")
-        except ValueError as error:
-            self.warn(f"{path} cannot be used: {error}; notifications begin anew")
 
     def see(self, cluster: str, drift: Drift) -> str | None:
         """Take up what was found on a cluster, and return since when there has been drift, if there is any."""
-        with self._lock:
-            before = self._memories.get(cluster, ClusterMemory())
-            memory = self._memories[cluster] = before.seen(drift)
+        before, memory = self._update(cluster, lambda known: known.seen(drift))
         if before.cluster_id not in (None, drift.cluster_id):
             self.warn(
                 f"{spell_name(cluster)}: what is remembered is of another cluster ({spell_name(before.cluster_id)}); "
                 "notifications about it begin anew"
             )
-        if memory != before:
-            self._save()
         return memory.first_seen
 
     def tell(self, cluster: str, drift: Drift | None, error: str | None) -> bool:
@@ -102,7 +91,7 @@ class DriftAlerts:
             drift: What was found, taken up before; `None` when it could not be compared.
             error: Why it could not be.
         """
-        memory = self._memories.get(cluster, ClusterMemory())
+        _, memory = self._update(cluster, lambda known: known)
         is_delivered = True
         for receiver in self.options.receivers:
             told = memory.told.get(receiver.id, NOTHING)
@@ -120,25 +109,19 @@ class DriftAlerts:
             if not self._deliver(receiver, notice):
                 is_delivered = False
                 continue
-            with self._lock:
-                memory = self._memories.get(cluster, ClusterMemory()).with_told(receiver.id, told_by(told, drift))
-                self._memories[cluster] = memory
-            self._save()
+            self._update(cluster, partial(ClusterMemory.with_told, receiver=receiver.id, told=told_by(told, drift)))
         return is_delivered
 
     def keep(self, clusters: Collection[str]) -> None:
         """Forget all clusters but some, and receivers that are not told any more."""
-        ids = {receiver.id for receiver in self.options.receivers}
         with self._lock:
-            self._memories = {
-                name: replace(memory, told={each: told for each, told in memory.told.items() if each in ids})
-                for name, memory in self._memories.items()
-                if name in clusters
-            }
+            self._kept = frozenset(clusters)
+            self._memories = self._without_others(self._memories)
 
     def _deliver(self, receiver: Receiver, notice: Notice) -> bool:
         """Post a notification, unless the receiver has just failed; return whether it arrived."""
-        failed_at = self._failing.get(receiver.id)
+        with self._lock:
+            failed_at = self._failing.get(receiver.id)
         if failed_at is not None and self.clock.monotonic() - failed_at < _PAUSE:
             return False
         render = render_slack if receiver.format is MessageFormat.SLACK else dump_notification
@@ -154,23 +137,65 @@ class DriftAlerts:
         except HttpError as error:
             if failed_at is None:
                 self.warn(f"{spell_name(notice.cluster)}: not notified: {error}. The next run tries again")
-            self._failing[receiver.id] = self.clock.monotonic()
+            with self._lock:
+                self._failing[receiver.id] = self.clock.monotonic()
             return False
-        if self._failing.pop(receiver.id, None) is not None:
+        with self._lock:
+            has_failed = self._failing.pop(receiver.id, None) is not None
+        if has_failed:
             self.warn(f"{receiver.url} is notified again")
         return True
 
-    def _save(self) -> None:
+    def _update(
+        self, cluster: str, change: Callable[[ClusterMemory], ClusterMemory]
+    ) -> tuple[ClusterMemory, ClusterMemory]:
+        """Change what is remembered of a cluster, in the file as it is now, and return it as it was and as it is."""
         path = self.options.state_path
-        if path is None:
-            return
-        with self._lock:
-            try:
-                write_text_atomically(path, dump_notify_state(self._memories))
-            except (OSError, QuotaformError) as error:
-                reason = error.strerror if isinstance(error, OSError) else str(error)
-                if not self._is_unwritable:
-                    self.warn(f"{path} cannot be written: {reason}; notifications may be repeated")
-                self._is_unwritable = True
-            else:
-                self._is_unwritable = False
+        with self._lock, nullcontext() if path is None else update_lock(path):
+            if path is not None:
+                self._memories = self._without_others(self._read(path))
+            before = self._memories.get(cluster, ClusterMemory())
+            after = change(before)
+            if after != before:
+                self._memories = {**self._memories, cluster: after}
+                if path is not None:
+                    self._write(path)
+        return before, after
+
+    def _without_others(self, memories: Mapping[str, ClusterMemory]) -> dict[str, ClusterMemory]:
+        if self._kept is None:
+            return dict(memories)
+        ids = {receiver.id for receiver in self.options.receivers}
+        return {
+            name: replace(memory, told={each: told for each, told in memory.told.items() if each in ids})
+            for name, memory in memories.items()
+            if name in self._kept
+        }
+
+    def _read(self, path: Path) -> Mapping[str, ClusterMemory]:
+        """Return what the file holds, which other processes write too, and else what this process remembers."""
+        problem = None
+        try:
+            found = load_notify_state(read_text(path, _STATE_LIMIT))
+        except FileReadError as error:
+            found = self._memories
+            if not error.is_missing:
+                problem = f"{path} cannot be read: {error.reason}; notifications begin anew"
+        except ValueError as error:
+            found = self._memories
+            problem = f"{path} cannot be used: {error}; notifications begin anew"
+        if problem is not None and problem != self._problem:
+            self.warn(problem)
+        self._problem = problem
+        return {**found, **self._memories} if self._is_unwritable else found
+
+    def _write(self, path: Path) -> None:
+        try:
+            write_text_atomically(path, dump_notify_state(self._memories))
+        except (OSError, QuotaformError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            if not self._is_unwritable:
+                self.warn(f"{path} cannot be written: {reason}; notifications may be repeated")
+            self._is_unwritable = True
+        else:
+            self._is_unwritable = False

@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Final
 
 from quotaform.app.drift_alert import Warn
+from quotaform.app.file_lock import update_lock
 from quotaform.atomic_file import write_text_atomically
 from quotaform.core.metric import RunFacts, Sample, keep_clusters, merge_run
 from quotaform.errors import FileReadError, QuotaformError
@@ -54,7 +55,8 @@ class MetricStore:
     def write(self, *, only: Collection[str] | None = None) -> None:
         """Write the files of the clusters that runs were taken up of since the last time.
 
-        What a file says of other clusters stays, and of a cluster that could not be compared, too.
+        What a file says of other clusters stays, and of a cluster that could not be compared, too. Other processes may
+        write the same file.
 
         Args:
             only: All clusters that there are, if others are to be left out.
@@ -80,13 +82,14 @@ class MetricStore:
     def _update(self, path: Path, runs: Iterable[RunFacts], only: Collection[str] | None) -> None:
         from quotaform.notify.prometheus import render_metrics
 
-        samples = self._read(path)
-        for run in runs:
-            samples = merge_run(samples, run)
-        try:
-            write_text_atomically(path, render_metrics(samples if only is None else keep_clusters(samples, only)))
-        except OSError as error:
-            raise QuotaformError(f"{path} cannot be written: {error.strerror or error}") from error
+        with update_lock(path):
+            samples = self._read(path)
+            for run in runs:
+                samples = merge_run(samples, run)
+            try:
+                write_text_atomically(path, render_metrics(samples if only is None else keep_clusters(samples, only)))
+            except OSError as error:
+                raise QuotaformError(f"{path} cannot be written: {error.strerror or error}") from error
 
     def _read(self, path: Path) -> dict[Sample, float]:
         from quotaform.notify.prometheus import parse_metrics

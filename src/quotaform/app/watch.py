@@ -89,6 +89,7 @@ class Watch:
     _problem: str | None = None
     _metrics_problem: str | None = None
     _clusters: dict[str, ClusterWatch] = field(default_factory=dict)
+    _checks: list[Future[None]] = field(default_factory=list)
     _round_at: float | None = None
     _workers: _Workers = field(default_factory=lambda: _Workers())
     _lock: Lock = field(default_factory=Lock)
@@ -110,17 +111,24 @@ class Watch:
         self._round_at = self.clock.monotonic()
         state = self._reload()
         if state is None:
+            self._require_sound_checks()
             self._write_metrics()
             return
         due = [cluster for cluster in state.request.clusters if self._is_due(cluster.name)]
         checks = [self._begin(state, cluster) for cluster in due]
+        self._checks += checks
         wait(checks, timeout=self.interval)
-        for check in checks:
-            if check.done():
-                check.result()
+        self._require_sound_checks()
         self._write_metrics()
         # Commands collect cycles rarely, as they end soon; this one does not.
         gc.collect(1)
+
+    def _require_sound_checks(self) -> None:
+        """Raise what a check raised that has ended, in this round or since the last one."""
+        ended = [check for check in self._checks if check.done()]
+        self._checks = [check for check in self._checks if check not in ended]
+        for check in ended:
+            check.result()
 
     def health(self) -> tuple[bool, dict[str, Any]]:
         """Return whether rounds are made, and what is known, as JSON holds it; no entity and no address is in it."""

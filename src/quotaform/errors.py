@@ -26,6 +26,7 @@
             * ReceiptFileChangedError  a receipt was
         * PlanIdError            a plan is not the approved one
         * PlanAgeError           a plan is too old, or from the future
+        * PlanGuardsError        a plan was made by looser guards than those of the repository
         * PlanClusterError       a plan is for another cluster
         * ReceiptClusterError    a receipt is of another cluster
         * RevertError            what an apply changed cannot be put back
@@ -357,6 +358,22 @@ class PlanAgeError(StaleError):
     def __init__(self, created_at: str, problem: str) -> None:
         self.created_at = created_at
         super().__init__(f"the plan was made at {created_at}, {problem}; nothing was written: make a new plan")
+
+
+class PlanGuardsError(StaleError):
+    """A saved plan was checked by looser guards, or lifted by other approvals, than the repository has.
+
+    Attributes:
+        problems: What differs, in words.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(
+            "the plan was not made by the guards of this repository, so nothing was written:",
+            *[f"  {problem}" for problem in self.problems],
+            "Make a new plan (quotaform plan --out plan.json) and review it.",
+        )
 
 
 class PlanClusterError(StaleError):

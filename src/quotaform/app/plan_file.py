@@ -1,17 +1,23 @@
-"""Saved plans: read, and compared with the id that was approved and with the age that is allowed."""
+"""Saved plans: read, and compared with the approved id, the allowed age, and the guards of the repository."""
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from quotaform.app.clock import SYSTEM_CLOCK, Clock
+from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
+from quotaform.core.check.limit import Limits
 from quotaform.core.plan import Plan
 from quotaform.document.plan import load_plan
-from quotaform.errors import FileReadError, PlanAgeError, PlanFileError, PlanIdError
+from quotaform.errors import FileReadError, PlanAgeError, PlanFileError, PlanGuardsError, PlanIdError
 from quotaform.files import PLAN_LIMIT, read_bytes
+from quotaform.model.approval import APPROVALS_NAME
 from quotaform.model.duration import duration_text
+
+if TYPE_CHECKING:
+    from quotaform.app.repository import Repository
 
 _SKEW: Final = timedelta(minutes=5)
 """By how much the clocks of two machines may differ."""
@@ -42,6 +48,35 @@ def require_plan_id(plan: Plan, expected: str | None) -> None:
     """
     if expected is not None and plan.plan_id.removeprefix("sha256:") != expected.removeprefix("sha256:"):
         raise PlanIdError(expected=expected, found=plan.plan_id)
+
+
+def require_guards(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Make sure that a plan was made by the guards and the approvals of a repository, if that has a quotaform.yaml.
+
+    A plan file holds both, and whoever writes one can compute its digests.
+
+    Args:
+        plan: The plan.
+        repository: Where the plan is applied.
+        clock: The time.
+
+    Raises:
+        PlanGuardsError: Its guards are looser, or it depends on an approval that the repository does not hold.
+        InvalidFilesError: quotaform.yaml or approvals.yaml is invalid.
+    """
+    if not os.path.lexists(repository.config_path):
+        return
+    limits = Limits.load(plan.header.options)
+    problems = [f"of the plan, {each}" for each in limits.looser_than(repository.config().limits)]
+    if plan.approvals:
+        held = repository.approvals(today(clock))
+        problems.extend(
+            f"{APPROVALS_NAME} does not hold the approval of {each.rule} for {each.entity.address} ({each})"
+            for each in plan.approvals
+            if each not in held
+        )
+    if problems:
+        raise PlanGuardsError(problems)
 
 
 def require_recent(plan: Plan, longest: timedelta | None, clock: Clock = SYSTEM_CLOCK) -> None:

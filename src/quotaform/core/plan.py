@@ -58,6 +58,9 @@ _GLYPHS: Final = {Action.CREATE: "+", Action.UPDATE: "~", Action.DELETE: "-"}
 NO_VALUES: Final[Values] = {}
 """What the cluster holds of an entity that is not there; one object, because a plan may create very many."""
 
+LIMIT_OPTIONS: Final = ("guards", "protect")
+"""The options of a plan that say what its guards went by, where that is not the default."""
+
 ACTION_ORDER = {Action.DELETE: 0, Action.UPDATE: 1, Action.CREATE: 2}
 """The order in which a plan lists its entities; within an action they go by address."""
 
@@ -275,7 +278,8 @@ class Plan:
 
     @cached_property
     def plan_id(self) -> str:
-        """A digest of what the plan would do, to which cluster, and what is allowed and approved: no prose or paths.
+        """A digest of what the plan would do, to which cluster, by which limits of guards, and what is allowed and
+        approved: no prose or paths.
 
         The id of a blocked plan covers what blocks it, too: whoever approved it did not approve the same changes
         without that.
@@ -289,6 +293,9 @@ class Plan:
             content["approvals"] = [
                 [each.rule, each.entity.address, each.approver, each.expires.isoformat()] for each in self.approvals
             ]
+        limits = {name: self.header.options[name] for name in LIMIT_OPTIONS if name in self.header.options}
+        if limits:
+            content["limits"] = limits
         blocking = [finding for finding in self.findings if finding.blocking]
         if blocking:
             content["blocked"] = sorted([each.rule, each.address or "", each.key or ""] for each in blocking)

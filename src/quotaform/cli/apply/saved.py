@@ -26,10 +26,11 @@ def apply_saved(settings: ApplySettings, files: Sequence[Path], target: ManyClus
     Raises:
         UsageError: A file is no plan, or it is not clear for which cluster it is.
         PlanFileError: A plan cannot be read.
-        StaleError: A plan was changed after it was written, is not the approved one, or is too old.
+        StaleError: A plan was changed after it was written, is not the approved one, is too old, or was made by looser
+            guards than those of the repository.
         NotApprovedError: A person did not approve a plan.
     """
-    from quotaform.app.plan_file import require_recent
+    from quotaform.app.plan_file import require_guards, require_recent
 
     repository = target.repository()
     plans = _read_plans(settings, files, target, repository)
@@ -37,6 +38,7 @@ def apply_saved(settings: ApplySettings, files: Sequence[Path], target: ManyClus
         require_expected(plans, settings.expected_id)
         for _, plan in plans:
             require_recent(plan, settings.max_age)
+            require_guards(plan, repository)
         for cluster, plan in plans:
             if cluster.confirm == "name" and not settings.auto_approve and sys.stdin.isatty():
                 show_plan(settings, plan)

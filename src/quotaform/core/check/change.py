@@ -153,7 +153,7 @@ def _fallback(effect: Effect) -> str:
 
 
 def _factor_text(key: str, before: float, after: float) -> str:
-    if not isfinite(before) or before <= 0 or is_unlimited(QUOTA_KEYS.get(key), before):
+    if not isfinite(before) or min(before, after) <= 0 or is_unlimited(QUOTA_KEYS.get(key), before):
         return ""
     low, high = sorted((before, after))
     factor = round(Fraction(high) / Fraction(low), 1)

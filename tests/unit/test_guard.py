@@ -194,7 +194,8 @@ def test_a_removed_value_may_not_leave_a_limit_that_leaps() -> None:
     )
     near = checked({**default, ALICE: {PRODUCER: 1e9}, BOB: {PRODUCER: 1.0}}, actual, limits=LOOSE)
     assert near.is_applyable
-    to_nothing = checked({ALICE: {}}, {ALICE: {PRODUCER: 1e9}, EVERYBODY: {PRODUCER: 0.0}}, limits=LOOSE)
+    nothing: Quotas = {EVERYBODY: {PRODUCER: 0.0}, BOB: {PRODUCER: 1.0}}
+    to_nothing = checked({ALICE: {}, BOB: {PRODUCER: 1.0}}, {**nothing, ALICE: {PRODUCER: 1e9}}, limits=LOOSE)
     assert blocked(to_nothing) == [("change-factor", "user=alice", PRODUCER)]
 
 

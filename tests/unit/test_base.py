@@ -82,9 +82,15 @@ def test_the_text_says_what_each_change_is_due_to(repository: PlannedRepository)
     commit = repository.git("rev-parse", "--short=7", "HEAD")
     assert text.splitlines()[0].endswith(f"   Base main @ {commit}")
     assert "  # (quotas.d/all.yaml:3:5; origin: config)\n" in text
-    assert "  # (quotas.d/all.yaml:4:5; origin: drift, not in this change: reverts a live edit)\n" in text
+    assert (
+        "  # (quotas.d/all.yaml:4:5; origin: drift, not in this change: already in the base, but not on the cluster "
+        "(not applied yet, or edited by hand))\n"
+    ) in text
     assert "        # (both: base 1 MiB/s, live 5 MiB/s, files 3 MiB/s)\n" in text
-    assert "Drift that this apply would revert: 2 entities.\n" in text
+    assert (
+        "Drift: the cluster differs from the base in 2 entities (not applied yet, or edited by hand); this apply would "
+        "change them.\n"
+    ) in text
     assert "    ~ user=both   (the files change it, too)\n    ~ user=cluster\n" in text
     assert text.endswith("Plan: 1 to add, 3 to change, 0 to destroy.\n")
 

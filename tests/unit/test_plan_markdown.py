@@ -200,7 +200,8 @@ def test_drift_that_an_apply_reverts_is_apart_and_a_conflict_shows_three_values(
         gone: {PRODUCER: 1.0},
     }
     text = render_plan_markdown(based(base, wanted, live))
-    changed, _, folded = text.partition("<details><summary>Drift that this apply reverts: 1 entity</summary>")
+    changed, _, folded = text.partition("<details><summary>Drift, not in this change: 1 entity</summary>")
+    assert "Drift: the cluster differs from the base in 2 entities (not applied yet, or edited by hand)" in changed
     assert "| update | `user=drifted` | `producer_byte_rate` | 9 B/s | 1 B/s |" in folded.partition("</details>")[0]
     assert "user=drifted" not in changed
     assert (
@@ -220,7 +221,7 @@ def test_drift_gives_way_before_creates_and_updates() -> None:
     text = render_plan_markdown(based(values, {**values, **new}, live))
     assert len(text.encode()) <= COMMENT_BYTES
     assert text.count("| create | `user=new-") == 100
-    assert "Drift that this apply reverts: 2,000 entities" in text
+    assert "Drift, not in this change: 2,000 entities" in text
     assert "And 1,940 more entities:\n\n" in text
 
 

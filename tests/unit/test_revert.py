@@ -164,7 +164,8 @@ def test_files_that_still_declare_what_was_applied_are_warned_of() -> None:
     assert (finding.rule, finding.blocking) == ("revert-differs", False)
     assert finding.message == (
         "the files declare other values for user=bob, user=alice, user=old, and the next plan would set them again: "
-        "revert the change of the files too, for example with git revert 4f2c1d9"
+        "revert the commit that changed these entries, or declare the values of this plan, as for values that were set "
+        "on the cluster by hand and are in no commit"
     )
     assert revert_plan(receipt_of(), AFTER, declare({ALICE: {PRODUCER: 1.0, REQUEST: 7.0}})).findings == ()
 

@@ -79,7 +79,8 @@ def test_a_pull_request_shows_what_it_changes_apart_from_what_was_edited_live(te
     }
     text = team("plan", "--base", "HEAD~1").out
     assert "(removed from quotas.d/quotas.yaml in this change; was line 4; owner team-old)" in text
-    assert "Drift that this apply would revert: 1 entity.\n    ~ user=audit\n" in text
+    assert "Drift: the cluster differs from the base in 1 entity (not applied yet, or edited by hand)" in text
+    assert "this apply would change it.\n    ~ user=audit\n" in text
     assert "Not managed, left unchanged: 1 in scope, 0 out of scope" in text
 
 

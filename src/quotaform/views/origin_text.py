@@ -12,6 +12,8 @@ from quotaform.model.text import inert
 from quotaform.views.effect_text import value_text
 from quotaform.views.style import PLAIN, Style, counted
 
+DRIFTED: Final = (Origin.DRIFT, Origin.BOTH)
+"""The origins of changes of entities in which the cluster differs from the base."""
 _MOST_ADDRESSES: Final = 20
 
 
@@ -29,8 +31,15 @@ def origin_text(change: EntityChange) -> str | None:
             return "origin: config"
         case Origin.DRIFT if change.cause is Cause.EXPIRED:
             return "origin: drift, not in this change: the entry has expired"
+        case Origin.DRIFT if change.base is None:
+            return "origin: drift, not in this change: the base does not declare it either"
+        case Origin.DRIFT if not change.base:
+            return "origin: drift, not in this change: absent in the base too (not applied yet, or made by hand)"
         case Origin.DRIFT:
-            return "origin: drift, not in this change: reverts a live edit"
+            return (
+                "origin: drift, not in this change: already in the base, but not on the cluster (not applied yet, or "
+                "edited by hand)"
+            )
         case Origin.BOTH:
             return "origin: both, the files and the cluster differ from the base"
         case None:
@@ -45,12 +54,25 @@ def three_values_text(change: EntityChange, row: Change) -> str:
     return f"{row_origin(change, row)}: {shown}"
 
 
+def drift_text(number: int) -> str:
+    """Return the sentence about the entities that an apply changes though nothing in the change of the files asks it.
+
+    Args:
+        number: How many entities have an origin of `DRIFTED`.
+    """
+    them = "it" if number == 1 else "them"
+    return (
+        f"Drift: the cluster differs from the base in {counted(number, 'entity', 'entities')} (not applied yet, or "
+        f"edited by hand); this apply would change {them}."
+    )
+
+
 def render_reverted_drift(plan: Plan, style: Style = PLAIN) -> Iterator[str]:
-    """Yield the entities whose live edits an apply would revert, apart from the changes of the files."""
-    reverted = [change for change in plan.changes if change.origin in (Origin.DRIFT, Origin.BOTH)]
+    """Yield the entities in which the cluster differs from the base, apart from the changes of the files."""
+    reverted = [change for change in plan.changes if change.origin in DRIFTED]
     if not reverted:
         return
-    yield f"Drift that this apply would revert: {counted(len(reverted), 'entity', 'entities')}."
+    yield drift_text(len(reverted))
     for change in reverted[:_MOST_ADDRESSES]:
         yield f"    {style.action(change.action.glyph, change.action)} {change.entity.address}{_note(change)}"
     if len(reverted) > _MOST_ADDRESSES:

@@ -15,11 +15,12 @@ from quotaform.views.change_table import Rows, counted_table, full_table, groupe
 from quotaform.views.finding_markdown import block_lines, grouped_block_lines, note_lines
 from quotaform.views.markdown import code, details, fenced, link, marker, words
 from quotaform.views.markdown_fit import COMMENT_BYTES, Part, fit, form, joined
+from quotaform.views.origin_text import DRIFTED, drift_text
 from quotaform.views.plan_text import effect_line, no_changes, render_plan
 from quotaform.views.reading_text import reading_text
 from quotaform.views.style import counted
 
-DRIFT: Final = "Drift that this apply reverts"
+DRIFT: Final = "Drift, not in this change"
 MARKER: Final = "plan"
 """What hides in the first line of a comment about a plan, and of one about its apply, which takes its place."""
 _MOST_NOTES: Final = 50
@@ -88,6 +89,9 @@ def _head(plan: Plan) -> Iterator[str]:
         yield f"{effect_line(plan)} Byte rates are per broker.\n\n"
     else:
         yield f"{no_changes(plan) if plan.is_applyable else 'Nothing would be changed.'}\n\n"
+    drifted = sum(change.origin in DRIFTED for change in plan.changes)
+    if drifted:
+        yield f"{drift_text(drifted)}\n\n"
     if "revert" in header.options:
         yield f"Puts back what the apply of plan {code(str(header.options['revert']), 100)} changed; nothing else.\n\n"
     if plan.allowances:
@@ -122,7 +126,8 @@ def _section(title: str, entities: Rows, make: Callable[[Rows], Iterable[str]]) 
         yield from make(entities)
         return
     yield f"<details><summary>{title}: {number}</summary>\n\n"
-    yield "The files declare here what the base declares, but the cluster holds other values.\n\n"
+    yield "The base declares these values already, but the cluster holds others: "
+    yield "not applied yet, or edited by hand.\n\n"
     yield from make(entities)
     yield "</details>\n\n"
 

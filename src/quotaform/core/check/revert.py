@@ -35,11 +35,10 @@ def check_revert(plan: Plan, facts: Facts) -> Iterator[Finding]:
         return
     differing = [change.entity.address for change in plan.changes if _differs(change, facts.desired)]
     if differing:
-        commit = facts.revert.receipt.source.commit
-        how = f", for example with git revert {commit[:7]}" if commit else ""
         yield rule.REVERT_DIFFERS.finding(
             f"the files declare other values for {listed(differing, _SHOWN)}, and the next plan would set them again: "
-            f"revert the change of the files too{how}"
+            "revert the commit that changed these entries, or declare the values of this plan, as for values that were "
+            "set on the cluster by hand and are in no commit"
         )
 
 

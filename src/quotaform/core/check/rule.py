@@ -483,7 +483,8 @@ HISTORY_NOT_SEARCHED: Final = FindingRule(
 REVERT_DIFFERS: Final = FindingRule(
     "revert-differs",
     "The files declare other values than those that a revert puts back, or it is not known what they declare.",
-    "Revert the change of the files too; otherwise the next plan makes it again.",
+    "Revert the commit that changed the entries, or declare the values that are put back; otherwise the next plan "
+    "makes the change again.",
     _WARNING,
 )
 REVERT_LEAVES: Final = FindingRule(

@@ -117,7 +117,18 @@ def test_everything_in_scope_that_no_file_declares_is_deleted_only_when_the_scop
     document = repository.plan()
     assert changes(document) == {"user=svc-b": ("delete", None)}
     assert document["changes"][0]["reason"] == "in scope and not declared; prune=scope"
-    assert changes(repository.plan("--base", "main")) == {"user=svc-b": ("delete", "drift")}
+    switched = repository.plan("--base", "main")
+    assert changes(switched) == {"user=svc-b": ("delete", "config")}
+    assert switched["changes"][0]["reason"].endswith("prune=scope, by a change of prune or scope")
+    repository.commit()
+    again = repository("plan", "--base", "HEAD")[1]
+    assert "origin: drift, not in this change: the base does not declare it either)" in again
+    repository.write("quotaform.yaml", CONFIG + "scope: {include: [{user: '*'}]}\nprune: scope\n")
+    assert changes(repository.plan("--base", "HEAD", "--allow", "delete=9")) == {
+        "user=stranger": ("delete", "config"),
+        "user=svc-b": ("delete", "drift"),
+        "user=svc-legacy": ("delete", "config"),
+    }
     assert changes(repository.plan("--prune", "report")) == {}
 
 

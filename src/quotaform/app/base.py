@@ -21,6 +21,7 @@ from quotaform.app.git_revision import GitRevision
 from quotaform.app.receipt_base import is_receipt, read_receipt_base, with_commit
 from quotaform.app.revision import MOST_BYTES
 from quotaform.core.check import rule
+from quotaform.core.check.safeguard import Safeguards
 from quotaform.core.origin import Base, ClusterBase, DeclaredBase
 from quotaform.errors import BaseError, InvalidFilesError, UsageError
 from quotaform.model.finding import Severity
@@ -204,7 +205,8 @@ def _declared(
                 found[name] = ClusterBase(declared=DeclaredBase(base, files.desired(name)))
             except InvalidFilesError as error:
                 found[name] = _invalid(base, error)
-    return {name: replace(each, limits=earlier.limits) for name, each in found.items()}
+    safeguards = Safeguards(prune=earlier.prune, scope=earlier.scope)
+    return {name: replace(each, limits=earlier.limits, safeguards=safeguards) for name, each in found.items()}
 
 
 def _empty(base: Base, why: str) -> ClusterBase:

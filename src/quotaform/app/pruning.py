@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import TYPE_CHECKING
 
 from quotaform.app.receipt_base import last_receipt_base
+from quotaform.core.check.safeguard import Safeguards
 from quotaform.core.origin import ClusterBase
 from quotaform.core.prune import PruneMode, Pruning, prune, removable_entities
 from quotaform.model.entity import Entity
@@ -41,7 +43,18 @@ def make_pruning(
         problem = "the base cannot be used, see above; give another one with --base"
     return Pruning(
         mode=mode,
-        pruned=prune(candidates, mode, declared),
+        pruned=prune(candidates, mode, declared, partial(_was_pruned, request.prune, base.safeguards)),
         candidates=len(candidates),
         problem=problem if declared is None else None,
     )
+
+
+def _was_pruned(option: PruneMode | None, base: Safeguards | None, entity: Entity) -> bool:
+    """Whether an undeclared entity would be deleted with the settings of the base; what is not known has not changed.
+
+    Args:
+        option: The mode of the command line, which is that of both.
+        base: The settings of the base.
+        entity: The entity.
+    """
+    return base is None or ((option or base.prune) is PruneMode.SCOPE and base.scope.contains(entity))

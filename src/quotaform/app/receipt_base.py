@@ -70,7 +70,12 @@ def with_commit(receipt: ReceiptBase, at_commit: ClusterBase) -> ClusterBase:
         receipt: What the receipt declares.
         at_commit: What the files of its commit declare.
     """
-    base = replace(receipt.base, limits=at_commit.limits, limits_problem=at_commit.limits_problem)
+    base = replace(
+        receipt.base,
+        limits=at_commit.limits,
+        limits_problem=at_commit.limits_problem,
+        safeguards=at_commit.safeguards,
+    )
     declared, files = base.declared, at_commit.declared
     if declared is None or files is None or not receipt.is_commit:
         return base

@@ -5,7 +5,9 @@ origin is given. For a key, with what the base declares, what the files declare 
 
 | | origin |
 | --- | --- |
-| the base does not declare the entity | `config`: what was not managed cannot have drifted |
+| the files declare the entity and the base does not | `config`: what was not managed cannot have drifted |
+| neither declares the entity, and it is pruned as at the base | `drift`: it was made on the cluster |
+| neither declares the entity, and at the base it would not be pruned | `config` |
 | the files declare what the base declares | `drift` |
 | the live value is that of the base | `config` |
 | all three differ | `both` |
@@ -26,6 +28,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Values, same_value, same_values
 
 if TYPE_CHECKING:
+    from quotaform.core.check.safeguard import Safeguards
     from quotaform.core.plan import Change, EntityChange
 
 
@@ -88,6 +91,7 @@ class ClusterBase:
         cluster_id: The id of the cluster that the base is of, if it is a receipt.
         limits: What guards go by at the base; `None` when there is no base, or nobody knows.
         limits_problem: Why nobody knows it, although there is a base.
+        safeguards: What else protects the cluster at the base; `None` like `limits`.
     """
 
     declared: DeclaredBase | None = None
@@ -95,6 +99,7 @@ class ClusterBase:
     cluster_id: str | None = None
     limits: Limits | None = None
     limits_problem: str | None = None
+    safeguards: Safeguards | None = None
 
 
 def row_origin(change: EntityChange, row: Change) -> Origin | None:
@@ -109,7 +114,9 @@ def row_origin(change: EntityChange, row: Change) -> Origin | None:
     return _key_origin(change.base.get(row.key), row)
 
 
-def entity_origin(base: Values | None, cause: Cause, before: Values, rows: Iterable[Change]) -> Origin:
+def entity_origin(
+    base: Values | None, cause: Cause, before: Values, rows: Iterable[Change], *, prunes_more: bool = False
+) -> Origin:
     """Return what the changes of one entity are due to, taken together: of different origins it is `both`.
 
     Args:
@@ -117,10 +124,11 @@ def entity_origin(base: Values | None, cause: Cause, before: Values, rows: Itera
         cause: What in the files the changes follow from.
         before: All values that the cluster holds.
         rows: The changes.
+        prunes_more: Whether the entity is undeclared, and would not be pruned with the settings of the base.
     """
     if base is None:
         # What neither declares and a file would have to declare to stay was made on the cluster.
-        return Origin.DRIFT if cause is Cause.UNDECLARED else Origin.CONFIG
+        return Origin.DRIFT if cause is Cause.UNDECLARED and not prunes_more else Origin.CONFIG
     if base and cause is Cause.UNDECLARED:
         live = {key: value for key, value in before.items() if key in QUOTA_KEYS}
         return Origin.CONFIG if same_values(live, base) else Origin.BOTH

@@ -465,7 +465,9 @@ def _entity_change(
         effects=effects,
         reason=(entry.absent or entry.reason) if entry else (pruned.reason if pruned else None),
         cause=cause,
-        origin=entity_origin(declared, cause, before, changes) if is_known else None,
+        origin=entity_origin(declared, cause, before, changes, prunes_more=pruned is not None and pruned.is_new)
+        if is_known
+        else None,
         base=declared,
         owner=entry.owner if entry else (pruned.owner if pruned else None),
         location=entry.location if entry else None,

@@ -12,7 +12,7 @@ selection deletes nothing that is undeclared.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -36,10 +36,17 @@ class PruneMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """Why an entity is deleted that no file declares, and whose it was."""
+    """Why an entity is deleted that no file declares.
+
+    Attributes:
+        reason: Why.
+        owner: Whose it was.
+        is_new: Whether it would not be deleted with the mode and the scope of the base.
+    """
 
     reason: str
     owner: str | None = None
+    is_new: bool = False
 
 
 NOT_PRUNED: Final[Mapping[Entity, Pruned]] = {}
@@ -78,13 +85,19 @@ def removable_entities(
             yield entity
 
 
-def prune(candidates: Collection[Entity], mode: PruneMode, base: DeclaredBase | None) -> Mapping[Entity, Pruned]:
+def prune(
+    candidates: Collection[Entity],
+    mode: PruneMode,
+    base: DeclaredBase | None,
+    earlier: Callable[[Entity], bool] = lambda _: True,
+) -> Mapping[Entity, Pruned]:
     """Return the entities to delete.
 
     Args:
         candidates: The entities that may be deleted, see `removable_entities`.
         mode: Which of them.
         base: What the files declared before; without it nothing counts as removed.
+        earlier: Whether an undeclared entity would be deleted with the settings of the base, too.
     """
     if mode is PruneMode.REPORT:
         return NOT_PRUNED
@@ -93,7 +106,9 @@ def prune(candidates: Collection[Entity], mode: PruneMode, base: DeclaredBase | 
         if base is not None and base.declares(entity):
             pruned[entity] = _removed(entity, base)
         elif mode is PruneMode.SCOPE:
-            pruned[entity] = Pruned("in scope and not declared; prune=scope")
+            is_new = not earlier(entity)
+            reason = "in scope and not declared; prune=scope"
+            pruned[entity] = Pruned(f"{reason}, by a change of prune or scope" if is_new else reason, is_new=is_new)
     return pruned
 
 

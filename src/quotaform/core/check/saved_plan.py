@@ -12,7 +12,7 @@ from quotaform.core.check.approval import lift, needed_allowance
 from quotaform.core.check.change import check_changes
 from quotaform.core.check.limit import Limits
 from quotaform.core.check.rule import APPROVABLE, RULES
-from quotaform.core.origin import Base, entity_origin
+from quotaform.core.origin import Base, Origin, entity_origin
 from quotaform.core.plan import EntityChange, Plan
 from quotaform.model.alteration import apply_ops
 from quotaform.model.entity import ENTITY_TYPES, Entity, can_combine, is_sendable
@@ -103,7 +103,10 @@ def _is_origin_right(change: EntityChange, base: Base | None) -> bool:
         return change.origin is None and change.base is None
     if change.origin is None:
         return base.is_receipt and change.base is None
-    return change.origin is entity_origin(change.base, change.cause, change.before, change.changes)
+    is_config = change.origin is Origin.CONFIG  # Whether more is pruned than at the base, the plan does not say.
+    return change.origin is entity_origin(
+        change.base, change.cause, change.before, change.changes, prunes_more=is_config
+    )
 
 
 def _change_problems(change: EntityChange) -> Iterator[Problem]:

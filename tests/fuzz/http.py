@@ -116,7 +116,8 @@ def _events() -> Sequence[bytes]:
 
 def _bodies() -> Sequence[bytes]:
     heading = "### Kafka quota plan for `lab`: no changes"
-    return [f"{_MARKER}\n{heading}\n".encode(), f"{_MARKER}\r\n{heading[:-10]}1 to add\r\n".encode()]
+    counted = _MARKER.replace("}", ',"changes":0}')
+    return [f"{counted}\n{heading}\n".encode(), f"{_MARKER}\r\n{heading[:-10]}1 to add\r\n".encode()]
 
 
 TARGETS: Final = (

@@ -104,7 +104,7 @@ def test_a_plan_of_two_clusters_has_a_comment_a_summary_and_numbers_for_both(
     )
     for name in ("eu", "us"):
         text = Path(f"{name}.md").read_text()
-        assert text.startswith(f'<!-- quotaform:plan {{"v":1,"cluster":"{name}","root":"quotas.d"}} -->\n')
+        assert text.startswith(f'<!-- quotaform:plan {{"v":1,"cluster":"{name}","root":"quotas.d","changes":1}} -->\n')
         assert f"[run]({URL})" in text
         assert text in (step / "summary").read_text()
     found = outputs(step)

@@ -30,7 +30,7 @@ from tests.pull_request_server import TOKEN, FakeGitHub, FakeGitLab, event
 MARKER = '<!-- quotaform:plan {"v":1,"cluster":"lab","root":"quotas.d"} -->'
 OTHER = MARKER.replace("lab", "prod-eu")
 BODY = f"{MARKER}\n### Kafka quota plan for `lab`: 1 to add\n\ntext\n"
-EMPTY = f"{MARKER}\n### Kafka quota plan for `lab`: no changes\n"
+EMPTY = MARKER.replace("}", ',"changes":0}') + "\n### Kafka quota plan for `lab`: no changes\n"
 BEGIN = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
@@ -571,6 +571,12 @@ def test_drafts_are_read_whole(tmp_path: Path) -> None:
     assert (read.body, read.marker.cluster) == (BODY, "lab")
     assert not read.is_empty
     assert draft(EMPTY).is_empty
+
+
+@pytest.mark.parametrize("changes", ["3", "null", "false", "0.0", '"0"', "[]"])
+def test_only_the_number_0_says_that_there_is_nothing_to_review(changes: str) -> None:
+    """The words of the heading said it."""
+    assert not draft(EMPTY.replace(":0", f":{changes}")).is_empty
 
 
 SNAPSHOT = """{"format_version": "1.0", "kind": "quotaform.snapshot", "cluster": {"name": "lab", "id": "x"},

@@ -75,7 +75,7 @@ def blocked(rule: str, addresses: Iterable[str]) -> tuple[Finding, ...]:
 
 
 def test_the_first_line_names_the_cluster_and_the_root_so_that_nothing_can_end_it() -> None:
-    first = '<!-- quotaform:plan {"v":1,"cluster":"prod-eu","root":"quotas.d"} -->'
+    first = '<!-- quotaform:plan {"v":1,"cluster":"prod-eu","root":"quotas.d","changes":9} -->'
     assert render_plan_markdown(example_plan()).splitlines()[0] == first
     plan = plan_of({}, {}, header=replace(HEADER, cluster_name="a-->b<!--"))
     assert '"cluster":"a-\\u002d\\u003eb\\u003c!-\\u002d"' in render_plan_markdown(plan).splitlines()[0]
@@ -187,6 +187,13 @@ def based(base: dict[Entity, Values], wanted: dict[Entity, Values], live: dict[E
     files = declare(wanted)
     header = replace(HEADER, source=replace(HEADER.source, base=declared.base))
     return make_plan(diff(files, live), files, live, header, base=declared)
+
+
+def test_the_first_line_counts_what_there_is_to_review_and_not_nothing_where_a_plan_is_blocked() -> None:
+    empty = plan_of({}, {})
+    assert render_plan_markdown(empty).splitlines()[0].endswith('"changes":0} -->')
+    stopped = render_plan_markdown(replace(empty, findings=blocked("cluster-id", [""])))
+    assert "changes" not in stopped.splitlines()[0]
 
 
 def test_drift_that_an_apply_reverts_is_apart_and_a_conflict_shows_three_values() -> None:

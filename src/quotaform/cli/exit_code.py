@@ -9,10 +9,11 @@ from quotaform.core.outcome import ClusterOutcome
 from quotaform.exit_code import ExitCode
 
 if TYPE_CHECKING:
+    from quotaform.app.comment import CommentOutcome
     from quotaform.core.drift import Drift
     from quotaform.core.plan import Plan
     from quotaform.core.receipt import Receipt
-    from quotaform.core.result import Validation
+    from quotaform.core.result import FormattedFile, Validation
     from quotaform.model.scram import ScramResult, ScramUser
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ def decide(outcomes: Iterable[ClusterOutcome[T]], judge: Callable[[T], ExitCode]
         outcomes: What became of each cluster.
         judge: Returns the code of an outcome that has a value.
     """
-    return _gravest(
+    return gravest(
         judge(outcome.require()) if outcome.error is None else outcome.error.exit_code for outcome in outcomes
     )
 
@@ -61,7 +62,8 @@ def decide_apply(outcomes: Sequence[ClusterOutcome[Receipt]]) -> ExitCode:
     return ExitCode.PARTIAL if wrote_anything and code in _NOTHING_WRITTEN else code
 
 
-def _gravest(codes: Iterable[ExitCode]) -> ExitCode:
+def gravest(codes: Iterable[ExitCode]) -> ExitCode:
+    """Return the code that matters most."""
     found = set(codes)
     return next((code for code in _PRECEDENCE if code in found), ExitCode.DONE)
 
@@ -109,7 +111,24 @@ def judge_lost_output(code: int, *, is_kept: bool) -> int:
         code: The code of what was done.
         is_kept: Whether something may have been changed, of which the code must tell.
     """
-    return code if is_kept else _gravest({ExitCode(code), ExitCode.ERROR})
+    return code if is_kept else gravest({ExitCode(code), ExitCode.ERROR})
+
+
+def judge_comment(outcome: CommentOutcome) -> ExitCode:
+    """Return the code of writing a comment."""
+    return ExitCode.DONE if outcome.step is not None else ExitCode.ERROR
+
+
+def judge_format(file: FormattedFile, *, is_written: bool) -> ExitCode:
+    """Return the code of bringing a file into the style.
+
+    Args:
+        file: The file as it was and is to be.
+        is_written: Whether differences are written, so that they do not count.
+    """
+    if file.problems:
+        return ExitCode.INVALID
+    return ExitCode.DIFFERENCES if file.is_changed and not is_written else ExitCode.DONE
 
 
 def judge_validation(validation: Validation) -> ExitCode:
@@ -124,4 +143,4 @@ def judge_receipt(receipt: Receipt) -> ExitCode:
         codes.append(ExitCode.INTERRUPTED if receipt.interrupted_by == "SIGINT" else ExitCode.TERMINATED)
     if not receipt.is_complete:
         codes.append(ExitCode.PARTIAL if receipt.wrote_anything else ExitCode.ERROR)
-    return _gravest(codes)
+    return gravest(codes)

@@ -1,8 +1,8 @@
 """Comments on a pull request: which of them shows what, and what becomes of it when there is something new to show.
 
 The first line of a comment is a marker that readers do not see:
-`<!-- quotaform:plan {"v":1,"cluster":"prod-eu","root":"quotas.d"} -->`. Comments with the same kind, cluster and root
-show the same thing at different times.
+`<!-- quotaform:plan {"v":1,"cluster":"prod-eu","root":"quotas.d","changes":2} -->`. Comments with the same kind,
+cluster and root show the same thing at different times. `changes` is 0 when there is nothing to review.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from json import loads
 from re import compile as regex
-from typing import Final
+from typing import Any, Final
 
 _VERSION: Final = 1
 _MARKER: Final = regex(r"<!-- quotaform:([a-z][a-z-]{0,30}) (\{.{0,4096}\}) -->").fullmatch
-_NOTHING: Final = (": no changes", ": no drift")
-"""How the heading of a comment ends that has nothing to review."""
 
 
 class CommentMode(StrEnum):
@@ -68,9 +66,10 @@ class Draft:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to review: its heading says that there are no changes."""
-        heading = next((line for line in self.body.splitlines() if line.startswith("#")), "")
-        return heading.endswith(_NOTHING)
+        """Whether there is nothing to review: its marker says that there are no changes."""
+        found = _read_first_line(self.body)
+        changes = None if found is None else found[1].get("changes")
+        return type(changes) is int and changes == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,18 +116,24 @@ def read_marker(body: str) -> Marker | None:
     >>> read_marker('<!-- quotaform:plan {"v":1,"cluster":"lab","root":"quotas.d"} -->')
     Marker(kind='plan', cluster='lab', root='quotas.d')
     """
-    lines = body[:5000].splitlines()
-    found = _MARKER(lines[0].strip()) if lines else None
+    found = _read_first_line(body)
     if found is None:
         return None
-    try:
-        values = loads(found[2])
-    except (ValueError, RecursionError):
-        return None
+    kind, values = found
     cluster, root = values.get("cluster"), values.get("root")
     if values.get("v") != _VERSION or not isinstance(cluster, str) or not isinstance(root, str):
         return None
-    return Marker(found[1], cluster, root)
+    return Marker(kind, cluster, root)
+
+
+def _read_first_line(body: str) -> tuple[str, dict[str, Any]] | None:
+    """Return the kind and the values of a marker; `None` when the first line is none."""
+    lines = body[:5000].splitlines()
+    found = _MARKER(lines[0].strip()) if lines else None
+    try:
+        return None if found is None else (found[1], loads(found[2]))
+    except (ValueError, RecursionError):
+        return None
 
 
 def plan_comment(draft: Draft, posted: Iterable[Posted], mode: CommentMode) -> CommentStep:

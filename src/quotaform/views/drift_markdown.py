@@ -56,7 +56,7 @@ def render_drift_markdown(
 
 
 def _head(drift: Drift, root: str) -> Iterator[str]:
-    yield f"{comment_marker(MARKER, drift.cluster_name, root)}\n"
+    yield f"{comment_marker(MARKER, drift.cluster_name, root, len(drift.entities) if drift.is_known else None)}\n"
     if not drift.is_known:
         what = "unknown"
     elif drift.entities:

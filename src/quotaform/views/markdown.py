@@ -114,13 +114,13 @@ def link(text: str, url: str | None) -> str | None:
     return f"[{text}]({url})" if url is not None and _URL(url) else None
 
 
-def marker(kind: str, identity: Mapping[str, str]) -> str:
+def marker(kind: str, values: Mapping[str, str | int]) -> str:
     r"""Return the hidden line by which a comment is found again, which no name can end.
 
     >>> print(marker("plan", {"cluster": "a-->b", "root": "quotas.d"}))
     <!-- quotaform:plan {"v":1,"cluster":"a-\u002d\u003eb","root":"quotas.d"} -->
     """
-    content = dumps({"v": 1, **identity}, separators=(",", ":"))
+    content = dumps({"v": 1, **values}, separators=(",", ":"))
     content = content.replace("<", "\\u003c").replace(">", "\\u003e").replace("--", "-\\u002d")
     return f"<!-- quotaform:{kind} {content} -->"
 

@@ -70,14 +70,24 @@ def render_plan_markdown(plan: Plan, *, limit: int = COMMENT_BYTES, run_url: str
     )
 
 
-def comment_marker(kind: str, cluster: str, root: str) -> str:
-    """Return the first line of the comment about a cluster and a quotas directory."""
-    return marker(kind, {"cluster": cluster, "root": root})
+def comment_marker(kind: str, cluster: str, root: str, changes: int | None = None) -> str:
+    """Return the first line of the comment about a cluster and a quotas directory.
+
+    Args:
+        kind: What the comment shows.
+        cluster: The name of the cluster.
+        root: The quotas directory.
+        changes: How many entities there are to review; `None` where there is something else to read.
+    """
+    counted = {} if changes is None else {"changes": changes}
+    return marker(kind, {"cluster": cluster, "root": root, **counted})
 
 
 def _head(plan: Plan) -> Iterator[str]:
     header, summary = plan.header, plan.summary
-    yield f"{comment_marker(MARKER, header.cluster_name, header.source.directory)}\n"
+    changes = sum(summary[each] for each in (Action.CREATE, Action.UPDATE, Action.DELETE))
+    shown = changes if changes or plan.is_applyable else None
+    yield f"{comment_marker(MARKER, header.cluster_name, header.source.directory, shown)}\n"
     if plan.changes:
         what = (
             f"{summary[Action.CREATE]} to add, {summary[Action.UPDATE]} to change, {summary[Action.DELETE]} to destroy"

@@ -40,7 +40,8 @@ def _rows(parts: Parts) -> Rows:
 
 def _head(receipt: Receipt) -> Iterator[str]:
     header = receipt.plan.header
-    yield f"{comment_marker(MARKER, header.cluster_name, header.source.directory)}\n"
+    changes = None if receipt.interruption else len(receipt.results)
+    yield f"{comment_marker(MARKER, header.cluster_name, header.source.directory, changes)}\n"
     added, changed, destroyed = (receipt.count(each) for each in (Action.CREATE, Action.UPDATE, Action.DELETE))
     if not receipt.results:
         what = "no changes"

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from quotaform.cli.exit_code import gravest, judge_comment
 from quotaform.cli.option.completion import complete_from
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
@@ -105,12 +106,12 @@ def comment(
         console.warn("This run is for no pull request; no comment was written.")
         return ExitCode.DONE
     comments = open_comments(found, find_token(found.platform, os.environ), make_transport(ca_file))
-    code = ExitCode.DONE
+    codes = []
     for outcome in post_comments(comments, drafts, CommentMode(mode), is_dry_run=dry_run):
+        codes.append(judge_comment(outcome))
         if outcome.step is None:
             console.write_stderr(f"Error: {outcome.draft.name}: {outcome.error}\n")
-            code = ExitCode.ERROR
         else:
             console.echo(render_comment(outcome.step, is_dry_run=dry_run))
             console.warn(*comment_warnings(outcome.step))
-    return code
+    return gravest(codes)

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quotaform.cli.console import write_file
+from quotaform.cli.exit_code import gravest, judge_format
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.errors import UsageError
-from quotaform.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
     from quotaform.core.result import FormattedFile
+    from quotaform.exit_code import ExitCode
 
 
 @with_option_groups
@@ -83,8 +84,7 @@ class _Run:
         self.writes = writes
         self._console = console
         self._shows_diff = shows_diff
-        self._problems = 0
-        self._changed = 0
+        self._codes: set[ExitCode] = set()
 
     def take(self, file: FormattedFile, path: Path | None) -> None:
         """Write or show what changes in a file.
@@ -95,10 +95,9 @@ class _Run:
         """
         for problem in file.problems:
             self._console.write_stderr(f"{problem}\n")
-        self._problems += len(file.problems)
+        self._codes.add(judge_format(file, is_written=self.writes))
         if not file.is_changed:
             return
-        self._changed += 1
         if self.writes and path is not None:
             write_file(path, file.after)
         if self._shows_diff:
@@ -110,9 +109,7 @@ class _Run:
 
     def code(self) -> ExitCode:
         """Return the exit code."""
-        if self._problems:
-            return ExitCode.INVALID
-        return ExitCode.DIFFERENCES if self._changed and not self.writes else ExitCode.DONE
+        return gravest(self._codes)
 
 
 def _write_stdout(console: Console, text: str) -> None:

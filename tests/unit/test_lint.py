@@ -129,10 +129,13 @@ def test_a_live_entry_that_no_file_declares_shadows_as_well() -> None:
 @pytest.mark.parametrize(
     ("quotas", "said"),
     [
-        ({ETL: 1}, f"{PRODUCER} unlimited instead of 1 MiB/s; limit the user, or declare client-id=<default>"),
+        (
+            {ETL: 1},
+            f"{PRODUCER} unlimited instead of 1 MiB/s; limit the user, or set {PRODUCER} of client-id=<default>",
+        ),
         (
             {ETL: 1, ANY_CLIENT: 2},
-            f"{PRODUCER} 2 MiB/s from client-id=<default> instead of 1 MiB/s; limit the user, or declare "
+            f"{PRODUCER} 2 MiB/s from client-id=<default> instead of 1 MiB/s; limit the user, or set {PRODUCER} of "
             "client-id=<default>",
         ),
         ({ETL: 1, ANY_CLIENT: 1}, None),
@@ -141,18 +144,18 @@ def test_a_live_entry_that_no_file_declares_shadows_as_well() -> None:
         ({Entity(user="a", client_id="x"): 1, A: 1}, None),
         (
             {Entity(user="a", client_id="x"): 1, A: 2},
-            f"{PRODUCER} 2 MiB/s from user=a instead of 1 MiB/s; limit the user, or declare user=a,client-id=<default>",
+            f"{PRODUCER} 2 MiB/s from user=a instead of 1 MiB/s; limit the user, or set {PRODUCER} of user=a,client-id=<default>",
         ),
         ({Entity(user="a", client_id="x"): 1, A: 2, Entity(user="a", client_id=None): 1}, None),
         (
             {Entity(user="a", client_id="x"): 1, A: None},
-            f"{PRODUCER} unlimited from user=a instead of 1 MiB/s; limit the user, or declare "
+            f"{PRODUCER} unlimited from user=a instead of 1 MiB/s; limit the user, or set {PRODUCER} of "
             "user=a,client-id=<default>",
         ),
         ({Entity(user=None, client_id="x"): 1, ANY_USER: 1}, None),
         (
             {Entity(user=None, client_id="x"): 1},
-            f"{PRODUCER} unlimited instead of 1 MiB/s; limit the user, or declare user=<default>,client-id=<default>",
+            f"{PRODUCER} unlimited instead of 1 MiB/s; limit the user, or set {PRODUCER} of user=<default>,client-id=<default>",
         ),
         ({Entity(user="a", client_id=None): 1}, None),
     ],

@@ -93,6 +93,21 @@ def test_everything_is_there_and_what_comes_next_is_said(offline: Repository) ->
     assert offline("fmt", "--check").code == 0
 
 
+def test_what_comes_next_begins_with_the_directory_and_says_how_the_secret_is_read(offline: Repository) -> None:
+    done = offline("init", "my quotas", *EVERYTHING)
+    after = done.out.partition("Next:\n")[2].splitlines()
+    line = 'command_config: "${env:QUOTAFORM_COMMAND_CONFIG}"'
+    assert after[:2] == [
+        "  cd 'my quotas'",
+        f"  if the cluster requires authentication or TLS, add to it in quotaform.yaml: {line}",
+    ]
+    assert line in offline.read("my quotas/.github/workflows/quotas-plan.yml")
+    offline.write("client.properties", "")
+    done = offline("init", "other", *EVERYTHING, "--command-config", "client.properties")
+    assert f"    {line}\n" in offline.read("other/quotaform.yaml")
+    assert "if the cluster requires" not in done.out
+
+
 def test_a_number_as_a_name_stays_a_name_in_every_file(offline: Repository) -> None:
     arguments = ["1.5" if word == "lab" else "gitlab" if word == "github" else word for word in EVERYTHING]
     assert offline("init", *arguments).code == 0
@@ -124,7 +139,10 @@ def test_an_existing_gitignore_stays_and_what_it_lacks_is_said(offline: Reposito
     offline.write(".gitignore", ".quotaform\n*.pyc\n")
     done = offline("init", *EVERYTHING)
     assert done.code == 0
-    assert ".gitignore exists already; add /plan.json, /plans/\n" in done.out
+    assert (
+        ".gitignore exists already; add /plan.json, /plan.md, /plans/, /revert.json, /receipt.json, /audit.jsonl\n"
+        in done.out
+    )
     assert offline.read(".gitignore") == ".quotaform\n*.pyc\n"
 
 

@@ -22,11 +22,12 @@ from quotaform.model.server import parse_servers
 from quotaform.schema.catalog import schema_text
 
 _IGNORE: Final = ".gitignore"
-_IGNORED: Final = (".quotaform/", "/plan.json", "/plans/")
-"""Receipts and plans show what clusters hold, and belong to one work tree."""
+_IGNORED: Final = (".quotaform/", "/plan.json", "/plan.md", "/plans/", "/revert.json", "/receipt.json", "/audit.jsonl")
+"""Receipts, audit logs and plans show what clusters hold, and belong to one work tree."""
 _IGNORE_LIMIT: Final = 1 << 20
 _SCHEMAS: Final = ("config", "quotas")
 _EMPTY: Final = "quotas.yaml"
+_PROPERTIES_LINE: Final = f'command_config: "${{env:{PROPERTIES_VARIABLE}}}"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,11 +96,13 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
         environment[PROPERTIES_VARIABLE] = str(request.command_config)
     return Initialization(
         files=contents,
+        directory=str(directory),
         imported=imported,
         cluster_id=cluster_id,
         unknown_id=unknown_id,
         ignored=missing,
         environment=environment,
+        unread_properties=_PROPERTIES_LINE if request.command_config is None and request.ci != "none" else None,
     )
 
 
@@ -145,17 +148,16 @@ def _config_text(request: InitRequest, cluster: Cluster, cluster_id: str | None)
         f"    bootstrap_servers: [{', '.join(map(spell_scalar, cluster.bootstrap_servers))}]",
     ]
     if request.command_config is not None:
-        lines.append(f"    command_config: {_properties_text(request, request.command_config)}")
+        by_variable = request.ci != "none"
+        lines.append(f"    {_PROPERTIES_LINE if by_variable else _path_line(request, request.command_config)}")
     if cluster_id is not None:
         lines.append(f"    cluster_id: {spell_scalar(cluster_id)}")
     return "".join(f"{line}\n" for line in lines)
 
 
-def _properties_text(request: InitRequest, path: Path) -> str:
-    if request.ci != "none":
-        return f'"${{env:{PROPERTIES_VARIABLE}}}"'
+def _path_line(request: InitRequest, path: Path) -> str:
     top, there = os.path.abspath(request.directory), os.path.abspath(path)  # noqa: PTH100
-    return spell_scalar(Path(os.path.relpath(there, top)).as_posix())
+    return f"command_config: {spell_scalar(Path(os.path.relpath(there, top)).as_posix())}"
 
 
 def _missing_ignores(directory: Path) -> tuple[str, ...]:

@@ -109,6 +109,9 @@ class Initialization:
         unknown_id: Why it is not known.
         ignored: The lines that an existing `.gitignore` lacks, and that were not written.
         environment: The environment variables that quotaform.yaml refers to, and what they stand for here.
+        directory: Where it goes.
+        unread_properties: The line of the cluster in quotaform.yaml that would read the client properties which the
+            workflows write; `None` when it is there, or there are no workflows.
     """
 
     files: Mapping[str, str]
@@ -117,3 +120,5 @@ class Initialization:
     unknown_id: str | None = None
     ignored: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    directory: str = "."
+    unread_properties: str | None = None

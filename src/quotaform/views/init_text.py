@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote as shell_word
 
 from quotaform.core.result import Initialization
 from quotaform.model.text import inert
@@ -33,6 +34,10 @@ def _lines(made: Initialization, style: Style, *, is_dry_run: bool) -> Iterator[
         return
     yield ""
     yield style.paint("Next:", "bold")
+    if made.directory != ".":
+        yield f"  cd {inert(shell_word(made.directory))}"
+    if made.unread_properties is not None:
+        yield f"  if the cluster requires authentication or TLS, add to it in quotaform.yaml: {made.unread_properties}"
     for name, value in made.environment.items():
         yield f"  export {name}={inert(value)}   (CI sets it from a secret)"
     yield "  quotaform validate"

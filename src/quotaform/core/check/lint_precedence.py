@@ -81,7 +81,8 @@ def _renamable(entity: Entity, entry: Entry, looser: list[tuple[str, float, Effe
         texts.append(f"{key} {then}{source} instead of {now}")
     backstop = Entity({**entity.names, CLIENT_ID: None}).address
     return rule.RENAMABLE_CLIENT_ID.finding(
-        f"a client that changes its client-id has {', '.join(texts)}; limit the user, or declare {backstop}",
+        f"a client that changes its client-id has {', '.join(texts)}; limit the user, "
+        f"or set {', '.join(key for key, _, _ in looser)} of {backstop}",
         address=entity.address,
         key=looser[0][0] if len(looser) == 1 else None,
         location=entry.location,

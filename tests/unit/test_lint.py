@@ -144,7 +144,8 @@ def test_a_live_entry_that_no_file_declares_shadows_as_well() -> None:
         ({Entity(user="a", client_id="x"): 1, A: 1}, None),
         (
             {Entity(user="a", client_id="x"): 1, A: 2},
-            f"{PRODUCER} 2 MiB/s from user=a instead of 1 MiB/s; limit the user, or set {PRODUCER} of user=a,client-id=<default>",
+            f"{PRODUCER} 2 MiB/s from user=a instead of 1 MiB/s; limit the user, or set {PRODUCER} of "
+            "user=a,client-id=<default>",
         ),
         ({Entity(user="a", client_id="x"): 1, A: 2, Entity(user="a", client_id=None): 1}, None),
         (
@@ -155,7 +156,8 @@ def test_a_live_entry_that_no_file_declares_shadows_as_well() -> None:
         ({Entity(user=None, client_id="x"): 1, ANY_USER: 1}, None),
         (
             {Entity(user=None, client_id="x"): 1},
-            f"{PRODUCER} unlimited instead of 1 MiB/s; limit the user, or set {PRODUCER} of user=<default>,client-id=<default>",
+            f"{PRODUCER} unlimited instead of 1 MiB/s; limit the user, or set {PRODUCER} of "
+            "user=<default>,client-id=<default>",
         ),
         ({Entity(user="a", client_id=None): 1}, None),
     ],

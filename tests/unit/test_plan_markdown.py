@@ -8,6 +8,7 @@ from datetime import date
 
 import pytest
 
+from quotaform.core.check.rule import NO_LONGER_DECLARED
 from quotaform.core.origin import Base, DeclaredBase
 from quotaform.core.plan import Plan, diff, make_plan
 from quotaform.model.allowance import Allowance
@@ -262,3 +263,34 @@ def test_what_is_counted_is_counted_by_owner() -> None:
         files.update(declare(wanted, owner=f"team-{number % 3}"))
     text = render_plan_markdown(planned(files, {}))
     assert "| team-0 | 980 | 980 tightened |" in text
+
+
+def removed(number: int) -> tuple[Finding, ...]:
+    return tuple(
+        NO_LONGER_DECLARED.finding("removed from quotas.d/all.yaml in 4f2c1d9; it stays.", address=f"user=old-{index}")
+        for index in range(number)
+    )
+
+
+def test_what_was_removed_from_the_files_and_stays_is_not_folded_into_the_notes() -> None:
+    """Under `prune: report` the comment of a pull request that removes an entry said so in folded notes only."""
+    text = render_plan_markdown(replace(plan_of({}, {}), findings=removed(1)))
+    assert (
+        "#### Removed from the files, stays on the cluster: 1 entity\n\n"
+        "- `user=old-0`: removed from quotas.d/all.yaml in 4f2c1d9; it stays.\n"
+    ) in text
+    assert "Notes" not in text
+    text = render_plan_markdown(replace(many(5_000), findings=removed(3_000)))
+    assert "#### Removed from the files, stay on the cluster: 3,000 entities" in text
+    assert "- and 2,990 more (list: `quotaform plan`)" in text
+    assert len(text.encode()) <= COMMENT_BYTES
+
+
+def test_notes_are_as_many_as_their_list_has_lines() -> None:
+    """`Notes (3)` stood above two lines of a list and a paragraph."""
+    plan = plan_of({}, {Entity(user="a"): {PRODUCER: 1.0}})
+    note = Finding(rule="note", message="something", severity=Severity.NOTE)
+    text = render_plan_markdown(replace(plan, findings=(note, note)))
+    notes = text.partition("<details><summary>Notes (3)</summary>")[2].partition("</details>")[0]
+    assert len([line for line in notes.splitlines() if line.startswith("- ")]) == 3
+    assert "- Not managed, left unchanged: 1 in scope, 0 out of scope." in notes

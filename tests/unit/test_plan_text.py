@@ -51,7 +51,11 @@ def test_a_plan_of_nothing_is_no_all_clear() -> None:
         ({}, nobody, "Nothing was compared: --select and --exclude leave no entity."),
         (live, nobody, "Nothing was compared: --select and --exclude leave no entity."),
         (live, alice, "No changes. Your infrastructure matches the configuration."),
-        ({}, alice, "No changes. Your infrastructure matches the configuration."),
+        (
+            {},
+            alice,
+            "No changes. Your infrastructure matches the configuration. 1 undeclared entity in scope stays as it is.",
+        ),
     ):
         plan = plan_of(wanted, live, selection=selection)
         assert "".join(render_plan(plan)).splitlines()[-1] == last

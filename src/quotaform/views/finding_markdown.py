@@ -74,11 +74,25 @@ def _override(finding: Finding) -> str:
     return f" Allow: {code(finding.override)}" if finding.override else ""
 
 
-def note_lines(findings: Sequence[Finding], most: int) -> Iterator[str]:
-    """Yield notes as a list, the first ones if there are many."""
+def removed_lines(removed: Sequence[Finding], most: int) -> Iterator[str]:
+    """Yield the entities that the files declared before and do not declare any more, the first ones if many."""
+    if not removed:
+        return
+    stay = "stays" if len(removed) == 1 else "stay"
+    yield f"#### Removed from the files, {stay} on the cluster: {counted(len(removed), 'entity', 'entities')}\n\n"
+    for finding in removed[:most]:
+        yield f"- {code(finding.address or '')}: {words(finding.message)}\n"
+    if len(removed) > most:
+        yield f"- {'and ' if most else ''}{len(removed) - most:,}{' more' if most else ''} (list: `quotaform plan`)\n"
+    yield "\n"
+
+
+def note_lines(findings: Sequence[Finding], most: int, others: Sequence[str] = ()) -> Iterator[str]:
+    """Yield notes as a list, the first ones if there are many, and then others, which are Markdown already."""
     for finding in findings[:most]:
         yield f"- {finding.severity}: {_finding(finding)}\n"
     if len(findings) > most:
         yield f"- and {counted(len(findings) - most, 'more finding')}\n"
-    if findings:
+    yield from (f"- {other}\n" for other in others)
+    if findings or others:
         yield "\n"

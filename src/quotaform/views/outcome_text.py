@@ -13,7 +13,7 @@ from quotaform.core.receipt import Receipt
 from quotaform.errors import NotReadError, QuotaformError
 from quotaform.model.entity import spell_name
 from quotaform.views.drift_text import summary_line
-from quotaform.views.plan_text import NO_CHANGES, NOTHING_SELECTED, plan_line
+from quotaform.views.plan_text import NOTHING_SELECTED, no_changes_line, plan_line
 from quotaform.views.reading_text import cluster_line
 from quotaform.views.receipt_text import resources_line
 from quotaform.views.style import PLAIN, Style, counted
@@ -36,7 +36,7 @@ def render_plan_total(outcomes: Sequence[ClusterOutcome[Plan]], style: Style = P
         lines.append(style.paint(plan_line(counts), "bold"))
     elif len(plans) == len(outcomes) and not blocked:
         has_entities = any(plan.has_entities for plan in plans)
-        lines.append(style.paint(NO_CHANGES if has_entities else NOTHING_SELECTED, "bold"))
+        lines.append(style.paint(no_changes_line(plans) if has_entities else NOTHING_SELECTED, "bold"))
     return "\n".join(lines) + "\n"
 
 

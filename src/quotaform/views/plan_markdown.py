@@ -8,11 +8,12 @@ from re import DOTALL
 from re import compile as regex
 from typing import Final
 
+from quotaform.core.check.rule import NO_LONGER_DECLARED
 from quotaform.core.plan import Action, Plan
 from quotaform.model.entity import spell_name
 from quotaform.model.finding import Finding
 from quotaform.views.change_table import Rows, counted_table, full_table, grouped_table, parts_of
-from quotaform.views.finding_markdown import block_lines, grouped_block_lines, note_lines
+from quotaform.views.finding_markdown import block_lines, grouped_block_lines, note_lines, removed_lines
 from quotaform.views.markdown import code, details, fenced, link, marker, words
 from quotaform.views.markdown_fit import COMMENT_BYTES, Part, fit, form, joined
 from quotaform.views.origin_text import DRIFTED, drift_text
@@ -24,6 +25,7 @@ DRIFT: Final = "Drift, not in this change"
 MARKER: Final = "plan"
 """What hides in the first line of a comment about a plan, and of one about its apply, which takes its place."""
 _MOST_NOTES: Final = 50
+_MOST_REMOVED: Final = 10
 _SOME_BLOCKS: Final = 10
 _MOST_APPROVALS: Final = 20
 _LONGEST_ADDRESS: Final = 100
@@ -45,7 +47,8 @@ def render_plan_markdown(plan: Plan, *, limit: int = COMMENT_BYTES, run_url: str
     """
     changes = parts_of(plan.changes)
     blocking = [finding for finding in plan.findings if finding.blocking]
-    others = [finding for finding in plan.findings if not finding.blocking]
+    removed = [finding for finding in plan.findings if finding.rule == NO_LONGER_DECLARED.id]
+    others = [finding for finding in plan.findings if not finding.blocking and finding.rule != NO_LONGER_DECLARED.id]
     blocks = Part(
         [form(block_lines, blocking), *(form(grouped_block_lines, blocking, most) for most in (_SOME_BLOCKS, 1, 0))]
     )
@@ -60,12 +63,28 @@ def render_plan_markdown(plan: Plan, *, limit: int = COMMENT_BYTES, run_url: str
         _changes(title, rows) for title, rows in (("Changed", changes.updates), ("Created", changes.creates))
     )
     drift = _changes(DRIFT, changes.drift)
+    stays = Part([form(removed_lines, removed, most) for most in (_MOST_REMOVED, 0)])
     notes = Part([form(_notes, plan, others, _MOST_NOTES), form(_notes, plan, others, 0)])
     full = Part([partial(_full_plan, plan), form(_left_out, plan, run_url)])
     head, foot = Part([form(_head, plan)]), Part([form(_foot, plan, run_url)])
     return fit(
-        (head, blocks, deletes, updates, creates, drift, notes, full, foot),
-        (full, drift, creates, updates, notes, drift, creates, updates, blocks, blocks, deletes, blocks, deletes),
+        (head, blocks, deletes, stays, updates, creates, drift, notes, full, foot),
+        (
+            full,
+            drift,
+            creates,
+            updates,
+            notes,
+            drift,
+            creates,
+            updates,
+            stays,
+            blocks,
+            blocks,
+            deletes,
+            blocks,
+            deletes,
+        ),
         limit,
     )
 
@@ -150,16 +169,16 @@ def _addresses(entities: Rows) -> Iterator[str]:
 
 
 def _notes(plan: Plan, findings: Sequence[Finding], most: int) -> Iterator[str]:
-    lines = list(note_lines(findings, most))
-    unmanaged = len(plan.unmanaged)
-    if unmanaged:
+    others = []
+    if plan.unmanaged:
         inside = sum(item.in_scope for item in plan.unmanaged)
-        lines.append(f"Not managed, left unchanged: {inside:,} in scope, {unmanaged - inside:,} out of scope.\n")
-    if not lines:
+        outside = len(plan.unmanaged) - inside
+        others.append(f"Not managed, left unchanged: {inside:,} in scope, {outside:,} out of scope.")
+    if not findings and not others:
         return
-    yield f"<details><summary>Notes ({len(findings) + bool(unmanaged):,})</summary>\n\n"
-    yield from lines
-    yield "\n</details>\n\n"
+    yield f"<details><summary>Notes ({len(findings) + len(others):,})</summary>\n\n"
+    yield from note_lines(findings, most, others)
+    yield "</details>\n\n"
 
 
 def _full_plan(plan: Plan, limit: int) -> str | None:

@@ -24,6 +24,7 @@ from quotaform.views.reading_text import cluster_text, reading_text
 from quotaform.views.style import PLAIN, Style, counted
 
 NO_CHANGES: Final = "No changes. Your infrastructure matches the configuration."
+NOTHING_TO_REVERT: Final = "Nothing is left to put back."
 NOTHING_SELECTED: Final = "Nothing was compared: --select and --exclude leave no entity."
 _HEADLINES: Final = {
     Action.CREATE: "will be created",
@@ -57,8 +58,6 @@ def _end_lines(plan: Plan, style: Style) -> Iterator[str]:
         yield from findings
         yield ""
     if not plan.changes:
-        if "revert" in plan.header.options and plan.has_entities:
-            yield "Nothing is left to put back."
         yield style.paint(no_changes(plan), "bold")
         return
     yield f"{effect_line(plan)} Plan id {plan.plan_id}"
@@ -71,7 +70,18 @@ def no_changes(plan: Plan) -> str:
         return "The comparison was not completed: see above."
     if not plan.is_applyable:
         return "Nothing would be changed, and the plan is blocked: see above."
-    return NO_CHANGES if plan.has_entities else NOTHING_SELECTED
+    if not plan.has_entities:
+        return NOTHING_SELECTED
+    return NOTHING_TO_REVERT if "revert" in plan.header.options else no_changes_line([plan])
+
+
+def no_changes_line(plans: Iterable[Plan]) -> str:
+    """Return Terraform's sentence of plans without changes, and how many entities it is not about."""
+    undeclared = sum(item.in_scope for plan in plans for item in plan.unmanaged)
+    if not undeclared:
+        return NO_CHANGES
+    stay = "stays as it is" if undeclared == 1 else "stay as they are"
+    return f"{NO_CHANGES} {counted(undeclared, 'undeclared entity', 'undeclared entities')} in scope {stay}."
 
 
 def header_lines(plan: Plan, style: Style) -> Iterator[str]:

@@ -17,7 +17,7 @@ from quotaform.core.check.lint_precedence import check_broker_principals, check_
 from quotaform.core.check.lint_setting import LintIgnore
 from quotaform.core.check.lint_value import check_capacity, check_expiry, check_units
 from quotaform.model.entry import Desired
-from quotaform.model.finding import Finding
+from quotaform.model.finding import Finding, Severity
 from quotaform.model.quotas import Quotas
 from quotaform.model.rule import FindingRule
 from quotaform.model.text import quote
@@ -42,7 +42,7 @@ class Linted:
     Attributes:
         findings: The first findings of each lint that nothing ignores.
         used: The ignores that ignored something.
-        others: How many findings are about entities that are of no concern.
+        others: How many warnings are about entities that are of no concern.
     """
 
     findings: tuple[Finding, ...]
@@ -72,7 +72,7 @@ def check_lints(facts: LintFacts) -> Linted:
             if ignore is not None:
                 used.add(ignore)
             elif not facts.concerns(found):
-                others += 1
+                others += row.severity is not Severity.NOTE
             elif shown < MAX_PROBLEMS:
                 findings.append(found.make())
                 shown += 1

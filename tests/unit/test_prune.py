@@ -217,6 +217,37 @@ def test_a_newer_receipt_that_was_edited_blocks(repository: PlannedRepository) -
     assert "a newer receipt than" in findings(document)["prune-unknown"]
 
 
+def test_a_receipt_that_is_committed_does_not_say_what_is_deleted(repository: PlannedRepository) -> None:
+    """Whoever opens a pull request could write one; those of an apply are beside the commit."""
+    path = keep(repository, receipt_of("a", "stranger"), 21)
+    repository.git("add", "-f", str(path))
+    repository.git("commit", "-q", "-m", "receipt")
+    document = repository.plan()
+    assert changes(document) == {}
+    assert findings(document)["receipt-ignored"].endswith(
+        "it is committed to git; an apply writes its receipts beside the commit"
+    )
+    assert "there is no base and no receipt" in findings(document)["prune-unknown"]
+    keep(repository, receipt_of("a", "b"), 20)
+    document = repository.plan()
+    assert changes(document) == {"user=b": ("delete", None)}
+    assert "receipt-ignored" in findings(document)
+
+
+def test_a_receipt_of_the_future_does_not_count(repository: PlannedRepository) -> None:
+    keep(repository, receipt_of("a", "b"), 20)
+    keep(repository, replace(receipt_of("a", "stranger"), finished_at="2999-01-01T00:00:00Z"), 21)
+    document = repository.plan()
+    assert changes(document) == {"user=b": ("delete", None)}
+    assert findings(document)["receipt-ignored"].endswith("it is from the future (2999-01-01T00:00:00Z)")
+
+
+def test_the_newest_receipt_is_the_one_that_says_so_whatever_its_name(repository: PlannedRepository) -> None:
+    keep(repository, replace(receipt_of("a", "b"), finished_at="2026-11-20T10:00:00Z"), 19)
+    keep(repository, receipt_of("a", "stranger"), 21)
+    assert changes(repository.plan()) == {"user=b": ("delete", None)}
+
+
 def test_a_receipt_is_a_base(repository: PlannedRepository) -> None:
     repository.write("receipt.json", dump_receipt(receipt_of("a", "b")))
     repository.quotas(a=rate(2), new=rate(1))

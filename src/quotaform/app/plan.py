@@ -270,7 +270,7 @@ def make_cluster_plan(
     base = source.bases.get(cluster.name) or ClusterBase()
     if base.cluster_id not in (None, reading.cluster_id):
         raise ReceiptClusterError(base.cluster_id or "", reading.cluster_id)
-    pruning = make_pruning(request, reading, desired, base, claimed)
+    pruning = make_pruning(request, reading, desired, base, claimed, clock=clock)
     header = PlanHeader(
         cluster_name=cluster.name,
         cluster_id=reading.cluster_id,

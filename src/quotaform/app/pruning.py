@@ -6,6 +6,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
+from quotaform.app.clock import SYSTEM_CLOCK, Clock
 from quotaform.app.receipt_base import last_receipt_base
 from quotaform.core.check.safeguard import Safeguards
 from quotaform.core.origin import ClusterBase
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
 
 
 def make_pruning(
-    request: PlanRequest, reading: Reading, desired: Desired, base: ClusterBase, claimed: Collection[Entity] = ()
+    request: PlanRequest,
+    reading: Reading,
+    desired: Desired,
+    base: ClusterBase,
+    claimed: Collection[Entity] = (),
+    *,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> Pruning:
     """Return what to delete of the entities that no file declares.
 
@@ -28,6 +35,7 @@ def make_pruning(
         desired: What the files declare for it.
         base: What they are compared with.
         claimed: What other quota repositories declare for it.
+        clock: The time.
     """
     mode = request.prune_mode
     if mode is PruneMode.REPORT:
@@ -37,8 +45,9 @@ def make_pruning(
         return Pruning(mode=mode, candidates=len(candidates))
     declared = base.declared
     problem = None
+    ignored: tuple[str, ...] = ()
     if declared is None and request.base is None and mode is PruneMode.REMOVED:
-        declared, problem = last_receipt_base(request.repository, reading.cluster_id)
+        declared, problem, ignored = last_receipt_base(request.repository, reading.cluster_id, clock)
     elif declared is None and mode is PruneMode.REMOVED:
         problem = "the base cannot be used, see above; give another one with --base"
     return Pruning(
@@ -46,6 +55,7 @@ def make_pruning(
         pruned=prune(candidates, mode, declared, partial(_was_pruned, request.prune, base.safeguards)),
         candidates=len(candidates),
         problem=problem if declared is None else None,
+        ignored=ignored,
     )
 
 

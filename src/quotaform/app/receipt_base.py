@@ -13,6 +13,7 @@ from quotaform.model.entry import Desired, Entry
 from quotaform.model.text import inert
 
 if TYPE_CHECKING:
+    from quotaform.app.clock import Clock
     from quotaform.app.repository import Repository
     from quotaform.core.receipt import SavedReceipt
 
@@ -84,16 +85,20 @@ def with_commit(receipt: ReceiptBase, at_commit: ClusterBase) -> ClusterBase:
     return replace(base, declared=valued)
 
 
-def last_receipt_base(repository: Repository, cluster_id: str) -> tuple[DeclaredBase | None, str]:
-    """Return what the last receipt of a cluster declares, or why nothing is known.
+def last_receipt_base(
+    repository: Repository, cluster_id: str, clock: Clock
+) -> tuple[DeclaredBase | None, str, tuple[str, ...]]:
+    """Return what the last receipt of a cluster declares, or why nothing is known, and what was passed over.
 
     Args:
         repository: Where the files are.
         cluster_id: The id that the cluster gives itself.
+        clock: The time.
     """
     from quotaform.app.receipt_file import last_receipt
 
-    found = last_receipt(repository, cluster_id)
+    found = last_receipt(repository, cluster_id, clock)
+    ignored = tuple(str(error) for error in found.ignored)
     if found.last is None:
         why = "there is no base and no receipt of this cluster"
         if found.skipped:
@@ -104,8 +109,8 @@ def last_receipt_base(repository: Repository, cluster_id: str) -> tuple[Declared
         why = f"there is no base, and a newer receipt than {found.last.path} cannot be read ({found.skipped[0]})"
     else:
         base = Base(str(found.last.path), found.last.receipt.source.commit, is_receipt=True)
-        return DeclaredBase(base, {}, found.last.declared), ""
-    return None, f"{why}; give the git revision that was applied last: --base REF"
+        return DeclaredBase(base, {}, found.last.declared), "", ignored
+    return None, f"{why}; give the git revision that was applied last: --base REF", ignored
 
 
 def _desired(receipt: SavedReceipt) -> Desired:

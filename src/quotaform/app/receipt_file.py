@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import chain, count, islice
 from json import dumps
+from operator import itemgetter
 from os import scandir
 from pathlib import Path
 from re import compile as regex
 from typing import Final
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
+from quotaform.app.committed import committed_names
+from quotaform.app.git_process import GitError
 from quotaform.app.repository import Repository
 from quotaform.atomic_file import write_new_text, write_text_atomically
 from quotaform.core.plan import Plan
@@ -31,6 +35,11 @@ _MOST_STARTS: Final = 10_000
 """Of how many receipts the start is read, to find those of one cluster."""
 _MOST_READ: Final = 20
 """How many receipts of one cluster are read."""
+_FINISHED: Final = regex(r'"finished_at": ?"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z)"').search
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+_MOST_AHEAD: Final = timedelta(hours=1)
+"""How much later than here the clock of another machine may be."""
+_COMMITTED: Final = "it is committed to git; an apply writes its receipts beside the commit"
 _START: Final = 4096
 """In how many bytes at its start a receipt names its cluster."""
 
@@ -58,10 +67,12 @@ class ReceiptSearch:
     Attributes:
         last: The newest valid receipt of the cluster, if there is one.
         skipped: Why newer files were passed over: they could not be read, or are no valid receipts.
+        ignored: Why receipts were passed over that no apply of this folder can have written.
     """
 
     last: LastReceipt | None
     skipped: tuple[QuotaformError, ...] = ()
+    ignored: tuple[ReceiptFileError, ...] = ()
 
 
 def receipt_path(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLOCK) -> Path:
@@ -87,27 +98,42 @@ def load_receipt_file(path: Path) -> SavedReceipt:
     return _load(path, None)
 
 
-def last_receipt(repository: Repository, cluster_id: str) -> ReceiptSearch:
+def last_receipt(repository: Repository, cluster_id: str, clock: Clock = SYSTEM_CLOCK) -> ReceiptSearch:
     """Look for the newest valid receipt of a cluster among those beside quotaform.yaml.
 
     The folder belongs to a repository, so what it holds is read with suspicion: regular files within it, a bounded
-    number of them, and each checked as `load_receipt` does.
+    number of them, and each checked as `load_receipt` does. One that is committed was not written by an apply here but
+    by whoever may change the files, and one of the future by nobody; neither counts.
 
     Args:
         repository: Where the files are.
         cluster_id: The id that the cluster gives itself.
+        clock: The time.
     """
     skipped: list[QuotaformError] = []
+    ignored: list[ReceiptFileError] = []
+    folder = _folder(repository)
     newest: tuple[Path, SavedReceipt] | None = None
     declared: frozenset[Entity] | None = frozenset()
     within = repository.config_path.parent
-    for path in islice(_paths_of(_folder(repository), within, cluster_id), _MOST_READ):
+    paths = _paths_of(folder, within, cluster_id)
+    try:
+        committed = committed_names(folder) if paths else frozenset[str]()
+    except GitError as error:
+        text = f"it is not known whether it is committed to git: {error.reason}"
+        return ReceiptSearch(None, (ReceiptFileError(str(paths[0]), text),))
+    ignored += [ReceiptFileError(str(path), _COMMITTED) for path in paths if path.name in committed]
+    latest = (clock.now() + _MOST_AHEAD).strftime(_TIME)
+    for path in islice((path for path in paths if path.name not in committed), _MOST_READ):
         try:
             receipt = _load(path, within)
         except QuotaformError as error:
             skipped.append(error)
             continue
         if receipt.cluster_id != cluster_id:
+            continue
+        if receipt.finished_at > latest:
+            ignored.append(ReceiptFileError(str(path), f"it is from the future ({receipt.finished_at})"))
             continue
         newest = newest or (path, receipt)
         if receipt.is_revert:
@@ -120,7 +146,7 @@ def last_receipt(repository: Repository, cluster_id: str) -> ReceiptSearch:
             break
     else:
         declared = None
-    return ReceiptSearch(None if newest is None else LastReceipt(*newest, declared), tuple(skipped))
+    return ReceiptSearch(None if newest is None else LastReceipt(*newest, declared), tuple(skipped), tuple(ignored))
 
 
 def _load(path: Path, within: Path | None) -> SavedReceipt:
@@ -131,16 +157,25 @@ def _load(path: Path, within: Path | None) -> SavedReceipt:
     return load_receipt(content, str(path))
 
 
-def _paths_of(folder: Path, within: Path, cluster_id: str) -> Iterator[Path]:
-    """Yield the receipts of a cluster by the time in their names, the newest first."""
+def _paths_of(folder: Path, within: Path, cluster_id: str) -> list[Path]:
+    """Return the receipts of a cluster by the time in them, the newest first; of the same time, by their names."""
     wanted = dumps(cluster_id).encode()
+    found: list[tuple[str, Path]] = []
     for path in islice(_newest_first(folder), _MOST_STARTS):
         try:
             start = read_bytes(path, _START, within=within, is_start=True)
         except FileReadError:
             continue
         if wanted in start:
-            yield path
+            finished = _FINISHED(start.decode(errors="replace"))
+            found.append((finished[1] if finished else _time_of(path.name), path))
+    found.sort(key=itemgetter(0), reverse=True)
+    return [path for _, path in found]
+
+
+def _time_of(name: str) -> str:
+    """Return the time that a file name has, in the form that a receipt has it in."""
+    return f"{name[:4]}-{name[4:6]}-{name[6:8]}T{name[9:11]}:{name[11:13]}:{name[13:15]}Z"
 
 
 def _newest_first(folder: Path) -> Iterator[Path]:

@@ -61,12 +61,14 @@ class Pruning:
         pruned: The entities that are deleted, with the reason.
         candidates: How many entities could be deleted, by the mode and what was known before.
         problem: Why it is not known which of them were declared before; `None` when it is.
+        ignored: Which receipts were passed over, and why.
     """
 
     mode: PruneMode = PruneMode.REPORT
     pruned: Mapping[Entity, Pruned] = field(default_factory=dict)
     candidates: int = 0
     problem: str | None = None
+    ignored: tuple[str, ...] = ()
 
 
 def removable_entities(

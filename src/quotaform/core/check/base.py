@@ -21,6 +21,9 @@ def check_prune(plan: Plan, facts: Facts) -> Iterator[Finding]:
     pruning = facts.pruning
     if pruning.mode is PruneMode.REPORT or not pruning.candidates:
         return
+    if pruning.ignored:
+        more = f" (and {len(pruning.ignored) - 1:,} more)" if len(pruning.ignored) > 1 else ""
+        yield rule.RECEIPT_IGNORED.finding(f"{pruning.ignored[0]}{more}")
     undeclared = f"{pruning.candidates:,} live {'entity' if pruning.candidates == 1 else 'entities'} in scope"
     if not plan.is_complete:
         yield rule.NOT_PRUNED.finding(

@@ -565,6 +565,13 @@ PRUNE_UNKNOWN: Final = FindingRule(
     "Give a git revision or a receipt with `--base`, or write `prune: report`.",
     is_blocking=True,
 )
+RECEIPT_IGNORED: Final = FindingRule(
+    "receipt-ignored",
+    "A receipt beside quotaform.yaml does not count as that of the last apply: it is committed to git, so that whoever "
+    "changes the files could write it, or is from the future.",
+    "Remove it from git and list `.quotaform/` in `.gitignore`; to use it all the same, give it with `--base`.",
+    _WARNING,
+)
 NOT_PRUNED: Final = FindingRule(
     "not-pruned",
     "A plan with `--select` or `--exclude` removes no undeclared entity, whatever `prune` says.",

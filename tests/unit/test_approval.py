@@ -77,6 +77,7 @@ def test_an_expired_approval_is_no_mistake() -> None:
             '5:12: error: expires: "soon" is not a date; write it as in 2026-12-20 [bad-date]',
         ),
         (changed("expires:", "2026-02-30"), '5:12: error: expires: "2026-02-30" is not a date; write it as in'),
+        (changed("expires:", "2026-W50-1"), '5:12: error: expires: "2026-W50-1" is not a date; write it as in'),
         (
             changed("rule:", "delete"),
             "1:9: error: delete is not about one entity, so it cannot be approved here; plan with",

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
 from quotaform.core.plan import Action, Change, Plan, PlanSource
 from quotaform.model.allowance import Allowance
@@ -41,8 +41,10 @@ class Result(StrEnum):
         """Whether the cluster is known to hold what the plan says."""
         return self in (Result.APPLIED, Result.ALREADY_APPLIED)
 
-
-_WRITTEN: Final = (Result.APPLIED, Result.UNCONFIRMED, Result.OVERWRITTEN, Result.UNKNOWN)
+    @property
+    def may_have_written(self) -> bool:
+        """Whether the apply changed the entity, or may have."""
+        return self in (Result.APPLIED, Result.UNCONFIRMED, Result.OVERWRITTEN, Result.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ class Receipt:
     @property
     def wrote_anything(self) -> bool:
         """Whether anything was or may have been written."""
-        return any(result.result in _WRITTEN for result in self.results)
+        return any(result.result.may_have_written for result in self.results)
 
     def count(self, action: Action) -> int:
         """How many entities with this action hold what the plan says and did not before."""

@@ -26,9 +26,6 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas, same_value
 from quotaform.model.units import is_writable, render_value
 
-_CHANGED: Final = (Result.APPLIED, Result.UNCONFIRMED, Result.OVERWRITTEN, Result.UNKNOWN)
-"""The results of entities that the apply changed, or may have changed."""
-
 _SHORT_ID: Final = 12
 
 
@@ -91,7 +88,7 @@ def find_revert(receipt: SavedReceipt, actual: Quotas, selection: Selection) -> 
             continue
         if item.result is Result.ALREADY_APPLIED:
             left.append(item.entity)
-        if item.result not in _CHANGED:
+        if not item.result.may_have_written:
             continue
         live = actual.get(item.entity, NO_VALUES)
         is_back = True

@@ -8,6 +8,7 @@ from typing import Any
 
 from quotaform.core.check import rule
 from quotaform.core.check.rule import APPROVABLE, RULES
+from quotaform.desired.day import read_expires
 from quotaform.desired.report import FileReport, Part
 from quotaform.desired.shape import explain_shape, has_shape
 from quotaform.desired.tree import SourceFile, decode
@@ -116,19 +117,10 @@ def _read_entity(item: dict[str, Any], part: Part) -> Entity | None:
 
 
 def _read_expires(item: dict[str, Any], part: Part, today: date) -> date | None:
-    raw = item.get("expires")
-    if not isinstance(raw, str):
-        return None
-    try:
-        expires = date.fromisoformat(raw) if len(raw) == len("2026-12-31") else None
-    except ValueError:
-        expires = None
-    if expires is None:
-        text = f"expires: {quote(raw)} is not a date; write it as in {today + timedelta(MOST_DAYS)}"
-    elif expires > today + timedelta(MOST_DAYS):
-        text = f"expires: {expires} is over {MOST_DAYS} days ahead; write {today + timedelta(MOST_DAYS)} or earlier"
-        expires = None
-    else:
+    latest = today + timedelta(MOST_DAYS)
+    expires = read_expires(item, part, str(latest))
+    if expires is None or expires <= latest:
         return expires
+    text = f"expires: {expires} is over {MOST_DAYS} days ahead; write {latest} or earlier"
     part.at("expires").add(rule.BAD_DATE, text, item, "expires")
     return None

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date
-from re import compile as regex
 from typing import Any, Final
 
 from quotaform.core.check import rule
+from quotaform.desired.day import read_expires
 from quotaform.desired.match import MAX_ENTITIES, read_match
 from quotaform.desired.misplaced import misspells_any, report_misplaced
 from quotaform.desired.plain_item import PlainItemReader
@@ -27,7 +26,6 @@ Profiles = Mapping[str, Values]
 TRACKED: Final = frozenset({"values", "profile"})
 """The keys of an item from which the provenance of its values is made."""
 
-_DATE: Final = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
 _TEXT_FIELDS: Final = ("owner", "reason", "profile")
 
 
@@ -85,7 +83,7 @@ class EntryReader:
         entity = named[0] if named else None
         if part.document.odd:
             _check_texts(item, part)
-        expires = _read_expires(item, part) if "expires" in item else None
+        expires = read_expires(item, part) if "expires" in item else None
         values: Values = {}
         places: tuple[ValuePlace, ...] = ()
         bare: tuple[str, ...] = ()
@@ -233,17 +231,3 @@ def _check_absent(item: dict[str, Any], entity: Entity | None, part: Part) -> No
         if field in item:
             text = f"{of_entity(entity)}has state: absent, which does not allow {field}; remove one of the two"
             part.at(field).add(rule.BAD_STATE, text, item, field, at_key=True)
-
-
-def _read_expires(item: dict[str, Any], part: Part) -> date | None:
-    raw = item["expires"]
-    if not isinstance(raw, str):
-        return None
-    try:
-        if _DATE(raw):
-            return date.fromisoformat(raw)
-    except ValueError:
-        pass
-    text = f"expires: {quote(raw)} is not a date; write it as in 2026-12-31"
-    part.at("expires").add(rule.BAD_DATE, text, item, "expires")
-    return None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import date
-from re import compile as regex
 from typing import Any, Final
 
 from quotaform.core.check import rule
 from quotaform.core.drift_ignore import DriftIgnore
+from quotaform.desired.day import read_expires
 from quotaform.desired.pattern import read_pattern
 from quotaform.desired.report import FileReport, Part
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -15,8 +14,6 @@ from quotaform.model.text import did_you_mean, quote
 
 MOST_IGNORES: Final = 1000
 """How many items `drift_ignore` may have."""
-
-_DATE: Final = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
 
 
 def read_drift_ignores(root: dict[str, Any], report: FileReport) -> tuple[DriftIgnore, ...]:
@@ -33,7 +30,7 @@ def read_drift_ignores(root: dict[str, Any], report: FileReport) -> tuple[DriftI
             continue
         part = report.at("drift_ignore", index)
         keys = _read_keys(item, part)
-        expires = _read_expires(item, part)
+        expires = read_expires(item, part)
         match, reason = item.get("match"), item.get("reason")
         pattern = read_pattern(match, part.at("match")) if isinstance(match, dict) else None
         if pattern is not None and expires is not None and isinstance(reason, str):
@@ -60,17 +57,3 @@ def _read_keys(item: dict[str, Any], part: Part) -> frozenset[str]:
             part.at("keys", index).add(rule.UNKNOWN_KEY, f"unknown quota key {quote(key)}{guess}", keys, index)
         found.add(key)
     return frozenset(found)
-
-
-def _read_expires(item: dict[str, Any], part: Part) -> date | None:
-    raw = item.get("expires")
-    if not isinstance(raw, str):
-        return None
-    try:
-        if _DATE(raw):
-            return date.fromisoformat(raw)
-    except ValueError:
-        pass
-    text = f"expires: {quote(raw)} is not a date; write it as in 2026-12-31"
-    part.at("expires").add(rule.BAD_DATE, text, item, "expires")
-    return None

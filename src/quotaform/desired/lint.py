@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date
-from re import compile as regex
 from typing import Any, Final
 
 from quotaform.core.check import rule
 from quotaform.core.check.lint_setting import EXPIRES_WITHIN_DAYS, Capacity, LintIgnore, LintSettings
 from quotaform.core.check.lint_value import suspicious_unit_text
+from quotaform.desired.day import read_expires
 from quotaform.desired.odd_name import name_oddness
 from quotaform.desired.pattern import read_pattern
 from quotaform.desired.report import FileReport, Part
@@ -25,8 +24,6 @@ MOST_PRINCIPALS: Final = 100
 """How many principals `principals.brokers` may list."""
 MOST_DAYS: Final = 3650
 """The largest `lints.expires_within_days`."""
-
-_DATE: Final = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
 
 
 def read_lint_settings(root: dict[str, Any], report: FileReport, profiles: Mapping[str, Values]) -> LintSettings:
@@ -68,7 +65,7 @@ def _read_ignores(lints: dict[str, Any], report: FileReport) -> tuple[LintIgnore
         part = report.at("lints", "ignore", index)
         name, reason, address, match = (item.get(field) for field in ("rule", "reason", "address", "match"))
         is_lint = isinstance(name, str) and _check_rule(name, item, part)
-        expires = _read_expires(item, part)
+        expires = read_expires(item, part)
         pattern = read_pattern(match, part.at("match")) if isinstance(match, dict) else None
         if is_lint and isinstance(reason, str) and reason.strip():
             ignores.append(
@@ -94,20 +91,6 @@ def _check_rule(name: str, item: dict[str, Any], part: Part) -> bool:
         text = f"unknown lint {quote(name)}{did_you_mean(name, rule.LINTS) or '.'} The lints are {lints}"
     part.at("rule").add(rule.BAD_CHOICE, text, item, "rule")
     return False
-
-
-def _read_expires(item: dict[str, Any], part: Part) -> date | None:
-    raw = item.get("expires")
-    if not isinstance(raw, str):
-        return None
-    try:
-        if _DATE(raw):
-            return date.fromisoformat(raw)
-    except ValueError:
-        pass
-    text = f"expires: {quote(raw)} is not a date; write it as in 2026-12-31"
-    part.at("expires").add(rule.BAD_DATE, text, item, "expires")
-    return None
 
 
 def _read_principals(root: dict[str, Any], report: FileReport) -> tuple[str, ...] | None:

@@ -16,12 +16,13 @@ from quotaform.desired.approval import read_approvals
 from quotaform.desired.tree import SourceFile
 from quotaform.errors import InvalidFilesError, PlanBlockedError, UsageError
 from quotaform.model.allowance import Allowance
-from quotaform.model.approval import Approval
+from quotaform.model.approval import CHANGE, DELETE, Approval
 from quotaform.model.entity import Entity
 from tests.builder import PRODUCER, plan_of
 from tests.scripted_gateway import ScriptedGateway
 
 TODAY = date(2026, 11, 20)
+TO = (("consumer_byte_rate", 2.0**63), ("producer_byte_rate", 1048576.0))
 GOOD = """\
 - rule: protect
   address: user=<default>
@@ -54,6 +55,22 @@ def test_an_approval_is_read() -> None:
         expires=date(2026, 12, 20),
     )
     assert str(approval.location) == "approvals.yaml:1:3"
+
+
+def test_an_approval_may_depend_on_a_deletion_or_on_values() -> None:
+    for more, action, to in (
+        ("action: delete", DELETE, ()),
+        ("action: change", CHANGE, ()),
+        ("to: {producer_byte_rate: 1MiB/s, consumer_byte_rate: unlimited}", CHANGE, TO),
+    ):
+        (approval,), found = read_approvals(SourceFile("approvals.yaml", f"{GOOD}  {more}\n"), TODAY)
+        assert (found, approval.action, approval.to) == ([], action, to)
+
+
+def test_approvals_of_a_change_and_of_a_deletion_are_two() -> None:
+    approvals, found = read_approvals(SourceFile("approvals.yaml", f"{GOOD}{GOOD}  action: delete\n"), TODAY)
+
+    assert (len(approvals), found) == (2, [])
 
 
 @pytest.mark.parametrize("text", ["", "# none\n", "[]\n"])
@@ -112,7 +129,19 @@ def test_an_expired_approval_is_no_mistake() -> None:
         ),
         (
             GOOD + "  until: x\n",
-            '6:3: error: unknown field "until". The fields are rule, address, reason, approver, expires',
+            '6:3: error: unknown field "until". The fields are rule, address, reason, approver, expires, action',
+        ),
+        (GOOD + "  action: drop\n", "6:11: error: action must be change or delete"),
+        (GOOD + "  to: 5MB/s\n", "6:7: error: to must be a mapping"),
+        (GOOD + "  to: {producer_byte_rate: fast}\n", "6:28: error: user=<default> producer_byte_rate: "),
+        (GOOD + "  to: {producer_rate: 5MB/s}\n", '6:8: error: user=<default>: unknown quota key "producer_rate"'),
+        (
+            GOOD + "  action: delete\n  to: {producer_byte_rate: 5MB/s}\n",
+            "7:7: error: to: an approval with action: delete is about an entity and not about a value; leave it out",
+        ),
+        (
+            changed("rule:", "default-entity") + "\n  to: {producer_byte_rate: 5MB/s}\n",
+            "6:7: error: to: default-entity is about an entity and not about a value; leave it out",
         ),
         ("rule: protect\n", "1:1: error: the file must be a list, not a mapping [wrong-type]"),
         (

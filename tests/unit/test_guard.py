@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
+from types import MappingProxyType
 
 import pytest
 
@@ -15,8 +16,9 @@ from quotaform.core.check.plan import GUARDS, with_findings
 from quotaform.core.origin import Base, ClusterBase, DeclaredBase
 from quotaform.core.plan import Plan
 from quotaform.core.scope import Pattern
+from quotaform.document.plan import dump_plan, load_plan
 from quotaform.model.allowance import Allowance
-from quotaform.model.approval import Approval
+from quotaform.model.approval import CHANGE, DELETE, Approval
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, Values
 from tests.builder import CONSUMER, HEADER, PRODUCER, REQUEST, declare, plan_of
@@ -70,9 +72,22 @@ def deleting(number: int, managed: int) -> tuple[dict[Entity, Values], Quotas]:
     return wanted, {**users(managed), Entity(client_id="any"): {PRODUCER: MIB}}
 
 
-def approval(rule: str, entity: Entity, *, days: int = 10) -> Approval:
+def approval(
+    rule: str,
+    entity: Entity,
+    *,
+    days: int = 10,
+    action: str = CHANGE,
+    to: Mapping[str, float] = MappingProxyType({}),
+) -> Approval:
     return Approval(
-        rule=rule, entity=entity, reason="known", approver="carol@example.com", expires=TODAY + timedelta(days=days)
+        rule=rule,
+        entity=entity,
+        reason="known",
+        approver="carol@example.com",
+        expires=TODAY + timedelta(days=days),
+        action=action,
+        to=tuple(to.items()),
     )
 
 
@@ -342,24 +357,27 @@ def test_only_an_approval_lifts_protection() -> None:
     wanted: dict[Entity, Values] = {KAFKA: {}, ALICE: {PRODUCER: MIB}}
     actual: Quotas = {KAFKA: {PRODUCER: MIB}, ALICE: {PRODUCER: MIB}, EVERYBODY: {PRODUCER: MIB}}
     plan = checked(wanted, actual, limits=PROTECTED, allowances=["protect"])
-    approved = checked(wanted, actual, limits=PROTECTED, approvals=[approval("protect", KAFKA)])
+    given = approval("protect", KAFKA, action=DELETE)
+    approved = checked(wanted, actual, limits=PROTECTED, approvals=[given])
 
     assert blocked(plan) == [("protect", "user=kafka-1", None)]
     assert approved.is_applyable
     assert [(found.blocking, found.severity, found.allowed_by) for found in approved.findings] == [
-        (False, "warning", "approval of carol@example.com, until 2026-11-30")
+        (False, "warning", "approval of carol@example.com, until 2026-11-30, to delete it")
     ]
-    assert approved.approvals == (approval("protect", KAFKA),)
+    assert approved.approvals == (given,)
     assert approved.plan_id not in (plan.plan_id, replace(approved, approvals=()).plan_id)
 
 
 @pytest.mark.parametrize(
     ("given", "note", "severity"),
     [
-        (approval("protect", ALICE), "unused-approval", "note"),
-        (approval("to-unlimited", KAFKA), "unused-approval", "note"),
-        (approval("protect", KAFKA, days=0), "expired-approval", "warning"),
-        (approval("protect", KAFKA, days=1), None, None),
+        (approval("protect", ALICE, action=DELETE), "unused-approval", "note"),
+        (approval("to-unlimited", KAFKA, action=DELETE), "unused-approval", "note"),
+        (approval("protect", KAFKA), "unused-approval", "note"),
+        (approval("protect", KAFKA, action=DELETE, to={PRODUCER: MIB}), "unused-approval", "note"),
+        (approval("protect", KAFKA, days=0, action=DELETE), "expired-approval", "warning"),
+        (approval("protect", KAFKA, days=1, action=DELETE), None, None),
     ],
 )
 def test_an_approval_is_for_one_rule_and_one_address_until_its_day(
@@ -373,6 +391,44 @@ def test_an_approval_is_for_one_rule_and_one_address_until_its_day(
     said = [(found.rule, found.severity) for found in plan.findings if found.rule.endswith("-approval")]
     assert said == ([(note, severity)] if note else [])
     assert plan.approvals == (() if note else (given,))
+
+
+@pytest.mark.parametrize(
+    ("given", "lifts"),
+    [
+        (approval("change-factor", ALICE), True),
+        (approval("change-factor", ALICE, to={PRODUCER: 20 * MIB}), True),
+        (approval("change-factor", ALICE, to={CONSUMER: 9.0, PRODUCER: 20 * MIB}), True),
+        (approval("change-factor", ALICE, to={PRODUCER: 20 * MIB + 1}), False),
+        (approval("change-factor", ALICE, to={CONSUMER: 20 * MIB}), False),
+        (approval("change-factor", ALICE, action=DELETE), False),
+    ],
+)
+def test_an_approval_may_be_for_a_value_of_a_key(given: Approval, lifts: bool) -> None:
+    """An approval of ten times the value lifted a thousand times, of any key."""
+    plan = checked({ALICE: {PRODUCER: 20 * MIB}}, {ALICE: {PRODUCER: MIB}}, approvals=[given])
+
+    assert plan.is_applyable is lifts
+    assert plan.approvals == ((given,) if lifts else ())
+    assert load_plan(dump_plan(plan), "plan.json") == plan
+
+
+def test_an_approval_of_a_value_is_for_protected_limits_that_others_change() -> None:
+    wanted, actual = {KAFKA: {CONSUMER: MIB}, EVERYBODY: {PRODUCER: 20.0}}, {KAFKA: {CONSUMER: MIB}}
+    for value, lifts in ((20.0, True), (10.0, False)):
+        given = approval("protect", KAFKA, to={PRODUCER: value})
+        plan = checked(wanted, actual, limits=PROTECTED, allowances=["default-entity"], approvals=[given])
+        assert plan.is_applyable is lifts
+
+
+def test_an_approval_that_lifts_nothing_says_what_it_is_for() -> None:
+    wanted, actual = {ALICE: {}, BOB: {PRODUCER: MIB}}, {ALICE: {PRODUCER: MIB}, BOB: {PRODUCER: MIB}}
+    plan = checked(wanted, actual, approvals=[approval("to-unlimited", ALICE)])
+
+    assert plan.findings[-1].message == (
+        "the approval of to-unlimited in approvals.yaml lifts nothing: no finding is about this rule and entity; a "
+        "deletion takes action: delete"
+    )
 
 
 def test_an_expired_approval_is_named() -> None:

@@ -34,11 +34,11 @@ def managed(repository: Repository, cluster: Cluster) -> Repository:
     return repository
 
 
-def approve(repository: Repository, rule: str, address: str, *, days: int = 10) -> None:
+def approve(repository: Repository, rule: str, address: str, *, days: int = 10, more: str = "") -> None:
     day = datetime.now(UTC).date() + timedelta(days=days)
     repository.write(
         "approvals.yaml",
-        f"- {{rule: {rule}, address: '{address}', reason: agreed, approver: carol, expires: {day}}}\n",
+        f"- {{rule: {rule}, address: '{address}', reason: agreed, approver: carol, expires: {day}{more}}}\n",
     )
 
 
@@ -136,6 +136,13 @@ def test_an_approval_is_used_recorded_and_of_one_rule_address_and_time(managed: 
     assert "\nApproved: protect user=u0 (approval of carol, until " in planned.out
     saved = json.loads(managed.read("plan.json"))
     assert [(each["rule"], each["address"]) for each in saved["approvals"]] == [("protect", "user=u0")]
+    (managed.path / "approvals.yaml").unlink()
+    other = managed("apply", "plan.json")
+    assert other.code == 5
+    assert "approvals.yaml does not hold the approval of protect for user=u0" in other.err
+    approve(managed, "protect", "user=u0", days=30, more=", to: {producer_byte_rate: 128KiB/s}")
+    assert managed("plan").code == 4
+    approve(managed, "protect", "user=u0", days=30)
     done = managed("apply", "plan.json", "--receipt", "receipt.json")
     assert done.code == 0, done.said
     assert cluster.values(user="u0") == {"producer_byte_rate": 262144.0}

@@ -259,6 +259,11 @@ class Plan:
         """How many entities an action happens to; unlike `summary` it does not look at the effects."""
         return sum(change.action is action for change in self.changes)
 
+    @cached_property
+    def deleted(self) -> frozenset[str]:
+        """The addresses of the entities that are deleted."""
+        return frozenset(change.entity.address for change in self.changes if change.action is Action.DELETE)
+
     @property
     def declares_nothing(self) -> bool:
         """Whether it is known that no file says anything of any entity; of a selection it is not."""
@@ -291,7 +296,15 @@ class Plan:
         }
         if self.approvals:
             content["approvals"] = [
-                [each.rule, each.entity.address, each.approver, each.expires.isoformat()] for each in self.approvals
+                [
+                    each.rule,
+                    each.entity.address,
+                    each.approver,
+                    each.expires.isoformat(),
+                    each.action,
+                    *_spelled(each.to),
+                ]
+                for each in self.approvals
             ]
         limits = {name: self.header.options[name] for name in LIMIT_OPTIONS if name in self.header.options}
         if limits:
@@ -327,6 +340,10 @@ class Plan:
             origins = [change.origin for change in self.changes]
             counts["drift"], counts["both"] = origins.count(Origin.DRIFT), origins.count(Origin.BOTH)
         return MappingProxyType(counts)
+
+
+def _spelled(values: Iterable[tuple[str, float]]) -> list[list[Any]]:
+    return [[key, json_number(value)] for key, value in values]
 
 
 def diff(desired: Desired, actual: Quotas, pruned: Iterable[Entity] = ()) -> Iterator[Change]:

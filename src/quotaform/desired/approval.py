@@ -12,10 +12,11 @@ from quotaform.desired.day import read_expires
 from quotaform.desired.report import FileReport, Part
 from quotaform.desired.shape import explain_shape, has_shape
 from quotaform.desired.tree import SourceFile, decode
+from quotaform.desired.value import read_values
 from quotaform.desired.yaml.document import StopReadingError
 from quotaform.desired.yaml.reader import read_document
 from quotaform.model.address import parse_address
-from quotaform.model.approval import MOST_APPROVALS, MOST_DAYS, Approval
+from quotaform.model.approval import CHANGE, DELETE, MOST_APPROVALS, MOST_DAYS, Approval
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from quotaform.model.text import did_you_mean, quote
@@ -50,7 +51,7 @@ def _read_items(root: Any, report: FileReport, today: date) -> list[Approval]:
         report.at("").add_at(rule.TOO_LARGE, text, report.document.place(items, MOST_APPROVALS).key)
         report.document.hold(items[MOST_APPROVALS:])
         del items[MOST_APPROVALS:]
-    found: dict[tuple[str, Entity], Approval] = {}
+    found: dict[tuple[str, Entity, str, tuple[str, ...]], Approval] = {}
     for index, item in enumerate(items):
         if not isinstance(item, dict):
             continue
@@ -58,7 +59,8 @@ def _read_items(root: Any, report: FileReport, today: date) -> list[Approval]:
         approval = _read_item(item, part, today)
         if approval is None:
             continue
-        first = found.setdefault((approval.rule, approval.entity), approval)
+        keys = tuple(key for key, _ in approval.to)
+        first = found.setdefault((approval.rule, approval.entity, approval.action, keys), approval)
         if first is not approval:
             address = approval.entity.address
             text = (
@@ -71,17 +73,29 @@ def _read_items(root: Any, report: FileReport, today: date) -> list[Approval]:
 def _read_item(item: dict[str, Any], part: Part, today: date) -> Approval | None:
     """Return an approval; `None` if anything is wrong with it, of which the schema finds the rest."""
     name, entity, expires = _read_rule(item, part), _read_entity(item, part), _read_expires(item, part, today)
-    reason, approver = item.get("reason"), item.get("approver")
+    reason, approver, action = item.get("reason"), item.get("approver"), item.get("action", CHANGE)
+    to = _read_to(item, part, entity, name, action)
     if (
         name is None
         or entity is None
         or expires is None
         or not isinstance(reason, str)
         or not isinstance(approver, str)
+        or action not in (CHANGE, DELETE)
+        or to is None
     ):
         return None
     location = part.document.locate(part.path).key
-    return Approval(rule=name, entity=entity, reason=reason, approver=approver, expires=expires, location=location)
+    return Approval(
+        rule=name,
+        entity=entity,
+        reason=reason,
+        approver=approver,
+        expires=expires,
+        action=action,
+        to=to,
+        location=location,
+    )
 
 
 def _read_rule(item: dict[str, Any], part: Part) -> str | None:
@@ -114,6 +128,24 @@ def _read_entity(item: dict[str, Any], part: Part) -> Entity | None:
         text = f"{quote(address)} is not spelled as plans print it; write {entity.address}"
     part.at("address").add(rule.BAD_APPROVAL, f"address: {text}", item, "address")
     return None
+
+
+def _read_to(
+    item: dict[str, Any], part: Part, entity: Entity | None, name: str | None, action: object
+) -> tuple[tuple[str, float], ...] | None:
+    """Return the values that an approval depends on, none if it depends on none; `None` if they are wrong."""
+    raw = item.get("to")
+    if raw is None:
+        return None if "to" in item else ()
+    if action == DELETE or name == rule.DEFAULT_ENTITY.id:
+        what = f"an approval with action: {DELETE}" if action == DELETE else name
+        text = f"to: {what} is about an entity and not about a value; leave it out"
+        part.at("to").add(rule.BAD_APPROVAL, text, item, "to")
+        return None
+    if not isinstance(raw, dict) or not raw:
+        return None
+    values = read_values(raw, entity, part.at("to"))
+    return tuple(sorted(values.items())) if len(values) == len(raw) else None
 
 
 def _read_expires(item: dict[str, Any], part: Part, today: date) -> date | None:

@@ -9,7 +9,7 @@ from typing import Any
 from quotaform.core.canonical import json_number
 from quotaform.core.origin import Base
 from quotaform.model.address import parse_address
-from quotaform.model.approval import Approval
+from quotaform.model.approval import CHANGE, Approval
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
@@ -117,6 +117,8 @@ def dump_approval(approval: Approval) -> dict[str, Any]:
         "reason": approval.reason,
         "approver": approval.approver,
         "expires": approval.expires.isoformat(),
+        **({"action": approval.action} if approval.action != CHANGE else {}),
+        **({"to": dump_values(dict(approval.to))} if approval.to else {}),
     }
 
 
@@ -132,4 +134,6 @@ def load_approval(item: Mapping[str, Any]) -> Approval:
         reason=item["reason"],
         approver=item["approver"],
         expires=date.fromisoformat(item["expires"]),
+        action=item.get("action", CHANGE),
+        to=tuple(sorted(load_values(item.get("to")).items())),
     )

@@ -7,8 +7,12 @@ from datetime import date
 from typing import Final
 
 from quotaform.model.entity import Entity
+from quotaform.model.finding import Finding
 from quotaform.model.location import Location
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import same_value
 from quotaform.model.text import inert
+from quotaform.model.units import render_value
 
 APPROVALS_NAME: Final = "approvals.yaml"
 """The file of approvals, beside quotaform.yaml."""
@@ -18,6 +22,13 @@ MOST_DAYS: Final = 30
 
 MOST_APPROVALS: Final = 1000
 """How many approvals the file may hold."""
+
+
+CHANGE: Final = "change"
+"""What an approval is for unless it says otherwise: that an entity is changed or created."""
+
+DELETE: Final = "delete"
+"""What it is for if it says so: that an entity is deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +41,8 @@ class Approval:
         reason: Why, in the words of the file.
         approver: Who approved it.
         expires: The day (UTC) from which on it lifts nothing.
+        action: What may happen to the entity: `CHANGE` or `DELETE`.
+        to: The only keys that it is for, each with the only value that may be the outcome; any if empty.
         location: Where it is written, if it comes from the file.
     """
 
@@ -38,7 +51,29 @@ class Approval:
     reason: str
     approver: str
     expires: date
+    action: str = CHANGE
+    to: tuple[tuple[str, float], ...] = ()
     location: Location | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
-        return f"approval of {inert(self.approver)}, until {self.expires}"
+        bound = f", {self.bound}" if self.bound else ""
+        return f"approval of {inert(self.approver)}, until {self.expires}{bound}"
+
+    @property
+    def bound(self) -> str:
+        """What it is for only, in words; empty if for any change."""
+        if self.action == DELETE:
+            return "to delete it"
+        values = (f"{inert(key)} {render_value(QUOTA_KEYS.get(key), value)}" for key, value in self.to)
+        return f"for {', '.join(values)}" if self.to else ""
+
+    def covers(self, finding: Finding, *, is_deleted: bool) -> bool:
+        """Whether it is for what a finding says; it may have expired.
+
+        Args:
+            finding: The finding.
+            is_deleted: Whether the plan deletes the entity of the finding.
+        """
+        if (self.rule, self.entity.address) != (finding.rule, finding.address) or (self.action == DELETE) != is_deleted:
+            return False
+        return not self.to or any(key == finding.key and same_value(value, finding.value) for key, value in self.to)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from quotaform.model.location import Location
@@ -28,6 +28,7 @@ class Finding:
         blocking: Whether a plan that holds this finding may not be applied.
         address: The address of the entity it is about, if any.
         key: The quota key it is about, if any.
+        value: The value that the key would have, where an approval may depend on it; no document holds it.
         override: What lifts the block, if anything does.
         allowed_by: What lifted it: an option or an approval; `None` for all other findings.
         location: The place in the files, if any.
@@ -44,6 +45,7 @@ class Finding:
     override: str | None = None
     allowed_by: str | None = None
     location: Location | None = None
+    value: float | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("rule", "message", "address", "override", "allowed_by"):

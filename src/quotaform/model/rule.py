@@ -43,6 +43,7 @@ class FindingRule:
         severity: Severity | None = None,
         address: str | None = None,
         key: str | None = None,
+        value: float | None = None,
         override: str | None = None,
         location: Location | None = None,
     ) -> Finding:
@@ -53,6 +54,7 @@ class FindingRule:
             severity: How much it weighs, if that is not what the rule says.
             address: The address of the entity it is about.
             key: The quota key it is about.
+            value: The value that the key would have.
             override: What lifts this finding, if that is not what the rule says.
             location: The place in the files.
 
@@ -66,6 +68,7 @@ class FindingRule:
             blocking=self.is_blocking,
             address=address,
             key=key,
+            value=value,
             override=self.override if override is None else override,
             location=location,
         )

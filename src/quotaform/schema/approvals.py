@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from quotaform.core.check.rule import APPROVABLE
-from quotaform.model.approval import MOST_APPROVALS, MOST_DAYS
+from quotaform.model.approval import CHANGE, DELETE, MOST_APPROVALS, MOST_DAYS
 from quotaform.schema.definition import DAY
 from quotaform.schema.node import Node, choice, closed, ref, text
+from quotaform.schema.quotas import values
 
 
 def approvals() -> tuple[Node, dict[str, Node]]:
@@ -17,7 +18,7 @@ def approvals() -> tuple[Node, dict[str, Node]]:
         "items": ref("approval"),
         "maxItems": MOST_APPROVALS,
     }
-    return schema, {"approval": _approval()}
+    return schema, {"approval": _approval(), "values": values()}
 
 
 def _approval() -> Node:
@@ -34,4 +35,12 @@ def _approval() -> Node:
             pattern=DAY,
         ),
     }
-    return closed("An approval for one rule and one entity.", fields, required=list(fields))
+    optional = {
+        "action": choice(f"What may happen to the entity; {CHANGE} if left out.", (CHANGE, DELETE)),
+        "to": ref(
+            "values",
+            "The only keys that it is for, each with the value that may be the outcome, as quotas have it; any if left "
+            "out.",
+        ),
+    }
+    return closed("An approval for one rule and one entity.", {**fields, **optional}, required=list(fields))

@@ -8,6 +8,7 @@ from typing import Final
 from quotaform.core.check.rule import RULES
 from quotaform.core.plan import Action
 from quotaform.core.prune import PruneMode
+from quotaform.model.approval import DELETE
 from quotaform.model.document_kind import DocumentKind
 from quotaform.model.entity import ENTITY_TYPES
 from quotaform.model.finding import Severity
@@ -192,7 +193,10 @@ def approvals() -> Node:
                 "reason": text("The reason."),
                 "approver": text("The person who approved it."),
                 "expires": text("The day (UTC) on which it expires.", "2026-12-31", pattern=DAY),
+                "action": choice("What it is for if the entity is deleted; omitted otherwise.", [DELETE]),
+                "to": ref("values", "The keys that it is for and their only outcome; omitted if it is for any."),
             },
+            optional=("action", "to"),
         ),
     )
 

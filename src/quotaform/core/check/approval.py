@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Final
 
 from quotaform.core.check import rule
 from quotaform.model.allowance import Allowance
-from quotaform.model.approval import APPROVALS_NAME, Approval
+from quotaform.model.approval import APPROVALS_NAME, DELETE, Approval
 from quotaform.model.finding import Finding, Severity
 
 _ALLOW: Final = "--allow "
@@ -31,7 +32,11 @@ class Lifted:
 
 
 def lift(
-    findings: Iterable[Finding], allowances: Sequence[Allowance], approvals: Sequence[Approval], today: date
+    findings: Iterable[Finding],
+    allowances: Sequence[Allowance],
+    approvals: Sequence[Approval],
+    today: date,
+    deleted: Collection[str] = (),
 ) -> Lifted:
     """Lift the blocks that an approval or an allowance is for; an approval comes first.
 
@@ -40,20 +45,30 @@ def lift(
         allowances: What the operator allows.
         approvals: What the repository approves.
         today: The day (UTC) on which approvals may have expired.
+        deleted: The addresses of the entities that the plan deletes, for which approvals must be meant.
     """
-    valid = {(each.rule, each.entity.address): each for each in approvals if each.expires > today}
+    valid: dict[tuple[str, str | None], list[Approval]] = defaultdict(list)
+    for each in approvals:
+        if each.expires > today:
+            valid[each.rule, each.entity.address].append(each)
     used: set[Approval | Allowance] = set()
     result: list[Finding] = []
     for finding in findings:
-        by = (
-            _lifter(finding, allowances, valid.get((finding.rule, finding.address or ""))) if finding.blocking else None
-        )
+        by = None
+        if finding.blocking:
+            about = valid.get((finding.rule, finding.address), ())
+            is_deleted = finding.address in deleted
+            approval = next((each for each in about if each.covers(finding, is_deleted=is_deleted)), None)
+            by = _lifter(finding, allowances, approval)
         if by is not None:
             used.add(by)
             text = f"{_ALLOW}{by}" if isinstance(by, Allowance) else str(by)
             finding = replace(finding, blocking=False, severity=Severity.WARNING, allowed_by=text)
         result.append(finding)
-    taken = sorted((each for each in approvals if each in used), key=lambda each: (each.rule, each.entity.address))
+    taken = sorted(
+        (each for each in approvals if each in used),
+        key=lambda each: (each.rule, each.entity.address, each.action, each.to),
+    )
     return Lifted(result, list(_unused(allowances, approvals, used, today)), tuple(taken))
 
 
@@ -91,5 +106,12 @@ def _unused(
             text = f"{about} expired on {approval.expires} and lifts nothing; remove it, or ask for a new one"
             yield rule.EXPIRED_APPROVAL.finding(text, address=address, location=location)
         elif approval not in used:
-            text = f"{about} lifts nothing: no finding of this rule is about this entity"
+            text = f"{about} lifts nothing: no finding is about this rule and entity{_bound(approval)}"
             yield rule.UNUSED_APPROVAL.finding(text, address=address, location=location)
+
+
+def _bound(approval: Approval) -> str:
+    """Return what an approval depends on beside its rule and entity."""
+    if approval.to:
+        return " with a value of its to"
+    return ", which is to be deleted" if approval.action == DELETE else "; a deletion takes action: delete"

@@ -89,12 +89,14 @@ def _check_row(
             f"{_factor_text(key, before, after)} (limit: less than a factor of {limits.change_factor:,})",
             address=change.entity.address,
             key=key,
+            value=after,
         )
     if effect.before.value is not None and effect.becomes_unlimited(key):
         yield rule.TO_UNLIMITED.finding(
             f"{key} would become {UNLIMITED}; the limit is {_from(change, key, effect.before)}",
             address=change.entity.address,
             key=key,
+            value=effect.after.value,
         )
     if is_protected and change.action is not Action.DELETE and is_halved(key, effect):
         was, will_be = shown_limit(key, effect.before.value), shown_limit(key, effect.after.value)
@@ -103,6 +105,7 @@ def _check_row(
             "(limit: more than half)",
             address=change.entity.address,
             key=key,
+            value=effect.after.value,
         )
 
 

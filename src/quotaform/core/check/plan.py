@@ -127,4 +127,4 @@ def with_findings(plan: Plan, facts: Facts, checks: Iterable[Check] = CHECKS) ->
 
 def _lifted(plan: Plan, facts: Facts, checks: Iterable[Check]) -> Lifted:
     found = (finding for check in checks for finding in check(plan, facts))
-    return lift(found, plan.allowances, facts.approvals, facts.today)
+    return lift(found, plan.allowances, facts.approvals, facts.today, plan.deleted)

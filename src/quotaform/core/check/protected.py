@@ -39,6 +39,7 @@ def check_protected(plan: Plan, facts: Facts) -> Iterator[Finding]:
                 "(limit: more than half)",
                 address=entity.address,
                 key=key,
+                value=effect.after.value,
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from functools import lru_cache
 from typing import TypeAlias
@@ -82,7 +83,7 @@ def _finding_problems(plan: Plan) -> Iterator[Problem]:
     guards = list(check_changes(plan, Limits.load(plan.header.options)))
     if plan.declares_nothing:
         guards.append(rule.EMPTY.finding("nothing is declared"))
-    for finding in lift(guards, plan.allowances, plan.approvals, date.min).findings:
+    for finding in lift(guards, plan.allowances, plan.approvals, date.min, plan.deleted).findings:
         row = RULES[finding.rule]
         if row.is_blocking and found.get((finding.rule, finding.address, finding.key)) is not finding.blocking:
             about = "".join(f" of {part}" for part in (finding.key, finding.address) if part)
@@ -171,7 +172,8 @@ def _is_blocking_right(finding: Finding, plan: Plan) -> bool:
 
 def _is_allowed(finding: Finding, plan: Plan) -> bool:
     """Whether an allowance or an approval of the plan lifts a finding; whether it suffices is found with the guards."""
-    if any((each.rule, each.entity.address) == (finding.rule, finding.address) for each in plan.approvals):
+    is_deleted = finding.address in plan.deleted
+    if any(replace(each, to=()).covers(finding, is_deleted=is_deleted) for each in plan.approvals):
         return True
     needed = needed_allowance(finding)
     return needed is not None and any(each.covers(needed) for each in plan.allowances)

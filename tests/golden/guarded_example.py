@@ -11,7 +11,7 @@ from quotaform.core.check.plan import GUARDS, with_findings
 from quotaform.core.plan import Plan
 from quotaform.core.scope import Pattern
 from quotaform.model.allowance import Allowance
-from quotaform.model.approval import Approval
+from quotaform.model.approval import DELETE, Approval
 from quotaform.model.entity import Entity
 from tests.golden.example import ACTUAL, ENTRIES, example_plan
 
@@ -31,6 +31,7 @@ def guarded_plan() -> Plan:
         reason="moved to svc-etl",
         approver="carol@example.com",
         expires=date(2026, 12, 1),
+        action=DELETE,
     )
     facts = Facts(
         desired={entry.entity: entry for entry in ENTRIES},

@@ -18,7 +18,7 @@ from quotaform.core.scope import Pattern
 from quotaform.document.plan import dump_plan, load_plan
 from quotaform.errors import PlanFileError
 from quotaform.model.allowance import Allowance
-from quotaform.model.approval import Approval
+from quotaform.model.approval import CHANGE, DELETE, Approval
 from quotaform.model.entry import Desired
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas
@@ -89,15 +89,22 @@ def test_an_approval_lifts_the_findings_of_its_rule_and_address_and_no_others(
 ) -> None:
     plain = checked(files, actual, limits)
     pairs = [
-        (found.rule, change.entity)
+        (found.rule, change.entity, change.action)
         for change in plain.changes
         for found in plain.findings
         if found.address == change.entity.address and found.rule in APPROVABLE
     ]
     if not pairs:
         return
-    name, entity = data.draw(st.sampled_from(pairs))
-    approval = Approval(rule=name, entity=entity, reason="r", approver="a", expires=TODAY + timedelta(days=1))
+    name, entity, action = data.draw(st.sampled_from(pairs))
+    approval = Approval(
+        rule=name,
+        entity=entity,
+        reason="r",
+        approver="a",
+        expires=TODAY + timedelta(days=1),
+        action=DELETE if action is Action.DELETE else CHANGE,
+    )
 
     lifted = blocking(plain) - blocking(checked(files, actual, limits, approvals=(approval,)))
 

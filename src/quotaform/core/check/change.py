@@ -26,6 +26,7 @@ from quotaform.core.effects import Direction, Effect
 from quotaform.core.plan import Action, Change, EntityChange, Plan
 from quotaform.core.resolve.entry import Effective
 from quotaform.model.allowance import Allowance
+from quotaform.model.approval import APPROVALS_NAME, DELETE
 from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.rule import FindingRule
@@ -53,7 +54,11 @@ def check_changes(plan: Plan, limits: Limits) -> Iterator[Finding]:
             )
         is_protected = limits.protects(change.entity)
         if is_protected and change.action is Action.DELETE:
-            yield rule.PROTECT.finding("this entity is protected, and would be deleted", address=change.entity.address)
+            yield rule.PROTECT.finding(
+                "this entity is protected, and would be deleted",
+                address=change.entity.address,
+                override=f"an approval with action: {DELETE} in {APPROVALS_NAME}",
+            )
         for row, effect in zip(change.changes, change.effects, strict=True):
             yield from _check_row(change, row, effect, limits, is_protected)
 

@@ -119,8 +119,11 @@ def test_a_plan_file_from_which_a_guard_was_removed_is_refused(
     plan = checked(files, actual, limits, allowances)
     assert dump_plan(load_plan(dump_plan(plan), "plan.json")) == dump_plan(plan)
 
+    own = {(row.entity.address, row.key) for row in plan.rows}
     for found in plan.findings:
-        if found.blocking:
+        # What other entries do to a protected entity takes the whole cluster to find, which no plan file holds.
+        is_in_plan = found.rule != "protect" or found.key is None or (found.address, found.key) in own
+        if found.blocking and is_in_plan:
             for forged in (_without(plan, found), _without(plan, found, replace(found, blocking=False))):
                 with pytest.raises(PlanFileError):
                     load_plan(dump_plan(forged), "plan.json")

@@ -113,3 +113,10 @@ def receipt_of(repository: PlannedRepository, commit: str | None = None) -> str:
     receipt = Receipt(plan=plan, results=(), applied_by="alice", started_at=moment, finished_at=moment)
     repository.write("receipt.json", dump_receipt(receipt))
     return "receipt.json"
+
+
+def test_the_order_of_types_in_protect_means_nothing(repository: PlannedRepository) -> None:
+    repository.write("quotaform.yaml", CONFIG + "protect: [{user: u0, client-id: c}]\n")
+    repository.commit()
+    repository.write("quotaform.yaml", CONFIG + "protect: [{client-id: c, user: u0}]\n")
+    assert repository("plan", "--base", "HEAD")[0] == 0

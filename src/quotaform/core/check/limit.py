@@ -75,8 +75,9 @@ class Limits:
                     yield f"guards.{name}.{side} is {here} instead of {there}"
         if self.change_factor > base.change_factor:
             yield f"guards.change_factor is {self.change_factor} instead of {base.change_factor}"
+        protected = {frozenset(pattern.parts) for pattern in self.protect}  # The order of types means nothing.
         for pattern in base.protect:
-            if pattern not in self.protect:
+            if frozenset(pattern.parts) not in protected:
                 yield f"protect has no {pattern_text(pattern)}"
 
     def dump(self) -> dict[str, Any]:

@@ -120,3 +120,16 @@ def test_the_order_of_types_in_protect_means_nothing(repository: PlannedReposito
     repository.commit()
     repository.write("quotaform.yaml", CONFIG + "protect: [{client-id: c, user: u0}]\n")
     assert repository("plan", "--base", "HEAD")[0] == 0
+
+
+def test_a_change_that_takes_away_a_pin_a_confirmation_or_a_policy_is_blocked(repository: PlannedRepository) -> None:
+    more = "cluster_id: id, confirm: name"
+    repository.write("quotaform.yaml", CONFIG.replace("}}", f", {more}}}}}") + "policies: [p.schema.json]\n")
+    repository.commit()
+    repository.write("quotaform.yaml", CONFIG)
+    code, out, _ = repository("plan", "--base", "HEAD")
+    assert code == 4
+    assert (
+        "policies has no p.schema.json; the cluster has no cluster_id; the cluster has no confirm: name   "
+        "Allow: --allow guards-loosened\n" in out
+    )

@@ -20,8 +20,8 @@ from quotaform.app.git_process import GitError, TimeLeft
 from quotaform.app.git_revision import GitRevision
 from quotaform.app.receipt_base import is_receipt, read_receipt_base, with_commit
 from quotaform.app.revision import MOST_BYTES
+from quotaform.app.safeguard import safeguards_of
 from quotaform.core.check import rule
-from quotaform.core.check.safeguard import Safeguards
 from quotaform.core.origin import Base, ClusterBase, DeclaredBase
 from quotaform.errors import BaseError, InvalidFilesError, UsageError
 from quotaform.model.finding import Severity
@@ -205,8 +205,10 @@ def _declared(
                 found[name] = ClusterBase(declared=DeclaredBase(base, files.desired(name)))
             except InvalidFilesError as error:
                 found[name] = _invalid(base, error)
-    safeguards = Safeguards(prune=earlier.prune, scope=earlier.scope)
-    return {name: replace(each, limits=earlier.limits, safeguards=safeguards) for name, each in found.items()}
+    return {
+        name: replace(each, limits=earlier.limits, safeguards=safeguards_of(earlier, earlier.clusters.get(name)))
+        for name, each in found.items()
+    }
 
 
 def _empty(base: Base, why: str) -> ClusterBase:

@@ -14,6 +14,7 @@ from quotaform.app.each_cluster import ClusterWork, Connect
 from quotaform.app.policy import NO_POLICIES, LoadedPolicies
 from quotaform.app.pruning import make_pruning
 from quotaform.app.repository import Repository, open_gateway
+from quotaform.app.safeguard import safeguards_of
 from quotaform.app.source import Source, read_source
 from quotaform.app.steps import Steps
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
@@ -315,6 +316,7 @@ def make_cluster_plan(
         if request.has_lints
         else None,
         limits=request.config.limits,
+        safeguards=safeguards_of(request.config, cluster),
         approvals=request.approvals,
         today=today(clock),
         missing=source.missing,

@@ -9,6 +9,7 @@ from datetime import date
 from quotaform.core.check.limit import DEFAULT_LIMITS, Limits
 from quotaform.core.check.lint_setting import Capacity, LintSettings
 from quotaform.core.check.policy import Policy
+from quotaform.core.check.safeguard import Safeguards
 from quotaform.core.origin import ClusterBase
 from quotaform.core.prune import Pruning
 from quotaform.core.revert import Revert
@@ -88,6 +89,7 @@ class Facts:
         selection: The part of the plan that was asked for.
         removed: What earlier files declared that the files do not declare any more.
         limits: What guards go by.
+        safeguards: What of quotaform.yaml protects the cluster beside them.
         approvals: What the repository approves.
         today: The day (UTC) on which approvals may have expired.
         missing: Why there are no files, if there are none.
@@ -105,6 +107,7 @@ class Facts:
     selection: Selection = ALL
     removed: RemovalSearch = field(default_factory=RemovalSearch)
     limits: Limits = DEFAULT_LIMITS
+    safeguards: Safeguards | None = None
     approvals: tuple[Approval, ...] = ()
     today: date = date.max
     missing: str | None = None

@@ -73,6 +73,8 @@ def check_loosened(plan: Plan, facts: Facts) -> Iterator[Finding]:
             )
         return
     looser = list(facts.limits.looser_than(facts.base.limits))
+    if facts.safeguards is not None and facts.base.safeguards is not None:
+        looser += facts.safeguards.looser_than(facts.base.safeguards)
     if looser:
         yield rule.GUARDS_LOOSENED.finding(f"quotaform.yaml loosens the guards of the base: {'; '.join(looser)}")
 

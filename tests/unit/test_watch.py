@@ -187,9 +187,7 @@ def test_a_cluster_that_hangs_keeps_no_other_waiting_and_is_not_asked_twice(tmp_
         is_over.set()
 
 
-def test_a_mistake_in_a_check_that_ends_after_its_round_is_not_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mistake_in_a_check_that_ends_after_its_round_is_not_lost(tmp_path: Path) -> None:
     """Only the checks of the same round were asked for what they raised."""
     is_over = Event()
 
@@ -197,8 +195,8 @@ def test_a_mistake_in_a_check_that_ends_after_its_round_is_not_lost(
         is_over.wait(20)
         return SYNC
 
-    monkeypatch.setattr(DriftReporter, "report", Mock(side_effect=[RuntimeError("broken"), None]))
     world = World(tmp_path, {"us": hang}, interval=0.05)
+    world.watch.reporter = Mock(report=Mock(side_effect=[RuntimeError("broken"), None]))
     try:
         world.run()
     finally:

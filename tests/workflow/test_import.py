@@ -109,7 +109,8 @@ def test_after_an_import_of_anything_the_plan_is_empty(
     assert f"{expressible} entities for lab" in valid.last
     planned = repository("plan", "--detailed-exitcode")
     assert planned.code == 0, planned.out
-    assert planned.last == "No changes. Your infrastructure matches the configuration."
+    undeclared = f"{len(INEXPRESSIBLE)} undeclared entities in scope stay as they are."
+    assert planned.last == f"No changes. Your infrastructure matches the configuration. {undeclared}"
     for told, (entity, _) in INEXPRESSIBLE.items():
         assert f"{entity.address}: {told}" in planned.out
 

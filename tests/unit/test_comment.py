@@ -444,7 +444,7 @@ class TestPullRequest:
             (
                 Given(number="1", api_url="ftp://a"),
                 GITHUB,
-                "the URL of the API cannot be used: it must begin with https://",
+                "the URL of the API cannot be used: it must begin with https:// or http://",
             ),
         ],
     )

@@ -231,7 +231,7 @@ def test_a_token_that_no_header_can_hold_is_an_error_that_does_not_show_it(value
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("ftp://a", "it must begin with https://"),
+        ("ftp://a", "it must begin with https:// or http://"),
         ("a.example", "it must begin with https://"),
         ("https://", "it names no valid host"),
         ("https://a..example", "it names no valid host"),

@@ -77,3 +77,25 @@ def test_validate_finds_the_problems_of_all_clusters_once(tmp_path: Path) -> Non
         ("b.yaml:2:19", "bad-name"),
         ("team", "nested-directory"),
     ]
+
+
+def test_validate_warns_of_a_cluster_without_entities_and_of_an_expired_approval(tmp_path: Path) -> None:
+    (tmp_path / "quotaform.yaml").write_text(
+        "clusters:\n  lab: {bootstrap_servers: [b:9092]}\n  prod: {bootstrap_servers: [b:9092]}\n", encoding="utf-8"
+    )
+    (tmp_path / "approvals.yaml").write_text(
+        "- {rule: protect, address: user=a, reason: less load, approver: alice, expires: 2020-01-01}\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "quotas.d" / "lab").mkdir(parents=True)
+    (tmp_path / "quotas.d" / "lab" / "a.yaml").write_bytes(COMMON)
+    (tmp_path / "quotas.d" / "b.yaml").write_text("quotas: []\n", encoding="utf-8")
+    report = validate_files(Repository.at(tmp_path, None)).report
+    assert report.is_valid
+    found = {problem.rule: problem for problem in report.problems}
+    assert set(found) == {"nothing-declared", "expired-approval", "suspicious-unit"}
+    assert found["nothing-declared"].message == (
+        "the files declare no entity for cluster prod; if that is meant, plan and apply need --allow empty"
+    )
+    assert "expired on 2020-01-01" in found["expired-approval"].message
+    assert Path(str(found["expired-approval"].location)).name.startswith("approvals.yaml:1:")

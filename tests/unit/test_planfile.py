@@ -372,3 +372,10 @@ def test_names_of_any_kind_read_back() -> None:
 def test_there_is_one_line_per_entity() -> None:
     lines = [line for line in TEXT.splitlines() if '"address"' in line and '"action"' in line]
     assert len(lines) == len(PLAN.changes)
+
+
+def test_a_file_that_is_no_json_at_all_is_called_that() -> None:
+    with pytest.raises(PlanFileError, match="not a valid plan file: it is not JSON; "):
+        load_plan("clusters:\n  lab: {}\n", "quotaform.yaml")
+    with pytest.raises(PlanFileError, match="its JSON is truncated or invalid at line"):
+        load_plan(TEXT[:200], "plan.json")

@@ -158,7 +158,7 @@ def test_each_cluster_that_cannot_be_asked_is_named_after_the_report(
     (tmp_path / "quotas.d" / "a.yaml").write_text("quotas: []\n")
     assert run(["validate", str(tmp_path), "--check-principals"]) == 1
     printed = capsys.readouterr()
-    assert printed.out.startswith("Valid: 1 file in ")
+    assert "\nValid: 1 file in " in printed.out
     assert [line.split("nothing")[0] for line in printed.err.splitlines()] == [
         "Error: a: Cannot connect to a: ",
         "Error: b: Cannot connect to b: ",

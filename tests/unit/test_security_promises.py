@@ -273,7 +273,7 @@ def test_a_package_of_the_same_name_in_the_current_directory_is_not_run(folder: 
     script = Path(sys.executable).with_name("quotaform")
     for command in ([sys.executable, "-P", "-m", "quotaform"], [str(script)]):
         done = subprocess.run([*command, "validate"], cwd=folder, capture_output=True, text=True, check=False)
-        assert done.stdout.startswith("Valid: "), done.stderr
+        assert "\nValid: " in f"\n{done.stdout}", done.stderr
         assert not (folder / "marker").exists()
 
 

@@ -270,6 +270,8 @@ def test_a_state_of_another_cluster_is_said(applied: Repository, cluster: Cluste
     [
         (("--metrics", "q.txt"), "node_exporter reads only files whose name ends with .prom"),
         (("--notify", f"ftp://x/{TOKEN}"), "--notify is not the URL of a webhook: it must begin with https://"),
+        (("--notify", f"slck=https://x/{TOKEN}"), "it must be a URL, alone or after generic= or slack="),
+        (("--watch", "5m", "--listen", "9464"), "--listen: 9464 is not host:port; write for example 127.0.0.1:9464"),
         (("--notify", f"https://me:{TOKEN}@x/"), "it must not contain a user name or a password"),
         (("--notify-state", "s.json"), "--notify-state has no effect without --notify"),
         (("--notify-failures",), "--notify-failures has no effect without --notify"),

@@ -11,6 +11,8 @@ from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.app.policy import load_policies
 from quotaform.app.repository import Repository
 from quotaform.app.root import read_claims
+from quotaform.core.check import rule
+from quotaform.core.check.approval import expired_approval
 from quotaform.core.check.finding_list import MAX_PROBLEMS, FindingList, first_findings
 from quotaform.core.check.lint import Linted, check_lints, declared_quotas, unused_ignores, with_address
 from quotaform.core.check.lint_fact import LintFacts
@@ -21,6 +23,7 @@ from quotaform.core.result import Validation
 from quotaform.desired.config import Config
 from quotaform.desired.loader import LoadedFiles
 from quotaform.errors import InvalidFilesError
+from quotaform.model.entity import spell_name
 from quotaform.model.entry import Desired
 from quotaform.model.finding import Finding, Severity
 
@@ -86,6 +89,8 @@ def validate_files(
         problems.update(found)
         problems.update(map(with_address, check_policies(desired, policies.policies, name)))
         if not any(problem.severity is Severity.ERROR for problem in found):
+            if not desired:
+                problems.add(_nothing_declared(name))
             linted = _lint(config, name, desired, today(clock))
             used |= linted.used
             problems.update(map(with_address, linted.findings))
@@ -155,10 +160,18 @@ def _lint(config: Config, name: str | None, desired: Desired, day: date) -> Lint
     )
 
 
+def _nothing_declared(name: str | None) -> Finding:
+    where = f" for cluster {spell_name(name)}" if name is not None else ""
+    return rule.NOTHING_DECLARED.finding(
+        f"the files declare no entity{where}; if that is meant, plan and apply need {rule.EMPTY.override}"
+    )
+
+
 def _approval_problems(repository: Repository, clock: Clock) -> Sequence[Finding]:
-    """Return what is wrong with approvals.yaml."""
+    """Return what is wrong with approvals.yaml, and which approvals have expired."""
+    day = today(clock)
     try:
-        repository.approvals(today(clock))
+        approvals = repository.approvals(day)
     except InvalidFilesError as error:
         return error.problems
-    return ()
+    return [expired_approval(approval) for approval in approvals if approval.expires <= day]

@@ -161,14 +161,18 @@ class Layout:
         if any(is_read(path) and layer_of(path) in known for path in self.tree.unreadable):
             return []
         example = PurePosixPath(self.tree.name) / "defaults.yaml"
-        text = f"the quotas directory contains no YAML file; add one, such as {example}: quotas: []"
+        text = (
+            "the quotas directory contains no YAML file; if nothing is to be declared, "
+            f"add one that says so, such as {example}: quotas: []"
+        )
         return [self._problem(rule.EMPTY_DIRECTORY, text, "")]
 
     def _root_text(self) -> str:
         path = PurePosixPath(self.tree.name)
         if self.tree.root is Root.FILE:
             return f"this is a file; give the quotas directory that contains it: {path.parent}"
-        return f"the quotas directory does not exist; create it, with a file such as {path / 'defaults.yaml'}"
+        example = path / "defaults.yaml"
+        return f"the quotas directory does not exist; create it, with a file such as {example}, which may be quotas: []"
 
     def _shown(self, path: str) -> str:
         return shown_path(PurePosixPath(self.tree.name) / path)

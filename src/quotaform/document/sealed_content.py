@@ -172,7 +172,8 @@ class SealedContent:
             raise self._form.changed(self._file, "digest") from None
         except (ValueError, RecursionError) as error:
             where = f" at line {error.lineno}" if isinstance(error, JSONDecodeError) else ""
-            raise self.invalid(f"its JSON is truncated or invalid{where}") from error
+            problem = f"its JSON is truncated or invalid{where}" if self._is_object() else "it is not JSON"
+            raise self.invalid(problem) from error
         document = self._expected(document)
         if self._seal_start is None and self._digest(document) != document.get("digest"):
             raise self._form.changed(self._file, "digest")
@@ -184,6 +185,10 @@ class SealedContent:
         return self._form.unreadable(
             self._file, f"is not a valid {self._form.noun} file: {problem}; {self._form.remedy}"
         )
+
+    def _is_object(self) -> bool:
+        """Whether it begins as the JSON that is expected does."""
+        return not self._content.strip() or self._content.lstrip().startswith(b"{")
 
     def _unlike(self, size: str) -> SavedFileError:
         return self.invalid(f"it {size}, and its lines are not those that {self._form.command} writes")

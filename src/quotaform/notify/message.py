@@ -53,7 +53,7 @@ class Url:
         except ValueError:
             raise ValueError("its host or its port is invalid") from None
         if parts.scheme not in _PORTS:
-            raise ValueError("it must begin with https://")
+            raise ValueError("it must begin with https:// or http://")
         if not parts.hostname or not _is_host(parts.hostname):
             raise ValueError("it names no valid host")
         if parts.username is not None or parts.password is not None:

@@ -56,6 +56,10 @@ class Receiver:
             prefix = f"{each.value}="
             if text.startswith(prefix):
                 return cls(Url.parse(text.removeprefix(prefix)), each)
+        if "=" in text.partition(":")[0]:
+            raise ValueError(
+                f"it must be a URL, alone or after {' or '.join(f'{each.value}=' for each in MessageFormat)}"
+            )
         return cls(Url.parse(text))
 
     @property

@@ -61,6 +61,8 @@ class Watching:
             UsageError: It is no address.
         """
         try:
-            return parse_server(self.listen or DEFAULT_LISTEN)
-        except ValueError as error:
-            raise UsageError(f"--listen: {error}") from None
+            return parse_server(DEFAULT_LISTEN if self.listen is None else self.listen)
+        except ValueError:
+            raise UsageError(
+                f"--listen: {shorten(self.listen or '')} is not host:port; write for example {DEFAULT_LISTEN}"
+            ) from None

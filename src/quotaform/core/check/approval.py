@@ -82,6 +82,16 @@ def _lifter(
     return None if needed is None else next((each for each in allowances if each.covers(needed)), None)
 
 
+def expired_approval(approval: Approval) -> Finding:
+    """Return the finding that says that an approval has expired."""
+    return rule.EXPIRED_APPROVAL.finding(
+        f"the approval of {approval.rule} in {APPROVALS_NAME} expired on {approval.expires} and lifts nothing; "
+        "remove it, or ask for a new one",
+        address=approval.entity.address,
+        location=approval.location,
+    )
+
+
 def needed_allowance(finding: Finding) -> Allowance | None:
     """Return the smallest allowance that lifts a finding; `None` when no allowance does."""
     override = finding.override or ""
@@ -103,8 +113,7 @@ def _unused(
         about = f"the approval of {approval.rule} in {APPROVALS_NAME}"
         address, location = approval.entity.address, approval.location
         if approval.expires <= today:
-            text = f"{about} expired on {approval.expires} and lifts nothing; remove it, or ask for a new one"
-            yield rule.EXPIRED_APPROVAL.finding(text, address=address, location=location)
+            yield expired_approval(approval)
         elif approval not in used:
             text = f"{about} lifts nothing: no finding is about this rule and entity{_bound(approval)}"
             yield rule.UNUSED_APPROVAL.finding(text, address=address, location=location)

@@ -32,6 +32,12 @@ EMPTY_DIRECTORY: Final = FindingRule(
     "The quotas directory does not exist or contains no YAML file.",
     "Add a file; `quotas: []` declares no quotas.",
 )
+NOTHING_DECLARED: Final = FindingRule(
+    "nothing-declared",
+    "The files are valid and declare nothing for a cluster; a plan for it is blocked by `empty`.",
+    "Declare its entities; if nothing is meant to be declared, `--allow empty` lifts the block of a plan.",
+    _WARNING,
+)
 UNKNOWN_CLUSTER: Final = FindingRule(
     "unknown-cluster",
     "A subdirectory of the quotas directory is not named after a cluster, so it is not read.",

@@ -51,7 +51,7 @@ def spelled(value: Any) -> Any:
     if isinstance(value, float) and isnan(value):
         return "NaN"
     if is_dataclass(value) and not isinstance(value, type):
-        return type(value), [spelled(getattr(value, each.name)) for each in fields(value)]
+        return type(value), [spelled(getattr(value, each.name)) for each in fields(value) if each.compare]
     if isinstance(value, Mapping):
         return {key: spelled(each) for key, each in value.items()}
     return [spelled(each) for each in value] if isinstance(value, tuple | list) else value

@@ -58,7 +58,9 @@ def require_read(failure: Mapping[str, Any] | None) -> None:
     message = failure["message"] or "The cluster could not be read."
     if failure["kind"] == InvalidFilesError.__name__ and (problems := _problems(failure["problems"])):
         raise InvalidFilesError(problems)
-    error = (_plain(failure["kind"]) or ClusterError)(message)
+    kind = _plain(failure["kind"]) or ClusterError
+    # Made of its lines, as it was: what a line quotes has no line breaks.
+    error = kind(message) if issubclass(kind, ClusterError) else kind(*message.split("\n"))
     if isinstance(error, ClusterError):
         _restore(error, failure)
     raise error

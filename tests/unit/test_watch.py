@@ -253,6 +253,7 @@ def test_invalid_files_are_said_once_and_the_last_metrics_stay(tmp_path: Path, n
     lines = [line for line in world.run(5) if line != "the files have changed and were read again"]
     assert len(lines) == 1
     assert said in lines[0]
+    assert "\n" not in lines[0], "a log has an event on a line"
     assert (world.health["status"], world.health["files"]) == ("degraded", "invalid")
     assert world.sample("drift_entities", "eu", "modified") == 1
     assert world.sample("last_run_success", "eu", "drift") == 0

@@ -24,7 +24,7 @@ from quotaform.app.watched_files import WatchedFiles, WatchedState
 from quotaform.core.drift import Drift
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Plan
-from quotaform.errors import ClusterError, QuotaformError
+from quotaform.errors import ClusterError, InvalidFilesError, QuotaformError
 from quotaform.model.entity import spell_name
 from quotaform.views.drift_text import summary_line
 
@@ -158,7 +158,7 @@ class Watch:
             self._state = self.files.load(today(self.clock))
         except QuotaformError as error:
             if str(error) != self._problem:
-                self._say(f"the files cannot be used: {error}")
+                self._say(f"the files cannot be used: {_on_one_line(error)}")
             self._problem = str(error)
             for name in self._clusters:
                 self._take(name, ClusterOutcome(name, error=error), 0.0, is_logged=False)
@@ -241,7 +241,7 @@ class Watch:
             is_new = is_logged and shown != watched.shown
             watched.shown = shown
         if is_new:
-            self._say(f"{spell_name(name)}: {error if drift is None else _found(drift)}")
+            self._say(f"{spell_name(name)}: {_found(drift) if drift is not None else _on_one_line(error)}")
         self.reporter.report([outcome], seconds)
 
     def _skips(self, failures: int) -> int:
@@ -251,6 +251,14 @@ class Watch:
 
     def _say(self, text: str) -> None:
         self.log(f"{timestamp(self.clock)} {text}")
+
+
+def _on_one_line(error: QuotaformError | None) -> str:
+    """Return what is wrong as one line of a log: of invalid files the first problem, and how many more there are."""
+    if isinstance(error, InvalidFilesError) and error.problems:
+        more = len(error.problems) - 1
+        return f"{error.problems[0]}{f' (and {more:,} more)' if more else ''}"
+    return "; ".join(str(error).splitlines())
 
 
 def _shown(drift: Drift) -> tuple[object, ...]:

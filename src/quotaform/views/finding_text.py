@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
+from json.encoder import encode_basestring as quoted
 from typing import Final
 
 from quotaform.core.check import rule
+from quotaform.model.approval import APPROVALS_NAME, DELETE
 from quotaform.model.finding import Finding, Severity
 from quotaform.views.style import PLAIN, Style, counted
 
 _MOST_REMOVED: Final = 10
 _MOST_OF_A_RULE: Final = 50
+_FEW: Final = 5
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 
 
@@ -32,25 +34,52 @@ def render_findings(findings: Iterable[Finding], style: Style = PLAIN, *, headin
         if group:
             yield style.paint(title, "bold")
             width = max(len(finding.rule) for finding in group)
-            for finding, more in _first_of_each_rule(group):
-                name = style.paint(f"{finding.rule:<{width}}", _COLOURS[finding.severity])
-                if more:
-                    yield f"  {name}  and {more:,} more (list: --format json)"
-                    continue
-                where = "".join(f"{place}: " for place in (finding.location, finding.address) if place)
-                yield f"  {name}  {where}{finding.message}{_permission(finding)}"
+            for together in _by_remedy(group):
+                yield from _together(together, width, style)
+    yield from _approval_lines(blocking)
 
 
-def _first_of_each_rule(findings: Iterable[Finding]) -> Iterator[tuple[Finding, int]]:
-    """Yield the first findings of each rule with 0, and in the place of the rest the last one with their number."""
-    seen: Counter[str] = Counter()
-    total = Counter(finding.rule for finding in findings)
+def _by_remedy(findings: Iterable[Finding]) -> Iterable[list[Finding]]:
+    """Return findings of one rule that one thing allows or would allow together, in the order of the first of each."""
+    groups: dict[tuple[str, Severity, str], list[Finding]] = {}
     for finding in findings:
-        seen[finding.rule] += 1
-        if seen[finding.rule] <= _MOST_OF_A_RULE:
-            yield finding, 0
-        elif seen[finding.rule] == total[finding.rule]:
-            yield finding, total[finding.rule] - _MOST_OF_A_RULE
+        groups.setdefault((finding.rule, finding.severity, _permission(finding)), []).append(finding)
+    return groups.values()
+
+
+def _together(findings: list[Finding], width: int, style: Style) -> Iterator[str]:
+    """Yield the lines of findings of one rule: of many that one thing allows, this once and then the findings."""
+    first, permission = findings[0], _permission(findings[0])
+    name = style.paint(f"{first.rule:<{width}}", _COLOURS[first.severity])
+    if permission and len(findings) > _FEW:
+        entities = len({finding.address for finding in findings})
+        about = f"{len(findings):,} findings about {counted(entities, 'entity', 'entities')}"
+        yield f"  {name}  {about}{permission}"
+        lines = (f"    {_text(finding)}" for finding in findings[:_MOST_OF_A_RULE])
+        more = "    "
+    else:
+        lines = (f"  {name}  {_text(finding)}{permission}" for finding in findings[:_MOST_OF_A_RULE])
+        more = f"  {name}  "
+    yield from lines
+    if len(findings) > _MOST_OF_A_RULE:
+        yield f"{more}and {len(findings) - _MOST_OF_A_RULE:,} more (list: --format json)"
+
+
+def _text(finding: Finding) -> str:
+    where = "".join(f"{place}: " for place in (finding.location, finding.address) if place)
+    return f"{where}{finding.message}"
+
+
+def _approval_lines(blocking: Iterable[Finding]) -> Iterator[str]:
+    """Yield the item of approvals.yaml that would lift the first block that nothing but an approval lifts."""
+    needed = next((finding for finding in blocking if finding.rule == rule.PROTECT.id), None)
+    if needed is not None:
+        action = f" action: {DELETE}," if needed.override != rule.PROTECT.override else ""
+        yield f"An approval is an item of {APPROVALS_NAME}, such as"
+        yield (
+            f"    - {{rule: {needed.rule}, address: {quoted(needed.address or '')},{action} reason: WHY, "
+            f"approver: WHO, expires: YYYY-MM-DD}}"
+        )
 
 
 def _permission(finding: Finding) -> str:

@@ -241,7 +241,8 @@ class Watch:
             is_new = is_logged and shown != watched.shown
             watched.shown = shown
         if is_new:
-            self._say(f"{spell_name(name)}: {_found(drift) if drift is not None else _on_one_line(error)}")
+            what = _on_one_line(outcome.error or error) if drift is None else _found(drift)
+            self._say(f"{spell_name(name)}: {what}")
         self.reporter.report([outcome], seconds)
 
     def _skips(self, failures: int) -> int:
@@ -253,7 +254,7 @@ class Watch:
         self.log(f"{timestamp(self.clock)} {text}")
 
 
-def _on_one_line(error: QuotaformError | None) -> str:
+def _on_one_line(error: QuotaformError | str | None) -> str:
     """Return what is wrong as one line of a log: of invalid files the first problem, and how many more there are."""
     if isinstance(error, InvalidFilesError) and error.problems:
         more = len(error.problems) - 1

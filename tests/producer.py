@@ -1,0 +1,120 @@
+"""A producer for tests of quotas: one batch after the other on a blocking socket.
+
+kafka-python's own producer keeps the interpreter busy while a broker holds it back, so that several in one process slow
+each other down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Event
+from time import monotonic, time
+from types import TracebackType
+from typing import Final, Self
+
+from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.wire.broker_connection import BrokerConnection
+from quotaform.cluster.wire.codec import INT16, INT32, Reader, Writer
+from quotaform.cluster.wire.message import BrokerRequest, BrokerResponse
+from quotaform.model.secret import Secret
+from quotaform.model.server import parse_server
+
+TIMEOUT: Final = 30.0
+"""Seconds for connecting, and for each request with the time that the broker holds it back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Produced(BrokerResponse):
+    """The answer to a Produce request."""
+
+    error_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Produce(BrokerRequest[Produced]):
+    """Append a batch of records to the first partition of a topic, and have the leader acknowledge it."""
+
+    API_KEY = 0
+    VERSIONS = range(8, 9)
+    FLEXIBLE_FROM = 9
+
+    topic: str
+    batch: bytes
+
+    def write(self, writer: Writer, version: int) -> None:
+        def partition(index: int) -> None:
+            writer.number(INT32, index)
+            writer.bytes(self.batch)
+
+        def topic(name: str) -> None:
+            writer.string(name)
+            writer.array([0], partition)
+
+        writer.nullable_string(None)  # the transactional id
+        writer.number(INT16, 1)  # acks
+        writer.number(INT32, 10_000)  # the timeout in milliseconds
+        writer.array([self.topic], topic)
+
+    def read(self, reader: Reader, version: int) -> Produced:
+        def record_error() -> None:
+            reader.int32()
+            reader.nullable_string()
+
+        def partition() -> int:
+            reader.int32()
+            code = reader.int16()
+            for _ in ("base offset", "time", "start of the log"):
+                reader.int64()
+            reader.array(record_error)
+            reader.nullable_string()
+            return code
+
+        def topic() -> list[int]:
+            reader.string()
+            return reader.array(partition)
+
+        [[code]] = reader.array(topic)
+        return Produced(error_code=code, throttle_time_ms=reader.int32())
+
+
+def make_batch(value: bytes) -> bytes:
+    """One record as a batch."""
+    from kafka.record.memory_records import MemoryRecordsBuilder
+
+    records = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=2 * len(value))
+    records.append(timestamp=int(time() * 1000), key=None, value=value, headers=[])
+    records.close()
+    return bytes(records.buffer())
+
+
+class BlockingProducer:
+    """A connection of one user with one client-id, which may be empty."""
+
+    def __init__(self, server: str, topic: str, client_id: str, mechanism: str, user: str, password: str) -> None:
+        """Describe it; entering it connects."""
+        config = ClientConfig(
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism=mechanism,
+            sasl_username=user,
+            sasl_password=Secret(password),
+        )
+        self._topic = topic
+        self._connection = BrokerConnection(
+            parse_server(server), config, ssl_context=None, software_version="0", closing=Event()
+        )
+        self._connection.client_id = client_id
+
+    def send(self, batch: bytes) -> int:
+        """Send a batch, and return for how many milliseconds the broker asks to wait."""
+        answer = self._connection.exchange(Produce(self._topic, batch), monotonic() + TIMEOUT)
+        assert answer.error_code == 0
+        return answer.throttle_time_ms
+
+    def __enter__(self) -> Self:
+        self._connection.open(monotonic() + TIMEOUT)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()

@@ -11,8 +11,8 @@ import os
 import sys
 from typing import Any, NoReturn
 
-from quotaform.app import plan
-from quotaform.app.watch import Watch
+from quotaform.app.drift.watch import Watch
+from quotaform.app.plan.plan import plan
 from quotaform.cli.main import run
 
 

@@ -8,9 +8,9 @@ from datetime import date
 from typing import Any
 
 from quotaform.core.check import rule
-from quotaform.core.check.approval import lift, needed_allowance
-from quotaform.core.check.change import check_changes
-from quotaform.core.check.limit import DEFAULT_LIMITS, Limits
+from quotaform.core.check.guard.approval import lift, needed_allowance
+from quotaform.core.check.guard.change import check_changes
+from quotaform.core.guard_limits import DEFAULT_LIMITS, Limits
 from quotaform.core.plan import Plan, PlanHeader, PlanSource, diff, make_plan
 from quotaform.core.resolve.entry import Resolved
 from quotaform.core.resolve.index import QuotaIndex

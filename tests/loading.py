@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
 
-from quotaform.app.repository import Repository
+from quotaform.app.repository.repository import Repository
 from quotaform.core.scope import FULL_SCOPE, Scope
 from quotaform.desired.config import Config
 from quotaform.desired.declaration import Profiles

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from quotaform.core.metric import RunFacts, merge_run
-from quotaform.core.notice import ClusterMemory, Told
+from quotaform.core.drift.metric import RunFacts, merge_run
+from quotaform.core.drift.notice import ClusterMemory, Told
 from quotaform.document.notify_state import dump_notify_state, load_notify_state
 from quotaform.notify.prometheus import parse_metrics, render_metrics
 from quotaform.notify.webhook import Receiver

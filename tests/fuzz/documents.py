@@ -15,7 +15,7 @@ from quotaform.document.snapshot import dump_snapshot, load_snapshot
 from quotaform.errors import PlanFileChangedError, QuotaformError
 from quotaform.model.entity import Entity
 from quotaform.model.snapshot import Snapshot
-from quotaform.views.plan_text import render_plan
+from quotaform.views.plan.plan_text import render_plan
 from tests.builder import guarded
 from tests.fuzz.target import Target
 from tests.golden.example import ACTUAL, empty_plan, example_plan

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from quotaform.app.request_file import RequestFile
+from quotaform.app.resolve.request_file import RequestFile
 from quotaform.desired.config import read_config
 from quotaform.desired.format.formatter import format_source
 from quotaform.desired.loader import conclude, load_file

@@ -11,7 +11,7 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Final
 
-from quotaform.app.pull_request import Given, PullRequest, find_pull_request
+from quotaform.app.comment.pull_request import Given, PullRequest, find_pull_request
 from quotaform.core.comment import CommentMode, Draft, Posted, plan_comment, read_marker
 from quotaform.errors import HttpError, QuotaformError
 from quotaform.model.secret import Secret

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import date
 
-from quotaform.core.drift import Drift, make_drift
-from quotaform.core.drift_ignore import DriftIgnore
+from quotaform.core.drift.drift import Drift, make_drift
+from quotaform.core.drift.ignore import DriftIgnore
 from quotaform.core.origin import Base, DeclaredBase
 from quotaform.core.plan import diff, make_plan
 from quotaform.core.scope import Pattern

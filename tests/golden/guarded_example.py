@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import date
 
 from quotaform.core.check.facts import Facts
-from quotaform.core.check.limit import CountLimit, Limits
 from quotaform.core.check.plan import GUARDS, with_findings
+from quotaform.core.guard_limits import CountLimit, Limits
 from quotaform.core.plan import Plan
 from quotaform.core.scope import Pattern
 from quotaform.model.allowance import Allowance

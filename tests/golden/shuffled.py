@@ -12,13 +12,13 @@ from dataclasses import replace
 from json import dumps
 from typing import Any
 
-from quotaform.core.drift import make_drift
+from quotaform.core.drift.drift import make_drift
 from quotaform.core.plan import diff, make_plan
 from quotaform.document.drift import dump_drift
 from quotaform.document.plan import dump_plan
 from quotaform.model.finding import by_weight
-from quotaform.views.drift_text import render_drift
-from quotaform.views.plan_text import render_plan
+from quotaform.views.drift.drift_text import render_drift
+from quotaform.views.plan.plan_text import render_plan
 from quotaform.views.style import Style
 from tests.golden.example import ACTUAL, ENTRIES, FINDINGS, SCOPE, example_plan
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from quotaform.app.explain import explain_entity
-from quotaform.app.repository import Repository
+from quotaform.app.repository.repository import Repository
 from quotaform.core.provenance import Explained
 from quotaform.document.explain import dump_explained
 from quotaform.model.entity import Entity
-from quotaform.views.explain_text import render_explained
+from quotaform.views.quotas.explain_text import render_explained
 from quotaform.views.style import Style
 from tests.golden.conftest import Golden
 

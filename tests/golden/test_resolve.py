@@ -8,15 +8,15 @@ from io import StringIO
 from json import loads
 from typing import Any
 
-from quotaform.app.resolve import ResolveRequest, ResolveRun
+from quotaform.app.resolve.resolve import ResolveRequest, ResolveRun
 from quotaform.cluster.gateway import BrokerConfig
 from quotaform.core.plan import Plan
 from quotaform.core.resolve.resolution import Detail
 from quotaform.document.resolve import dump_resolved
 from quotaform.errors import AuthorizationError
 from quotaform.model.entity import Entity
-from quotaform.views.resolve_csv import render_resolve_csv
-from quotaform.views.resolve_text import render_resolve
+from quotaform.views.quotas.resolve_csv import render_resolve_csv
+from quotaform.views.quotas.resolve_text import render_resolve
 from quotaform.views.style import PLAIN, Style
 from tests.builder import plan_of
 from tests.golden.conftest import Golden

@@ -11,19 +11,19 @@ from json import loads
 import pytest
 
 from quotaform.cli.format import render
-from quotaform.core.drift import make_drift
+from quotaform.core.drift.drift import make_drift
 from quotaform.core.plan import Plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.document.drift import dump_drift
 from quotaform.document.plan import dump_plan, load_plan
 from quotaform.document.receipt import dump_receipt
-from quotaform.views.drift_markdown import render_drift_markdown
-from quotaform.views.drift_text import render_drift
-from quotaform.views.plan_markdown import render_plan_markdown
-from quotaform.views.plan_summary import render_plan_summary
-from quotaform.views.plan_text import NO_CHANGES, render_plan
-from quotaform.views.receipt_markdown import render_receipt_markdown
-from quotaform.views.receipt_text import render_receipt
+from quotaform.views.drift.drift_markdown import render_drift_markdown
+from quotaform.views.drift.drift_text import render_drift
+from quotaform.views.plan.plan_markdown import render_plan_markdown
+from quotaform.views.plan.plan_summary import render_plan_summary
+from quotaform.views.plan.plan_text import NO_CHANGES, render_plan
+from quotaform.views.plan.receipt_markdown import render_receipt_markdown
+from quotaform.views.plan.receipt_text import render_receipt
 from quotaform.views.style import Style
 from tests.golden.based_example import based_plan
 from tests.golden.conftest import FOLDER, Golden

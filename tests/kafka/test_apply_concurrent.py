@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from quotaform.app.apply import apply_plan
+from quotaform.app.apply.apply import apply_plan
 from quotaform.cluster.gateway import Sending, no_sending
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.core.receipt import Result

@@ -9,7 +9,7 @@ from time import sleep
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from quotaform.app.apply import apply_plan
+from quotaform.app.apply.apply import apply_plan
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.core.plan import Plan, make_plan
 from quotaform.core.revert import as_revert, find_revert, require_receipt_cluster, require_revertible

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
-from quotaform.app.apply import apply_plan
+from quotaform.app.apply.apply import apply_plan
 from quotaform.core.plan import Plan
 from quotaform.core.receipt import Receipt, Result
 from quotaform.errors import ClusterError, QuotaformError

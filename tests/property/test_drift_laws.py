@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 
 from quotaform.core.check.writable import is_out_of_reach
-from quotaform.core.drift import make_drift
+from quotaform.core.drift.drift import make_drift
 from quotaform.core.origin import Base, DeclaredBase
 from quotaform.core.plan import diff, make_plan
 from quotaform.model.entry import Desired

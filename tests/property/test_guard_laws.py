@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quotaform.core.check.facts import Facts
-from quotaform.core.check.limit import CountLimit, Limits
 from quotaform.core.check.plan import GUARDS, with_findings
 from quotaform.core.check.rule import APPROVABLE
+from quotaform.core.guard_limits import CountLimit, Limits
 from quotaform.core.plan import Action, Plan
 from quotaform.core.scope import Pattern
 from quotaform.document.plan import dump_plan, load_plan

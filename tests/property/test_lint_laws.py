@@ -8,10 +8,10 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.core.check.lint import check_lints, declared_quotas
-from quotaform.core.check.lint_fact import LintFacts
-from quotaform.core.check.lint_setting import Capacity, LintSettings
-from quotaform.core.check.shadow import shadowing_entities
+from quotaform.core.check.lint.fact import LintFacts
+from quotaform.core.check.lint.lint import check_lints, declared_quotas
+from quotaform.core.check.lint.setting import Capacity, LintSettings
+from quotaform.core.check.lint.shadow import shadowing_entities
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas

@@ -7,15 +7,15 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotaform.core.drift import make_drift
+from quotaform.core.drift.drift import make_drift
 from quotaform.core.plan import Plan, diff, make_plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
-from quotaform.views.drift_markdown import render_drift_markdown
+from quotaform.views.drift.drift_markdown import render_drift_markdown
 from quotaform.views.markdown_fit import COMMENT_BYTES
-from quotaform.views.plan_markdown import render_plan_markdown
-from quotaform.views.receipt_markdown import render_receipt_markdown
+from quotaform.views.plan.plan_markdown import render_plan_markdown
+from quotaform.views.plan.receipt_markdown import render_receipt_markdown
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare
 from tests.markdown_document import read_markdown
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from quotaform.app.base import BaseChoice
-from quotaform.app.plan import Planner, PlanRequest
-from quotaform.app.plan import plan as plan_here
-from quotaform.app.repository import Repository, Target
+from quotaform.app.base.base import BaseChoice
+from quotaform.app.plan.plan import Planner, PlanRequest
+from quotaform.app.plan.plan import plan as plan_here
+from quotaform.app.repository.repository import Repository, Target
 from quotaform.core.plan import Plan
 from quotaform.core.scope import ALL, Selection
 from quotaform.document.plan import dump_plan

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quotaform.app.base import BaseChoice
+from quotaform.app.base.base import BaseChoice
 from quotaform.core.scope import ALL, Selection
 from quotaform.document.snapshot import dump_snapshot
 from quotaform.model.entity import Entity

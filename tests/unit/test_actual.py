@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quotaform.app.actual import bulk_of, is_same, read_actual, read_settled
-from quotaform.app.plan import bulk_of_plan
+from quotaform.app.plan.plan import bulk_of_plan
 from quotaform.core.plan import Plan
 from quotaform.errors import ClusterError, UnsettledError
 from quotaform.model.entity import Entity

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from quotaform.admin import QuotaAdmin
-from quotaform.app import repository
 from quotaform.app.alter import alter_entity
+from quotaform.app.repository import repository
 from quotaform.cli.client_quotas import command as client_quotas
 from quotaform.cli.main import run
 from quotaform.cli.option.op_reader import read_ops
@@ -17,7 +17,7 @@ from quotaform.errors import ClusterError, InvalidRequestError, PartialError, Us
 from quotaform.model.alteration import Ops
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Values
-from quotaform.views.alter_text import render_altered
+from quotaform.views.quotas.alter_text import render_altered
 from tests.builder import CONSUMER, PRODUCER, REQUEST
 from tests.scripted_gateway import ANSWER_LOST, NEVER_SHOWN, NO_CONNECTION, REQUEST_LOST, Answer, Clock, ScriptedGateway
 

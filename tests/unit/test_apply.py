@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from quotaform.app.apply import apply_plan
-from quotaform.app.plan_file import load_plan_file, require_plan_id
+from quotaform.app.apply.apply import apply_plan
+from quotaform.app.plan.plan_file import load_plan_file, require_plan_id
 from quotaform.cli.exit_code import judge_receipt
 from quotaform.core.plan import Plan
 from quotaform.core.receipt import Receipt, Result
@@ -30,7 +30,7 @@ from quotaform.exit_code import ExitCode
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas
-from quotaform.views.receipt_text import render_receipt
+from quotaform.views.plan.receipt_text import render_receipt
 from tests.builder import CONSUMER, PRODUCER, guarded, plan_of
 from tests.scripted_gateway import (
     ANSWER_LOST,

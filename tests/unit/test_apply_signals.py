@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
-from quotaform.app import apply, apply_run
-from quotaform.app.apply import ClusterPlan, apply_plans
+from quotaform.app.apply import apply
+from quotaform.app.apply import run as apply_run
+from quotaform.app.apply.apply import ClusterPlan, apply_plans
 from quotaform.cli.main import run
 from quotaform.core.receipt import Receipt, Result
 from quotaform.desired.config import Cluster

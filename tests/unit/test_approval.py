@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.apply import apply_plan
-from quotaform.app.repository import Repository
+from quotaform.app.apply.apply import apply_plan
+from quotaform.app.repository.repository import Repository
 from quotaform.cli.option.allowance_reader import read_allowances
 from quotaform.core.check.rule import APPROVABLE
 from quotaform.desired.approval import read_approvals

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from quotaform.app.audit_file import AuditFile
+from quotaform.app.apply.audit_file import AuditFile
 from quotaform.append_file import AppendedFile
 from quotaform.core.receipt import EntityResult, Receipt, Result, Run
 from quotaform.document.audit import Auditor

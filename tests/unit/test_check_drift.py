@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.base import BaseChoice
+from quotaform.app.base.base import BaseChoice
 from quotaform.app.clock import SYSTEM_CLOCK
 from quotaform.app.clock import Clock as ClockProtocol
-from quotaform.app.drift import check_drift
-from quotaform.app.drift_report import known_drift
-from quotaform.app.plan import PlanRequest, plan
-from quotaform.app.repository import Repository, Target
+from quotaform.app.drift.drift import check_drift
+from quotaform.app.drift.report import known_drift
+from quotaform.app.plan.plan import PlanRequest, plan
+from quotaform.app.repository.repository import Repository, Target
 from quotaform.cli.exit_code import decide, judge_drift
 from quotaform.cluster.gateway import Progress, no_progress
-from quotaform.core.drift import Drift
+from quotaform.core.drift.drift import Drift
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Plan
 from quotaform.desired.config import Cluster

@@ -206,6 +206,6 @@ def test_an_interrupted_or_failed_step_has_a_reason_too(step: Path, monkeypatch:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("quotaform.app.plan.read_source", interrupt)
+    monkeypatch.setattr("quotaform.app.plan.plan.read_source", interrupt)
     assert run(["plan", "--cluster", "eu"]) == 130
     assert (outputs(step)["exitcode"], outputs(step)["reason"]) == ("130", "interrupted")

@@ -11,7 +11,7 @@ from quotaform.errors import UsageError
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import same_value
 from quotaform.model.sanitizer import sanitized_entity
-from quotaform.views.client_quotas_text import render_described
+from quotaform.views.quotas.client_quotas_text import render_described
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 ENTITIES = st.dictionaries(st.one_of(st.sampled_from(["user", "client-id", "ip"]), NAMES), NAMES, min_size=1)

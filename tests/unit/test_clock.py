@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from time import sleep
 
-from quotaform.app.resolve import ResolveRequest, ResolveRun
+from quotaform.app.resolve.resolve import ResolveRequest, ResolveRun
 from quotaform.app.snapshot import take_snapshot
 from quotaform.document.resolve import dump_resolved
 from quotaform.document.snapshot import dump_snapshot

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.comment import CommentOutcome, make_transport, open_comments, post_comments, read_drafts
-from quotaform.app.pull_request import Given, Platform, find_pull_request, find_token
+from quotaform.app.comment.comment import CommentOutcome, make_transport, open_comments, post_comments, read_drafts
+from quotaform.app.comment.pull_request import Given, Platform, find_pull_request, find_token
 from quotaform.cli.main import run
 from quotaform.core.comment import (
     CommentAction,

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import pytest
 
-from quotaform.app import repository
+from quotaform.app.repository import repository
 from quotaform.cli import console
 from quotaform.cli.main import run
 from quotaform.errors import ClusterError

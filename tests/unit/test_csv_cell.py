@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from quotaform.model.entity import DEFAULT_WORD, Entity
 from quotaform.views.csv_cell import csv_cell
-from quotaform.views.describe_csv import render_quotas_csv
+from quotaform.views.quotas.describe_csv import render_quotas_csv
 from tests.builder import PRODUCER
 
 

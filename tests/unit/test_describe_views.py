@@ -17,9 +17,9 @@ from quotaform.model.filter import EVERYTHING, EntityFilter
 from quotaform.model.quotas import Quotas
 from quotaform.model.snapshot import Snapshot
 from quotaform.schema.catalog import load_schema
-from quotaform.views.client_quotas_text import render_described
-from quotaform.views.describe_csv import render_quotas_csv
-from quotaform.views.describe_text import render_quotas_text
+from quotaform.views.quotas.client_quotas_text import render_described
+from quotaform.views.quotas.describe_csv import render_quotas_csv
+from quotaform.views.quotas.describe_text import render_quotas_text
 from quotaform.views.style import Style
 
 pytestmark = pytest.mark.exhaustive

@@ -7,15 +7,15 @@ from datetime import date
 from json import loads
 
 from quotaform.core.check import rule
-from quotaform.core.drift import Drift, make_drift
-from quotaform.core.drifted import DriftClass
+from quotaform.core.drift.drift import Drift, make_drift
+from quotaform.core.drift.drifted import DriftClass
 from quotaform.core.scope import Pattern, Scope
 from quotaform.document.drift import dump_drift
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause, Desired
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas
-from quotaform.views.drift_text import render_drift
+from quotaform.views.drift.drift_text import render_drift
 from tests.builder import CONNECTION, CONSUMER, HEADER, PRODUCER, REQUEST, declare, plan_of
 
 ALICE, BOB, CAROL, DAVE = (Entity(user=name) for name in ("alice", "bob", "carol", "dave"))

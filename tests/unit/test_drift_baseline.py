@@ -8,7 +8,7 @@ from json import loads
 
 import pytest
 
-from quotaform.core.drift import Drift, make_drift
+from quotaform.core.drift.drift import Drift, make_drift
 from quotaform.core.origin import Base, DeclaredBase
 from quotaform.core.plan import diff, make_plan
 from quotaform.core.scope import Pattern, Scope
@@ -16,7 +16,7 @@ from quotaform.document.drift import dump_drift
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas, Values
-from quotaform.views.drift_text import render_drift
+from quotaform.views.drift.drift_text import render_drift
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare
 
 ALICE, BOB = Entity(user="alice"), Entity(user="bob")

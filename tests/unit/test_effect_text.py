@@ -8,7 +8,7 @@ from quotaform.core.effects import Effect
 from quotaform.core.plan import Change
 from quotaform.core.resolve.entry import NOTHING, Effective
 from quotaform.model.entity import Entity
-from quotaform.views.effect_text import effect_text, fallback_text, ratio_text, value_text
+from quotaform.views.plan.effect_text import effect_text, fallback_text, ratio_text, value_text
 from tests.builder import CONNECTION, PRODUCER, REQUEST
 
 MIB = 1024.0**2

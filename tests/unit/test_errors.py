@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from quotaform import errors
-from quotaform.core.check.guard import check_pinned_id
+from quotaform.core.check.guard.guard import check_pinned_id
 from quotaform.errors import (
     ApplyRunningError,
     AuthorizationError,

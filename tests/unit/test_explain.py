@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from yaml import safe_dump
 
 from quotaform.app.explain import explain_entity
-from quotaform.app.repository import Repository
+from quotaform.app.repository.repository import Repository
 from quotaform.core.provenance import explain
 from quotaform.desired.tree import SourceFile
 from quotaform.errors import InvalidFilesError, UndeclaredError
 from quotaform.model.entity import Entity
-from quotaform.views.explain_text import render_explained
+from quotaform.views.quotas.explain_text import render_explained
 from tests.loading import files_of
 
 TODAY = date(2026, 12, 31)

@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 
-from quotaform.app import git, git_process
-from quotaform.app.git import find_work_tree, open_objects
-from quotaform.app.git_object import Commit, DamagedObjectError, parse_commit, parse_tree
-from quotaform.app.git_process import GitError, ObjectTooLargeError, TimeLeft
-from quotaform.app.source import list_files
+from quotaform.app.git import object_store as git
+from quotaform.app.git import process as git_process
+from quotaform.app.git.object import Commit, DamagedObjectError, parse_commit, parse_tree
+from quotaform.app.git.object_store import find_work_tree, open_objects
+from quotaform.app.git.process import GitError, ObjectTooLargeError, TimeLeft
+from quotaform.app.repository.source import list_files
 from quotaform.cli.main import run
 from tests.git_repository import ENVIRONMENT, GitRepository
 

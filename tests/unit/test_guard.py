@@ -9,10 +9,10 @@ from types import MappingProxyType
 
 import pytest
 
-from quotaform.core.check.change import is_leap
 from quotaform.core.check.facts import Facts
-from quotaform.core.check.limit import CountLimit, Limits
+from quotaform.core.check.guard.change import is_leap
 from quotaform.core.check.plan import GUARDS, with_findings
+from quotaform.core.guard_limits import CountLimit, Limits
 from quotaform.core.origin import Base, ClusterBase, DeclaredBase
 from quotaform.core.plan import Plan
 from quotaform.core.scope import Pattern

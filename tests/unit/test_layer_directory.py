@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.repository import Repository
+from quotaform.app.repository.repository import Repository
 from quotaform.core.scope import MAX_PATTERN, Selection
 from quotaform.errors import InvalidFilesError, LayerDirectoryError
 from quotaform.model.entity import Entity

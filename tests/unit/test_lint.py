@@ -11,9 +11,9 @@ import pytest
 
 from quotaform.core.check import rule
 from quotaform.core.check.facts import Facts, LintRequest
-from quotaform.core.check.lint import Linted, check_lints, declared_quotas, unused_ignores
-from quotaform.core.check.lint_fact import LintFacts
-from quotaform.core.check.lint_setting import Capacity, LintIgnore, LintSettings
+from quotaform.core.check.lint.fact import LintFacts
+from quotaform.core.check.lint.lint import Linted, check_lints, declared_quotas, unused_ignores
+from quotaform.core.check.lint.setting import Capacity, LintIgnore, LintSettings
 from quotaform.core.check.plan import check_plan
 from quotaform.core.scope import ALL, Pattern, Selection
 from quotaform.desired.tree import SourceFile

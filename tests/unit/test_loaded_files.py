@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.repository import Repository
+from quotaform.app.repository.repository import Repository
 from quotaform.app.validate import validate_files
 from quotaform.core.scope import FULL_SCOPE
 from quotaform.desired.loader import LoadedFile, LoadedFiles, load_file, load_files

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app import request_file
-from quotaform.app.repository import Repository
-from quotaform.app.request_file import RequestFile
+from quotaform.app.repository.repository import Repository
+from quotaform.app.resolve import request_file
+from quotaform.app.resolve.request_file import RequestFile
 from quotaform.app.validate import validate_files
 from quotaform.core.check import rule
 from quotaform.core.check.finding_list import MAX_PROBLEMS

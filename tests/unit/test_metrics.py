@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from quotaform.app.metrics_file import MetricStore
-from quotaform.core.metric import METRICS, RunFacts, Sample, merge_run
+from quotaform.app.drift.metrics_file import MetricStore
+from quotaform.core.drift.metric import METRICS, RunFacts, Sample, merge_run
 from quotaform.errors import QuotaformError
 from quotaform.notify.prometheus import parse_metrics, render_metrics
 from tests.golden.drift_example import example_drift

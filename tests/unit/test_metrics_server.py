@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from quotaform.core.metric import merge_run
+from quotaform.core.drift.metric import merge_run
 from quotaform.notify.metrics_server import AT_ONCE, MetricsServer
 from quotaform.notify.prometheus import parse_metrics
 from tests.unit.test_metrics import run_of

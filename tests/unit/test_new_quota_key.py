@@ -17,8 +17,8 @@ from quotaform.model.entity import Entity
 from quotaform.model.quota_key import PRODUCER_BYTE_RATE, QUOTA_KEYS
 from quotaform.schema.catalog import load_schema
 from quotaform.schema.validator import explainer, gate
-from quotaform.views.describe_text import render_quotas_text
-from quotaform.views.plan_text import render_plan
+from quotaform.views.plan.plan_text import render_plan
+from quotaform.views.quotas.describe_text import render_quotas_text
 from tests import builder
 from tests.loading import load
 from tools.key_table import render_table

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from quotaform.app import drift_alert
-from quotaform.app.drift_alert import AlertOptions, DriftAlerts
-from quotaform.core.drift import Drift
-from quotaform.core.notice import NOTHING, ClusterMemory, Event, Notice, Told, choose_event
+from quotaform.app.drift import alert as drift_alert
+from quotaform.app.drift.alert import AlertOptions, DriftAlerts
+from quotaform.core.drift.drift import Drift
+from quotaform.core.drift.notice import NOTHING, ClusterMemory, Event, Notice, Told, choose_event
 from quotaform.document.notification import dump_notification
 from quotaform.document.notify_state import dump_notify_state, load_notify_state
 from quotaform.errors import HttpError
@@ -24,7 +24,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.secret import Secret
 from quotaform.notify.webhook import MessageFormat, Receiver, sign
 from quotaform.schema.catalog import load_schema
-from quotaform.views.notification_slack import render_slack
+from quotaform.views.drift.notification_slack import render_slack
 from tests.builder import PRODUCER
 from tests.golden.drift_example import example_drift
 from tests.scripted_gateway import Clock

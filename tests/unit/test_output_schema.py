@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from jsonschema import Draft7Validator
 
-from quotaform.core.drift import make_drift
+from quotaform.core.drift.drift import make_drift
 from quotaform.core.origin import Base
 from quotaform.core.plan import diff, make_plan
 from quotaform.core.receipt import EntityResult, Receipt, Result

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quotaform.app.clock import SystemClock
-from quotaform.app.plan_file import require_recent
+from quotaform.app.plan.plan_file import require_recent
 from quotaform.core.plan import Plan
 from quotaform.errors import PlanAgeError
 from quotaform.model.duration import duration_text, parse_duration

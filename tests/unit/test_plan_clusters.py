@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.plan import PlanRequest, plan
-from quotaform.app.repository import Repository, Target
+from quotaform.app.plan.plan import PlanRequest, plan
+from quotaform.app.repository.repository import Repository, Target
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Plan
 from quotaform.desired.config import Cluster

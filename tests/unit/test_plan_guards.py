@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from quotaform.app.clock import SystemClock
-from quotaform.app.plan_file import require_guards
-from quotaform.app.repository import Repository
-from quotaform.core.check.limit import CountLimit, Limits
+from quotaform.app.plan.plan_file import require_guards
+from quotaform.app.repository.repository import Repository
+from quotaform.core.guard_limits import CountLimit, Limits
 from quotaform.core.plan import Plan
 from quotaform.core.scope import Pattern
 from quotaform.errors import PlanGuardsError

@@ -19,7 +19,7 @@ from quotaform.model.finding import Finding, Severity
 from quotaform.model.quotas import Quotas, Values
 from quotaform.views.markdown import code_cell, fenced, link, words
 from quotaform.views.markdown_fit import COMMENT_BYTES
-from quotaform.views.plan_markdown import render_plan_markdown
+from quotaform.views.plan.plan_markdown import render_plan_markdown
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of
 from tests.golden.example import MIB, example_plan
 from tests.markdown_document import read_markdown

@@ -12,7 +12,7 @@ from quotaform.document.plan import dump_plan, load_plan
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause
 from quotaform.schema.catalog import load_schema
-from quotaform.views.plan_text import render_plan
+from quotaform.views.plan.plan_text import render_plan
 from tests.builder import CONSUMER, PRODUCER, declare, plan_of
 
 ALICE, BOB, CAROL = Entity(user="alice"), Entity(user="bob"), Entity(user="carol")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from quotaform.app.principal import ask_for_principals, check_principals, with_findings
-from quotaform.app.repository import Repository
+from quotaform.app.repository.repository import Repository
 from quotaform.app.validate import validate_files
 from quotaform.cli.main import run
 from quotaform.desired.config import Cluster

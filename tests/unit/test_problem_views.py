@@ -13,14 +13,14 @@ from jsonschema import Draft4Validator
 
 from quotaform.core.check import rule
 from quotaform.core.check.rule import RULES
-from quotaform.core.drift import make_drift
+from quotaform.core.drift.drift import make_drift
 from quotaform.core.result import Validation
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
 from quotaform.printable import is_annotation
-from quotaform.views.problem_github import render_drift_github, render_plan_github, render_validation_github
-from quotaform.views.problem_gitlab import render_drift_gitlab, render_plan_gitlab, render_validation_gitlab
-from quotaform.views.problem_sarif import render_drift_sarif, render_plan_sarif, render_validation_sarif
+from quotaform.views.finding.problem_github import render_drift_github, render_plan_github, render_validation_github
+from quotaform.views.finding.problem_gitlab import render_drift_gitlab, render_plan_gitlab, render_validation_gitlab
+from quotaform.views.finding.problem_sarif import render_drift_sarif, render_plan_sarif, render_validation_sarif
 from tests.golden.example import example_plan
 
 SCHEMA = Path(__file__).parents[1] / "data" / "sarif-2.1.0-rtm.5.json"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.receipt_file import receipt_path, write_receipt
-from quotaform.app.repository import Repository
+from quotaform.app.apply.receipt_file import receipt_path, write_receipt
+from quotaform.app.repository.repository import Repository
 from quotaform.core.check.writable import is_removable
 from quotaform.core.plan import Action
 from quotaform.core.receipt import EntityResult, Receipt, Result

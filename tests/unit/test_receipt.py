@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.receipt_file import receipt_path, write_receipt
-from quotaform.app.repository import Repository
+from quotaform.app.apply.receipt_file import receipt_path, write_receipt
+from quotaform.app.repository.repository import Repository
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Action
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.document.envelope import document_digest
 from quotaform.document.receipt import RECEIPT_LISTS, dump_receipt
 from quotaform.model.entity import Entity
-from quotaform.views.outcome_text import render_receipt_total
-from quotaform.views.receipt_text import render_receipt
+from quotaform.views.plan.outcome_text import render_receipt_total
+from quotaform.views.plan.receipt_text import render_receipt
 from tests.builder import PRODUCER, plan_of
 
 NAMES = ("alice", "bob", "carol", "dave", "eve", "frank", "grace")

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotaform.app import receipt_file
-from quotaform.app.receipt_base import read_receipt_base
-from quotaform.app.receipt_file import last_receipt, load_receipt_file, receipt_path, write_receipt
-from quotaform.app.repository import Repository
+from quotaform.app.apply import receipt_file
+from quotaform.app.apply.receipt_file import last_receipt, load_receipt_file, receipt_path, write_receipt
+from quotaform.app.base.receipt import read_receipt_base
+from quotaform.app.repository.repository import Repository
 from quotaform.app.run import read_run
 from quotaform.core.origin import Base
 from quotaform.core.plan import Plan

@@ -16,9 +16,11 @@ from types import ModuleType
 
 import pytest
 
-from quotaform.app import git, git_process, removal
-from quotaform.app.repository import Repository
-from quotaform.app.source import read_source
+from quotaform.app.base import removal
+from quotaform.app.git import object_store as git
+from quotaform.app.git import process as git_process
+from quotaform.app.repository.repository import Repository
+from quotaform.app.repository.source import read_source
 from quotaform.core.check.facts import NotSearched, Removal, RemovalSearch
 from quotaform.model.entity import Entity
 from tests.git_repository import GitRepository

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from quotaform.admin import QuotaAdmin
-from quotaform.app.resolve import ResolveRequest, ResolveRun
+from quotaform.app.resolve.resolve import ResolveRequest, ResolveRun
 from quotaform.cluster.gateway import BrokerConfig
 from quotaform.core.plan import Plan
 from quotaform.core.resolve.bucket import shared_by
@@ -20,7 +20,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.precedence import CLIENT_LEVELS, IP_LEVELS
 from quotaform.model.quotas import Quotas
-from quotaform.views.resolve_text import render_resolve
+from quotaform.views.quotas.resolve_text import render_resolve
 from tests.builder import CLIENT_KEYS, CONNECTION, CONSUMER, HEADER, MUTATION, PRODUCER, REQUEST, plan_of
 from tests.scripted_gateway import NO_CONFIG, ScriptedGateway
 

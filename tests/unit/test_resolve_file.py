@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.request_file import RequestFile
+from quotaform.app.resolve.request_file import RequestFile
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
 

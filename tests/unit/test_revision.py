@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.import_quotas import import_cluster
-from quotaform.app.repository import Repository
+from quotaform.app.init.import_quotas import import_cluster
+from quotaform.app.repository.repository import Repository
 from quotaform.app.validate import validate_files
 from quotaform.cluster.snapshot import SnapshotGateway
 from quotaform.desired.config import Config

@@ -42,7 +42,7 @@ from quotaform.model.scram import (
 )
 from quotaform.model.secret import Secret
 from quotaform.schema.validator import explainer
-from quotaform.views.scram_text import render_scram, render_scram_result
+from quotaform.views.quotas.scram_text import render_scram, render_scram_result
 
 SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
 LINE_FORGED = "x\n::error::"

@@ -15,7 +15,7 @@ from quotaform.document.snapshot import dump_snapshot, load_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.snapshot import Snapshot, SnapshotFile
 from quotaform.schema.catalog import load_schema
-from quotaform.views.plan_text import render_plan
+from quotaform.views.plan.plan_text import render_plan
 from quotaform.views.reading_text import reading_text
 from tests.builder import HEADER, PRODUCER, plan_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.revision import read_work_tree
+from quotaform.app.repository.revision import read_work_tree
 from quotaform.desired.tree import Layout, SourceFile, Tree
 
 

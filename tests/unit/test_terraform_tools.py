@@ -11,9 +11,9 @@ from quotaform.cli.main import run
 from quotaform.core.plan import Plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.model.entity import Entity
-from quotaform.views.plan_summary import render_plan_summary
-from quotaform.views.plan_text import render_plan
-from quotaform.views.receipt_text import render_receipt
+from quotaform.views.plan.plan_summary import render_plan_summary
+from quotaform.views.plan.plan_text import render_plan
+from quotaform.views.plan.receipt_text import render_receipt
 from tests.builder import PRODUCER, plan_of
 from tests.golden.example import empty_plan, example_plan
 from tests.terraform_tools import ATLANTIS_CHANGES, ATLANTIS_NO_CHANGES, read_apply, read_plan

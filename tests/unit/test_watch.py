@@ -15,15 +15,15 @@ from unittest.mock import Mock
 
 import pytest
 
-from quotaform.app.base import BaseChoice, read_chosen_base
-from quotaform.app.drift_alert import AlertOptions, DriftAlerts
-from quotaform.app.drift_report import DriftReporter
-from quotaform.app.metrics_file import MetricStore
-from quotaform.app.plan import PlanRequest
-from quotaform.app.repository import Repository, Target
-from quotaform.app.watch import Watch
-from quotaform.app.watched_files import WatchedFiles
-from quotaform.core.metric import Sample
+from quotaform.app.base.base import BaseChoice, read_chosen_base
+from quotaform.app.drift.alert import AlertOptions, DriftAlerts
+from quotaform.app.drift.metrics_file import MetricStore
+from quotaform.app.drift.report import DriftReporter
+from quotaform.app.drift.watch import Watch
+from quotaform.app.drift.watched_files import WatchedFiles
+from quotaform.app.plan.plan import PlanRequest
+from quotaform.app.repository.repository import Repository, Target
+from quotaform.core.drift.metric import Sample
 from quotaform.core.prune import PruneMode
 from quotaform.desired.config import Cluster, Config
 from quotaform.errors import ClusterError, InvalidFilesError
@@ -323,7 +323,7 @@ def test_a_baseline_that_moves_is_read_again(tmp_path: Path, monkeypatch: pytest
     git.commit()
     world = World(tmp_path, {"eu": SYNC}, base="HEAD")
     read = Mock(side_effect=read_chosen_base)
-    monkeypatch.setattr("quotaform.app.watched_files.read_chosen_base", read)
+    monkeypatch.setattr("quotaform.app.drift.watched_files.read_chosen_base", read)
     assert world.run(3) == ["eu: No drift. 1 declared entity matches the cluster."]
     world.write("quotas.d/all.yaml", DECLARED.replace("2", "5"))
     assert world.run(3)[-1] == "eu: No drift. 0 declared entities match the cluster; 1 pending."

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app import revision
-from quotaform.app.repository import Repository, open_gateway
-from quotaform.app.revision import WORK_TREE, WorkTree
+from quotaform.app.repository import revision
+from quotaform.app.repository.repository import Repository, open_gateway
+from quotaform.app.repository.revision import WORK_TREE, WorkTree
 from quotaform.desired.config import Cluster
 from quotaform.desired.tree import Layout, Root, Tree
 from quotaform.errors import FileReadError, InvalidFilesError

@@ -14,7 +14,7 @@ from quotaform.model.finding import Finding, by_place
 from quotaform.model.text import nearest
 
 if TYPE_CHECKING:
-    from quotaform.app.repository import Repository
+    from quotaform.app.repository.repository import Repository
 
 _MOST_COMPARISONS: Final = 50_000
 """Guessing compares with every declared address; a few seconds of it are enough for anybody."""

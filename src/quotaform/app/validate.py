@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from datetime import date
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
-from quotaform.app.policy import load_policies
-from quotaform.app.repository import Repository
-from quotaform.app.root import read_claims
+from quotaform.app.repository.policy import load_policies
+from quotaform.app.repository.repository import Repository
+from quotaform.app.repository.root import read_claims
 from quotaform.core.check import rule
-from quotaform.core.check.approval import expired_approval
 from quotaform.core.check.finding_list import MAX_PROBLEMS, FindingList, first_findings
-from quotaform.core.check.lint import Linted, check_lints, declared_quotas, unused_ignores, with_address
-from quotaform.core.check.lint_fact import LintFacts
-from quotaform.core.check.lint_setting import Capacity, LintIgnore
+from quotaform.core.check.guard.approval import expired_approval
+from quotaform.core.check.lint.fact import LintFacts
+from quotaform.core.check.lint.lint import Linted, check_lints, declared_quotas, unused_ignores, with_address
+from quotaform.core.check.lint.setting import Capacity, LintIgnore
 from quotaform.core.check.policy import check_policies
 from quotaform.core.claim import Claim, check_claims
 from quotaform.core.result import Validation

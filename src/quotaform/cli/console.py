@@ -88,7 +88,7 @@ class Console:
         """Print commands for GitHub Actions, one per line: the only output in which such commands are left whole.
 
         Args:
-            pieces: The commands, as `quotaform.views.problem_github` makes them.
+            pieces: The commands, as `quotaform.views.finding.problem_github` makes them.
             is_result: Whether they go to stdout, where a runner reads them as well as on stderr.
         """
         self.clear()

@@ -9,8 +9,8 @@ from quotaform.core.outcome import ClusterOutcome
 from quotaform.exit_code import ExitCode
 
 if TYPE_CHECKING:
-    from quotaform.app.comment import CommentOutcome
-    from quotaform.core.drift import Drift
+    from quotaform.app.comment.comment import CommentOutcome
+    from quotaform.core.drift.drift import Drift
     from quotaform.core.plan import Plan
     from quotaform.core.receipt import Receipt
     from quotaform.core.result import FormattedFile, Validation

@@ -20,50 +20,50 @@ from quotaform.errors import UsageError
 
 FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     "plan": {
-        "text": "views.plan_text:render_plan",
+        "text": "views.plan.plan_text:render_plan",
         "json": "document.plan:plan_lines",
-        "summary": "views.plan_summary:render_plan_summary",
-        "markdown": "views.plan_markdown:render_plan_markdown",
-        "github": "views.problem_github:render_plan_github",
-        "sarif": "views.problem_sarif:render_plan_sarif",
-        "gitlab": "views.problem_gitlab:render_plan_gitlab",
+        "summary": "views.plan.plan_summary:render_plan_summary",
+        "markdown": "views.plan.plan_markdown:render_plan_markdown",
+        "github": "views.finding.problem_github:render_plan_github",
+        "sarif": "views.finding.problem_sarif:render_plan_sarif",
+        "gitlab": "views.finding.problem_gitlab:render_plan_gitlab",
     },
     "drift": {
-        "text": "views.drift_text:render_drift",
+        "text": "views.drift.drift_text:render_drift",
         "json": "document.drift:dump_drift",
-        "markdown": "views.drift_markdown:render_drift_markdown",
-        "github": "views.problem_github:render_drift_github",
-        "sarif": "views.problem_sarif:render_drift_sarif",
-        "gitlab": "views.problem_gitlab:render_drift_gitlab",
+        "markdown": "views.drift.drift_markdown:render_drift_markdown",
+        "github": "views.finding.problem_github:render_drift_github",
+        "sarif": "views.finding.problem_sarif:render_drift_sarif",
+        "gitlab": "views.finding.problem_gitlab:render_drift_gitlab",
     },
     "receipt": {
-        "text": "views.receipt_text:render_receipt",
+        "text": "views.plan.receipt_text:render_receipt",
         "json": "document.receipt:receipt_lines",
-        "markdown": "views.receipt_markdown:render_receipt_markdown",
+        "markdown": "views.plan.receipt_markdown:render_receipt_markdown",
     },
     "validation": {
-        "text": "views.validation_text:render_validation",
+        "text": "views.finding.validation_text:render_validation",
         "json": "document.validation:dump_validation",
-        "markdown": "views.validation_markdown:render_validation_markdown",
-        "github": "views.problem_github:render_validation_github",
-        "sarif": "views.problem_sarif:render_validation_sarif",
-        "gitlab": "views.problem_gitlab:render_validation_gitlab",
+        "markdown": "views.finding.validation_markdown:render_validation_markdown",
+        "github": "views.finding.problem_github:render_validation_github",
+        "sarif": "views.finding.problem_sarif:render_validation_sarif",
+        "gitlab": "views.finding.problem_gitlab:render_validation_gitlab",
     },
-    "explain": {"text": "views.explain_text:render_explained", "json": "document.explain:dump_explained"},
-    "alter": {"text": "views.alter_text:render_altered", "json": "document.alter:dump_altered"},
+    "explain": {"text": "views.quotas.explain_text:render_explained", "json": "document.explain:dump_explained"},
+    "alter": {"text": "views.quotas.alter_text:render_altered", "json": "document.alter:dump_altered"},
     "describe": {
-        "text": "views.describe_text:render_quotas_text",
+        "text": "views.quotas.describe_text:render_quotas_text",
         "json": "document.describe:dump_described",
         "yaml": "desired.writer:render_quotas_yaml",
-        "csv": "views.describe_csv:render_quotas_csv",
+        "csv": "views.quotas.describe_csv:render_quotas_csv",
     },
     "resolve": {
-        "text": "views.resolve_text:render_resolve",
+        "text": "views.quotas.resolve_text:render_resolve",
         "json": "document.resolve:dump_resolved",
-        "csv": "views.resolve_csv:render_resolve_csv",
+        "csv": "views.quotas.resolve_csv:render_resolve_csv",
     },
-    "scram": {"text": "views.scram_text:render_scram", "json": "document.scram:dump_scram"},
-    "scram-result": {"text": "views.scram_text:render_scram_result", "json": "document.scram:dump_scram_result"},
+    "scram": {"text": "views.quotas.scram_text:render_scram", "json": "document.scram:dump_scram"},
+    "scram-result": {"text": "views.quotas.scram_text:render_scram_result", "json": "document.scram:dump_scram_result"},
 }
 """Subject to format to the function that renders it, as `module:function` of this package.
 
@@ -71,8 +71,8 @@ The function takes the value first and what else it needs by name; it returns a 
 """
 
 FAILURES: Final = {
-    "markdown": "views.outcome_markdown:render_failure_markdown",
-    "github": "views.problem_github:render_failure_github",
+    "markdown": "views.plan.outcome_markdown:render_failure_markdown",
+    "github": "views.finding.problem_github:render_failure_github",
 }
 """Format to the function that renders a cluster for which nothing could be made; the others have no such form."""
 

@@ -186,7 +186,7 @@ def echo_outcomes(
             result = render(subject, format_name, outcome.require(), **options) if failure is None else (failure,)
             print_result(console, format_name, result)
         return
-    from quotaform.views.outcome_text import render_failure
+    from quotaform.views.plan.outcome_text import render_failure
 
     style = console.style()
     for outcome in outcomes:

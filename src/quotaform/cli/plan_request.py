@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
-    from quotaform.app.base import BaseChoice
-    from quotaform.app.plan import Planner, PlanRequest
+    from quotaform.app.base.base import BaseChoice
+    from quotaform.app.plan.plan import Planner, PlanRequest
     from quotaform.cli.option.cluster import ManyClusters
     from quotaform.core.prune import PruneMode
     from quotaform.model.allowance import Allowance
@@ -49,8 +49,8 @@ def make_request(
         ReceiptFileChangedError: The receipt was changed after it was written.
     """
     from quotaform.app.clock import SYSTEM_CLOCK, today
-    from quotaform.app.plan import PlanRequest
-    from quotaform.app.policy import NO_POLICIES, load_policies
+    from quotaform.app.plan.plan import PlanRequest
+    from quotaform.app.repository.policy import NO_POLICIES, load_policies
     from quotaform.core.scope import Selection, count_problem, pattern_problem
 
     for option, patterns in (("--select", select), ("--exclude", exclude)):
@@ -72,7 +72,7 @@ def make_request(
     if revert is None:
         clusters = target.choose(repository, config, snapshot=snapshot)
     else:
-        from quotaform.app.revert import load_revertible
+        from quotaform.app.plan.revert import load_revertible
 
         receipt = load_revertible(revert)
         pinned = (cluster.name for cluster in config.clusters.values() if cluster.cluster_id == receipt.cluster_id)
@@ -97,13 +97,13 @@ def make_request(
 def planner(engine: str, *, is_revert: bool = False) -> Planner:
     """Return what plans on an engine, or in this process what puts back the changes of an apply."""
     if is_revert:
-        from quotaform.app.revert import plan_revert
+        from quotaform.app.plan.revert import plan_revert
 
         return plan_revert
     if engine == "spark":
         from quotaform.spark.plan import plan as plan_on_spark
 
         return plan_on_spark
-    from quotaform.app.plan import plan
+    from quotaform.app.plan.plan import plan
 
     return plan

@@ -11,7 +11,7 @@ from quotaform.core.outcome import ClusterOutcome
 from quotaform.model.text import inert
 
 if TYPE_CHECKING:
-    from quotaform.app.plan import PlanRequest
+    from quotaform.app.plan.plan import PlanRequest
     from quotaform.cli.console import Console
     from quotaform.core.plan import Plan
     from quotaform.desired.config import Cluster
@@ -52,7 +52,7 @@ def _can_apply(request: PlanRequest, cluster: Cluster, plan: Plan) -> bool:
 
 def _target(request: PlanRequest, cluster: Cluster) -> Iterator[str]:
     """Yield the options without which `apply` would not find the cluster."""
-    from quotaform.app.repository import CONFIG_NAME
+    from quotaform.app.repository.repository import CONFIG_NAME
 
     known = request.config.clusters.get(cluster.name)
     if known is not None and request.repository.config_path != Path(CONFIG_NAME):

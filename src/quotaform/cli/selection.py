@@ -11,7 +11,7 @@ from quotaform.model.text import quote
 
 if TYPE_CHECKING:
     from quotaform.cli.outcomes import OutputFiles
-    from quotaform.core.drift import Drift
+    from quotaform.core.drift.drift import Drift
     from quotaform.core.plan import Plan
     from quotaform.core.scope import Selection
 

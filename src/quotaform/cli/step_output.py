@@ -28,7 +28,7 @@ from secrets import token_hex
 from typing import Any, Final
 
 from quotaform.atomic_file import append_to_regular_file
-from quotaform.core.drift import Drift
+from quotaform.core.drift.drift import Drift
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Action, Plan
 from quotaform.core.receipt import Receipt

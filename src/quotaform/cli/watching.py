@@ -10,7 +10,7 @@ from quotaform.cli.usage import cut_lines
 from quotaform.errors import QuotaformError
 
 if TYPE_CHECKING:
-    from quotaform.app.plan import PlanRequest
+    from quotaform.app.plan.plan import PlanRequest
     from quotaform.cli.option.alerting import Alerting
     from quotaform.cli.option.cluster import ManyClusters
     from quotaform.cli.option.watching import Watching
@@ -27,9 +27,9 @@ def watch_drift(
         KeyboardInterrupt: A signal came.
     """
     from quotaform.app.clock import SYSTEM_CLOCK
-    from quotaform.app.repository import open_gateway
-    from quotaform.app.watch import Watch
-    from quotaform.app.watched_files import WatchedFiles
+    from quotaform.app.drift.watch import Watch
+    from quotaform.app.drift.watched_files import WatchedFiles
+    from quotaform.app.repository.repository import open_gateway
     from quotaform.notify.metrics_server import MetricsServer
 
     def log(text: str) -> None:

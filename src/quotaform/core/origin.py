@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from quotaform.core.check.limit import Limits
+from quotaform.core.guard_limits import Limits
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause, Desired
 from quotaform.model.finding import Finding
@@ -28,8 +28,8 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Values, same_value, same_values
 
 if TYPE_CHECKING:
-    from quotaform.core.check.safeguard import Safeguards
     from quotaform.core.plan import Change, EntityChange
+    from quotaform.core.safeguards import Safeguards
 
 
 class Origin(StrEnum):

@@ -10,9 +10,9 @@ from re import compile as regex
 from typing import Any, Final
 
 from quotaform.core.check import rule
-from quotaform.core.check.limit import DEFAULT_LIMITS, Limits
-from quotaform.core.check.lint_setting import Capacity, LintSettings
-from quotaform.core.drift_ignore import DriftIgnore
+from quotaform.core.check.lint.setting import Capacity, LintSettings
+from quotaform.core.drift.ignore import DriftIgnore
+from quotaform.core.guard_limits import DEFAULT_LIMITS, Limits
 from quotaform.core.prune import PruneMode
 from quotaform.core.scope import FULL_SCOPE, MOST_PATTERNS, Scope, count_problem, matches_glob, pattern_problem
 from quotaform.desired.drift_ignore import MOST_IGNORES, read_drift_ignores

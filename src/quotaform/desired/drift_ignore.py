@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from quotaform.core.check import rule
-from quotaform.core.drift_ignore import DriftIgnore
+from quotaform.core.drift.ignore import DriftIgnore
 from quotaform.desired.day import read_expires
 from quotaform.desired.pattern import read_pattern
 from quotaform.desired.report import FileReport, Part

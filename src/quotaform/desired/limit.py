@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quotaform.core.check.limit import DEFAULT_LIMITS, CountLimit, Limits
+from quotaform.core.guard_limits import DEFAULT_LIMITS, CountLimit, Limits
 from quotaform.desired.pattern import read_pattern
 from quotaform.desired.report import FileReport
 

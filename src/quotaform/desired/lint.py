@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from quotaform.core.check import rule
-from quotaform.core.check.lint_setting import EXPIRES_WITHIN_DAYS, Capacity, LintIgnore, LintSettings
-from quotaform.core.check.lint_value import suspicious_unit_text
+from quotaform.core.check.lint.setting import EXPIRES_WITHIN_DAYS, Capacity, LintIgnore, LintSettings
+from quotaform.core.check.lint.value import suspicious_unit_text
 from quotaform.desired.day import read_expires
 from quotaform.desired.odd_name import name_oddness
 from quotaform.desired.pattern import read_pattern

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from quotaform.core.canonical import json_number
-from quotaform.core.drift import Drift, IgnoredDrift
-from quotaform.core.drifted import DriftedEntity, PendingChange
+from quotaform.core.drift.drift import Drift, IgnoredDrift
+from quotaform.core.drift.drifted import DriftedEntity, PendingChange
 from quotaform.core.plan import Change
 from quotaform.document.envelope import envelope, indented
 from quotaform.document.field import dump_cluster, dump_entity, dump_finding, dump_location, dump_snapshot_file

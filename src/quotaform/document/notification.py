@@ -5,8 +5,8 @@ from __future__ import annotations
 from json import dumps
 from typing import Any, Final
 
-from quotaform.core.drift import Drift
-from quotaform.core.notice import Notice
+from quotaform.core.drift.drift import Drift
+from quotaform.core.drift.notice import Notice
 from quotaform.document.drift import dump_baseline, dump_drifted, dump_summary
 from quotaform.document.envelope import envelope
 from quotaform.document.field import dump_cluster

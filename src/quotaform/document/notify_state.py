@@ -7,7 +7,7 @@ from datetime import datetime
 from json import loads
 from typing import Any, Final
 
-from quotaform.core.notice import ClusterMemory, Told
+from quotaform.core.drift.notice import ClusterMemory, Told
 from quotaform.document.envelope import EnvelopeError, envelope, indented, require_kind
 from quotaform.model.document_kind import NOTIFY_STATE
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Final, TypeVar
 
-from quotaform.core.check.saved_plan import saved_plan_problem
+from quotaform.core.check.saved.plan import saved_plan_problem
 from quotaform.core.plan import EntityChange, Plan, PlanHeader, PlanSource, Unmanaged
 from quotaform.document.change import ChangeReader, change_lines
 from quotaform.document.envelope import Spelled, envelope, sealed_lines

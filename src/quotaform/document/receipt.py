@@ -1,7 +1,7 @@
 """What an apply did, as machines read it: written once, and refused when it is not what was written.
 
 Format 1.2, `schemas/receipt.schema.json`. Like a plan file it is read with suspicion: its digest, its schema, what
-follows from other fields, and its contents (`quotaform.core.check.saved_receipt`) are checked.
+follows from other fields, and its contents (`quotaform.core.check.saved.receipt`) are checked.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from quotaform.core.canonical import json_number
-from quotaform.core.check.saved_receipt import saved_receipt_problem
+from quotaform.core.check.saved.receipt import saved_receipt_problem
 from quotaform.core.plan import Action, Change, PlanSource
 from quotaform.core.receipt import Receipt, Result, Run, SavedReceipt, SavedResult
 from quotaform.document.envelope import envelope, sealed_lines

@@ -15,7 +15,7 @@ from threading import Lock, Thread
 from typing import Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from quotaform.core.metric import Samples
+from quotaform.core.drift.metric import Samples
 from quotaform.notify.prometheus import metrics_app
 
 AT_ONCE: Final = 16

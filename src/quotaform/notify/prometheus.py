@@ -1,7 +1,7 @@
 """Metrics in the text format of Prometheus: written for its textfile collector and served over HTTP.
 
-The one door to `prometheus_client`. A registry of its own holds the metrics of `quotaform.core.metric` and no others:
-nothing about the process, which would change with every run.
+The one door to `prometheus_client`. A registry of its own holds the metrics of `quotaform.core.drift.metric` and no
+others: nothing about the process, which would change with every run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from quotaform.core.metric import METRICS, Sample, Samples, is_sample
+from quotaform.core.drift.metric import METRICS, Sample, Samples, is_sample
 
 MOST_SAMPLES: Final = 200_000
 """How many samples of an existing file are read: 1,000 clusters have some 20,000."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from quotaform.core.check.limit import DEFAULT_LIMITS, LEAST_MANAGED, CountLimit
-from quotaform.core.check.lint_setting import EXPIRES_WITHIN_DAYS
+from quotaform.core.check.lint.setting import EXPIRES_WITHIN_DAYS
 from quotaform.core.check.rule import LINTS
+from quotaform.core.guard_limits import DEFAULT_LIMITS, LEAST_MANAGED, CountLimit
 from quotaform.core.prune import PruneMode
 from quotaform.model.entity import DEFAULT_WORD, KNOWN_TYPES, EntityType
 from quotaform.model.quota_key import QUOTA_KEYS

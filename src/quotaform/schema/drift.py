@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from quotaform.core.drifted import DriftClass
-from quotaform.core.notice import Event
+from quotaform.core.drift.drifted import DriftClass
+from quotaform.core.drift.notice import Event
 from quotaform.core.plan import Action
 from quotaform.model.document_kind import DRIFT, NOTIFICATION
 from quotaform.schema.definition import IN_SYNC, address, digest, document, globs, quota_key, timestamp

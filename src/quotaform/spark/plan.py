@@ -1,7 +1,7 @@
-"""Planning on Spark: the plans of `quotaform.app.plan`, byte for byte.
+"""Planning on Spark: the plans of `quotaform.app.plan.plan`, byte for byte.
 
 The files are parsed on the executors, the cluster is read there, and joins make the rows; what follows from the
-rows (effects, order, findings) is made of them in the one place, `quotaform.app.plan.make_cluster_plan`.
+rows (effects, order, findings) is made of them in the one place, `quotaform.app.plan.plan.make_cluster_plan`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from quotaform.spark.session import spark_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from quotaform.app.plan import PlanRequest
-    from quotaform.app.source import Source
+    from quotaform.app.plan.plan import PlanRequest
+    from quotaform.app.repository.source import Source
     from quotaform.core.plan import Plan
     from quotaform.desired.config import Cluster
     from quotaform.desired.tree import Layout
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 def plan(
     request: PlanRequest, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress
 ) -> Iterator[ClusterOutcome[Plan]]:
-    """Plan clusters on Spark, in one session; see `quotaform.app.plan.plan`.
+    """Plan clusters on Spark, in one session; see `quotaform.app.plan.plan.plan`.
 
     Raises:
         EngineError: Spark is missing, does not start or failed.
         InvalidFilesError: Nothing could be read for any cluster.
     """
-    from quotaform.app.plan import read_plan_source
+    from quotaform.app.plan.plan import read_plan_source
 
     layout = request.repository.layout(request.config, may_be_empty=request.is_guarded)
     source = read_plan_source(request, layout.tree, clock)
@@ -62,7 +62,7 @@ def _plan_cluster(
     progress: Progress,
 ) -> Plan:
     from quotaform.app.actual import read_settled
-    from quotaform.app.plan import Reading, bulk_of_plan, make_cluster_plan
+    from quotaform.app.plan.plan import Reading, bulk_of_plan, make_cluster_plan
     from quotaform.spark.change import changes, collect_changes
     from quotaform.spark.entry import entries, read_desired
     from quotaform.spark.reading import SparkReading

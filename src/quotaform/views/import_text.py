@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from quotaform.core.result import Import
 from quotaform.model.text import inert
-from quotaform.views.finding_text import render_findings
+from quotaform.views.finding.finding_text import render_findings
 from quotaform.views.style import PLAIN, Style, counted
 
 

@@ -7,7 +7,7 @@ from shlex import quote as shell_word
 
 from quotaform.core.result import Initialization
 from quotaform.model.text import inert
-from quotaform.views.finding_text import render_findings
+from quotaform.views.finding.finding_text import render_findings
 from quotaform.views.style import PLAIN, Style, counted
 
 

@@ -18,8 +18,8 @@ from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import NotApprovedError, PlanIdError, UsageError
 
 if TYPE_CHECKING:
-    from quotaform.app.apply import ClusterPlan
-    from quotaform.app.plan import PlanRequest
+    from quotaform.app.apply.apply import ClusterPlan
+    from quotaform.app.plan.plan import PlanRequest
     from quotaform.cli.apply.settings import ApplySettings
     from quotaform.core.receipt import Receipt
 
@@ -37,8 +37,8 @@ def apply_directory(settings: ApplySettings, request: PlanRequest, *, takes_all:
         StaleError: A plan is not the approved one.
         NotApprovedError: Nobody approved the plans.
     """
-    from quotaform.app.apply import ClusterPlan
-    from quotaform.views.outcome_text import render_plan_total
+    from quotaform.app.apply.apply import ClusterPlan
+    from quotaform.views.plan.outcome_text import render_plan_total
 
     console = settings.console
     request = _without_snapshots(settings, request, takes_all=takes_all)

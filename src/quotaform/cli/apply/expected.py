@@ -10,7 +10,7 @@ from quotaform.errors import UsageError
 from quotaform.model.text import quote
 
 if TYPE_CHECKING:
-    from quotaform.app.apply import ClusterPlan
+    from quotaform.app.apply.apply import ClusterPlan
 
 _ID: Final = regex(r"(?:sha256:)?[0-9a-f]{64}").fullmatch
 
@@ -33,7 +33,7 @@ def require_expected(plans: Sequence[ClusterPlan], expected_id: str | None) -> N
         UsageError: There are several plans, or none.
         PlanIdError: It is another one.
     """
-    from quotaform.app.plan_file import require_plan_id
+    from quotaform.app.plan.plan_file import require_plan_id
 
     if expected_id is None:
         return

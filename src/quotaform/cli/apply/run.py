@@ -18,8 +18,8 @@ from quotaform.errors import NotReadError, QuotaformError, UsageError
 from quotaform.interrupt import held_signals
 
 if TYPE_CHECKING:
-    from quotaform.app.apply import ClusterPlan
-    from quotaform.app.repository import Repository
+    from quotaform.app.apply.apply import ClusterPlan
+    from quotaform.app.repository.repository import Repository
     from quotaform.cli.apply.settings import ApplySettings
     from quotaform.core.plan import Plan
     from quotaform.core.receipt import Receipt
@@ -40,11 +40,11 @@ def apply_and_report(
         failed: The clusters for which there is no plan.
         repository: Where receipts are kept.
     """
-    from quotaform.app.apply import apply_plans
-    from quotaform.app.apply_lock import apply_lock
-    from quotaform.app.receipt_file import write_receipt
+    from quotaform.app.apply.apply import apply_plans
+    from quotaform.app.apply.lock import apply_lock
+    from quotaform.app.apply.receipt_file import write_receipt
     from quotaform.model.text import inert
-    from quotaform.views.outcome_text import render_receipt_total
+    from quotaform.views.plan.outcome_text import render_receipt_total
     from quotaform.views.reading_text import cluster_line
 
     console = settings.console
@@ -111,7 +111,7 @@ def _receipt_paths(named: Path | None, plans: Sequence[ClusterPlan], repository:
         UsageError: `--receipt` names a file that exists: a receipt overwrites nothing.
         QuotaformError: A folder cannot be written to.
     """
-    from quotaform.app.receipt_file import receipt_path
+    from quotaform.app.apply.receipt_file import receipt_path
 
     if named is None:
         paths = {cluster.name: receipt_path(plan, repository) for cluster, plan in plans}
@@ -130,7 +130,7 @@ def _receipt_paths(named: Path | None, plans: Sequence[ClusterPlan], repository:
 
 
 def _sum_up(console: Console, outcomes: Sequence[ClusterOutcome[Receipt]]) -> None:
-    from quotaform.views.outcome_text import render_failure, render_receipt_total
+    from quotaform.views.plan.outcome_text import render_failure, render_receipt_total
 
     style = console.style()
     for outcome in outcomes:

@@ -13,8 +13,8 @@ from quotaform.cli.apply.run import apply_and_report
 from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
-    from quotaform.app.apply import ClusterPlan
-    from quotaform.app.repository import Repository
+    from quotaform.app.apply.apply import ClusterPlan
+    from quotaform.app.repository.repository import Repository
     from quotaform.cli.apply.settings import ApplySettings
     from quotaform.cli.option.cluster import ManyClusters
     from quotaform.core.plan import Plan
@@ -30,7 +30,7 @@ def apply_saved(settings: ApplySettings, files: Sequence[Path], target: ManyClus
             guards than those of the repository.
         NotApprovedError: A person did not approve a plan.
     """
-    from quotaform.app.plan_file import require_guards, require_recent
+    from quotaform.app.plan.plan_file import require_guards, require_recent
 
     repository = target.repository()
     plans = _read_plans(settings, files, target, repository)
@@ -49,8 +49,8 @@ def apply_saved(settings: ApplySettings, files: Sequence[Path], target: ManyClus
 def _read_plans(
     settings: ApplySettings, files: Sequence[Path], target: ManyClusters, repository: Repository
 ) -> list[ClusterPlan]:
-    from quotaform.app.apply import ClusterPlan
-    from quotaform.app.plan_file import load_plan_file
+    from quotaform.app.apply.apply import ClusterPlan
+    from quotaform.app.plan.plan_file import load_plan_file
 
     plans: dict[str, ClusterPlan] = {}
     for path in files:

@@ -11,7 +11,7 @@ from quotaform.cli.ci import Ci
 from quotaform.cli.console import Console
 
 if TYPE_CHECKING:
-    from quotaform.app.audit_file import AuditFile
+    from quotaform.app.apply.audit_file import AuditFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

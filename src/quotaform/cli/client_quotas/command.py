@@ -189,7 +189,7 @@ def _is_no_type(entity_type: str) -> str:
 
 def _describe(admin: QuotaAdmin, parts: Mapping[str, str | None]) -> str:
     from quotaform.model.filter import EntityFilter
-    from quotaform.views.client_quotas_text import render_described
+    from quotaform.views.quotas.client_quotas_text import render_described
 
     return render_described(admin.describe(EntityFilter.contains(parts)))
 
@@ -205,7 +205,7 @@ def _resolve(admin: QuotaAdmin, request: Request) -> str:
     from quotaform.core.resolve.index import QuotaIndex
     from quotaform.core.resolve.request import unmentioned_types
     from quotaform.core.resolve.resolver import Resolver
-    from quotaform.views.client_quotas_text import render_assumed, render_resolved
+    from quotaform.views.quotas.client_quotas_text import render_assumed, render_resolved
 
     resolved = Resolver(QuotaIndex(admin.describe())).resolve(request)
     if unmentioned := unmentioned_types(request):

@@ -80,7 +80,7 @@ def apply(
     require_format("receipt", format_name)
     console = output.console()
     console.keep_code()
-    from quotaform.app.audit_file import AuditFile
+    from quotaform.app.apply.audit_file import AuditFile
 
     given = sources or []
     is_saved = bool(given) and not any(map(is_folder, given))

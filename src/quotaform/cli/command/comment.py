@@ -86,8 +86,8 @@ def comment(
       quotaform comment plans/prod-eu.md plans/lab.md --mode changes-only
       quotaform comment plan.md --platform github --repository acme/quotas --pull-request 7 --dry-run
     """
-    from quotaform.app.comment import make_transport, open_comments, post_comments, read_drafts
-    from quotaform.app.pull_request import Given, Platform, find_pull_request, find_token
+    from quotaform.app.comment.comment import make_transport, open_comments, post_comments, read_drafts
+    from quotaform.app.comment.pull_request import Given, Platform, find_pull_request, find_token
     from quotaform.views.comment_text import comment_warnings, render_comment
 
     console = output.console()

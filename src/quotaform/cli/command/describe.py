@@ -74,7 +74,7 @@ def describe(
     """
     from quotaform.admin import QuotaAdmin
     from quotaform.app.clock import timestamp
-    from quotaform.app.repository import open_gateway
+    from quotaform.app.repository.repository import open_gateway
     from quotaform.app.steps import repeated
     from quotaform.cli.option.entity_reader import read_filter
     from quotaform.model.entity import spell_name
@@ -137,7 +137,7 @@ def _require_held(keys: Sequence[str], quotas: Quotas) -> None:
 def _warn_of_yaml(console: Console, found: Quotas, *, is_selected: bool) -> None:
     """Say what a file cannot hold, and what one with these entries would do."""
     from quotaform.desired.writer import render_quotas
-    from quotaform.views.finding_text import render_findings
+    from quotaform.views.finding.finding_text import render_findings
 
     for line in render_findings(render_quotas(found)[1]):
         console.warn(line)

@@ -22,8 +22,8 @@ from quotaform.cli.selection import require_selected
 from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
-    from quotaform.app.drift_report import DriftReporter
-    from quotaform.app.plan import PlanRequest
+    from quotaform.app.drift.report import DriftReporter
+    from quotaform.app.plan.plan import PlanRequest
 
 
 @with_option_groups
@@ -64,12 +64,12 @@ def drift(
       quotaform drift --all --watch 5m --listen 0.0.0.0:9464
       quotaform drift --notify slack=https://hooks.slack.com/... --notify-state drift-state.json
     """
-    from quotaform.app.base import BaseChoice, require_ref
+    from quotaform.app.base.base import BaseChoice, require_ref
     from quotaform.app.clock import SYSTEM_CLOCK
-    from quotaform.app.drift import check_drift
+    from quotaform.app.drift.drift import check_drift
     from quotaform.cli.watching import watch_drift
     from quotaform.core.prune import PruneMode
-    from quotaform.views.outcome_text import render_drift_total
+    from quotaform.views.plan.outcome_text import render_drift_total
 
     console = output.console()
     require_format("drift", format_name)

@@ -43,7 +43,7 @@ def explain(
     """
     from quotaform.app.clock import today
     from quotaform.app.explain import explain_entity
-    from quotaform.app.repository import Repository
+    from quotaform.app.repository.repository import Repository
     from quotaform.model.address import parse_address
 
     console = output.console()

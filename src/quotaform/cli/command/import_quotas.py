@@ -48,8 +48,8 @@ def import_quotas(
       quotaform import --bootstrap-server localhost:9092
       quotaform import --cluster prod-eu --split prefix
     """
-    from quotaform.app.import_quotas import import_cluster
-    from quotaform.app.repository import open_gateway
+    from quotaform.app.init.import_quotas import import_cluster
+    from quotaform.app.repository.repository import open_gateway
     from quotaform.views.import_text import render_import
 
     console = output.console()

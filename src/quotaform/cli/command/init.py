@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from quotaform.app.ci_files import CI_FILES
+from quotaform.app.init.ci_files import CI_FILES
 from quotaform.cli.console import Console
 from quotaform.cli.option.common import BootstrapOption, CommandConfigOption
 from quotaform.cli.option.completion import complete_from
@@ -54,7 +54,7 @@ def init(
       quotaform init --cluster prod-eu --bootstrap-server broker1:9092 --import --ci github
       quotaform init kafka-quotas --cluster lab --bootstrap-server localhost:9092 --no-import --ci none
     """
-    from quotaform.app.init import InitRequest, make_repository, require_nothing_there
+    from quotaform.app.init.init import InitRequest, make_repository, require_nothing_there
     from quotaform.cli.new_files import write_new_files
     from quotaform.views.init_text import render_init
 

@@ -76,7 +76,7 @@ def plan(
       quotaform plan --all --out 'plans/{cluster}.json'
       quotaform plan --revert .quotaform/receipts/RECEIPT.json --out revert.json
     """
-    from quotaform.views.outcome_text import render_plan_total
+    from quotaform.views.plan.outcome_text import render_plan_total
 
     console = output.console()
     if summary:

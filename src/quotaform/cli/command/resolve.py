@@ -19,7 +19,7 @@ from quotaform.errors import UsageError
 from quotaform.exit_code import ExitCode
 
 if TYPE_CHECKING:
-    from quotaform.app.resolve import ResolveRequest
+    from quotaform.app.resolve.resolve import ResolveRequest
     from quotaform.core.resolve.resolution import Detail
     from quotaform.model.entity import Entity
 
@@ -78,8 +78,8 @@ def resolve(
       quotaform resolve --name user=svc-orders --name client-id=etl --plan plan.json
       quotaform resolve --from clients.csv --format csv --key producer_byte_rate
     """
-    from quotaform.app.repository import open_gateway
-    from quotaform.app.resolve import ResolveRun
+    from quotaform.app.repository.repository import open_gateway
+    from quotaform.app.resolve.resolve import ResolveRun
     from quotaform.app.steps import repeated
     from quotaform.core.resolve.resolution import Detail
     from quotaform.model.entity import spell_name
@@ -103,8 +103,8 @@ def resolve(
 
 def _request(names: Sequence[str], file: Path | None, plan: Path | None, detail: Detail) -> ResolveRequest:
     """Read the requests and the plan, so that problems in files are reported without waiting for a broker."""
-    from quotaform.app.plan_file import load_plan_file
-    from quotaform.app.resolve import ResolveRequest
+    from quotaform.app.plan.plan_file import load_plan_file
+    from quotaform.app.resolve.resolve import ResolveRequest
     from quotaform.model.entity import IP
 
     if names and file is not None:
@@ -117,7 +117,7 @@ def _request(names: Sequence[str], file: Path | None, plan: Path | None, detail:
         entities, has_ips = (entity,), IP in entity.types
         has_clients = not has_ips
     else:
-        from quotaform.app.request_file import RequestFile
+        from quotaform.app.resolve.request_file import RequestFile
 
         rows = RequestFile.read_stdin() if str(file) == _STDIN else RequestFile.read(file)
         entities, has_ips, has_clients = rows, rows.has_ips, rows.has_clients

@@ -32,7 +32,7 @@ def show(
     Example:
       quotaform show plan.json
     """
-    from quotaform.app.plan_file import load_plan_file
+    from quotaform.app.plan.plan_file import load_plan_file
 
     console = Console(color)
     require_format("plan", format_name)

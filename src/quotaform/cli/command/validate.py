@@ -18,7 +18,7 @@ from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
-    from quotaform.app.repository import Repository
+    from quotaform.app.repository.repository import Repository
     from quotaform.core.result import Validation
     from quotaform.desired.config import Cluster, Config
 

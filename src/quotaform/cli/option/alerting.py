@@ -15,8 +15,8 @@ from quotaform.cli.usage import shorten
 from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
-    from quotaform.app.drift_alert import Warn
-    from quotaform.app.drift_report import DriftReporter
+    from quotaform.app.drift.alert import Warn
+    from quotaform.app.drift.report import DriftReporter
     from quotaform.model.secret import Secret
     from quotaform.notify.webhook import Receiver
 
@@ -76,9 +76,9 @@ class Alerting:
             UsageError: An option or a variable cannot be used.
         """
         from quotaform.app.clock import SYSTEM_CLOCK
-        from quotaform.app.drift_alert import AlertOptions, DriftAlerts
-        from quotaform.app.drift_report import DriftReporter
-        from quotaform.app.metrics_file import MetricStore
+        from quotaform.app.drift.alert import AlertOptions, DriftAlerts
+        from quotaform.app.drift.metrics_file import MetricStore
+        from quotaform.app.drift.report import DriftReporter
         from quotaform.app.run import read_run
 
         self._require_metric_paths(clusters)

@@ -20,7 +20,7 @@ from quotaform.errors import ClusterChoiceError, NoClusterError, UsageError
 from quotaform.model.text import quote
 
 if TYPE_CHECKING:
-    from quotaform.app.repository import Repository, Target
+    from quotaform.app.repository.repository import Repository, Target
     from quotaform.desired.config import Cluster, Config
 
 
@@ -35,7 +35,7 @@ class OneCluster:
 
     def repository(self, directory: Path | None = None) -> Repository:
         """Return the repository that the options and a quotas directory mean."""
-        from quotaform.app.repository import Repository
+        from quotaform.app.repository.repository import Repository
 
         return Repository.at(directory, self.config)
 
@@ -86,7 +86,7 @@ class ManyClusters:
 
     def repository(self, directory: Path | None = None) -> Repository:
         """Return the repository that the options and a quotas directory mean."""
-        from quotaform.app.repository import Repository
+        from quotaform.app.repository.repository import Repository
 
         return Repository.at(directory, self.config)
 
@@ -167,7 +167,7 @@ class ManyClusters:
 
 
 def _target(names: tuple[str, ...], servers: str | None, command_config: Path | None, snapshot: Path | None) -> Target:
-    from quotaform.app.repository import Target
+    from quotaform.app.repository.repository import Target
 
     if snapshot and servers:
         raise UsageError("--snapshot and --bootstrap-server cannot be combined; give one of them")

@@ -14,7 +14,7 @@ from quotaform.cli.usage import require_choice
 
 def complete_cluster(context: typer.Context, incomplete: str) -> list[str]:
     """Return the clusters of quotaform.yaml that a shell may complete to; none when it cannot be read."""
-    from quotaform.app.repository import Repository
+    from quotaform.app.repository.repository import Repository
     from quotaform.errors import QuotaformError
 
     directories = [context.params.get("directory"), *(context.params.get("directories") or ())]

@@ -13,7 +13,7 @@ from quotaform.cli.usage import require_choice
 from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
-    from quotaform.app.base import BaseChoice
+    from quotaform.app.base.base import BaseChoice
     from quotaform.cli.console import Console
     from quotaform.core.prune import PruneMode
 
@@ -64,14 +64,14 @@ class Comparison:
             UsageError: It cannot be the name of a git revision, or options exclude each other.
         """
         if self.base is not None:
-            from quotaform.app.base import BaseChoice, require_ref
+            from quotaform.app.base.base import BaseChoice, require_ref
 
             if self.no_base:
                 raise UsageError("--base and --no-base cannot be combined; give one of them")
             return BaseChoice(refs=(require_ref(self.base),))
         if self.no_base or not ("GITHUB_ACTIONS" in os.environ or "GITLAB_CI" in os.environ):
             return None
-        from quotaform.app.ci_base import find_ci_base
+        from quotaform.app.base.ci import find_ci_base
 
         found = find_ci_base(os.environ)
         if found is not None:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
-from quotaform.core.check.limit import DEFAULT_LIMITS, Limits
-from quotaform.core.check.lint_setting import Capacity, LintSettings
+from quotaform.core.check.lint.setting import Capacity, LintSettings
 from quotaform.core.check.policy import Policy
-from quotaform.core.check.safeguard import Safeguards
+from quotaform.core.guard_limits import DEFAULT_LIMITS, Limits
 from quotaform.core.origin import ClusterBase
 from quotaform.core.prune import Pruning
 from quotaform.core.revert import Revert
+from quotaform.core.safeguards import Safeguards
 from quotaform.core.scope import ALL, Selection
 from quotaform.model.approval import Approval
 from quotaform.model.entity import Entity

@@ -5,8 +5,8 @@ every plan, `GUARDS` those that concern one which is meant to be applied; a plan
 latter. To add a guard:
 
 1. write its row in `quotaform.core.check.rule`, with `is_blocking=True` and, when it can be allowed, the `override`;
-2. write its function in `quotaform.core.check.change` if it follows from the plan alone, so that it is found again in a
-   plan file, else in `quotaform.core.check.guard`, and list it in `GUARDS`;
+2. write its function in `quotaform.core.check.guard.change` if it follows from the plan alone, so that it is found
+   again in a plan file, else in `quotaform.core.check.guard.guard`, and list it in `GUARDS`;
 3. write its test in `tests/unit/test_guard.py`.
 
 Messages, the plan file, the exit code and `docs/rules.md` (`make docs`) follow from these.
@@ -19,11 +19,11 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from quotaform.core.check import rule
-from quotaform.core.check.approval import Lifted, lift
 from quotaform.core.check.base import check_base, check_prune
-from quotaform.core.check.change import check_changes
 from quotaform.core.check.facts import Facts
-from quotaform.core.check.guard import (
+from quotaform.core.check.guard.approval import Lifted, lift
+from quotaform.core.check.guard.change import check_changes
+from quotaform.core.check.guard.guard import (
     check_cluster_id,
     check_empty,
     check_history,
@@ -33,11 +33,11 @@ from quotaform.core.check.guard import (
     check_shrink,
     check_source,
 )
-from quotaform.core.check.lint import check_lints
-from quotaform.core.check.lint_fact import LintFacts
+from quotaform.core.check.guard.protected import check_protected
+from quotaform.core.check.lint.fact import LintFacts
+from quotaform.core.check.lint.lint import check_lints
 from quotaform.core.check.live import check_live
 from quotaform.core.check.policy import check_policies
-from quotaform.core.check.protected import check_protected
 from quotaform.core.check.revert import check_revert
 from quotaform.core.plan import Plan
 from quotaform.model.finding import Finding, by_weight
@@ -106,7 +106,7 @@ def check_plan(plan: Plan, facts: Facts, checks: Iterable[Check] = CHECKS) -> tu
     """Return the findings of checks, what blocks first.
 
     A finding of a blocking rule blocks unless an approval or one of the plan's allowances lifts it, see
-    `quotaform.core.check.approval`.
+    `quotaform.core.check.guard.approval`.
 
     Args:
         plan: The plan, its allowances included.

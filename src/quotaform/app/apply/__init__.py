@@ -1,0 +1,1 @@
+"""Applying plans, and what is kept of it."""

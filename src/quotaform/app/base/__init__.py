@@ -1,0 +1,1 @@
+"""What files are compared with: an earlier commit, or the receipt of an apply."""

@@ -1,0 +1,276 @@
+"""The base: what the files declared before, at another git revision or when a receipt was written.
+
+A revision is any name of a commit that git knows: a branch, a tag, `HEAD~1`, an id. The files, quotaform.yaml and its
+profiles and clusters are those of that commit; the day on which entries expire is today. A base that somebody names
+must be readable; one that a CI system names need not be, see `quotaform.app.base.ci`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from quotaform.app.base.receipt import is_receipt, read_receipt_base, with_commit
+from quotaform.app.git.object import Commit
+from quotaform.app.git.object_store import GitObjects, find_work_tree, open_objects
+from quotaform.app.git.process import GitError, TimeLeft
+from quotaform.app.git.revision import GitRevision
+from quotaform.app.repository.revision import MOST_BYTES
+from quotaform.app.repository.safeguard import safeguards_of
+from quotaform.core.check import rule
+from quotaform.core.origin import Base, ClusterBase, DeclaredBase
+from quotaform.errors import BaseError, InvalidFilesError, UsageError
+from quotaform.model.finding import Severity
+from quotaform.model.text import inert, quote
+
+if TYPE_CHECKING:
+    from quotaform.app.repository.repository import Repository
+    from quotaform.desired.config import Cluster, Config
+    from quotaform.desired.loader import LoadedFiles
+
+_MOST_SECONDS: Final = 30.0
+_LONGEST_REF: Final = 1000
+REMOTE_REFS: Final = "refs/remotes/"
+"""Where git keeps the branches of remotes; a name without it may be that of a tag."""
+_USUAL_REFS: Final = ("origin/main", "origin/master", "main", "master")
+_FETCH: Final = "fetch it (actions/checkout: fetch-depth: 0; git fetch --unshallow), or give another base"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseChoice:
+    """Which base is meant.
+
+    Attributes:
+        refs: Git revisions or the path of a receipt; the first one that exists.
+        found_in: The variable of the CI system that names it; `None` when somebody gave it.
+    """
+
+    refs: tuple[str, ...]
+    found_in: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return _ref_name(self.refs[0])
+
+
+def require_ref(ref: str, option: str = "--base") -> str:
+    """Return the name of a git revision, or the path of a receipt, as an option gives it.
+
+    Raises:
+        UsageError: It is neither: empty, with control characters, or like an option.
+    """
+    if not ref.strip() or ref.startswith("-") or not ref.isprintable() or len(ref) > _LONGEST_REF:
+        raise UsageError(
+            f"{option}: {quote(ref, 80)} is not the name of a git revision, as in origin/main, v1.2, HEAD~1 or a1b2c3d"
+        )
+    return ref
+
+
+def read_chosen_base(
+    repository: Repository,
+    config: Config,
+    choice: BaseChoice,
+    clusters: Sequence[Cluster],
+    today: date,
+    *,
+    similar: LoadedFiles | None = None,
+) -> Mapping[str, ClusterBase]:
+    """Return what the base declares, as `read_base`; that a base of a CI system cannot be read is a finding.
+
+    Raises:
+        BaseError: The base that somebody named does not exist, or cannot be read.
+    """
+    try:
+        return read_base(repository, config, choice, clusters, today, similar=similar)
+    except BaseError as error:
+        if choice.found_in is None:
+            raise
+        text = f"{error} (from {choice.found_in}; --base gives another one, --no-base uses none)"
+        found = ClusterBase(findings=(rule.BASE_UNREADABLE.finding(text),), limits_problem=str(error))
+        return {cluster.name: found for cluster in clusters}
+
+
+def read_base(
+    repository: Repository,
+    config: Config,
+    choice: BaseChoice,
+    clusters: Sequence[Cluster],
+    today: date,
+    *,
+    similar: LoadedFiles | None = None,
+) -> Mapping[str, ClusterBase]:
+    """Return what the base declares, by the name of each cluster.
+
+    Args:
+        repository: Where the files are.
+        config: The content of quotaform.yaml.
+        choice: Which base.
+        clusters: The clusters that are meant.
+        today: The day (UTC) on which entries may have expired.
+        similar: The files of this moment: what is the same at both is read and parsed once.
+
+    Raises:
+        BaseError: The base does not exist, or cannot be read.
+    """
+    names = [cluster.name for cluster in clusters]
+    if is_receipt(choice.refs[0]):
+        return _receipt_base(repository, config, choice.refs[0], clusters, today, similar)
+    top = find_work_tree(repository.directory)
+    if top is None:
+        raise BaseError(inert(choice.name), f"{_shown(repository.directory)} is not in a git work tree")
+    limits = TimeLeft(_MOST_SECONDS, most_seconds=_MOST_SECONDS, most_bytes=MOST_BYTES)
+    try:
+        with open_objects(top, limits) as objects:
+            ref, commit = _require_commit(objects, choice.refs, top)
+            revision = GitRevision(
+                objects=objects,
+                root=commit.tree,
+                top=top,
+                elsewhere=repository.revision,
+                similar=None if similar is None else similar.layout.tree,
+            )
+            at_base = replace(repository, revision=revision, needs_config=False)
+            return _declared(at_base, config, Base(_ref_name(ref), commit.id), names, today, similar)
+    except GitError as error:
+        raise BaseError(inert(choice.name), error.reason) from None
+
+
+def _receipt_base(
+    repository: Repository,
+    config: Config,
+    path: str,
+    clusters: Sequence[Cluster],
+    today: date,
+    similar: LoadedFiles | None,
+) -> Mapping[str, ClusterBase]:
+    """Return what a receipt declares; values that it does not hold are those of its commit, if git knows that.
+
+    Raises:
+        BaseError: The receipt cannot be read.
+    """
+    receipt = read_receipt_base(path)
+    if receipt.commit is None:
+        is_known = find_work_tree(repository.directory) is None  # Without git, nothing says what the guards were.
+        problem = None if is_known else f"the receipt {inert(path)} does not say from which commit it is"
+        return {cluster.name: replace(receipt.base, limits_problem=problem) for cluster in clusters}
+    try:
+        at_commit = read_base(repository, config, BaseChoice(refs=(receipt.commit,)), clusters, today, similar=similar)
+    except BaseError as error:
+        return {cluster.name: replace(receipt.base, limits_problem=str(error)) for cluster in clusters}
+    return {name: with_commit(receipt, base) for name, base in at_commit.items()}
+
+
+def _declared(
+    repository: Repository,
+    config: Config,
+    base: Base,
+    names: Sequence[str],
+    today: date,
+    similar: LoadedFiles | None,
+) -> Mapping[str, ClusterBase]:
+    """Return what the files of a base declare for each cluster.
+
+    Raises:
+        GitError: Git does not answer, or a limit is reached.
+    """
+    from quotaform.desired.loader import load_files
+
+    try:
+        earlier = repository.config()
+    except InvalidFilesError as error:
+        return dict.fromkeys(names, replace(_invalid(base, error), limits_problem=_config_problem(base, error)))
+    except UsageError as error:
+        text = f"at {base.ref}: {error}"
+        return dict.fromkeys(names, ClusterBase(findings=(rule.BASE_INVALID.finding(text),), limits_problem=text))
+    files = load_files(
+        repository.layout(earlier),
+        earlier.profiles,
+        today,
+        earlier.scope,
+        similar=None if similar is None else (similar, config.profiles),
+    )
+    found: dict[str, ClusterBase] = {}
+    for name in names:
+        if not files.layout.tree.has_files:
+            found[name] = _empty(base, f"{_shown(repository.directory)} has no quotas there")
+        elif name in config.clusters and name not in earlier.clusters:
+            found[name] = _empty(base, f"cluster {name} is not in {_shown(repository.config_path)} there")
+        else:
+            try:
+                found[name] = ClusterBase(declared=DeclaredBase(base, files.desired(name)))
+            except InvalidFilesError as error:
+                found[name] = _invalid(base, error)
+    return {
+        name: replace(each, limits=earlier.limits, safeguards=safeguards_of(earlier, earlier.clusters.get(name)))
+        for name, each in found.items()
+    }
+
+
+def _empty(base: Base, why: str) -> ClusterBase:
+    text = f"the base {base.ref} declares nothing for this cluster: {why}; everything counts as new"
+    return ClusterBase(declared=DeclaredBase(base, {}), findings=(rule.BASE_EMPTY.finding(text),))
+
+
+def _invalid(base: Base, error: InvalidFilesError) -> ClusterBase:
+    text = f"the files at {base.ref} are invalid, so no change has an origin: {_first_problem(error)}"
+    return ClusterBase(findings=(rule.BASE_INVALID.finding(text),))
+
+
+def _config_problem(base: Base, error: InvalidFilesError) -> str:
+    return f"at {base.ref} it is invalid: {_first_problem(error)}"
+
+
+def _first_problem(error: InvalidFilesError) -> str:
+    problems = [problem for problem in error.problems if problem.severity is Severity.ERROR]
+    first = problems[0]
+    where = f"{first.location}: " if first.location else ""
+    more = f" (and {len(problems) - 1:,} more)" if len(problems) > 1 else ""
+    return f"{where}{first.message}{more}"
+
+
+def _require_commit(objects: GitObjects, refs: Sequence[str], top: Path) -> tuple[str, Commit]:
+    """Return the first revision that exists, and its commit.
+
+    Raises:
+        BaseError: None does.
+        GitError: Git does not answer, or a limit is reached.
+    """
+    for ref in refs:
+        commit = _commit(objects, ref)
+        if commit is not None:
+            return ref, commit
+    name = inert(_ref_name(refs[0]))
+    guesses = [f"origin/{refs[0]}", *_USUAL_REFS]
+    guess = next((each for each in guesses if each not in refs and _commit(objects, each) is not None), None)
+    problem = objects.error_message()
+    if problem is not None and not problem.startswith("git failed: "):  # It says in its own words what is no commit.
+        raise GitError(problem)
+    if _is_shallow(top):
+        raise BaseError(name, f"git knows no commit of this name, and this is a shallow clone; {_FETCH}")
+    hint = f"did you mean {guess}?" if guess else "fetch it, or give another base"
+    raise BaseError(name, f"git knows no commit of this name; {hint}")
+
+
+def _ref_name(ref: str) -> str:
+    """Return what messages call a revision: a branch at a remote has its usual name."""
+    return ref.removeprefix(REMOTE_REFS)
+
+
+def _commit(objects: GitObjects, ref: str) -> Commit | None:
+    return objects.commit(f"{ref}^{{commit}}")
+
+
+def _is_shallow(top: Path) -> bool:
+    """Whether the clone was made without its history; of a linked work tree that is not known."""
+    return os.path.lexists(top / ".git" / "shallow")
+
+
+def _shown(path: Path) -> str:
+    from quotaform.desired.tree import shown_path
+
+    return shown_path(path)

@@ -1,0 +1,125 @@
+"""A receipt as the base: what the files declared when it was written, with values as far as it has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quotaform.core.origin import Base, ClusterBase, DeclaredBase
+from quotaform.core.plan import Action
+from quotaform.errors import BaseError, ReceiptFileError
+from quotaform.model.entry import Desired, Entry
+from quotaform.model.text import inert
+
+if TYPE_CHECKING:
+    from quotaform.app.clock import Clock
+    from quotaform.app.repository.repository import Repository
+    from quotaform.core.receipt import SavedReceipt
+
+
+def is_receipt(ref: str) -> bool:
+    """Whether a base is the path of a receipt, rather than a git revision."""
+    return ref.endswith(".json")
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptBase:
+    """What a receipt declares.
+
+    Attributes:
+        base: What it declares.
+        commit: The commit that was applied; `None` when it does not say.
+        is_commit: Whether the files that were applied were those of the commit, as far as is known.
+    """
+
+    base: ClusterBase
+    commit: str | None
+    is_commit: bool
+
+
+def read_receipt_base(path: str) -> ReceiptBase:
+    """Return what the receipt that somebody named as the base declares; it is of one cluster.
+
+    Raises:
+        BaseError: It cannot be read, is that of a revert, or does not say what the files declared.
+    """
+    from quotaform.app.apply.receipt_file import load_receipt_file
+
+    try:
+        receipt = load_receipt_file(Path(path))
+    except ReceiptFileError as error:
+        raise BaseError(inert(path), error.problem) from None
+    if receipt.is_revert:
+        raise BaseError(inert(path), "it is the receipt of a revert, whose values are not those of the files")
+    if receipt.declared is None:
+        raise BaseError(inert(path), "it is a receipt of an earlier version, which does not list what was declared")
+    desired = _desired(receipt)
+    base = Base(path, receipt.source.commit, is_receipt=True)
+    declared = DeclaredBase(base, desired, receipt.declared - desired.keys())
+    return ReceiptBase(
+        ClusterBase(declared=declared, cluster_id=receipt.cluster_id),
+        receipt.source.commit,
+        receipt.source.dirty is False,
+    )
+
+
+def with_commit(receipt: ReceiptBase, at_commit: ClusterBase) -> ClusterBase:
+    """Return a receipt's base with the guards of its commit, and with the values that the receipt does not hold.
+
+    Args:
+        receipt: What the receipt declares.
+        at_commit: What the files of its commit declare.
+    """
+    base = replace(
+        receipt.base,
+        limits=at_commit.limits,
+        limits_problem=at_commit.limits_problem,
+        safeguards=at_commit.safeguards,
+    )
+    declared, files = base.declared, at_commit.declared
+    if declared is None or files is None or not receipt.is_commit:
+        return base
+    found = {entity: files.desired[entity] for entity in declared.unvalued if files.declares(entity)}
+    valued = replace(declared, desired={**declared.desired, **found}, unvalued=declared.unvalued - found.keys())
+    return replace(base, declared=valued)
+
+
+def last_receipt_base(
+    repository: Repository, cluster_id: str, clock: Clock
+) -> tuple[DeclaredBase | None, str, tuple[str, ...]]:
+    """Return what the last receipt of a cluster declares, or why nothing is known, and what was passed over.
+
+    Args:
+        repository: Where the files are.
+        cluster_id: The id that the cluster gives itself.
+        clock: The time.
+    """
+    from quotaform.app.apply.receipt_file import last_receipt
+
+    found = last_receipt(repository, cluster_id, clock)
+    ignored = tuple(str(error) for error in found.ignored)
+    if found.last is None:
+        why = "there is no base and no receipt of this cluster"
+        if found.skipped:
+            why += f" that can be read ({found.skipped[0]})"
+    elif found.last.declared is None:
+        why = f"there is no base, and the receipts up to {found.last.path} do not say it for the whole cluster"
+    elif found.skipped:
+        why = f"there is no base, and a newer receipt than {found.last.path} cannot be read ({found.skipped[0]})"
+    else:
+        base = Base(str(found.last.path), found.last.receipt.source.commit, is_receipt=True)
+        return DeclaredBase(base, {}, found.last.declared), "", ignored
+    return None, f"{why}; give the git revision that was applied last: --base REF", ignored
+
+
+def _desired(receipt: SavedReceipt) -> Desired:
+    """Return the entries whose values a receipt holds whole: those of the entities that it created."""
+    declared = receipt.declared or frozenset()
+    return {
+        item.entity: Entry(
+            entity=item.entity, values={row.key: row.after for row in item.rows if row.after is not None}
+        )
+        for item in receipt.results
+        if item.action is Action.CREATE and item.result.holds and item.rows and item.entity in declared
+    }

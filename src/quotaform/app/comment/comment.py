@@ -1,0 +1,163 @@
+"""Comments on a pull request: each draft becomes one comment, which the next run updates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Protocol
+
+from quotaform.app.clock import SYSTEM_CLOCK, Clock
+from quotaform.app.comment.pull_request import Platform, PullRequest
+from quotaform.core.comment import (
+    CommentAction,
+    CommentMode,
+    CommentStep,
+    Draft,
+    Marker,
+    Posted,
+    plan_comment,
+    read_marker,
+)
+from quotaform.errors import HttpError, QuotaformError, UsageError
+from quotaform.files import MIB, read_text
+from quotaform.model.secret import Secret
+from quotaform.notify.api import Transport
+from quotaform.notify.github import GitHub
+from quotaform.notify.gitlab import GitLab
+from quotaform.notify.http import DEFAULT_LIMITS, Limits
+from quotaform.notify.retry import Retry
+
+DRAFT_LIMIT: Final = 4 * MIB
+"""The most bytes of a file with a comment; a comment of GitLab has at most 1,000,000 characters."""
+_ATTEMPTS: Final = 3
+_PATIENCE: Final = 60.0
+"""Seconds: a job waits for a platform no longer."""
+
+
+class Comments(Protocol):
+    """The comments of one pull request."""
+
+    name: str
+    longest: int
+
+    def comments(self) -> Iterator[Posted]:
+        """Yield all comments, the oldest first."""
+
+    def create(self, body: str) -> Posted:
+        """Write a comment."""
+
+    def update(self, number: int, body: str) -> Posted:
+        """Replace the text of a comment."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommentOutcome:
+    """What became of a draft.
+
+    Attributes:
+        draft: The draft.
+        step: What was done for it; `None` after a failure.
+        error: Why nothing could be done.
+    """
+
+    draft: Draft
+    step: CommentStep | None = None
+    error: QuotaformError | None = None
+
+
+def read_drafts(paths: Sequence[Path]) -> tuple[Draft, ...]:
+    """Read the files of comments.
+
+    Raises:
+        FileReadError: A file cannot be read.
+        QuotaformError: A file is no comment of quotaform.
+        UsageError: Two files show the same.
+    """
+    drafts: dict[Marker, Draft] = {}
+    for path in paths:
+        body = read_text(path, DRAFT_LIMIT)
+        marker = read_marker(body)
+        if marker is None:
+            raise QuotaformError(
+                f"{path} does not begin with the marker of a comment; write it with plan --out markdown={path}"
+            )
+        if marker in drafts:
+            raise UsageError(
+                f"{drafts[marker].name} and {path} are both the {marker.kind} of cluster {marker.cluster}; give one"
+            )
+        drafts[marker] = Draft(str(path), marker, body)
+    return tuple(drafts.values())
+
+
+def open_comments(pull_request: PullRequest, token: Secret, transport: Transport) -> Comments:
+    """Return the comments of a pull request; nothing is asked yet."""
+    kind = GitHub if pull_request.platform is Platform.GITHUB else GitLab
+    return kind(pull_request.api, pull_request.repository, pull_request.number, token, transport)
+
+
+def make_transport(
+    ca_file: Path | None = None, limits: Limits = DEFAULT_LIMITS, clock: Clock = SYSTEM_CLOCK
+) -> Transport:
+    """Return how requests are sent: again for at most a minute after a failure that may pass.
+
+    Args:
+        ca_file: The certificates that are trusted, in PEM; `None` for those of the system.
+        limits: How long a request may take.
+        clock: The time.
+    """
+    retry = Retry(sleep=clock.sleep, monotonic=clock.monotonic, now=clock.now, total=_PATIENCE)
+    return Transport(retry=retry, limits=limits, ca_file=ca_file)
+
+
+def post_comments(
+    comments: Comments, drafts: Sequence[Draft], mode: CommentMode, *, is_dry_run: bool = False
+) -> Iterator[CommentOutcome]:
+    """Write or update a comment for each draft; one that fails keeps none of the others from being written.
+
+    Args:
+        comments: The comments of the pull request.
+        drafts: What is to be there.
+        mode: When a comment is written.
+        is_dry_run: Whether nothing is written.
+
+    Raises:
+        QuotaformError: The comments cannot be read.
+    """
+    posted = list(comments.comments())
+    for draft in drafts:
+        step = plan_comment(draft, posted, mode)
+        try:
+            yield CommentOutcome(draft, step if is_dry_run else _write(comments, step, posted))
+        except QuotaformError as error:
+            yield CommentOutcome(draft, error=error)
+
+
+def _write(comments: Comments, step: CommentStep, posted: Sequence[Posted]) -> CommentStep:
+    body = step.draft.body
+    if step.action in (CommentAction.CREATE, CommentAction.UPDATE) and len(body) > comments.longest:
+        raise QuotaformError(
+            f"{step.draft.name} has {len(body):,} characters, and a comment of {comments.name} at most "
+            f"{comments.longest:,}; nothing was sent"
+        )
+    if step.action is CommentAction.CREATE:
+        return replace(step, target=_create(comments, step.draft, {each.id for each in posted}))
+    if step.action is CommentAction.UPDATE and step.target is not None:
+        updated = comments.update(step.target.id, body)
+        return replace(step, target=updated)
+    return step
+
+
+def _create(comments: Comments, draft: Draft, known: set[int]) -> Posted:
+    """Write a comment once: after a failure it may be there all the same, so that it is looked for."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return comments.create(draft.body)
+        except HttpError as error:
+            is_unknown = error.may_have_arrived and (error.status is None or error.status >= 500)
+            if not is_unknown or attempt + 1 == _ATTEMPTS:
+                raise
+        for each in comments.comments():
+            if each.is_own and each.id not in known and read_marker(each.body) == draft.marker:
+                return each
+    raise ValueError("a comment is written at least once")

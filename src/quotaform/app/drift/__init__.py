@@ -1,0 +1,1 @@
+"""Comparing clusters with what was last agreed, once or again and again."""

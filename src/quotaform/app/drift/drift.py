@@ -1,0 +1,57 @@
+"""Comparing clusters with what was last agreed, read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+
+from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
+from quotaform.app.plan.plan import Planner, PlanRequest
+from quotaform.cluster.gateway import Progress, no_progress
+from quotaform.core.check import rule
+from quotaform.core.drift.drift import Drift, make_drift
+from quotaform.core.outcome import ClusterOutcome
+from quotaform.core.plan import Plan
+from quotaform.errors import BaseError
+
+
+def check_drift(
+    request: PlanRequest, planner: Planner, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress
+) -> Iterator[ClusterOutcome[Drift]]:
+    """Compare clusters, all at a time: as `quotaform.app.plan.plan.plan`, whose difference is read from the other side.
+
+    Args:
+        request: What to compare; its base is the baseline.
+        planner: Plans the clusters.
+        clock: The time.
+        progress: Told what is being done.
+
+    Yields:
+        One outcome per cluster, in the order of the request. A cluster that could not be read is never in sync, nor is
+        one whose baseline could not be.
+
+    Raises:
+        InvalidFilesError: Nothing could be read for any cluster.
+    """
+    left = [cluster.name for cluster in request.clusters]
+    try:
+        for outcome in planner(request, clock=clock, progress=progress):
+            left.remove(outcome.cluster)
+            yield drift_of(request, outcome, today(clock))
+    except BaseError as error:
+        yield from (ClusterOutcome(name, error=error) for name in left)
+
+
+def drift_of(request: PlanRequest, planned: ClusterOutcome[Plan], today: date) -> ClusterOutcome[Drift]:
+    """Return a plan read as drift.
+
+    Args:
+        request: What was asked for.
+        planned: The plan, made with the baseline as its base.
+        today: The day (UTC) on which ignores may have expired.
+    """
+    if planned.error is None and request.base is not None and planned.require().base is None:
+        findings = planned.require().findings
+        reason = next((each.message for each in findings if each.rule == rule.BASE_INVALID.id), "it is invalid")
+        return ClusterOutcome(planned.cluster, error=BaseError(request.base.name, reason))
+    return planned.map(lambda plan: make_drift(plan, ignores=request.config.drift_ignore, today=today))

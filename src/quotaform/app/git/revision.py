@@ -1,0 +1,217 @@
+"""The files of a quota repository at a commit, as its objects hold them; the work tree is not touched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from quotaform.app.git.object import TreeEntry, blob_id
+from quotaform.app.git.object_store import GitObjects
+from quotaform.app.git.process import GitError, ObjectTooLargeError
+from quotaform.app.repository.revision import MOST_BYTES, MOST_ENTRIES, Revision
+from quotaform.errors import FileReadError
+from quotaform.files import CONFIG_LIMIT, MIB, QUOTAS_LIMIT, size_text
+
+if TYPE_CHECKING:
+    from quotaform.desired.tree import SourceFile, Tree
+
+_SUBMODULE_MODE: Final = 0o160000
+_NOWHERE: Final = "it is a link that leads out of the commit, or to a file that does not exist"
+_SUBMODULE: Final = "it is a submodule, whose files are not read"
+
+
+class _Found(NamedTuple):
+    """What a commit has at a path: an entry, or why it cannot be read, or neither."""
+
+    entry: TreeEntry | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GitRevision:
+    """The files of a repository at a commit. Links are followed within the commit, and not out of it.
+
+    Attributes:
+        objects: The objects of the repository.
+        root: The id of the commit's tree.
+        top: The top of the work tree.
+        elsewhere: Reads a quotaform.yaml outside of the work tree, which is in no commit.
+        similar: The quotas directory in another state: a file with the same content is not read again.
+    """
+
+    objects: GitObjects
+    root: str
+    top: Path
+    elsewhere: Revision
+    similar: Tree | None = None
+
+    def read_config(self, path: Path) -> SourceFile | None:
+        """Read quotaform.yaml; `None` when there is none.
+
+        Raises:
+            FileReadError: It is there and cannot be read.
+            GitError: Git does not answer, or a limit is reached.
+        """
+        from quotaform.desired.tree import SourceFile, shown_path
+
+        place = self._place(path)
+        if place is None:
+            return self.elsewhere.read_config(path)
+        entry, problem = self._find(place)
+        if problem is None and entry is None:
+            return None
+        if entry is None or not entry.is_file:
+            raise FileReadError(str(path), problem or "it is a directory")
+        try:
+            return SourceFile(shown_path(path), self._blob(entry.id, CONFIG_LIMIT))
+        except ObjectTooLargeError:
+            raise FileReadError(str(path), f"it is larger than {size_text(CONFIG_LIMIT)}") from None
+
+    def read_tree(self, directory: Path) -> Tree:
+        """Read a quotas directory; what cannot be read is part of the answer.
+
+        Raises:
+            GitError: Git does not answer, or a limit is reached.
+        """
+        from quotaform.desired.tree import Root, Tree
+
+        name = directory.as_posix()
+        place = self._place(directory)
+        if place is None:
+            raise GitError("the quotas directory is a link that leads out of the git work tree")
+        entry, problem = self._find(place)
+        if problem is not None:
+            return Tree(name=name, unreadable={"": problem})
+        if entry is None:
+            return Tree(name=name, root=Root.MISSING)
+        if not entry.is_folder:
+            return Tree(name=name, root=Root.FILE)
+        reading = _Reading(self, place)
+        try:
+            reading.read()
+        except _TooMuchError as error:
+            return Tree(name=name, unreadable={"": str(error)})
+        return Tree(
+            name=name,
+            files=reading.files,
+            others=reading.others,
+            folders=reading.folders,
+            unreadable=reading.unreadable,
+        )
+
+    def _place(self, path: Path) -> str | None:
+        """Return a path relative to the top of the work tree; `None` outside of it.
+
+        Only the folder that a file is in is looked for on disk: the file itself may be a link at one commit alone.
+        """
+        real = os.path.normpath(Path(os.path.realpath(path.parent)) / path.name)
+        top = os.path.realpath(self.top)
+        return Path(real).relative_to(top).as_posix() if Path(real).is_relative_to(top) else None
+
+    def _find(self, place: str) -> _Found:
+        folder, _, name = place.rpartition("/")
+        above = self.objects.entry(self.root, folder)
+        listed = self.objects.tree(above.id).get(name) if above is not None and above.is_folder else None
+        return _Found() if listed is None else self.follow(place, listed)
+
+    def follow(self, place: str, listed: TreeEntry) -> _Found:
+        """Return what is at a path of which a tree lists this."""
+        if listed.mode == _SUBMODULE_MODE:
+            return _Found(problem=_SUBMODULE)
+        if not listed.is_link:
+            return _Found(listed)
+        entry = self.objects.entry(self.root, place)
+        if entry is None or entry.mode == _SUBMODULE_MODE:
+            return _Found(problem=_NOWHERE if entry is None else _SUBMODULE)
+        return _Found(entry)
+
+    def content(self, path: str, entry: TreeEntry) -> bytes:
+        """Return the content of a file of the quotas directory.
+
+        Raises:
+            ObjectTooLargeError: It has too many bytes.
+            GitError: Git does not answer, or a limit is reached.
+        """
+        known = None if self.similar is None else self.similar.files.get(path)
+        if known is not None and blob_id(known, entry.id) == entry.id:
+            return known
+        return self._blob(entry.id, QUOTAS_LIMIT)
+
+    def _blob(self, identity: str, limit: int) -> bytes:
+        content = self.objects.blob(identity, limit)
+        if content is None:
+            raise GitError(self.objects.error_message() or "this clone does not hold all files of it; fetch them")
+        return content
+
+
+class _TooMuchError(Exception):
+    """A quotas directory has more than is read."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The files of a quotas directory, as `quotaform.app.repository.revision` reads them on disk."""
+
+    revision: GitRevision
+    place: str
+    files: dict[str, bytes] = field(default_factory=dict)
+    others: list[str] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    entries: int = 0
+    size: int = 0
+
+    def read(self) -> None:
+        """Read the directory and the folders in it.
+
+        Raises:
+            _TooMuchError: There is more than a limit allows.
+            GitError: Git does not answer, or a limit is reached.
+        """
+        for name, found in self._list(""):
+            if self._add(name, found):
+                for inner, entry in self._list(name):
+                    self._add(inner, entry)
+
+    def _list(self, folder: str) -> Iterator[tuple[str, _Found]]:
+        """Yield what is in a folder by name, hidden things left out."""
+        from quotaform.desired.tree import is_hidden
+
+        revision = self.revision
+        place = f"{self.place}/{folder}" if folder else self.place
+        here = revision.objects.entry(revision.root, place)
+        for name, listed in sorted(revision.objects.tree(here.id).items()) if here is not None else ():
+            self.entries += 1
+            if self.entries > MOST_ENTRIES:
+                raise _TooMuchError(f"it contains more than {MOST_ENTRIES:,} files and directories")
+            if "/" in name:
+                raise GitError("a folder of the repository is damaged")
+            if not is_hidden(name):
+                inner = f"{folder}/{name}" if folder else name
+                yield inner, revision.follow(f"{place}/{name}", listed)
+
+    def _add(self, path: str, found: _Found) -> bool:
+        """Take up what is at a path, and return whether it is a folder that can be listed."""
+        from quotaform.desired.tree import is_read
+
+        entry = found.entry
+        if entry is None:
+            self.unreadable[path] = found.problem or _NOWHERE
+        elif entry.is_folder:
+            self.folders.append(path)
+            return True
+        elif not is_read(path):
+            self.others.append(path)
+        else:
+            try:
+                content = self.files[path] = self.revision.content(path, entry)
+            except ObjectTooLargeError:
+                self.unreadable[path] = f"it is larger than {size_text(QUOTAS_LIMIT)}"
+                return False
+            self.size += len(content)
+            if self.size > MOST_BYTES:
+                raise _TooMuchError(f"its files are larger than {MOST_BYTES // MIB} MiB together")
+        return False

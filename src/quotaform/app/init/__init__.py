@@ -1,0 +1,1 @@
+"""Beginning: live quotas to files, and the files of a new quota repository."""

@@ -1,0 +1,1 @@
+"""Planning clusters, and saved plans."""

@@ -1,0 +1,1 @@
+"""A quota repository: its files, its configuration and its clusters."""

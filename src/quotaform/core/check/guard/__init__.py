@@ -1,0 +1,1 @@
+"""Guards: what blocks a plan, and what lifts a block."""

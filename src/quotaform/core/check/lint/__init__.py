@@ -1,0 +1,1 @@
+"""Lints: what is valid and probably not what was meant."""

@@ -1,0 +1,1 @@
+"""Checks of what was read from plan files and receipts."""

@@ -1,0 +1,141 @@
+"""Drift as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from quotaform.core.drift.drift import Drift, IgnoredDrift
+from quotaform.core.drift.drifted import DriftClass, DriftedEntity, PendingChange
+from quotaform.core.origin import Base
+from quotaform.core.plan import Change
+from quotaform.model.entity import spell_name
+from quotaform.model.location import Location
+from quotaform.model.quotas import same_value
+from quotaform.model.text import inert
+from quotaform.views.finding.finding_text import render_findings, render_removed
+from quotaform.views.plan.effect_text import value_text
+from quotaform.views.plan.plan_text import NOTHING_SELECTED
+from quotaform.views.reading_text import cluster_text, reading_text
+from quotaform.views.style import PLAIN, Style, counted
+
+_COLOURS = {DriftClass.MODIFIED: "yellow", DriftClass.MISSING: "red", DriftClass.UNEXPECTED: "red"}
+
+
+def render_drift(drift: Drift, style: Style = PLAIN) -> str:
+    """Return drift as text, ending with one line that says how much there is."""
+    return "\n".join(_lines(drift, style)) + "\n"
+
+
+def _lines(drift: Drift, style: Style) -> Iterator[str]:
+    cluster = cluster_text(drift.cluster_name, drift.cluster_id, drift.options, style)
+    yield f"Cluster  {cluster}   {reading_text(drift.read_at, drift.snapshot)}"
+    yield _baseline_line(drift.baseline)
+    yield ""
+    for drift_class in DriftClass:
+        for drifted in drift.entities:
+            if drifted.drift_class is drift_class:
+                yield from _entity_lines(drifted, style)
+    if drift.entities:
+        yield ""
+    if drift.pending:
+        yield style.paint("Pending (in the files and not applied yet; no drift):", "bold")
+        for pending in drift.pending:
+            yield from _pending_lines(pending)
+        yield ""
+    if drift.ignored:
+        yield style.paint("Ignored (listed in drift_ignore; not counted):", "bold")
+        for ignored in drift.ignored:
+            yield from _ignored_lines(ignored)
+        yield ""
+    yield from render_removed(drift.findings, style)
+    findings = list(render_findings(drift.findings, style, heading="Not compared:"))
+    if findings:
+        yield from findings
+        yield ""
+    yield style.paint(drift_line(drift), "bold" if drift.is_known else "red")
+
+
+def drift_line(drift: Drift) -> str:
+    """Return the last line of drift, which says how much there is."""
+    if not drift.is_known:
+        return "Unknown: this is not the cluster that the files are for (see above)."
+    if not drift.has_entities:
+        return NOTHING_SELECTED
+    partial = "" if drift.is_complete else " of what was selected"
+    return summary_line(
+        drift.summary, drift.in_sync, partial, pending=len(drift.pending), ignored=drift.ignored_entities
+    )
+
+
+def _baseline_line(base: Base | None) -> str:
+    if base is None:
+        return "Compared with the files; without --baseline, changes that are not applied yet count as drift."
+    commit = f" @ {inert(base.commit)[:7]}" if base.commit else ""
+    return f"Baseline  {'receipt ' if base.is_receipt else ''}{inert(base.ref)}{commit}"
+
+
+def summary_line(
+    counts: Mapping[str, int], in_sync: int, partial: str = "", *, pending: int = 0, ignored: int = 0
+) -> str:
+    """Return the last line of drift.
+
+    Args:
+        counts: How many entities each class has.
+        in_sync: How many declared entities match the cluster.
+        partial: What follows `Drift` when not everything was compared.
+        pending: How many changes are not applied yet.
+        ignored: How many entities have drift that is ignored.
+    """
+    others = [f"{number:,} {word}" for number, word in ((pending, "pending"), (ignored, "ignored")) if number]
+    if not any(counts.values()):
+        sync = counted(in_sync, "declared entity matches the cluster", "declared entities match the cluster")
+        return f"No drift{partial}. {sync}{''.join(f'; {other}' for other in others)}."
+    classes = ", ".join(f"{counts[each.value]:,} {each.value}" for each in DriftClass)
+    return f"Drift{partial}: {'; '.join([classes, f'{in_sync:,} in sync', *others])}."
+
+
+def _entity_lines(drifted: DriftedEntity, style: Style) -> Iterator[str]:
+    about = [] if drifted.is_declared else ["not declared in any file"]
+    name = style.paint(f"{drifted.drift_class.value:<10}", _COLOURS[drifted.drift_class])
+    yield f"  {name} {drifted.entity.address}{_about(drifted.location, drifted.owner, about)}"
+    yield from _key_lines(drifted)
+
+
+def _pending_lines(pending: PendingChange) -> Iterator[str]:
+    about = [] if pending.is_declared else ["not declared in any file any more"]
+    yield f"  {pending.action.value:<10} {pending.entity.address}{_about(pending.location, pending.owner, about)}"
+    width = max(len(change.key) for change in pending.changes)
+    for change in pending.changes:
+        yield f"      {spell_name(change.key):<{width}} : {_difference(change, None)}"
+
+
+def _ignored_lines(ignored: IgnoredDrift) -> Iterator[str]:
+    drifted, ignore = ignored.drifted, ignored.ignore
+    about = [f"until {ignore.expires}: {inert(ignore.reason)}"]
+    yield f"  {drifted.drift_class.value:<10} {drifted.entity.address}{_about(ignore.location, None, about)}"
+    yield from _key_lines(drifted)
+
+
+def _about(location: Location | None, owner: str | None, more: Iterable[str]) -> str:
+    about = [str(location)] if location else []
+    if owner:
+        about.append(f"owner {inert(owner)}")
+    about += more
+    return f"   ({'; '.join(about)})" if about else ""
+
+
+def _key_lines(drifted: DriftedEntity) -> Iterator[str]:
+    width = max((len(change.key) for change in drifted.changes), default=0)
+    for change in drifted.changes:
+        agreed = drifted.agreed(change)
+        text = _difference(change, drifted.absent)
+        if not same_value(agreed, change.after):
+            text += f", {'not set' if agreed is None else value_text(change.key, agreed)} in the baseline"
+        yield f"      {spell_name(change.key):<{width}} : {text}"
+
+
+def _difference(change: Change, absent: str | None) -> str:
+    actual = "not set" if change.before is None else value_text(change.key, change.before)
+    if change.after is None:
+        return f"{actual} on the cluster, {'not' if absent is None else inert(absent)} in the files"
+    return f"{actual} on the cluster, {value_text(change.key, change.after)} in the files"

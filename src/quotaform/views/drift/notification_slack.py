@@ -1,0 +1,74 @@
+"""A notification about drift as the incoming webhooks of Slack, Mattermost and Rocket.Chat take it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from json import dumps
+from typing import Final
+
+from quotaform.core.drift.drift import Drift
+from quotaform.core.drift.drifted import DriftedEntity
+from quotaform.core.drift.notice import Event, Notice
+from quotaform.model.entity import spell_name
+from quotaform.model.text import inert
+from quotaform.views.drift.drift_text import summary_line
+from quotaform.views.plan.effect_text import value_text
+
+MOST_ITEMS: Final = 10
+"""How many entities a message lists."""
+_LONGEST: Final = 300
+"""How many characters of a line of foreign text are shown."""
+_HEADINGS: Final = {
+    Event.DETECTED: "Kafka quotas of {} have drifted",
+    Event.CHANGED: "The drift of Kafka quotas of {} has changed",
+    Event.RESOLVED: "Kafka quotas of {} are in sync",
+    Event.CHECK_FAILED: "Kafka quotas of {} could not be checked for drift",
+}
+_SPECIAL: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "@\u200b"})
+
+
+def render_slack(notice: Notice) -> str:
+    """Return a notification as a JSON message with one text, in which no name mentions anybody."""
+    return dumps({"text": "\n".join(_lines(notice))})
+
+
+def harmless(text: str) -> str:
+    """Return a text in which nothing is a mention, a link or a special character.
+
+    >>> harmless("<!channel> @here")
+    '&lt;!channel&gt; @\\u200bhere'
+    """
+    shown = inert(text)
+    return (shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…").translate(_SPECIAL)
+
+
+def _lines(notice: Notice) -> Iterator[str]:
+    yield _HEADINGS[notice.event].format(harmless(spell_name(notice.cluster)))
+    drift = notice.drift
+    if drift is None:
+        yield harmless(notice.error or "")
+    else:
+        yield from _drift_lines(drift)
+    if notice.first_seen is not None:
+        yield f"First seen {harmless(notice.first_seen)}"
+    if notice.run is not None:
+        yield harmless(notice.run)
+
+
+def _drift_lines(drift: Drift) -> Iterator[str]:
+    yield summary_line(drift.summary, drift.in_sync, pending=len(drift.pending), ignored=drift.ignored_entities)
+    for drifted in drift.entities[:MOST_ITEMS]:
+        yield f"• {drifted.drift_class.value}: {harmless(drifted.entity.address)} {_values(drifted)}"
+    if len(drift.entities) > MOST_ITEMS:
+        yield f"… and {len(drift.entities) - MOST_ITEMS:,} more"
+
+
+def _values(drifted: DriftedEntity) -> str:
+    parts = []
+    for change in drifted.changes[:MOST_ITEMS]:
+        agreed = drifted.agreed(change)
+        live, wanted = (
+            "not set" if value is None else harmless(value_text(change.key, value)) for value in (change.before, agreed)
+        )
+        parts.append(f"{harmless(spell_name(change.key))} {live}, agreed {wanted}")
+    return f"({'; '.join(parts)})"

@@ -1,0 +1,1 @@
+"""Views of quotas, as they are and as they resolve."""

@@ -42,7 +42,8 @@ class Import:
         out_of_scope: How many are out of scope.
         left_out: How many the files cannot express.
         differing: How many entities are declared otherwise than they are on the cluster.
-        findings: What files cannot express and what else is worth saying.
+        differing_from_common: How many of those are in the common files, which declare them for other clusters, too.
+        findings: What files cannot express, and other findings about the live quotas.
     """
 
     files: Mapping[str, str]
@@ -51,6 +52,7 @@ class Import:
     out_of_scope: int
     left_out: int
     differing: int
+    differing_from_common: int = 0
     findings: tuple[Finding, ...]
 
 

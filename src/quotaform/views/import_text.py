@@ -33,6 +33,10 @@ def _lines(done: Import, style: Style) -> Iterator[str]:
         differ = "differs" if done.differing == 1 else "differ"
         text = f"{counted(done.differing, 'declared entity', 'declared entities')} {differ} from the cluster"
         yield style.paint(f"Warning: {text}; quotaform plan shows how.", "yellow")
+    if done.differing_from_common:
+        number = counted(done.differing_from_common, "of them is", "of them are")
+        yield f"  {number} in the common files, which apply to every cluster; move what is meant for one cluster to"
+        yield "  its own directory, such as quotas.d/CLUSTER."
     if done.findings:
         yield from render_findings(done.findings, style)
     total = sum(done.counts.values())

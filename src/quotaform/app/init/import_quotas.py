@@ -82,19 +82,25 @@ def import_cluster(
         path = str(_free(folder, stem, files))
         files[path], _ = render_quotas(group, schema=f"../{SCHEMA}" if is_own else SCHEMA)
         counts[path] = len(group)
+    differing = [entry for entity, entry in declared.items() if not _is_in_sync(entry, actual.get(entity, {}))]
     return Import(
         files=files,
         counts=counts,
         declared=len(actual) - len(todo),
         out_of_scope=len(todo) - len(inside),
         left_out=len(inside) - len(able),
-        differing=sum(not _is_in_sync(entry, actual.get(entity, {})) for entity, entry in declared.items()),
+        differing=len(differing),
+        differing_from_common=sum(_is_common(entry) for entry in differing) if is_own else 0,
         findings=tuple(by_weight(check_live(actual))),
     )
 
 
 def _is_in_sync(entry: Entry, live: Values) -> bool:
     return same_values(entry.values, {key: value for key, value in live.items() if key in QUOTA_KEYS})
+
+
+def _is_common(entry: Entry) -> bool:
+    return entry.file is not None and entry.file.layer is None
 
 
 def _free(folder: Path, stem: str, taken: Collection[str]) -> Path:

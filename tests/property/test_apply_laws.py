@@ -13,12 +13,12 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from quotaform.app.apply.apply import apply_plan
-from quotaform.core.plan import Plan
+from quotaform.core.plan import NO_VALUES, Plan
 from quotaform.core.receipt import Receipt, Result
 from quotaform.errors import ClusterError, QuotaformError
 from quotaform.model.alteration import Outcome
 from quotaform.model.entity import Entity
-from quotaform.model.quotas import Quotas, Values, same_values
+from quotaform.model.quotas import Quotas, same_values
 from tests.builder import PRODUCER, altered, plan_of
 from tests.scripted_gateway import ANSWER_LOST, FINE, NEVER_SHOWN, NO_CONNECTION, Answer, Clock, ScriptedGateway
 from tests.strategies import desired, live_quotas
@@ -104,7 +104,6 @@ def tell(story: Story) -> tuple[ScriptedGateway, Receipt | None]:
 
 
 ALICE = Entity(user="alice")
-NOTHING: Values = {}
 NO_QUOTAS: list[Quotas] = [{}] * 200
 REFUSED_WHEN_SENT_AGAIN = Story(
     plan=plan_of({ALICE: {PRODUCER: 2.0}}, {}),
@@ -124,7 +123,7 @@ def test_a_receipt_never_says_what_is_not_so(story: Story) -> None:
         return
     assert [item.entity for item in receipt.results] == [change.entity for change in story.plan.changes]
     for item, change in zip(receipt.results, story.plan.changes, strict=True):
-        live, before = gateway.quotas.get(item.entity, NOTHING), story.live.get(item.entity, NOTHING)
+        live, before = gateway.quotas.get(item.entity, NO_VALUES), story.live.get(item.entity, NO_VALUES)
         is_changed = not same_values(live, before)
         if item.result.holds:
             assert same_values(live, change.after), f"{item.result} is not so"
@@ -140,7 +139,7 @@ def test_nothing_outside_of_a_plan_is_touched(story: Story) -> None:
     gateway, _ = tell(story)
     planned = {change.entity: change for change in story.plan.changes}
     for entity in {*gateway.quotas, *story.live}:
-        live, before = gateway.quotas.get(entity, NOTHING), story.live.get(entity, NOTHING)
+        live, before = gateway.quotas.get(entity, NO_VALUES), story.live.get(entity, NO_VALUES)
         if entity in planned:
             assert same_values(live, before) or same_values(live, planned[entity].after), "all or not at all"
         else:

@@ -20,7 +20,7 @@ from tests.builder import HEADER, PRODUCER, declare, plan_of
 
 ALICE, BOB = Entity(user="alice"), Entity(user="bob")
 GUARD = FindingRule("guard", "Summary.", "Remedy.", is_blocking=True, override="--allow guard")
-NOTHING = Facts(desired={}, actual={})
+NO_FACTS = Facts(desired={}, actual={})
 
 
 def guard(plan: Plan, facts: Facts) -> Iterator[Finding]:
@@ -37,7 +37,7 @@ def test_another_cluster_than_the_pinned_one_blocks() -> None:
     plan = plan_of({ALICE: {PRODUCER: 1.0}}, {})
     before = plan.summary
 
-    checked = with_findings(plan, replace(NOTHING, pinned_id="other"))
+    checked = with_findings(plan, replace(NO_FACTS, pinned_id="other"))
 
     assert [(finding.rule, finding.blocking, finding.override) for finding in checked.findings] == [
         ("cluster-id", True, None)
@@ -53,7 +53,7 @@ def test_another_cluster_than_the_pinned_one_blocks() -> None:
 
 @pytest.mark.parametrize("pinned", [None, "", HEADER.cluster_id])
 def test_the_pinned_cluster_and_one_that_is_not_pinned_pass(pinned: str | None) -> None:
-    assert check_plan(plan_of({}, {}), replace(NOTHING, pinned_id=pinned)) == ()
+    assert check_plan(plan_of({}, {}), replace(NO_FACTS, pinned_id=pinned)) == ()
 
 
 def test_a_pattern_that_matches_nothing_is_a_warning() -> None:
@@ -84,7 +84,7 @@ def test_what_files_cannot_write_is_reported_unless_they_declare_it() -> None:
 def test_a_check_sees_the_plan() -> None:
     plan = plan_of({ALICE: {PRODUCER: 1.0}, BOB: {PRODUCER: 1.0}}, {})
 
-    found = check_plan(plan, NOTHING, [guard])
+    found = check_plan(plan, NO_FACTS, [guard])
 
     assert [(finding.address, finding.blocking, finding.override) for finding in found] == [
         ("user=alice", True, "--allow guard"),
@@ -104,7 +104,7 @@ def test_a_check_sees_the_plan() -> None:
 def test_an_allowance_lifts_what_its_rule_blocks(allowances: tuple[Allowance, ...], blocks: bool) -> None:
     plan = plan_of({ALICE: {PRODUCER: 1.0}}, {}, allowances=allowances)
 
-    (finding,) = check_plan(plan, NOTHING, [guard])
+    (finding,) = check_plan(plan, NO_FACTS, [guard])
 
     assert finding.blocking is blocks
 
@@ -112,6 +112,6 @@ def test_an_allowance_lifts_what_its_rule_blocks(allowances: tuple[Allowance, ..
 def test_nothing_lifts_a_rule_without_an_override() -> None:
     plan = plan_of({}, {}, allowances=(Allowance("cluster-id"),))
 
-    (finding,) = check_plan(plan, replace(NOTHING, pinned_id="other"))
+    (finding,) = check_plan(plan, replace(NO_FACTS, pinned_id="other"))
 
     assert (finding.rule, finding.blocking) == (rule.CLUSTER_ID.id, True)

@@ -6,7 +6,7 @@ import pytest
 
 from quotaform.core.effects import Effect
 from quotaform.core.plan import Change
-from quotaform.core.resolve.entry import NOTHING, Effective
+from quotaform.core.resolve.entry import NO_LIMIT, Effective
 from quotaform.model.entity import Entity
 from quotaform.views.plan.effect_text import effect_text, fallback_text, ratio_text, value_text
 from tests.builder import CONNECTION, PRODUCER, REQUEST
@@ -63,9 +63,9 @@ def own(value: float) -> Effective:
         (Change(ALICE, PRODUCER, MIB, 2 * MIB), effect(own(MIB), own(2 * MIB)), "(+100%, loosen)"),
         (Change(ALICE, PRODUCER, 2 * MIB, MIB), effect(own(2 * MIB), own(MIB)), "(-50%, tighten)"),
         (Change(ALICE, PRODUCER, MIB, 2.0**63), effect(own(MIB), own(2.0**63)), "(loosen, UNLIMITED)"),
-        (Change(ALICE, PRODUCER, MIB, None), effect(own(MIB), NOTHING), "(loosen, UNLIMITED)"),
+        (Change(ALICE, PRODUCER, MIB, None), effect(own(MIB), NO_LIMIT), "(loosen, UNLIMITED)"),
         (Change(ALICE, PRODUCER, MIB, None), effect(own(MIB), Effective(4 * MIB, ANYBODY)), "(x4, loosen)"),
-        (Change(ALICE, PRODUCER, None, MIB), effect(NOTHING, own(MIB)), "(was unlimited; tighten)"),
+        (Change(ALICE, PRODUCER, None, MIB), effect(NO_LIMIT, own(MIB)), "(was unlimited; tighten)"),
         (
             Change(ALICE, PRODUCER, None, MIB),
             effect(Effective(4 * MIB, ANYBODY), own(MIB)),
@@ -123,7 +123,7 @@ def test_a_note_says_what_was_what_becomes_and_for_whom_it_is_another(
 
 
 def test_what_a_removed_value_falls_back_to() -> None:
-    assert fallback_text(PRODUCER, NOTHING) == "(no fallback: unlimited)"
+    assert fallback_text(PRODUCER, NO_LIMIT) == "(no fallback: unlimited)"
     assert fallback_text(PRODUCER, Effective(20 * MIB, ANYBODY)) == "(falls back to 20 MiB/s from user=<default>)"
 
 

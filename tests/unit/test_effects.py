@@ -8,7 +8,7 @@ import pytest
 
 from quotaform.core.effects import NO_EFFECT, Direction, Effect, make_effects
 from quotaform.core.plan import EntityChange
-from quotaform.core.resolve.entry import NOTHING, Effective, effective
+from quotaform.core.resolve.entry import NO_LIMIT, Effective, effective
 from quotaform.core.resolve.index import QuotaIndex
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
@@ -81,7 +81,7 @@ def test_the_first_level_that_holds_the_key_wins(case: Case) -> None:
 
 def test_an_entity_with_another_key_does_not_stand_in_the_way() -> None:
     found = effective(QuotaIndex(BY_KEY).entries(("alice", "app1")), "future_rate")
-    assert found == NOTHING
+    assert found == NO_LIMIT
 
 
 def test_an_address_without_its_own_entry_has_the_default() -> None:
@@ -92,7 +92,7 @@ def test_an_address_without_its_own_entry_has_the_default() -> None:
 
 def test_a_shape_that_no_broker_resolves_limits_nobody_and_has_no_effect() -> None:
     odd = Entity({"user": "alice", "group": "g"})
-    assert effective(QuotaIndex({odd: {PRODUCER: 1.0}}).entries(("alice", "app1")), PRODUCER) == NOTHING
+    assert effective(QuotaIndex({odd: {PRODUCER: 1.0}}).entries(("alice", "app1")), PRODUCER) == NO_LIMIT
     assert list(make_effects({}, {odd: {PRODUCER: 1.0}}, [(odd, (PRODUCER,))])) == [(NO_EFFECT,)]
 
 
@@ -136,7 +136,7 @@ def test_a_removed_value_falls_back_to_the_next_level() -> None:
 
 def test_a_removed_value_without_fallback_becomes_unlimited() -> None:
     change = only({ALICE: {}}, {ALICE: {PRODUCER: 5.0}, ANY_APP1: {PRODUCER: 20.0}})
-    assert effect_of(change).after == NOTHING
+    assert effect_of(change).after == NO_LIMIT
     assert change.direction is Direction.LOOSEN
     assert change.becomes_unlimited
 
@@ -149,7 +149,7 @@ def test_a_new_value_under_a_default_can_loosen() -> None:
 
 def test_a_new_value_where_nothing_limited_tightens() -> None:
     change = only({ALICE: {PRODUCER: 30.0}}, {})
-    assert effect_of(change).before == NOTHING
+    assert effect_of(change).before == NO_LIMIT
     assert change.direction is Direction.TIGHTEN
 
 
@@ -265,7 +265,7 @@ def test_all_changes_of_a_plan_count_on_the_side_after_it() -> None:
     plan = plan_of(wanted, {ANYBODY: {PRODUCER: 1.0}})
     effects = {change.entity: effect_of(change) for change in plan.changes}
     assert (effects[ALICE].before.source, effects[ALICE].after.value) == (ANYBODY, 5.0)
-    assert effects[ANYBODY].after == NOTHING
+    assert effects[ANYBODY].after == NO_LIMIT
     assert effects[ANYBODY].differs == {"user": 1}
 
 

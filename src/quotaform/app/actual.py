@@ -50,7 +50,7 @@ def read_settled(
         make: Called with a read while the cluster is given time; it may be called again with a later one.
         bulk: How many entities differ in bulk, by what was made of a read; 0 when one read is enough.
         clock: The time.
-        progress: Told what is being done.
+        progress: Called with what is being done.
 
     Returns:
         What was made of the read that counts.

@@ -39,7 +39,7 @@ def alter_entity(
         entity: Whose quotas change.
         ops: What to set and remove; removing what is not there is fine.
         validate_only: Let the broker check, and say what would be.
-        progress: Told what is being done.
+        progress: Called with what is being done.
         clock: Waits until the change shows.
 
     Raises:

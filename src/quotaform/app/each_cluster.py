@@ -98,7 +98,7 @@ class ClusterWork(Generic[C, T]):
 
         Args:
             known: The clusters that have failed whatever becomes of the work, with the reasons.
-            steps: Told which clusters are waited for.
+            steps: Called with the clusters that are waited for.
 
         Raises:
             KeyboardInterrupt: An outcome was waited for. Those of all clusters that are finished are yielded before.

@@ -35,7 +35,7 @@ def repeated(progress: Progress, what: str) -> Iterator[Steps]:
     """Report the last step again and again while the block waits for a cluster; nothing else may be printed in it.
 
     Args:
-        progress: Told what is being done, from a thread of its own.
+        progress: Called with what is being done, from a thread of its own.
         what: The first step.
     """
     steps = Steps(progress)

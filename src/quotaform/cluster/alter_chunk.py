@@ -45,7 +45,7 @@ def split_alterations(
     alteration is never cut, so that one that is larger than both goes alone.
 
     Raises:
-        ValueError: One entity twice, or something that a broker could not read or must not be told.
+        ValueError: One entity twice, or something that a broker could not read or must not be sent.
     """
     chunks: list[range] = []
     seen: set[Entity] = set()

@@ -125,7 +125,7 @@ class BrokerGateway:
             bootstrap_servers: `host:port`, several with commas or as a list; none for those of the client config.
             client_config: Protocol, credentials and times; plain if not given.
             name: What messages call the cluster; its bootstrap servers if not given.
-            timeout: Seconds after which it is given up. Most problems are certain, and told, much earlier.
+            timeout: Seconds after which it is given up. Most problems are certain, and reported, much earlier.
 
         Raises:
             ConnectError: No server could be used; the message says why and what to do.

@@ -124,7 +124,7 @@ class Gateway(QuotaReader, Protocol):
         Args:
             alterations: At most one per entity.
             validate_only: Let the broker check and change nothing.
-            progress: Told after each chunk.
+            progress: Called after each chunk.
 
         Returns:
             One row per alteration, in the given order.

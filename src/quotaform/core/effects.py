@@ -10,7 +10,7 @@ from math import inf
 from typing import Final
 
 from quotaform.core.resolve.differing import DifferingNames
-from quotaform.core.resolve.entry import NO_NAMES, NOTHING, Effective, effective
+from quotaform.core.resolve.entry import NO_LIMIT, NO_NAMES, Effective, effective
 from quotaform.core.resolve.index import QuotaIndex
 from quotaform.core.resolve.request import representative
 from quotaform.model.entity import Entity
@@ -59,7 +59,7 @@ class Effect:
         return None if winner is None or winner is entity or winner == entity else winner
 
 
-NO_EFFECT: Final = Effect(NOTHING, NOTHING)
+NO_EFFECT: Final = Effect(NO_LIMIT, NO_LIMIT)
 
 
 @lru_cache(maxsize=4096)

@@ -16,7 +16,7 @@ from quotaform.core.canonical import json_number
 from quotaform.core.effects import Effect
 from quotaform.core.origin import Origin
 from quotaform.core.plan import NO_VALUES, Change, EntityChange, action_of
-from quotaform.core.resolve.entry import NO_NAMES, NOTHING, Effective
+from quotaform.core.resolve.entry import NO_LIMIT, NO_NAMES, Effective
 from quotaform.document.envelope import Spelled
 from quotaform.document.field import load_number
 from quotaform.model.entity import Entity
@@ -81,7 +81,7 @@ class _Writer:
         return f'{start}"effective": {{"before": {before}, "after": {after}{differs}}}, {end}'
 
     def _effective(self, effective: Effective, entity: Entity, own: tuple[str, str]) -> str:
-        if effective is NOTHING:
+        if effective is NO_LIMIT:
             return _NO_LIMIT
         value, source, _ = effective
         if source is None:
@@ -199,7 +199,7 @@ class ChangeReader:
     def _limit(self, item: Mapping[str, Any]) -> Effective:
         value, names = load_number(item["value"]), item["entity"]
         if names is None:
-            return NOTHING if value is None else Effective(value)
+            return NO_LIMIT if value is None else Effective(value)
         shared = (value, *names.items())
         found = self._effective.get(shared)
         if found is None:

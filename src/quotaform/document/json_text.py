@@ -1,4 +1,4 @@
-"""What Python's JSON reader does not tell: names that come twice, words that are no JSON, and lines."""
+"""What Python's JSON reader does not report: names that come twice, words that are no JSON, and lines."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def _items(document: Mapping[str, Any], name: str, load: Callable[[Any], T]) -> 
     """Yield what the items of a long list stand for.
 
     Raises:
-        ShapeError: An item does not match the schema, or holds something that the schema cannot tell from a value.
+        ShapeError: An item does not match the schema, or holds something that the schema takes for a value.
     """
     read = 0
     try:

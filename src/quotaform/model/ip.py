@@ -51,7 +51,7 @@ def _expand(name: str) -> str | None:
 
 
 def address_of(name: str) -> str | None:
-    """Return the address that a broker takes the name of an ip entry for; `None` when only its resolver could tell.
+    """Return the address that a broker takes the name of an ip entry for; `None` when only its resolver knows.
 
     A broker looks the name up and keys by what comes of it
     (org.apache.kafka.server.metadata.ClientQuotaMetadataManager).

@@ -51,7 +51,7 @@ class Level:
         matches: What an entry of this level holds, per entity type; a type not listed is absent.
         non_empty: The entity types whose names must not be empty: a request with an empty one meets no entry of this
             level, not even a default. An entry with an empty one is met by nobody.
-        bucket: The entity types whose names tell one rate from another; requests that agree in them share it.
+        bucket: The entity types whose names distinguish one rate from another; requests that agree in them share it.
     """
 
     number: int

@@ -48,7 +48,7 @@ _NUMBERS: Final = {ScramMechanism.SHA_256: 1, ScramMechanism.SHA_512: 2}
 
 @dataclass(frozen=True, slots=True, order=True)
 class ScramCredential:
-    """What a cluster tells of one credential: never the password, which it does not know.
+    """What a cluster says of one credential: never the password, which it does not know.
 
     Attributes:
         mechanism: Such as `SCRAM-SHA-512`.

@@ -21,7 +21,7 @@ _LONGEST: Final = 200
 
 
 def cache_directory() -> Path:
-    """Tell the user's cache directory of quotaform; it may not exist yet.
+    """Return the user's cache directory of quotaform; it may not exist yet.
 
     `QUOTAFORM_CACHE` wins, then the platform's place: `$XDG_CACHE_HOME/quotaform` or
     `~/.cache/quotaform`, on macOS `~/Library/Caches/quotaform`.
@@ -110,7 +110,7 @@ def _unusable(path: Path, reason: str | None) -> SandboxError:
 
 
 def lock_descriptor(descriptor: int, *, shared: bool = False) -> bool:
-    """Take the exclusive (or a shared) lock of an open file without waiting; tell whether it could be had.
+    """Take the exclusive (or a shared) lock of an open file without waiting; return whether it could be had.
 
     The lock belongs to the open file: it lives in every process that inherited the descriptor and
     goes with the last of them, however that one ends.

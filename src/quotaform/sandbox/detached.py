@@ -54,7 +54,7 @@ def start(
         name: Its name.
         brokers: How many brokers.
         secured: Whether clients must say who they are.
-        progress: Told what is being done.
+        progress: Called with what is being done.
 
     Returns:
         The sandbox, and whether it was started by this call.
@@ -99,7 +99,7 @@ def find(name: str) -> DetachedSandbox | None:
 
 
 def stop(name: str) -> bool:
-    """Stop a detached sandbox and wait until its brokers and data are gone; tell whether there was one.
+    """Stop a detached sandbox and wait until its brokers and data are gone; return whether there was one.
 
     Raises:
         SandboxError: It does not end.

@@ -55,7 +55,7 @@ def find_jars(progress: Progress = no_progress) -> tuple[Path, ...]:
     | not set    | those of the user's cache, which is filled with `jgo` when it is empty or damaged |
 
     Args:
-        progress: Told how far a download is.
+        progress: Called with how far a download is.
 
     Raises:
         SandboxError: They cannot be had.

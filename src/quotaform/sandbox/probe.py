@@ -39,7 +39,7 @@ def probe(host: str, port: int, *, timeout: float = 1.0) -> Answer | None:
 
 
 def accepts(host: str, port: int, *, timeout: float = 1.0) -> bool:
-    """Tell whether somebody listens at a port."""
+    """Return whether somebody listens at a port."""
     try:
         with socket.create_connection((host, port), timeout):
             return True

@@ -26,7 +26,7 @@ def growth_reported(directory: Path, total: int, what: str, progress: Progress) 
         directory: The directory.
         total: How many bytes there will be.
         what: What is being done.
-        progress: Told how far it is.
+        progress: Called with how far it is.
     """
     done = Event()
 

@@ -75,7 +75,7 @@ class Sandbox:
 
         Args:
             inherited: File descriptors that the supervisor holds open as long as it lives.
-            progress: Told what is being done.
+            progress: Called with what is being done.
 
         Raises:
             SandboxError: A piece is missing, or a broker did not come up.
@@ -159,7 +159,7 @@ class Sandbox:
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id, as its brokers tell it."""
+        """The cluster's id, as its brokers report it."""
         return self._started.cluster_id
 
     @property

@@ -58,7 +58,7 @@ class SupervisorClient:
         return int(self._ask(do="spawn", name=name, argv=list(argv), log=str(log))["pid"])
 
     def exit_code(self, name: str) -> int | None:
-        """Tell how a process ended: None while it runs, negative for a signal."""
+        """Return how a process ended: None while it runs, negative for a signal."""
         code = self._ask(do="poll", name=name)["code"]
         return None if code is None else int(code)
 

@@ -30,7 +30,7 @@ def require_java() -> None:
             f"{_REMEDY}."
         )
     where = _describe(java)
-    # One question tells both the version (java.base@17.0.15) and the modules; Java 8 does not know it.
+    # One question answers both the version (java.base@17.0.15) and the modules; Java 8 does not know it.
     asked = java.ask("--list-modules")
     if asked is None:
         raise EngineError(f"The Spark engine cannot run {where}; {_REMEDY}.")

@@ -1,6 +1,6 @@
 """The tables of the Spark engine.
 
-They are long: one row per cluster, entity and quota key. An entity is told by its `entity_key`, which is
+They are long: one row per cluster, entity and quota key. An entity is identified by its `entity_key`, which is
 `Entity.address`: canonical, unique and never null. Its names are in `entity`, where null is the default; nothing
 joins on them, since in SQL NULL = NULL is not true.
 """

@@ -87,7 +87,7 @@ def apply_plans(
         report_late: Called with an error that came when everything was done, as one of closing the connection; the
             receipt is the outcome all the same.
         clock: The time.
-        progress: Told what is being done.
+        progress: Called with what is being done.
         connect: Opens the gateway of a cluster.
 
     Yields:
@@ -150,7 +150,7 @@ def apply_plan(
     Args:
         plan: What to apply.
         gateway: To which cluster.
-        progress: Told what is being done.
+        progress: Called with what is being done.
         pinned_id: The id that quotaform.yaml pins the cluster to, if it does.
         clock: The time.
         keep: Called with the receipt, to save it; no signal interrupts it.

@@ -66,7 +66,7 @@ class ApplyRun:
 
         Args:
             gateway: The cluster.
-            progress: Told what is being done.
+            progress: Called with what is being done.
             applied: The changes that the cluster holds already.
             clock: The time.
             signals: The signals, which are held.

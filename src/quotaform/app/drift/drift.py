@@ -24,7 +24,7 @@ def check_drift(
         request: What to compare; its base is the baseline.
         planner: Plans the clusters.
         clock: The time.
-        progress: Told what is being done.
+        progress: Called with what is being done.
 
     Yields:
         One outcome per cluster, in the order of the request. A cluster that could not be read is never in sync, nor is

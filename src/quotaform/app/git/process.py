@@ -2,7 +2,7 @@
 
 Only `git cat-file --batch` is run. It reads objects, not the index, so that no fsmonitor, filter, hook, text
 conversion, external diff, pager or signature check has its turn; and it fetches nothing (a partial clone would). It
-discovers no repository above or beside the given one, no bare one, and is told nothing by variables such as `GIT_DIR`.
+discovers no repository above or beside the given one, no bare one, and ignores variables such as `GIT_DIR`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _VARIABLES: Final = {
     "LC_ALL": "C",
 }
 _KEPT_VARIABLES: Final = ("GIT_CONFIG", "GIT_EXEC_PATH")
-"""What the operator may tell git: which configuration of theirs to read, and where it is installed."""
+"""What the operator may set for git: which configuration of theirs to read, and where it is installed."""
 
 
 class GitError(Exception):

@@ -55,7 +55,7 @@ def import_cluster(
         cluster_name: Whose quotas they are.
         gateway: The cluster.
         is_split: One file per group of names, else one file.
-        progress: Told what is being done.
+        progress: Called with what is being done.
         clock: Says which entries have expired.
 
     Raises:

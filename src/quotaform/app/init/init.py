@@ -58,7 +58,7 @@ def make_repository(request: InitRequest, *, progress: Progress = no_progress) -
 
     Args:
         request: What it is to hold.
-        progress: Told what is being done.
+        progress: Called with what is being done.
 
     Raises:
         UsageError: The name or a server cannot be one.

@@ -118,7 +118,7 @@ def plan(
     Args:
         request: What to plan.
         clock: The time.
-        progress: Told what is being done.
+        progress: Called with what is being done.
         connect: Opens the gateway of a cluster.
 
     Yields:
@@ -187,7 +187,7 @@ def plan_cluster(
         desired: Returns what the files declare for it; called after the first read was asked for.
         source: Returns where the files came from; called like `desired`.
         clock: The time.
-        progress: Told what is being done.
+        progress: Called with what is being done.
 
     Raises:
         ClusterError: The cluster could not be read.

@@ -66,7 +66,7 @@ def plan_revert(
     Args:
         request: What to plan: `revert` is the receipt, and the only cluster is that of the receipt.
         clock: The time.
-        progress: Told what is being done.
+        progress: Called with what is being done.
         connect: Opens the gateway of the cluster.
 
     Yields:

@@ -66,7 +66,7 @@ def read_password_file(path: Path, where: str = "the password file") -> Secret:
         where: What messages call the file.
 
     Raises:
-        UsageError: The file cannot be read, or holds no password or more than a line; nothing of it is told.
+        UsageError: The file cannot be read, or holds no password or more than a line; the message shows nothing of it.
     """
     try:
         content = read_stdin(_MOST_BYTES) if path == STDIN else read_bytes(path, _MOST_BYTES)
@@ -84,7 +84,7 @@ def read_password_variable(name: str) -> Secret:
     """Read a password from an environment variable.
 
     Raises:
-        UsageError: It is not set, or holds no password; nothing of it is told.
+        UsageError: It is not set, or holds no password; the message shows nothing of it.
     """
     if not _VARIABLE(name):
         # Somebody may have given the password itself, which is not repeated.
@@ -103,7 +103,7 @@ def require_password(text: str, where: str) -> Secret:
         where: Where it comes from, as messages say it.
 
     Raises:
-        UsageError: It cannot; nothing of it is told.
+        UsageError: It cannot; the message shows nothing of it.
     """
     if not text:
         raise UsageError(f"{where} is empty; a password must not be empty")

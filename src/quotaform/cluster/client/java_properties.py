@@ -46,7 +46,7 @@ class Property:
 
 
 Report = Callable[[str, Location], None]
-"""Told a problem and its place."""
+"""Called with a problem and its place."""
 
 
 def parse_properties(text: str, file: str, report: Report) -> Iterator[Property]:
@@ -55,7 +55,7 @@ def parse_properties(text: str, file: str, report: Report) -> Iterator[Property]
     Args:
         text: What the file holds.
         file: Its name, for places.
-        report: Told of lines that cannot be read; no message holds anything of the line, which may be a secret.
+        report: Called with each line that cannot be read; no message holds anything of the line, which may be a secret.
     """
     for count, (number, line) in enumerate(_logical_lines(text)):
         location = Location(file, number)

@@ -70,7 +70,7 @@ class BrokerConnection:
             server: Where the broker is.
             config: How to talk to it.
             ssl_context: For a protocol with TLS.
-            software_version: What the broker is told of this program.
+            software_version: The version of this program that the broker is given.
             closing: Once it is set, every call ends.
         """
         self.server = server

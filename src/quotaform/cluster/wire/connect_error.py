@@ -38,7 +38,7 @@ _HTTP: Final = b"HTTP"
 def connect_error(intent: Intent, failures: Sequence[Failure]) -> ClusterError:
     """Return the error for a cluster of which no server could be used.
 
-    It tells of the server that was come closest to and names the others.
+    It is about the server with which the connection got furthest, and names the others.
     """
     closest = max(failures, key=lambda failure: failure.stage)
     kind, problem, remedy = _explain(intent, closest)

@@ -137,7 +137,7 @@ class CertificateError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """What the client was told to do, as far as a sentence about a failure needs it.
+    """What the client was asked to do, as far as a sentence about a failure needs it.
 
     Attributes:
         name: What messages call the cluster.

@@ -66,7 +66,7 @@ def make_sasl_mechanism(config: ClientConfig, host: str) -> SaslMechanism:
 
 
 def name_broker_version(versions: Mapping[int, tuple[int, int]]) -> str:
-    """Return the release of Kafka that speaks these versions by API key, as well as it can be told; for messages."""
+    """Return the release of Kafka that speaks these versions by API key, as well as it can be known; for messages."""
     try:
         with _import_warnings_ignored():
             from kafka.protocol.broker_version_data import BrokerVersionData

@@ -10,7 +10,7 @@ What was last agreed is the baseline: the files at a git ref, or what a receipt 
 | pending | says what the cluster holds, or does not declare it | | declare something else: git has moved on |
 
 The first three are drift. A key whose live value is that of the files is in sync, whatever the baseline says. Without a
-baseline the files stand for it, and what is pending cannot be told from drift.
+baseline the files stand for it, and what is pending cannot be distinguished from drift.
 
 Drift is the same difference as a plan's, seen from the other side: `quotaform.core.origin` says what each key that
 differs is due to, and nothing is compared a second time.

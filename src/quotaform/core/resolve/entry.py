@@ -24,7 +24,7 @@ class Effective(NamedTuple):
     level: Level | None = None
 
 
-NOTHING: Final = Effective()
+NO_LIMIT: Final = Effective()
 """Nothing limits the request."""
 
 
@@ -114,4 +114,4 @@ def effective(entries: Iterable[QuotaEntry], key: str) -> Effective:
         value = entry.values.get(key)
         if value is not None:
             return entry.effective(key, value)
-    return NOTHING
+    return NO_LIMIT

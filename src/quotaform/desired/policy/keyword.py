@@ -34,7 +34,7 @@ DRAFTS: Final = {
 class Holds(Enum):
     """What the value of a keyword is, as far as it holds schemas."""
 
-    NOTHING = "no schema"
+    NO_SCHEMA = "no schema"
     SCHEMA = "a schema for the same value"
     SCHEMAS = "a list of schemas for the same value"
     NAMED = "a schema for the same value per field"
@@ -64,11 +64,11 @@ _OLD: Final = frozenset({Draft.DRAFT_7})
 _NEW: Final = frozenset({Draft.DRAFT_2020})
 
 _ROWS: Final = (
-    (Holds.NOTHING, _BOTH, "$ref $comment title description default examples deprecated readOnly writeOnly"),
-    (Holds.NOTHING, _BOTH, "type enum const format minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"),
-    (Holds.NOTHING, _BOTH, "minLength maxLength pattern minItems maxItems uniqueItems minProperties maxProperties"),
-    (Holds.NOTHING, _BOTH, MESSAGE),
-    (Holds.NOTHING, _NEW, "$anchor minContains maxContains"),
+    (Holds.NO_SCHEMA, _BOTH, "$ref $comment title description default examples deprecated readOnly writeOnly"),
+    (Holds.NO_SCHEMA, _BOTH, "type enum const format minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"),
+    (Holds.NO_SCHEMA, _BOTH, "minLength maxLength pattern minItems maxItems uniqueItems minProperties maxProperties"),
+    (Holds.NO_SCHEMA, _BOTH, MESSAGE),
+    (Holds.NO_SCHEMA, _NEW, "$anchor minContains maxContains"),
     (Holds.SCHEMA, _BOTH, "not if then else"),
     (Holds.SCHEMAS, _BOTH, "allOf anyOf oneOf"),
     (Holds.NAMED, _OLD, "dependencies"),

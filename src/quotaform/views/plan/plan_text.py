@@ -12,7 +12,7 @@ from quotaform.core.check import rule
 from quotaform.core.effects import Direction, Effect
 from quotaform.core.origin import Origin
 from quotaform.core.plan import Action, Change, EntityChange, Plan, Unmanaged
-from quotaform.core.resolve.entry import NOTHING, Effective
+from quotaform.core.resolve.entry import NO_LIMIT, Effective
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.entry import Cause
 from quotaform.model.quota_key import key_order
@@ -136,7 +136,7 @@ def _entity_lines(change: EntityChange, style: Style, shows_unchanged: bool) -> 
     for row, effect in zip(change.changes, change.effects, strict=True):
         row_action = row.action
         sign = glyph if row_action is action else style.action(row_action.glyph, row_action)
-        is_plain = row.before is None and effect.before is NOTHING and effect.after.source is entity
+        is_plain = row.before is None and effect.before is NO_LIMIT and effect.after.source is entity
         text = _first_limit(row.key, row.after, width) if is_plain and not effect.differs else _row(row, effect, width)
         yield f"      {sign} {text}"
         if shows_base:
@@ -154,7 +154,7 @@ def _row(row: Change, effect: Effect, width: int) -> str:
 @lru_cache(maxsize=4096)
 def _first_limit(key: str, value: float | None, width: int) -> str:
     """Return the row of a value that is set where nothing was: most rows are such, and many are equal."""
-    return _row(Change(_SOME, key, None, value), Effect(NOTHING, Effective(value, _SOME)), width)
+    return _row(Change(_SOME, key, None, value), Effect(NO_LIMIT, Effective(value, _SOME)), width)
 
 
 def _values_text(row: Change, effect: Effect) -> str:

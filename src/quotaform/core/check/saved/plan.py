@@ -99,7 +99,7 @@ def _approval_problems(plan: Plan) -> Iterator[Problem]:
 
 
 def _is_origin_right(change: EntityChange, base: Base | None) -> bool:
-    """Whether the origin follows from the base; where a receipt does not tell the values, there is none."""
+    """Whether the origin follows from the base; where a receipt does not hold the values, there is none."""
     if base is None:
         return change.origin is None and change.base is None
     if change.origin is None:

@@ -10,8 +10,9 @@ from typing import Any
 from quotaform.core.check import rule
 from quotaform.core.check.guard.approval import lift, needed_allowance
 from quotaform.core.check.guard.change import check_changes
+from quotaform.core.difference import diff, make_plan
 from quotaform.core.guard_limits import DEFAULT_LIMITS, Limits
-from quotaform.core.plan import Plan, PlanHeader, PlanSource, diff, make_plan
+from quotaform.core.plan import Plan, PlanHeader, PlanSource
 from quotaform.core.resolve.entry import Resolved
 from quotaform.core.resolve.index import QuotaIndex
 from quotaform.core.resolve.request import request_of
@@ -35,7 +36,6 @@ HEADER = PlanHeader(
     cluster_id="3JxQ0v7pT2a",
     created_at="2026-11-20T09:12:44Z",
     source=PlanSource(directory="quotas.d", commit="4f2c1d9", dirty=False),
-    options={"prune": "report", "select": [], "exclude": []},
 )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 
-from quotaform.core.origin import Base, DeclaredBase
-from quotaform.core.plan import Plan, diff, make_plan
+from quotaform.core.base import Base, DeclaredBase
+from quotaform.core.difference import diff, make_plan
+from quotaform.core.plan import Plan
+from quotaform.core.plan_options import PlanOptions
 from quotaform.core.prune import PruneMode, prune, removable_entities
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause, Desired
@@ -60,7 +62,7 @@ FILES: Desired = {
 
 def based_plan() -> Plan:
     header = example_plan().header
-    header = replace(header, source=replace(header.source, base=BASE), options={**header.options, "prune": "scope"})
+    header = replace(header, source=replace(header.source, base=BASE), options=PlanOptions(prune=PruneMode.SCOPE))
     base = DeclaredBase(BASE, AT_BASE)
     pruned = prune(list(removable_entities(FILES, LIVE)), PruneMode.SCOPE, base)
     return make_plan(diff(FILES, LIVE, pruned), FILES, LIVE, header, base=base, pruned=pruned)

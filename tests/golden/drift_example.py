@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import date
 
+from quotaform.core.base import Base, DeclaredBase
+from quotaform.core.difference import diff, make_plan
 from quotaform.core.drift.drift import Drift, make_drift
 from quotaform.core.drift.ignore import DriftIgnore
-from quotaform.core.origin import Base, DeclaredBase
-from quotaform.core.plan import diff, make_plan
 from quotaform.core.scope import Pattern
 from quotaform.model.entity import Entity
 from quotaform.model.location import Location

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from quotaform.core.plan import Plan, PlanHeader, PlanSource, diff, make_plan
+from quotaform.core.difference import diff, make_plan
+from quotaform.core.plan import Plan, PlanHeader, PlanSource
 from quotaform.core.scope import Pattern, Scope
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause, Entry, LayerFile
@@ -72,7 +73,6 @@ def example_plan(*, with_findings: bool = True) -> Plan:
         cluster_id="3JxQ0v7pT2a",
         created_at="2026-11-20T09:12:44Z",
         source=PlanSource(directory="quotas.d", commit="4f2c1d90aa", dirty=True),
-        options={"prune": "report", "select": [], "exclude": []},
     )
     plan = make_plan(diff(desired, ACTUAL), desired, ACTUAL, header, scope=SCOPE)
     return replace(plan, findings=tuple(by_weight(FINDINGS)) if with_findings else ())

@@ -9,6 +9,7 @@ from quotaform.core.check.facts import Facts
 from quotaform.core.check.plan import GUARDS, with_findings
 from quotaform.core.guard_limits import CountLimit, Limits
 from quotaform.core.plan import Plan
+from quotaform.core.plan_options import PlanOptions
 from quotaform.core.scope import Pattern
 from quotaform.model.allowance import Allowance
 from quotaform.model.approval import DELETE, Approval
@@ -22,7 +23,7 @@ def guarded_plan() -> Plan:
     plan = example_plan(with_findings=False)
     plan = replace(
         plan,
-        header=replace(plan.header, options={**plan.header.options, **limits.dump()}),
+        header=replace(plan.header, options=PlanOptions(limits=limits)),
         allowances=(Allowance("delete", 9), Allowance("update", 60)),
     )
     approval = Approval(

@@ -12,8 +12,8 @@ from dataclasses import replace
 from json import dumps
 from typing import Any
 
+from quotaform.core.difference import diff, make_plan
 from quotaform.core.drift.drift import make_drift
-from quotaform.core.plan import diff, make_plan
 from quotaform.document.drift import dump_drift
 from quotaform.document.plan import dump_plan
 from quotaform.model.finding import by_weight

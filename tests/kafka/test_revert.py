@@ -11,7 +11,9 @@ from hypothesis import HealthCheck, given, settings
 
 from quotaform.app.apply.apply import apply_plan
 from quotaform.cluster.kafka import KafkaGateway
-from quotaform.core.plan import Plan, make_plan
+from quotaform.core.difference import make_plan
+from quotaform.core.plan import Plan
+from quotaform.core.plan_options import PlanOptions
 from quotaform.core.revert import as_revert, find_revert, require_receipt_cluster, require_revertible
 from quotaform.core.scope import ALL
 from quotaform.document.plan import dump_plan, load_plan
@@ -54,7 +56,7 @@ def revert_of(text: str, actual: Quotas, files: Desired, cluster_id: str) -> Pla
     require_receipt_cluster(receipt, cluster_id)
     found = find_revert(receipt, actual, ALL)
     require_revertible(found)
-    header = replace(HEADER, cluster_id=cluster_id, options={**HEADER.options, "revert": receipt.plan_id})
+    header = replace(HEADER, cluster_id=cluster_id, options=PlanOptions(revert=receipt.plan_id))
     plan = guarded(as_revert(make_plan(found.rows, files, actual, header), found))
     return load_plan(dump_plan(plan), "plan.json")
 

@@ -13,7 +13,8 @@ from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from quotaform.app.apply.apply import apply_plan
-from quotaform.core.plan import NO_VALUES, Plan
+from quotaform.core.change import NO_VALUES
+from quotaform.core.plan import Plan
 from quotaform.core.receipt import Receipt, Result
 from quotaform.errors import ClusterError, QuotaformError
 from quotaform.model.alteration import Outcome

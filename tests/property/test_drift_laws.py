@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given
 
+from quotaform.core.base import Base, DeclaredBase
 from quotaform.core.check.writable import is_out_of_reach
+from quotaform.core.difference import diff, make_plan
 from quotaform.core.drift.drift import make_drift
-from quotaform.core.origin import Base, DeclaredBase
-from quotaform.core.plan import diff, make_plan
 from quotaform.model.entry import Desired
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas

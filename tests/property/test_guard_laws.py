@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quotaform.core.change import Action
 from quotaform.core.check.facts import Facts
 from quotaform.core.check.plan import GUARDS, with_findings
 from quotaform.core.check.rule import APPROVABLE
 from quotaform.core.guard_limits import CountLimit, Limits
-from quotaform.core.plan import Action, Plan
+from quotaform.core.plan import Plan
+from quotaform.core.plan_options import PlanOptions
 from quotaform.core.scope import Pattern
 from quotaform.document.plan import dump_plan, load_plan
 from quotaform.errors import PlanFileError
@@ -47,7 +49,7 @@ def checked(
     approvals: tuple[Approval, ...] = (),
 ) -> Plan:
     plan = plan_of(files, actual, allowances=allowances)
-    plan = replace(plan, header=replace(plan.header, options={**plan.header.options, **limits.dump()}))
+    plan = replace(plan, header=replace(plan.header, options=PlanOptions(limits=limits)))
     facts = Facts(desired=files, actual=actual, limits=limits, approvals=approvals, today=TODAY)
     return with_findings(plan, facts, GUARDS)
 

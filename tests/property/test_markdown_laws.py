@@ -7,8 +7,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quotaform.core.difference import diff, make_plan
 from quotaform.core.drift.drift import make_drift
-from quotaform.core.plan import Plan, diff, make_plan
+from quotaform.core.plan import Plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding

@@ -15,9 +15,12 @@ from typing import Any
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from quotaform.core.change import Action
+from quotaform.core.difference import diff, make_plan
 from quotaform.core.effects import Direction
 from quotaform.core.freshness import check_fresh
-from quotaform.core.plan import Action, Plan, diff, make_plan
+from quotaform.core.plan import Plan
+from quotaform.core.plan_options import PlanOptions
 from quotaform.core.scope import ALL, FULL_SCOPE, Scope, Selection
 from quotaform.document.plan import dump_plan, load_plan
 from quotaform.model.entry import Desired, Entry, LayerFile
@@ -28,7 +31,7 @@ from tests.strategies import SCOPES, SELECTIONS, desired, live_quotas, quotas
 
 
 def plan_of(files: Desired, actual: Quotas, scope: Scope = FULL_SCOPE, selection: Selection = ALL) -> Plan:
-    options = {**HEADER.options, "select": list(selection.select), "exclude": list(selection.exclude)}
+    options = PlanOptions(select=tuple(selection.select), exclude=tuple(selection.exclude))
     header = replace(HEADER, options=options)
     return make_plan(diff(files, actual), files, actual, header, scope=scope, selection=selection)
 

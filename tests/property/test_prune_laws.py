@@ -7,9 +7,12 @@ from dataclasses import replace
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from quotaform.core.base import Base, DeclaredBase
 from quotaform.core.check.writable import is_removable
-from quotaform.core.origin import Base, DeclaredBase, Origin, row_origin
-from quotaform.core.plan import Plan, diff, make_plan
+from quotaform.core.difference import diff, make_plan
+from quotaform.core.origin import Origin
+from quotaform.core.plan import Plan
+from quotaform.core.plan_options import PlanOptions
 from quotaform.core.prune import PruneMode, prune, removable_entities
 from quotaform.core.scope import FULL_SCOPE, Scope
 from quotaform.document.plan import dump_plan, load_plan
@@ -29,14 +32,14 @@ def plan_of(
 ) -> Plan:
     declared = DeclaredBase(BASE, base)
     pruned = prune(list(removable_entities(files, actual, scope)), mode, declared)
-    header = replace(HEADER, source=replace(HEADER.source, base=BASE), options={**HEADER.options, "prune": mode.value})
+    header = replace(HEADER, source=replace(HEADER.source, base=BASE), options=PlanOptions(prune=mode))
     return make_plan(diff(files, actual, pruned), files, actual, header, scope=scope, base=declared, pruned=pruned)
 
 
 @given(desired(), desired(), live_quotas())
 def test_every_row_has_one_origin_and_an_entity_has_theirs(base: Desired, files: Desired, actual: Quotas) -> None:
     for change in plan_of(base, files, actual).changes:
-        origins = [row_origin(change, row) for row in change.changes]
+        origins = [change.origin_of(row) for row in change.changes]
         assert None not in origins
         assert change.origin is (origins[0] if len(set(origins)) == 1 else Origin.BOTH)
         event(f"origin {change.origin}")

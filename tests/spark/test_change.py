@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quotaform.core.plan import Change, diff
+from quotaform.core.change import Change
+from quotaform.core.difference import diff
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired
 from quotaform.model.quotas import Quotas

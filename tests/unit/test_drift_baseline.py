@@ -8,9 +8,9 @@ from json import loads
 
 import pytest
 
+from quotaform.core.base import Base, DeclaredBase
+from quotaform.core.difference import diff, make_plan
 from quotaform.core.drift.drift import Drift, make_drift
-from quotaform.core.origin import Base, DeclaredBase
-from quotaform.core.plan import diff, make_plan
 from quotaform.core.scope import Pattern, Scope
 from quotaform.document.drift import dump_drift
 from quotaform.model.entity import Entity

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from quotaform.core.change import Change
 from quotaform.core.effects import Effect
-from quotaform.core.plan import Change
 from quotaform.core.resolve.entry import NO_LIMIT, Effective
 from quotaform.model.entity import Entity
 from quotaform.views.plan.effect_text import effect_text, fallback_text, ratio_text, value_text

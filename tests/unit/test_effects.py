@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from quotaform.core.effects import NO_EFFECT, Direction, Effect, make_effects
-from quotaform.core.plan import EntityChange
+from quotaform.core.entity_change import EntityChange
 from quotaform.core.resolve.entry import NO_LIMIT, Effective, effective
 from quotaform.core.resolve.index import QuotaIndex
 from quotaform.model.entity import Entity

@@ -17,8 +17,8 @@ from quotaform.cli.exit_code import (
     judge_scram_users,
     judge_validation,
 )
+from quotaform.core.change import Action
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.core.plan import Action
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.core.result import Validation
 from quotaform.errors import QuotaformError

@@ -9,11 +9,12 @@ from types import MappingProxyType
 
 import pytest
 
+from quotaform.core.base import Base, DeclaredBase
 from quotaform.core.check.facts import Facts
 from quotaform.core.check.guard.change import is_leap
 from quotaform.core.check.plan import GUARDS, with_findings
+from quotaform.core.cluster_base import ClusterBase
 from quotaform.core.guard_limits import CountLimit, Limits
-from quotaform.core.origin import Base, ClusterBase, DeclaredBase
 from quotaform.core.plan import Plan
 from quotaform.core.scope import Pattern
 from quotaform.document.plan import dump_plan, load_plan
@@ -21,7 +22,7 @@ from quotaform.model.allowance import Allowance
 from quotaform.model.approval import CHANGE, DELETE, Approval
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, Values
-from tests.builder import CONSUMER, HEADER, PRODUCER, REQUEST, declare, plan_of
+from tests.builder import CONSUMER, PRODUCER, REQUEST, declare, plan_of
 
 MIB = 1048576.0
 TODAY = date(2026, 11, 20)
@@ -532,7 +533,7 @@ def test_limits_are_kept_in_the_options_of_a_plan() -> None:
 
     assert Limits.load(limits.dump()) == limits
     assert Limits().dump() == {}
-    assert Limits.load(HEADER.options) == Limits()
+    assert Limits.load({}) == Limits()
 
 
 def test_a_limit_of_no_deletions_blocks_each() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from quotaform.core.origin import Base, DeclaredBase, Origin, row_origin
-from quotaform.core.plan import EntityChange, diff, make_plan
+from quotaform.core.base import Base, DeclaredBase
+from quotaform.core.difference import diff, make_plan
+from quotaform.core.entity_change import EntityChange
+from quotaform.core.origin import Origin
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause
 from quotaform.model.quotas import Values
@@ -49,7 +51,7 @@ def test_the_origin_of_a_key_follows_from_the_base_the_cluster_and_the_files(
     base: Values, live: Values, head: Values, origin: Origin
 ) -> None:
     change = change_of(base, live, head)
-    assert [row_origin(change, row) for row in change.changes] == [origin] * len(change.changes)
+    assert [change.origin_of(row) for row in change.changes] == [origin] * len(change.changes)
     assert change.origin is origin
     assert change.base == base
 
@@ -58,12 +60,12 @@ def test_the_origin_of_a_key_follows_from_the_base_the_cluster_and_the_files(
 def test_an_entity_that_was_not_managed_cannot_have_drifted(live: Values) -> None:
     change = change_of(None, live, {PRODUCER: 2.0})
     assert change.base is None
-    assert [change.origin, *(row_origin(change, row) for row in change.changes)] == [CONFIG, CONFIG]
+    assert [change.origin, *(change.origin_of(row) for row in change.changes)] == [CONFIG, CONFIG]
 
 
 def test_keys_of_different_origins_make_an_entity_of_both() -> None:
     change = change_of({PRODUCER: 1.0, CONSUMER: 1.0}, {PRODUCER: 1.0, CONSUMER: 9.0}, {PRODUCER: 2.0, CONSUMER: 1.0})
-    assert [row_origin(change, row) for row in change.changes] == [CONFIG, DRIFT]
+    assert [change.origin_of(row) for row in change.changes] == [CONFIG, DRIFT]
     assert change.origin is BOTH
 
 
@@ -89,9 +91,9 @@ def test_an_entity_that_is_pruned_is_the_files_doing_when_it_is_as_the_base_decl
 
 def test_nothing_is_guessed_without_a_base() -> None:
     (change,) = plan_of({ALICE: {PRODUCER: 2.0}}, {ALICE: {PRODUCER: 1.0}}).changes
-    assert (change.origin, change.base, row_origin(change, change.changes[0])) == (None, None, None)
+    assert (change.origin, change.base, change.origin_of(change.changes[0])) == (None, None, None)
 
 
 def test_nothing_is_guessed_about_an_entity_whose_values_the_base_does_not_tell() -> None:
     change = change_of(None, {PRODUCER: 1.0}, {PRODUCER: 2.0}, unvalued=frozenset({ALICE}))
-    assert (change.origin, change.base, row_origin(change, change.changes[0])) == (None, None, None)
+    assert (change.origin, change.base, change.origin_of(change.changes[0])) == (None, None, None)

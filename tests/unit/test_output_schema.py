@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from jsonschema import Draft7Validator
 
+from quotaform.core.base import Base
+from quotaform.core.difference import diff, make_plan
 from quotaform.core.drift.drift import make_drift
-from quotaform.core.origin import Base
-from quotaform.core.plan import diff, make_plan
+from quotaform.core.plan_options import PlanOptions
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.core.result import Validation
 from quotaform.document.drift import dump_drift
@@ -37,7 +38,7 @@ NAMES = ("plan", "drift", "receipt", "resolve", "validation", "explain")
 HEADER = replace(
     builder.HEADER,
     source=replace(builder.HEADER.source, base=Base("origin/main", "a91be02")),
-    options={"prune": "report", "select": [], "exclude": ["user=svc-*"]},
+    options=PlanOptions(exclude=("user=svc-*",)),
 )
 
 ALLOWANCES = (Allowance("delete", 12), Allowance("to-unlimited"))

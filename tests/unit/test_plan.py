@@ -8,7 +8,12 @@ from itertools import permutations
 
 import pytest
 
-from quotaform.core.plan import Action, Change, EntityChange, Plan, diff, make_plan
+from quotaform.core.change import Action, Change
+from quotaform.core.difference import diff, make_plan
+from quotaform.core.entity_change import EntityChange
+from quotaform.core.plan import Plan
+from quotaform.core.plan_options import PlanOptions
+from quotaform.core.prune import PruneMode
 from quotaform.core.scope import Pattern, Scope, Selection
 from quotaform.model.alteration import Alteration, apply_ops
 from quotaform.model.entity import Entity
@@ -212,7 +217,8 @@ def test_the_plan_id_changes_with_what_is_done_and_with_the_cluster() -> None:
 
 
 def test_the_plan_id_does_not_depend_on_times_names_or_places() -> None:
-    header = replace(HEADER, cluster_name="other", created_at="2030-01-01T00:00:00Z", options={"prune": "scope"})
+    options = PlanOptions(prune=PruneMode.SCOPE)
+    header = replace(HEADER, cluster_name="other", created_at="2030-01-01T00:00:00Z", options=options)
     files = declare({BOB: {PRODUCER: 1.0}, ALICE: {PRODUCER: 2.0}}, owner="me", reason="why")
     actual = {ALICE: {PRODUCER: 1.0}}
     assert (

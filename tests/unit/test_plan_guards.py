@@ -13,6 +13,7 @@ from quotaform.app.plan.plan_file import require_guards
 from quotaform.app.repository.repository import Repository
 from quotaform.core.guard_limits import CountLimit, Limits
 from quotaform.core.plan import Plan
+from quotaform.core.plan_options import PlanOptions
 from quotaform.core.scope import Pattern
 from quotaform.errors import PlanGuardsError
 from quotaform.model.approval import Approval
@@ -43,7 +44,7 @@ class Noon(SystemClock):
 
 def plan_by(limits: Limits, *approvals: Approval) -> Plan:
     plan = plan_of({KAFKA: {PRODUCER: 1.0}}, {KAFKA: {PRODUCER: 1.5}})
-    header = replace(plan.header, options={**plan.header.options, **limits.dump()})
+    header = replace(plan.header, options=PlanOptions(limits=limits))
     return replace(plan, header=header, approvals=approvals)
 
 

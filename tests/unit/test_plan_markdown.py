@@ -8,9 +8,11 @@ from datetime import date
 
 import pytest
 
+from quotaform.core.base import Base, DeclaredBase
 from quotaform.core.check.rule import NO_LONGER_DECLARED
-from quotaform.core.origin import Base, DeclaredBase
-from quotaform.core.plan import Plan, diff, make_plan
+from quotaform.core.difference import diff, make_plan
+from quotaform.core.plan import Plan
+from quotaform.core.plan_options import PlanOptions
 from quotaform.model.allowance import Allowance
 from quotaform.model.approval import Approval
 from quotaform.model.entity import Entity
@@ -237,7 +239,7 @@ def test_allowances_approvals_and_reverts_are_said() -> None:
     approval = Approval(
         rule="protect", entity=Entity(user="a|b"), reason="see @here", approver="@ann", expires=date(2026, 12, 1)
     )
-    plan = plan_of({}, {}, header=replace(HEADER, options={**HEADER.options, "revert": "sha256:x"}))
+    plan = plan_of({}, {}, header=replace(HEADER, options=PlanOptions(revert="sha256:x")))
     text = render_plan_markdown(replace(plan, allowances=(Allowance("delete", 7),), approvals=(approval,) * 30))
     assert "Allowed: `delete=7`." in text
     assert '- Approved: `protect` `user="a|b"` by `@ann` until 2026-12-01: see `@here`' in text

@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
-from quotaform.core.origin import Base, DeclaredBase, Origin
+from quotaform.core.base import Base, DeclaredBase
+from quotaform.core.guard_limits import CountLimit, Limits
+from quotaform.core.origin import Origin
+from quotaform.core.plan_options import PlanOptions
+from quotaform.core.prune import PruneMode
+from quotaform.core.scope import Pattern
 from quotaform.document.envelope import document_digest, seal_start
 from quotaform.document.plan import PLAN_LISTS, dump_plan, load_plan
 from quotaform.errors import PlanFileError, StaleError
@@ -260,6 +265,28 @@ def test_base_origin_and_allowances_read_back() -> None:
     assert [change["base"] for change in document["changes"]] == [{PRODUCER: 1}, {}, {PRODUCER: 1}]
     assert document["allowances"] == ["delete=12", "to-unlimited"]
     assert load_plan(dump_plan(plan), "plan.json") == plan
+
+
+def test_every_option_reads_back_and_only_the_limits_of_guards_are_in_the_plan_id() -> None:
+    limits = Limits(delete=CountLimit(0, 1), protect=(Pattern((("user", "kafka-*"), ("client-id", None))),))
+    asked = {"prune": PruneMode.REMOVED, "bootstrap_server": "b:9092"}
+    by_default, strict = (
+        replace(PLAN, header=replace(PLAN.header, options=PlanOptions(limits=each, **asked)))  # type: ignore[arg-type]
+        for each in (Limits(), limits)
+    )
+
+    options = loads(dump_plan(strict))["options"]
+    assert list(options) == ["prune", "select", "exclude", "guards", "protect", "bootstrap_server"]
+    assert options["guards"] == {"delete": {"count": 0, "percent": 1}}
+    assert options["protect"] == [{"user": "kafka-*", "client-id": None}]
+    assert load_plan(dump_plan(guarded(strict)), "plan.json").header.options == strict.header.options
+    assert by_default.plan_id == PLAN.plan_id != strict.plan_id
+
+
+def test_a_plan_file_that_protects_more_than_quotaform_yaml_can_is_refused() -> None:
+    document = edited(lambda document: document["options"].update(protect=[{"user": "a*"}] * 1001))
+    with pytest.raises(PlanFileError, match=r"options\.protect is too long: at most 1,000 patterns are allowed"):
+        load_plan(signed(document), "plan.json")
 
 
 def test_a_receipt_as_the_base_reads_back_although_not_all_of_its_values_are_known() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from quotaform.app.apply.receipt_file import receipt_path, write_receipt
 from quotaform.app.repository.repository import Repository
+from quotaform.core.change import Action
 from quotaform.core.check.writable import is_removable
-from quotaform.core.plan import Action
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.document.receipt import dump_receipt
 from quotaform.model.entity import Entity

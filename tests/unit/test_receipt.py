@@ -13,8 +13,8 @@ import pytest
 
 from quotaform.app.apply.receipt_file import receipt_path, write_receipt
 from quotaform.app.repository.repository import Repository
+from quotaform.core.change import Action
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.core.plan import Action
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.document.envelope import document_digest
 from quotaform.document.receipt import RECEIPT_LISTS, dump_receipt

@@ -18,8 +18,9 @@ from quotaform.app.apply.receipt_file import last_receipt, load_receipt_file, re
 from quotaform.app.base.receipt import read_receipt_base
 from quotaform.app.repository.repository import Repository
 from quotaform.app.run import read_run
-from quotaform.core.origin import Base
+from quotaform.core.base import Base
 from quotaform.core.plan import Plan
+from quotaform.core.plan_options import PlanOptions
 from quotaform.core.receipt import EntityResult, Receipt, Result, Run, SavedReceipt
 from quotaform.document.envelope import sealed_lines
 from quotaform.document.receipt import RECEIPT_LISTS, dump_receipt, load_receipt
@@ -173,7 +174,7 @@ def keep(repository: Repository, day: int, plan: Plan = PLAN, result: Result = R
 
 
 def of_cluster(cluster_id: str, plan: Plan = PLAN, **options: Any) -> Plan:
-    header = replace(plan.header, cluster_id=cluster_id, options={**plan.header.options, **options})
+    header = replace(plan.header, cluster_id=cluster_id, options=PlanOptions(**options))
     return replace(plan, header=header)
 
 
@@ -223,7 +224,7 @@ def test_what_was_declared_before_an_apply_that_was_not_completed_still_counts(r
     keep(repository, 3, of_cluster("one", plan_of({Entity(user="old"): {PRODUCER: 1.0}}, {})))
     keep(repository, 4, of_cluster("one", plan_of({Entity(user="mid"): {PRODUCER: 1.0}}, {})))
     keep(repository, 5, of_cluster("one"), Result.REFUSED)
-    keep(repository, 6, of_cluster("one", select=["user=a*"]))
+    keep(repository, 6, of_cluster("one", select=("user=a*",)))
     found = last_receipt(repository, "one")
     assert found.last is not None
     assert found.last.declared == frozenset({ALICE, BOB, Entity(user="mid")})

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from quotaform.core.check.facts import Facts
 from quotaform.core.check.plan import check_plan
 from quotaform.core.check.revert import check_revert
-from quotaform.core.plan import Plan, make_plan
+from quotaform.core.difference import make_plan
+from quotaform.core.plan import Plan
+from quotaform.core.plan_options import PlanOptions
 from quotaform.core.receipt import EntityResult, Receipt, Result, SavedReceipt
 from quotaform.core.revert import as_revert, find_revert, require_receipt_cluster, require_revertible
 from quotaform.core.scope import ALL, Selection
@@ -51,7 +53,7 @@ def revert_plan(
 ) -> Plan:
     found = replace(find_revert(receipt, actual, selection), **more)
     require_revertible(found)
-    options = {**HEADER.options, "revert": receipt.plan_id}
+    options = PlanOptions(revert=receipt.plan_id)
     made = make_plan(found.rows, files, actual, replace(HEADER, options=options), selection=selection)
     plan = as_revert(made, found)
     return replace(plan, findings=check_plan(plan, Facts(desired=files, actual=actual, revert=found), [check_revert]))

@@ -7,8 +7,8 @@ from quotaform.app.actual import SETTLE_SECONDS
 from quotaform.app.clock import SYSTEM_CLOCK, Clock
 from quotaform.cluster.error_code import asking_for_alter
 from quotaform.cluster.gateway import Progress, no_progress
+from quotaform.core.entity_change import EntityChange
 from quotaform.core.freshness import check_fresh, describe_difference
-from quotaform.core.plan import EntityChange
 from quotaform.core.result import Altered
 from quotaform.errors import AuthorizationError, ClusterError, KeyNotHeldError, PartialError, UsageError
 from quotaform.model.alteration import Alteration, AlterResult, Ops, Outcome, apply_ops

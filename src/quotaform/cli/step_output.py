@@ -28,9 +28,10 @@ from secrets import token_hex
 from typing import Any, Final
 
 from quotaform.atomic_file import append_to_regular_file
+from quotaform.core.change import Action
 from quotaform.core.drift.drift import Drift
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.core.plan import Action, Plan
+from quotaform.core.plan import Plan
 from quotaform.core.receipt import Receipt
 from quotaform.core.result import Validation
 from quotaform.errors import (

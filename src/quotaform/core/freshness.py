@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quotaform.core.plan import NO_VALUES, EntityChange, Plan
+from quotaform.core.change import NO_VALUES
+from quotaform.core.entity_change import EntityChange
+from quotaform.core.plan import Plan
 from quotaform.errors import PlanClusterError, StaleEntitiesError
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas, Values, same_value, same_values

@@ -16,20 +16,12 @@ origin is given. For a key, with what the base declares, what the files declare 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-from quotaform.core.guard_limits import Limits
-from quotaform.model.entity import Entity
-from quotaform.model.entry import Cause, Desired
-from quotaform.model.finding import Finding
+from quotaform.core.change import Change
+from quotaform.model.entry import Cause
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Values, same_value, same_values
-
-if TYPE_CHECKING:
-    from quotaform.core.plan import Change, EntityChange
-    from quotaform.core.safeguards import Safeguards
 
 
 class Origin(StrEnum):
@@ -38,80 +30,6 @@ class Origin(StrEnum):
     CONFIG = "config"
     DRIFT = "drift"
     BOTH = "both"
-
-
-@dataclass(frozen=True, slots=True)
-class Base:
-    """What the files were compared with.
-
-    Attributes:
-        ref: A git revision as it was given, or the path of a receipt.
-        commit: The commit of the revision; of a receipt, that of the files that were applied, if it says so.
-        is_receipt: Whether it is a receipt.
-    """
-
-    ref: str
-    commit: str | None
-    is_receipt: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DeclaredBase:
-    """What the base declares for one cluster.
-
-    Attributes:
-        base: What the files are compared with.
-        desired: What it declares.
-        unvalued: The entities that it declares with values that are not known: a receipt lists all of them and holds
-            the values of those that the apply changed.
-    """
-
-    base: Base
-    desired: Desired
-    unvalued: frozenset[Entity] = frozenset()
-
-    def values(self, entity: Entity) -> Values | None:
-        """Return what the base declares for an entity; `None` when it does not declare it, or nobody knows."""
-        entry = self.desired.get(entity)
-        return None if entry is None else entry.values
-
-    def declares(self, entity: Entity) -> bool:
-        """Whether the base declares values for an entity; a tombstone and an expired entry declare none."""
-        entry = self.desired.get(entity)
-        return entity in self.unvalued if entry is None else entry.cause is Cause.ENTRY
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterBase:
-    """What came of reading the base for one cluster.
-
-    Attributes:
-        declared: What the base declares; `None` when nobody knows.
-        findings: Why that is so, and what else is worth knowing about the base.
-        cluster_id: The id of the cluster that the base is of, if it is a receipt.
-        limits: What guards go by at the base; `None` when there is no base, or nobody knows.
-        limits_problem: Why nobody knows it, although there is a base.
-        safeguards: What else protects the cluster at the base; `None` like `limits`.
-    """
-
-    declared: DeclaredBase | None = None
-    findings: tuple[Finding, ...] = ()
-    cluster_id: str | None = None
-    limits: Limits | None = None
-    limits_problem: str | None = None
-    safeguards: Safeguards | None = None
-
-
-def row_origin(change: EntityChange, row: Change) -> Origin | None:
-    """Return what the change of one key is due to; `None` without a base.
-
-    Args:
-        change: The changes of the entity.
-        row: One of them.
-    """
-    if change.origin is None or change.base is None:
-        return change.origin
-    return _key_origin(change.base.get(row.key), row)
 
 
 def entity_origin(
@@ -132,11 +50,17 @@ def entity_origin(
     if base and cause is Cause.UNDECLARED:
         live = {key: value for key, value in before.items() if key in QUOTA_KEYS}
         return Origin.CONFIG if same_values(live, base) else Origin.BOTH
-    origins = {_key_origin(base.get(row.key), row) for row in rows}
+    origins = {key_origin(base.get(row.key), row) for row in rows}
     return origins.pop() if len(origins) == 1 else Origin.BOTH
 
 
-def _key_origin(declared: float | None, row: Change) -> Origin:
+def key_origin(declared: float | None, row: Change) -> Origin:
+    """Return what the change of one key is due to.
+
+    Args:
+        declared: What the base declares for the key; `None` is no value.
+        row: The change.
+    """
     if same_value(declared, row.after):
         return Origin.DRIFT
     return Origin.CONFIG if same_value(declared, row.before) else Origin.BOTH

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from quotaform.core.base import DeclaredBase
 from quotaform.core.check.writable import is_removable
-from quotaform.core.origin import DeclaredBase
 from quotaform.core.scope import FULL_SCOPE, Scope
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-from quotaform.core.plan import Action, Change, Plan, PlanSource
+from quotaform.core.change import Action, Change
+from quotaform.core.plan import Plan, PlanSource
+from quotaform.core.plan_options import PlanOptions
 from quotaform.model.allowance import Allowance
 from quotaform.model.approval import Approval
 from quotaform.model.entity import Entity
@@ -191,7 +192,7 @@ class SavedReceipt:
     cluster_name: str
     cluster_id: str
     source: PlanSource
-    options: Mapping[str, Any] | None = None
+    options: PlanOptions | None = None
     allowances: tuple[Allowance, ...] = ()
     approvals: tuple[Approval, ...] = ()
     applied_by: str
@@ -210,13 +211,13 @@ class SavedReceipt:
     @property
     def is_whole(self) -> bool:
         """Whether the cluster held everything that the files declared: a whole plan, and all of it was applied."""
-        options = self.options or {}
-        return self.is_complete and not (options.get("select") or options.get("exclude") or self.is_revert)
+        is_partial = self.options is not None and self.options.is_partial
+        return self.is_complete and not (is_partial or self.is_revert)
 
     @property
     def is_revert(self) -> bool:
         """Whether it put back what another apply had changed, and did not follow the files."""
-        return "revert" in (self.options or {})
+        return self.options is not None and self.options.is_revert
 
     @property
     def tally(self) -> Mapping[Result, int]:

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from quotaform.core.plan import NO_VALUES, Change, Plan
+from quotaform.core.change import NO_VALUES, Change
+from quotaform.core.plan import Plan
 from quotaform.core.receipt import Result, SavedReceipt
 from quotaform.core.scope import Selection
 from quotaform.errors import ReceiptClusterError, RevertError

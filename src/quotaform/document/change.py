@@ -13,9 +13,10 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Final
 
 from quotaform.core.canonical import json_number
+from quotaform.core.change import NO_VALUES, Change, action_of
 from quotaform.core.effects import Effect
+from quotaform.core.entity_change import EntityChange
 from quotaform.core.origin import Origin
-from quotaform.core.plan import NO_VALUES, Change, EntityChange, action_of
 from quotaform.core.resolve.entry import NO_LIMIT, NO_NAMES, Effective
 from quotaform.document.envelope import Spelled
 from quotaform.document.field import load_number

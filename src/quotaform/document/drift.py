@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from quotaform.core.canonical import json_number
+from quotaform.core.change import Change
 from quotaform.core.drift.drift import Drift, IgnoredDrift
 from quotaform.core.drift.drifted import DriftedEntity, PendingChange
-from quotaform.core.plan import Change
 from quotaform.document.envelope import envelope, indented
 from quotaform.document.field import dump_cluster, dump_entity, dump_finding, dump_location, dump_snapshot_file
+from quotaform.document.plan_options import dump_drift_options
 from quotaform.model.document_kind import DRIFT
 
 
@@ -19,7 +20,7 @@ def dump_drift(drift: Drift) -> str:
         "cluster": dump_cluster(drift.cluster_name, drift.cluster_id),
         "read_at": drift.read_at,
         **dump_snapshot_file(drift.snapshot),
-        "options": dict(drift.options),
+        "options": dump_drift_options(drift.options),
         "baseline": dump_baseline(drift),
         "complete": drift.is_complete,
         "status": drift.status,

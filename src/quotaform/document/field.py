@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
+from quotaform.core.base import Base
 from quotaform.core.canonical import json_number
-from quotaform.core.origin import Base
 from quotaform.model.address import parse_address
 from quotaform.model.approval import CHANGE, Approval
 from quotaform.model.entity import Entity

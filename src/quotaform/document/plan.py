@@ -20,7 +20,8 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Final, TypeVar
 
 from quotaform.core.check.saved.plan import saved_plan_problem
-from quotaform.core.plan import EntityChange, Plan, PlanHeader, PlanSource, Unmanaged
+from quotaform.core.entity_change import EntityChange
+from quotaform.core.plan import Plan, PlanHeader, PlanSource, Unmanaged
 from quotaform.document.change import ChangeReader, change_lines
 from quotaform.document.envelope import Spelled, envelope, sealed_lines
 from quotaform.document.field import (
@@ -37,6 +38,7 @@ from quotaform.document.field import (
     load_snapshot_file,
     load_values,
 )
+from quotaform.document.plan_options import dump_options, load_options
 from quotaform.document.sealed_content import SealedContent, SealedFormat, Strict
 from quotaform.document.shape import ShapeError, require_shape, shaped_items
 from quotaform.errors import PlanFileChangedError, PlanFileError
@@ -92,7 +94,7 @@ def _fields(plan: Plan) -> dict[str, Any]:
             "dirty": header.source.dirty,
             "base": dump_base(header.source.base),
         },
-        "options": dict(header.options),
+        "options": dump_options(header.options),
         **({"allowances": list(map(str, plan.allowances))} if plan.allowances else {}),
         **({"approvals": list(map(dump_approval, plan.approvals))} if plan.approvals else {}),
         "complete": plan.is_complete,
@@ -153,7 +155,7 @@ def _plan(document: Mapping[str, Any]) -> Plan:
                 dirty=source["dirty"],
                 base=load_base(source["base"]),
             ),
-            options=dict(document["options"]),
+            options=load_options(document["options"]),
             snapshot=load_snapshot_file(document),
         ),
         changes=changes,

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from quotaform.core.canonical import json_number
+from quotaform.core.change import Action, Change
 from quotaform.core.check.saved.receipt import saved_receipt_problem
-from quotaform.core.plan import Action, Change, PlanSource
+from quotaform.core.plan import PlanSource
 from quotaform.core.receipt import Receipt, Result, Run, SavedReceipt, SavedResult
 from quotaform.document.envelope import envelope, sealed_lines
 from quotaform.document.field import (
@@ -23,6 +24,7 @@ from quotaform.document.field import (
     load_base,
     load_number,
 )
+from quotaform.document.plan_options import dump_options, load_options
 from quotaform.document.sealed_content import SealedContent, SealedFormat, Strict
 from quotaform.document.shape import ShapeError, require_shape, shaped_items
 from quotaform.errors import ReceiptFileChangedError, ReceiptFileError
@@ -70,7 +72,7 @@ def _fields(receipt: SavedReceipt) -> dict[str, Any]:
             "dirty": receipt.source.dirty,
             **({} if receipt.source.base is None else {"base": dump_base(receipt.source.base)}),
         },
-        **({} if receipt.options is None else {"options": dict(receipt.options)}),
+        **({} if receipt.options is None else {"options": dump_options(receipt.options)}),
         "allowances": list(map(str, receipt.allowances)),
         **({"approvals": list(map(dump_approval, receipt.approvals))} if receipt.approvals else {}),
         "applied_by": receipt.applied_by,
@@ -144,7 +146,7 @@ def _receipt(document: Mapping[str, Any]) -> SavedReceipt:
             dirty=source["dirty"],
             base=load_base(source.get("base")),
         ),
-        options=dict(document["options"]) if "options" in document else None,
+        options=load_options(document["options"]) if "options" in document else None,
         allowances=tuple(map(Allowance.parse, document["allowances"])),
         approvals=tuple(map(load_approval, document.get("approvals", ()))),
         applied_by=document["applied_by"],

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from quotaform.core.change import Action
 from quotaform.core.check.rule import RULES
-from quotaform.core.plan import Action
 from quotaform.core.prune import PruneMode
 from quotaform.model.approval import DELETE
 from quotaform.model.document_kind import DocumentKind

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from quotaform.core.change import Action
 from quotaform.core.drift.drifted import DriftClass
 from quotaform.core.drift.notice import Event
-from quotaform.core.plan import Action
 from quotaform.model.document_kind import DRIFT, NOTIFICATION
 from quotaform.schema.definition import IN_SYNC, address, digest, document, globs, quota_key, timestamp
 from quotaform.schema.node import Node, boolean, choice, count, items, maybe, maybe_text, record, ref, text

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 
-from quotaform.core.plan import Change
+from quotaform.core.change import Change
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.spark.schemas import CHANGES
@@ -18,7 +18,7 @@ _ENTITY = ["cluster", "entity_key"]
 
 
 def changes(entries: DataFrame, quotas: DataFrame) -> DataFrame:
-    """Return `schemas.CHANGES`: what `quotaform.core.plan.diff` yields, in no particular order.
+    """Return `schemas.CHANGES`: what `quotaform.core.difference.diff` yields, in no particular order.
 
     | file | cluster | row |
     | --- | --- | --- |

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from quotaform.model.entity import spell_name
 from quotaform.model.snapshot import SnapshotFile
 from quotaform.model.text import inert
@@ -15,14 +13,19 @@ def cluster_line(cluster: str, style: Style = PLAIN) -> str:
     return f"Cluster  {style.paint(spell_name(cluster), 'bold')}"
 
 
-def cluster_text(name: str, cluster_id: str, options: Mapping[str, object], style: Style = PLAIN) -> str:
+def cluster_text(name: str, cluster_id: str, server: str | None, style: Style = PLAIN) -> str:
     """Return which cluster was read, and whose files it was compared with when an address stood for a cluster.
 
-    >>> cluster_text("lab", "3JxQ", {}), cluster_text("lab", "3JxQ", {"bootstrap_server": "b:9092"})
+    >>> cluster_text("lab", "3JxQ", None), cluster_text("lab", "3JxQ", "b:9092")
     ('lab (id 3JxQ)', 'b:9092 (id 3JxQ, files of lab)')
+
+    Args:
+        name: What the files call the cluster.
+        cluster_id: The id that the cluster gave itself.
+        server: The address, if one was given that stands for the cluster.
+        style: How it is painted.
     """
-    server = options.get("bootstrap_server")
-    shown = style.paint(spell_name(name) if server is None else inert(str(server)), "bold")
+    shown = style.paint(spell_name(name) if server is None else inert(server), "bold")
     files = "" if server is None else f", files of {spell_name(name)}"
     return f"{shown} (id {spell_name(cluster_id)}{files})"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from quotaform.core.plan import Action
+    from quotaform.core.change import Action
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 _BY_ACTION = {"create": "green", "update": "yellow", "delete": "red"}

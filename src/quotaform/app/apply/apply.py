@@ -24,10 +24,12 @@ from quotaform.app.repository.repository import open_gateway, require_pinned
 from quotaform.app.run import current_user, read_run
 from quotaform.cluster.error_code import asking_for_alter
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
+from quotaform.core.change import Action
 from quotaform.core.check import rule
+from quotaform.core.entity_change import EntityChange
 from quotaform.core.freshness import Freshness, check_fresh, require_cluster, require_fresh
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.core.plan import Action, EntityChange, Plan
+from quotaform.core.plan import Plan
 from quotaform.core.receipt import Receipt
 from quotaform.errors import (
     AuthorizationError,

@@ -9,8 +9,9 @@ from typing import Final, TypeAlias
 from quotaform.app.actual import SETTLE_SECONDS
 from quotaform.app.clock import Clock
 from quotaform.cluster.gateway import Gateway, Progress
+from quotaform.core.change import NO_VALUES
+from quotaform.core.entity_change import EntityChange
 from quotaform.core.freshness import check_fresh, describe_difference
-from quotaform.core.plan import NO_VALUES, EntityChange
 from quotaform.core.receipt import EntityResult, Result
 from quotaform.errors import ClusterError
 from quotaform.interrupt import HeldSignals, signal_name

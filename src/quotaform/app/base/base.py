@@ -21,8 +21,9 @@ from quotaform.app.git.process import GitError, TimeLeft
 from quotaform.app.git.revision import GitRevision
 from quotaform.app.repository.revision import MOST_BYTES
 from quotaform.app.repository.safeguard import safeguards_of
+from quotaform.core.base import Base, DeclaredBase
 from quotaform.core.check import rule
-from quotaform.core.origin import Base, ClusterBase, DeclaredBase
+from quotaform.core.cluster_base import ClusterBase
 from quotaform.errors import BaseError, InvalidFilesError, UsageError
 from quotaform.model.finding import Severity
 from quotaform.model.text import inert, quote

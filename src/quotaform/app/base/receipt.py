@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quotaform.core.origin import Base, ClusterBase, DeclaredBase
-from quotaform.core.plan import Action
+from quotaform.core.base import Base, DeclaredBase
+from quotaform.core.change import Action
+from quotaform.core.cluster_base import ClusterBase
 from quotaform.errors import BaseError, ReceiptFileError
 from quotaform.model.entry import Desired, Entry
 from quotaform.model.text import inert

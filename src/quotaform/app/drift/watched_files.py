@@ -16,7 +16,7 @@ from quotaform.app.plan.plan import PlanRequest
 from quotaform.app.repository.repository import Repository
 from quotaform.app.repository.root import read_claims, root_trees
 from quotaform.app.repository.source import Source
-from quotaform.core.origin import ClusterBase
+from quotaform.core.cluster_base import ClusterBase
 from quotaform.core.plan import PlanSource
 from quotaform.errors import FileReadError, QuotaformError
 from quotaform.files import RECEIPT_LIMIT, read_bytes

@@ -18,12 +18,16 @@ from quotaform.app.repository.safeguard import safeguards_of
 from quotaform.app.repository.source import Source, read_source
 from quotaform.app.steps import Steps
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
+from quotaform.core.change import Change
 from quotaform.core.check.facts import Facts, LintRequest
 from quotaform.core.check.plan import CHECKS, GUARDS, with_findings
 from quotaform.core.claim import Claim, check_claims
-from quotaform.core.origin import ClusterBase
+from quotaform.core.cluster_base import ClusterBase
+from quotaform.core.difference import diff, make_plan, removals
+from quotaform.core.guard_limits import DEFAULT_LIMITS
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.core.plan import Change, Plan, PlanHeader, diff, make_plan, removals
+from quotaform.core.plan import Plan, PlanHeader
+from quotaform.core.plan_options import PlanOptions
 from quotaform.core.prune import PruneMode
 from quotaform.core.receipt import SavedReceipt
 from quotaform.core.revert import Revert, as_revert
@@ -277,14 +281,14 @@ def make_cluster_plan(
         cluster_id=reading.cluster_id,
         created_at=plan_timestamp(clock),
         source=replace(source.plan_source, base=base.declared.base if base.declared else None),
-        options={
-            "prune": request.prune_mode.value,
-            "select": list(request.selection.select),
-            "exclude": list(request.selection.exclude),
-            **(request.config.limits.dump() if request.is_guarded else {}),
-            **({"bootstrap_server": cluster.given_servers} if cluster.given_servers else {}),
-            **({"revert": revert.receipt.plan_id} if revert else {}),
-        },
+        options=PlanOptions(
+            prune=request.prune_mode,
+            select=tuple(request.selection.select),
+            exclude=tuple(request.selection.exclude),
+            limits=request.config.limits if request.is_guarded else DEFAULT_LIMITS,
+            bootstrap_server=cluster.given_servers or None,
+            revert=revert.receipt.plan_id if revert else None,
+        ),
         snapshot=reading.snapshot,
     )
     made = make_plan(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
-from quotaform.core.guard_limits import Limits
 from quotaform.core.plan import Plan
 from quotaform.document.plan import load_plan
 from quotaform.errors import FileReadError, PlanAgeError, PlanFileError, PlanGuardsError, PlanIdError
@@ -66,7 +65,7 @@ def require_guards(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLO
     """
     if not os.path.lexists(repository.config_path):
         return
-    limits = Limits.load(plan.header.options)
+    limits = plan.header.options.limits
     problems = [f"of the plan, {each}" for each in limits.looser_than(repository.config().limits)]
     if plan.approvals:
         held = repository.approvals(today(clock))

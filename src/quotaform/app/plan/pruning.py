@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from quotaform.app.base.receipt import last_receipt_base
 from quotaform.app.clock import SYSTEM_CLOCK, Clock
-from quotaform.core.origin import ClusterBase
+from quotaform.core.cluster_base import ClusterBase
 from quotaform.core.prune import PruneMode, Pruning, prune, removable_entities
 from quotaform.core.safeguards import Safeguards
 from quotaform.model.entity import Entity

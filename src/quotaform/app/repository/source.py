@@ -13,7 +13,7 @@ from quotaform.app.git.object_store import GitObjects, find_work_tree, open_obje
 from quotaform.app.git.process import GitError, TimeLeft
 from quotaform.core.check.facts import RemovalSearch
 from quotaform.core.claim import Claim
-from quotaform.core.origin import ClusterBase
+from quotaform.core.cluster_base import ClusterBase
 from quotaform.core.plan import PlanSource
 from quotaform.errors import FileReadError
 from quotaform.model.entity import Entity

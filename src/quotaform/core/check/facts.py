@@ -8,8 +8,8 @@ from datetime import date
 
 from quotaform.core.check.lint.setting import Capacity, LintSettings
 from quotaform.core.check.policy import Policy
+from quotaform.core.cluster_base import ClusterBase
 from quotaform.core.guard_limits import DEFAULT_LIMITS, Limits
-from quotaform.core.origin import ClusterBase
 from quotaform.core.prune import Pruning
 from quotaform.core.revert import Revert
 from quotaform.core.safeguards import Safeguards

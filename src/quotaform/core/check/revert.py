@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from quotaform.core.check import rule
 from quotaform.core.check.facts import Facts
-from quotaform.core.plan import EntityChange, Plan
+from quotaform.core.entity_change import EntityChange
+from quotaform.core.plan import Plan
 from quotaform.model.entry import Cause, Desired
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import same_value

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any, Final
+from typing import Final
 
+from quotaform.core.base import Base, DeclaredBase
 from quotaform.core.canonical import digest, json_number
+from quotaform.core.change import Action, Change
 from quotaform.core.check import rule
 from quotaform.core.check.writable import is_out_of_reach
 from quotaform.core.drift.drifted import DriftClass, DriftedEntity, PendingChange, read_change, read_unmanaged
 from quotaform.core.drift.ignore import DriftIgnore, active_ignores, check_ignores
-from quotaform.core.origin import Base, DeclaredBase
-from quotaform.core.plan import Action, Change, Plan
+from quotaform.core.plan import Plan
+from quotaform.core.plan_options import PlanOptions
 from quotaform.model.entry import Cause
 from quotaform.model.finding import Finding, by_weight
 from quotaform.model.snapshot import SnapshotFile
@@ -61,7 +63,7 @@ class Drift:
         entities: What differs.
         in_sync: How many declared entities match the cluster.
         findings: What is worth saying about the live cluster.
-        options: What was asked for: `select`, `exclude`, and `bootstrap_server` when it stands for the cluster.
+        options: What was asked for when the plan was made that it was read from.
         snapshot: The snapshot that was read in the place of the cluster.
         baseline: What was last agreed; `None` when the cluster was compared with the files.
         pending: What an apply would change and is no drift; empty without a baseline.
@@ -77,7 +79,7 @@ class Drift:
     entities: tuple[DriftedEntity, ...]
     in_sync: int
     findings: tuple[Finding, ...]
-    options: Mapping[str, Any]
+    options: PlanOptions
     snapshot: SnapshotFile | None = None
     baseline: Base | None = None
     pending: tuple[PendingChange, ...] = ()
@@ -94,7 +96,7 @@ class Drift:
     @property
     def is_complete(self) -> bool:
         """Whether everything was compared."""
-        return not (self.options.get("select") or self.options.get("exclude"))
+        return not self.options.is_partial
 
     @property
     def has_entities(self) -> bool:
@@ -182,7 +184,6 @@ def make_drift(
     findings = [finding for finding in plan.findings if finding.rule in _FINDINGS]
     findings += check_ignores(every_ignore, used, today)
     findings += _check_unvalued(entities, baseline)
-    asked = {name: plan.header.options[name] for name in ("bootstrap_server",) if name in plan.header.options}
     undeclared = sum(change.cause is Cause.UNDECLARED for change in plan.changes)
     return Drift(
         cluster_name=plan.header.cluster_name,
@@ -191,11 +192,7 @@ def make_drift(
         entities=tuple(entities),
         in_sync=plan.unchanged,
         findings=tuple(by_weight(findings)),
-        options={
-            "select": plan.header.options.get("select", []),
-            "exclude": plan.header.options.get("exclude", []),
-            **asked,
-        },
+        options=plan.header.options,
         snapshot=plan.header.snapshot,
         baseline=None if baseline is None else baseline.base,
         pending=tuple(each for each in found if isinstance(each, PendingChange)),

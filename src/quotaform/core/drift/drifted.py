@@ -21,8 +21,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from quotaform.core.origin import DeclaredBase, Origin, row_origin
-from quotaform.core.plan import Action, Change, EntityChange, Unmanaged
+from quotaform.core.base import DeclaredBase
+from quotaform.core.change import Action, Change
+from quotaform.core.entity_change import EntityChange
+from quotaform.core.origin import Origin
+from quotaform.core.plan import Unmanaged
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause
 from quotaform.model.location import Location
@@ -92,7 +95,7 @@ class PendingChange:
 def read_change(change: EntityChange) -> DriftedEntity | PendingChange:
     """Return what the changes of an entity are: drift if any of its keys has drifted."""
     is_declared = change.cause is not Cause.UNDECLARED
-    rows = tuple(row for row in change.changes if row_origin(change, row) is not Origin.CONFIG)
+    rows = tuple(row for row in change.changes if change.origin_of(row) is not Origin.CONFIG)
     if not rows:
         return PendingChange(
             entity=change.entity,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from quotaform.core.change import Change
 from quotaform.core.drift.drift import Drift
 from quotaform.core.drift.drifted import DriftClass, DriftedEntity
-from quotaform.core.plan import Change
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.text import inert
 from quotaform.views.drift.drift_text import drift_line

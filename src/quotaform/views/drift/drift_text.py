@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from quotaform.core.base import Base
+from quotaform.core.change import Change
 from quotaform.core.drift.drift import Drift, IgnoredDrift
 from quotaform.core.drift.drifted import DriftClass, DriftedEntity, PendingChange
-from quotaform.core.origin import Base
-from quotaform.core.plan import Change
 from quotaform.model.entity import spell_name
 from quotaform.model.location import Location
 from quotaform.model.quotas import same_value
@@ -27,7 +27,7 @@ def render_drift(drift: Drift, style: Style = PLAIN) -> str:
 
 
 def _lines(drift: Drift, style: Style) -> Iterator[str]:
-    cluster = cluster_text(drift.cluster_name, drift.cluster_id, drift.options, style)
+    cluster = cluster_text(drift.cluster_name, drift.cluster_id, drift.options.bootstrap_server, style)
     yield f"Cluster  {cluster}   {reading_text(drift.read_at, drift.snapshot)}"
     yield _baseline_line(drift.baseline)
     yield ""

@@ -9,9 +9,10 @@ from itertools import islice
 from re import compile as regex
 from typing import Final, NamedTuple, TypeAlias
 
+from quotaform.core.change import Action, Change
 from quotaform.core.effects import Direction, Effect
-from quotaform.core.origin import Origin, row_origin
-from quotaform.core.plan import Action, Change, EntityChange
+from quotaform.core.entity_change import EntityChange
+from quotaform.core.origin import Origin
 from quotaform.core.resolve.entry import Effective
 from quotaform.model.entity import Entity, spell_name
 from quotaform.views.markdown import LONGEST_NAME, code_cell, table, words_cell
@@ -76,7 +77,7 @@ def parts_of(changes: Iterable[EntityChange]) -> Parts:
     by_action = {Action.DELETE: parts.deletes, Action.UPDATE: parts.updates, Action.CREATE: parts.creates}
     for change in changes:
         rows = [
-            Row(change, row, effect, row_origin(change, row) if change.origin is not None else None)
+            Row(change, row, effect, change.origin_of(row))
             for row, effect in zip(change.changes, change.effects, strict=True)
         ]
         action = change.action

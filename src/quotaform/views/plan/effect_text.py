@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 
+from quotaform.core.change import Change
 from quotaform.core.effects import Direction, Effect
-from quotaform.core.plan import Change
 from quotaform.core.resolve.entry import Effective
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import same_value

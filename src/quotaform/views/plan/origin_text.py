@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from quotaform.core.origin import Base, Origin, row_origin
-from quotaform.core.plan import Change, EntityChange, Plan
+from quotaform.core.base import Base
+from quotaform.core.change import Change
+from quotaform.core.entity_change import EntityChange
+from quotaform.core.origin import Origin
+from quotaform.core.plan import Plan
 from quotaform.model.entry import Cause
 from quotaform.model.text import inert
 from quotaform.views.plan.effect_text import value_text
@@ -51,7 +54,7 @@ def three_values_text(change: EntityChange, row: Change) -> str:
     declared = (change.base or {}).get(row.key)
     values = (("base", declared), ("live", row.before), ("files", row.after))
     shown = ", ".join(f"{name} {'none' if value is None else value_text(row.key, value)}" for name, value in values)
-    return f"{row_origin(change, row)}: {shown}"
+    return f"{change.origin_of(row)}: {shown}"
 
 
 def drift_text(number: int) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
+from quotaform.core.change import Action
 from quotaform.core.drift.drift import Drift
 from quotaform.core.drift.drifted import DriftClass
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.core.plan import Action, Plan
+from quotaform.core.plan import Plan
 from quotaform.core.receipt import Receipt
 from quotaform.errors import NotReadError, QuotaformError
 from quotaform.model.entity import spell_name

@@ -8,8 +8,9 @@ from re import DOTALL
 from re import compile as regex
 from typing import Final
 
+from quotaform.core.change import Action
 from quotaform.core.check.rule import NO_LONGER_DECLARED
-from quotaform.core.plan import Action, Plan
+from quotaform.core.plan import Plan
 from quotaform.model.entity import spell_name
 from quotaform.model.finding import Finding
 from quotaform.views.finding.finding_markdown import block_lines, grouped_block_lines, note_lines, removed_lines
@@ -121,8 +122,8 @@ def _head(plan: Plan) -> Iterator[str]:
     drifted = sum(change.origin in DRIFTED for change in plan.changes)
     if drifted:
         yield f"{drift_text(drifted)}\n\n"
-    if "revert" in header.options:
-        yield f"Puts back what the apply of plan {code(str(header.options['revert']), 100)} changed; nothing else.\n\n"
+    if header.options.revert is not None:
+        yield f"Puts back what the apply of plan {code(header.options.revert, 100)} changed; nothing else.\n\n"
     if plan.allowances:
         yield f"Allowed: {', '.join(code(str(each), 60) for each in plan.allowances[:_MOST_NOTES])}.\n\n"
     for approval in plan.approvals[:_MOST_APPROVALS]:
@@ -137,8 +138,8 @@ def _head(plan: Plan) -> Iterator[str]:
     if not plan.is_complete:
         given = ", ".join(
             code(f"--{name} {spell_name(glob)}", 60)
-            for name in ("select", "exclude")
-            for glob in list(header.options.get(name, ()))[:_MOST_NOTES]
+            for name, globs in (("select", header.options.select), ("exclude", header.options.exclude))
+            for glob in globs[:_MOST_NOTES]
         )
         yield f"Only a part was planned: {given}.\n\n"
 
@@ -220,7 +221,7 @@ def _foot(plan: Plan, run_url: str | None) -> Iterator[str]:
         commit = f" at {code(source.base.commit[:7])}" if source.base.commit else ""
         parts.append(f"base {code(source.base.ref, 100)}{commit}")
     parts.append(words(reading_text(header.created_at, header.snapshot)))
-    parts.append(f"prune {code(str(header.options.get('prune', 'report')), 60)}")
+    parts.append(f"prune {code(header.options.prune.value)}")
     run = link("run", run_url)
     if run is not None:
         parts.append(run)

@@ -8,8 +8,9 @@ from heapq import nsmallest
 from math import inf, log
 from typing import Final
 
+from quotaform.core.change import Action, Change
 from quotaform.core.effects import Effect
-from quotaform.core.plan import Action, Change, Plan
+from quotaform.core.plan import Plan
 from quotaform.model.entity import spell_name
 from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS

@@ -8,10 +8,12 @@ from functools import lru_cache
 from json.encoder import encode_basestring as quoted
 from typing import Final
 
+from quotaform.core.change import Action, Change
 from quotaform.core.check import rule
 from quotaform.core.effects import Direction, Effect
+from quotaform.core.entity_change import EntityChange
 from quotaform.core.origin import Origin
-from quotaform.core.plan import Action, Change, EntityChange, Plan, Unmanaged
+from quotaform.core.plan import Plan, Unmanaged
 from quotaform.core.resolve.entry import NO_LIMIT, Effective
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.entry import Cause
@@ -72,7 +74,7 @@ def no_changes(plan: Plan) -> str:
         return "Nothing would be changed, and the plan is blocked: see above."
     if not plan.has_entities:
         return NOTHING_SELECTED
-    return NOTHING_TO_REVERT if "revert" in plan.header.options else no_changes_line([plan])
+    return NOTHING_TO_REVERT if plan.header.options.is_revert else no_changes_line([plan])
 
 
 def no_changes_line(plans: Iterable[Plan]) -> str:
@@ -90,21 +92,21 @@ def header_lines(plan: Plan, style: Style) -> Iterator[str]:
     source = inert(header.source.directory)
     if header.source.commit:
         source += f" @ {inert(header.source.commit[:7])}{' (dirty)' if header.source.dirty else ''}"
-    cluster = cluster_text(header.cluster_name, header.cluster_id, header.options, style)
+    cluster = cluster_text(header.cluster_name, header.cluster_id, header.options.bootstrap_server, style)
     base = f"   Base {base_text(header.source.base)}" if header.source.base else ""
     yield f"Cluster  {cluster}   Source {source}{base}"
     options = header.options
     partial = "".join(
-        f", --{name} {' '.join(spell_name(glob) for glob in options[name])}"
-        for name in ("select", "exclude")
-        if options.get(name)
+        f", --{name} {' '.join(spell_name(glob) for glob in globs)}"
+        for name, globs in (("select", options.select), ("exclude", options.exclude))
+        if globs
     )
     yield (
         f"{reading_text(header.created_at, header.snapshot)}, {counted(plan.in_scope, 'entity', 'entities')} in scope, "
-        f"prune={inert(str(options.get('prune', 'report')))}{partial}. Byte rates are per broker."
+        f"prune={options.prune}{partial}. Byte rates are per broker."
     )
-    if "revert" in options:
-        yield f"Puts back what the apply of plan {inert(str(options['revert']))} changed; nothing else."
+    if options.revert is not None:
+        yield f"Puts back what the apply of plan {inert(options.revert)} changed; nothing else."
     if plan.allowances:
         yield f"Allowed: {', '.join(map(str, plan.allowances))}"
     for approval in plan.approvals:
@@ -204,7 +206,7 @@ def effect_line(plan: Plan) -> str:
         for direction in (Direction.LOOSEN, Direction.MIXED)
     )
     blocked = f" {summary['blocked']:,} blocked." if summary["blocked"] else ""
-    state = "put back" if "revert" in plan.header.options else "as declared"
+    state = "put back" if plan.header.options.is_revert else "as declared"
     without = len(plan.changes) - summary["loosen"] - summary["tighten"] - summary["mixed"]
     none = f", {without:,} without effect" if without else ""
     return (

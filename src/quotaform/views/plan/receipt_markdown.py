@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from quotaform.core.plan import Action
+from quotaform.core.change import Action
 from quotaform.core.receipt import Receipt
 from quotaform.model.entity import spell_name
 from quotaform.views.markdown import code, link, words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from quotaform.core.plan import Action
+from quotaform.core.change import Action
 from quotaform.core.receipt import Receipt, Result
 from quotaform.model.text import inert
 from quotaform.views.style import PLAIN, Style, counted

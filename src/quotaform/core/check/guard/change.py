@@ -20,10 +20,12 @@ from fractions import Fraction
 from functools import lru_cache
 from math import inf, isfinite
 
+from quotaform.core.change import Action, Change
 from quotaform.core.check import rule
 from quotaform.core.effects import Direction, Effect
+from quotaform.core.entity_change import EntityChange
 from quotaform.core.guard_limits import Limits
-from quotaform.core.plan import Action, Change, EntityChange, Plan
+from quotaform.core.plan import Plan
 from quotaform.core.resolve.entry import Effective
 from quotaform.model.allowance import Allowance
 from quotaform.model.approval import APPROVALS_NAME, DELETE
@@ -96,7 +98,7 @@ def _check_row(
             key=key,
             value=after,
         )
-    if effect.before.value is not None and effect.becomes_unlimited(key):
+    if effect.becomes_unlimited(key):
         yield rule.TO_UNLIMITED.finding(
             f"{key} would become {UNLIMITED}; the limit is {_from(change, key, effect.before)}",
             address=change.entity.address,

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
+from quotaform.core.change import Action
 from quotaform.core.check import rule
 from quotaform.core.check.facts import Facts
 from quotaform.core.check.guard.change import is_halved, shown_limit
 from quotaform.core.effects import changed_limits
-from quotaform.core.plan import Action, Plan
+from quotaform.core.plan import Plan
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 

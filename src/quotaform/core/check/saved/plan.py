@@ -8,13 +8,14 @@ from datetime import date
 from functools import lru_cache
 from typing import TypeAlias
 
+from quotaform.core.base import Base
 from quotaform.core.check import rule
 from quotaform.core.check.guard.approval import lift, needed_allowance
 from quotaform.core.check.guard.change import check_changes
 from quotaform.core.check.rule import APPROVABLE, RULES
-from quotaform.core.guard_limits import Limits
-from quotaform.core.origin import Base, Origin, entity_origin
-from quotaform.core.plan import EntityChange, Plan
+from quotaform.core.entity_change import EntityChange
+from quotaform.core.origin import Origin, entity_origin
+from quotaform.core.plan import Plan
 from quotaform.model.alteration import apply_ops
 from quotaform.model.entity import ENTITY_TYPES, Entity, can_combine, is_sendable
 from quotaform.model.entry import Cause
@@ -49,7 +50,7 @@ def saved_plan_problem(plan: Plan) -> Problem | None:
 
 def _problems(plan: Plan) -> Iterator[Problem]:
     seen = set()
-    is_revert = "revert" in plan.header.options
+    is_revert = plan.header.options.is_revert
     for index, change in enumerate(plan.changes):
         if change.entity in seen:
             yield f"changes[{index}].entity", "is also in another change"
@@ -67,8 +68,7 @@ def _problems(plan: Plan) -> Iterator[Problem]:
         if item.entity in seen or (plan.declared is not None and item.entity in plan.declared):
             yield f"unmanaged[{index}].entity", "is also listed elsewhere"
         seen.add(item.entity)
-    options = plan.header.options
-    if plan.is_complete is bool(options["select"] or options["exclude"]):
+    if plan.is_complete is plan.header.options.is_partial:
         yield "complete", "contradicts the options"
     yield from _approval_problems(plan)
     yield from _finding_problems(plan)
@@ -80,7 +80,7 @@ def _finding_problems(plan: Plan) -> Iterator[Problem]:
     for index, finding in enumerate(plan.findings):
         if not _is_blocking_right(finding, plan):
             yield f"findings[{index}].blocking", "contradicts the rule"
-    guards = list(check_changes(plan, Limits.load(plan.header.options)))
+    guards = list(check_changes(plan, plan.header.options.limits))
     if plan.declares_nothing:
         guards.append(rule.EMPTY.finding("nothing is declared"))
     for finding in lift(guards, plan.allowances, plan.approvals, date.min, plan.deleted).findings:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from quotaform.core.change import Action
 from quotaform.core.check.saved.plan import Problem, entity_problems, value_problem
-from quotaform.core.plan import Action
 from quotaform.core.receipt import SavedReceipt, SavedResult
 from quotaform.model.quotas import same_value
 

@@ -1,0 +1,31 @@
+"""What came of reading the base for one cluster: what it declares, and what protected the cluster then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from quotaform.core.base import DeclaredBase
+from quotaform.core.guard_limits import Limits
+from quotaform.core.safeguards import Safeguards
+from quotaform.model.finding import Finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterBase:
+    """What came of reading the base for one cluster.
+
+    Attributes:
+        declared: What the base declares; `None` when nobody knows.
+        findings: Why that is so, and what else is worth knowing about the base.
+        cluster_id: The id of the cluster that the base is of, if it is a receipt.
+        limits: What guards go by at the base; `None` when there is no base, or nobody knows.
+        limits_problem: Why nobody knows it, although there is a base.
+        safeguards: What else protects the cluster at the base; `None` like `limits`.
+    """
+
+    declared: DeclaredBase | None = None
+    findings: tuple[Finding, ...] = ()
+    cluster_id: str | None = None
+    limits: Limits | None = None
+    limits_problem: str | None = None
+    safeguards: Safeguards | None = None

@@ -1,0 +1,167 @@
+"""The difference between files and cluster, as rows, and the plan that is made of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from quotaform.core.base import DeclaredBase
+from quotaform.core.change import ACTION_ORDER, NO_VALUES, Change
+from quotaform.core.effects import Effect, make_effects
+from quotaform.core.entity_change import EntityChange
+from quotaform.core.origin import entity_origin
+from quotaform.core.plan import Plan, PlanHeader, Unmanaged
+from quotaform.core.prune import NOT_PRUNED, Pruned
+from quotaform.core.scope import ALL, FULL_SCOPE, Scope, Selection
+from quotaform.model.allowance import Allowance
+from quotaform.model.alteration import apply_ops
+from quotaform.model.entity import Entity
+from quotaform.model.entry import Cause, Desired, Entry
+from quotaform.model.quota_key import QUOTA_KEYS, key_order
+from quotaform.model.quotas import Quotas, Values, same_value
+
+
+def diff(desired: Desired, actual: Quotas, pruned: Iterable[Entity] = ()) -> Iterator[Change]:
+    """Yield the rows by which a cluster differs from the files, in no particular order.
+
+    A declared entity is declared whole: a live key that is known and not declared is removed. A key that this
+    version does not know is never touched. Entities that no file declares are not looked at, but for those that
+    are to be pruned: their known keys are removed.
+
+    Args:
+        desired: What the files say.
+        actual: Everything the cluster holds.
+        pruned: Entities to remove although no file declares them.
+    """
+    for entity, entry in desired.items():
+        live, wanted = actual.get(entity, NO_VALUES), entry.values
+        if not live:
+            for key, value in wanted.items():
+                yield Change(entity, key, None, value)
+            continue
+        if live == wanted:
+            continue
+        for key, value in wanted.items():
+            if not same_value(live.get(key), value):
+                yield Change(entity, key, live.get(key), value)
+        for key, value in live.items():
+            if key not in wanted and key in QUOTA_KEYS:
+                yield Change(entity, key, value, None)
+    yield from removals((entity for entity in pruned if entity not in desired), actual)
+
+
+def removals(entities: Iterable[Entity], actual: Quotas) -> Iterator[Change]:
+    """Yield the rows that delete entities: their known keys are removed.
+
+    Args:
+        entities: Which ones.
+        actual: Everything the cluster holds.
+    """
+    for entity in entities:
+        for key, value in actual.get(entity, NO_VALUES).items():
+            if key in QUOTA_KEYS:
+                yield Change(entity, key, value, None)
+
+
+def make_plan(
+    rows: Iterable[Change],
+    desired: Desired,
+    actual: Quotas,
+    header: PlanHeader,
+    *,
+    scope: Scope = FULL_SCOPE,
+    selection: Selection = ALL,
+    allowances: Iterable[Allowance] = (),
+    base: DeclaredBase | None = None,
+    pruned: Mapping[Entity, Pruned] = NOT_PRUNED,
+    claimed: Collection[Entity] = (),
+) -> Plan:
+    """Make a plan of the rows by which a cluster differs from the files.
+
+    Args:
+        rows: As `diff` yields them, from whichever engine, in any order; an entity that no file declares is pruned.
+        desired: What the files say.
+        actual: Everything the cluster holds.
+        header: What the plan is made of.
+        scope: The entities that the files speak for.
+        selection: The part that was asked for.
+        allowances: The rules that are allowed for this plan.
+        base: What the files are compared with, to tell what a change is due to.
+        pruned: Why entities are deleted that no file declares.
+        claimed: What other quota repositories declare; these files do not speak for it.
+    """
+    rows_of: dict[Entity, list[Change]] = defaultdict(list)
+    for change in rows:
+        if not selection.is_partial or selection.contains(change.entity):
+            rows_of[change.entity].append(change)
+    groups = [
+        (entity, tuple(sorted(rows_of[entity], key=lambda change: key_order(change.key))))
+        for entity in sorted(rows_of, key=lambda entity: entity.address)
+    ]
+    planned = {
+        entity: apply_ops(actual.get(entity, NO_VALUES), {change.key: change.after for change in group})
+        for entity, group in groups
+    }
+    asked = [(entity, [change.key for change in group]) for entity, group in groups]
+    changes = [
+        _entity_change(
+            entity,
+            desired.get(entity),
+            actual.get(entity, NO_VALUES),
+            planned[entity],
+            group,
+            effects,
+            base,
+            pruned.get(entity),
+        )
+        for (entity, group), effects in zip(groups, make_effects(actual, planned, asked), strict=True)
+    ]
+    changes.sort(key=lambda change: ACTION_ORDER[change.action])
+    unmanaged = [
+        Unmanaged(entity, values, scope.contains(entity) and entity not in claimed)
+        for entity, values in actual.items()
+        if entity not in desired and entity not in planned and selection.contains(entity)
+    ]
+    compared = sum(selection.contains(entity) for entity in desired) if selection.is_partial else len(desired)
+    return Plan(
+        header=header,
+        changes=tuple(changes),
+        unchanged=compared - sum(change.cause is not Cause.UNDECLARED for change in changes),
+        in_scope=sum(scope.contains(entity) and entity not in claimed for entity in actual),
+        unmanaged=tuple(sorted(unmanaged, key=lambda item: item.entity.address)),
+        declared=frozenset(entity for entity, entry in desired.items() if entry.cause is Cause.ENTRY),
+        allowances=tuple(sorted(allowances)),
+        is_complete=not selection.is_partial,
+        base=base,
+    )
+
+
+def _entity_change(
+    entity: Entity,
+    entry: Entry | None,
+    before: Values,
+    after: Values,
+    changes: tuple[Change, ...],
+    effects: tuple[Effect, ...],
+    base: DeclaredBase | None,
+    pruned: Pruned | None,
+) -> EntityChange:
+    cause = entry.cause if entry else Cause.UNDECLARED
+    declared = None if base is None else base.values(entity)
+    is_known = base is not None and entity not in base.unvalued
+    return EntityChange(
+        entity=entity,
+        before=before,
+        after=after,
+        changes=changes,
+        effects=effects,
+        reason=(entry.absent or entry.reason) if entry else (pruned.reason if pruned else None),
+        cause=cause,
+        origin=entity_origin(declared, cause, before, changes, prunes_more=pruned is not None and pruned.is_new)
+        if is_known
+        else None,
+        base=declared,
+        owner=entry.owner if entry else (pruned.owner if pruned else None),
+        location=entry.location if entry else None,
+        expires=entry.expires if entry and entry.cause is Cause.ENTRY else None,
+    )

@@ -1,0 +1,54 @@
+"""The options of a plan, as plan files, receipts and drift documents hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from quotaform.core.guard_limits import Limits
+from quotaform.core.plan_options import PlanOptions
+from quotaform.core.prune import PruneMode
+from quotaform.core.scope import count_problem
+from quotaform.document.shape import ShapeError
+
+
+def dump_options(options: PlanOptions) -> dict[str, Any]:
+    """Return the options of a plan as JSON holds them; limits that are the defaults are left out."""
+    return {
+        "prune": options.prune.value,
+        **_globs(options),
+        **options.limits.dump(),
+        **_server(options),
+        **({} if options.revert is None else {"revert": options.revert}),
+    }
+
+
+def dump_drift_options(options: PlanOptions) -> dict[str, Any]:
+    """Return those options that say what was compared."""
+    return {**_globs(options), **_server(options)}
+
+
+def load_options(item: Mapping[str, Any]) -> PlanOptions:
+    """Return the options of a plan as `dump_options` had them.
+
+    Raises:
+        ShapeError: It protects more than a quotaform.yaml can say.
+    """
+    if problem := count_problem(item.get("protect", ())):
+        raise ShapeError("options.protect", f"is too long: {problem}")
+    return PlanOptions(
+        prune=PruneMode(item["prune"]),
+        select=tuple(item["select"]),
+        exclude=tuple(item["exclude"]),
+        limits=Limits.load(item),
+        bootstrap_server=item.get("bootstrap_server"),
+        revert=item.get("revert"),
+    )
+
+
+def _globs(options: PlanOptions) -> dict[str, Any]:
+    return {"select": list(options.select), "exclude": list(options.exclude)}
+
+
+def _server(options: PlanOptions) -> dict[str, Any]:
+    return {} if options.bootstrap_server is None else {"bootstrap_server": options.bootstrap_server}

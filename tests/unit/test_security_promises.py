@@ -45,20 +45,20 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
         "unit/test_work_tree.py::test_the_number_and_the_size_of_the_files_are_bounded",
         "unit/test_file_limits.py::test_of_a_great_many_problems_the_first_hundred_are_shown",
     ),
-    "Links are followed only within the directory that was given": (
+    "Symbolic links are followed only within the directory that was given": (
         "unit/test_files.py::test_a_link_of_a_repository_is_followed_only_within_it",
         "unit/test_work_tree.py::test_a_link_out_of_the_directory_is_not_followed",
         "unit/test_work_tree.py::test_a_directory_that_was_found_leads_nowhere_else_and_one_that_was_named_may",
         "unit/test_client_properties_attack.py::test_a_link_in_a_repository_leads_to_no_store_elsewhere",
     ),
     "A Kubernetes ConfigMap mount": ("unit/test_work_tree.py::test_the_files_of_a_config_map_are_read",),
-    "A path that `quotaform.yaml` or client properties spell out may lead elsewhere": (
+    "A path written in `quotaform.yaml` or client properties may lead elsewhere": (
         "unit/test_files.py::test_a_path_that_plainly_leads_out_of_a_repository_is_followed",
     ),
     "no message shows the content of a file": (
         "unit/test_security_promises.py::test_no_message_shows_the_content_of_another_file",
     ),
-    "Nothing is written by way of a link out of the current directory": (
+    "Nothing is written through a link that leads out of the current directory": (
         "unit/test_files.py::test_a_link_in_the_current_directory_leads_no_writing_out_of_it",
         "unit/test_files.py::test_no_command_writes_by_a_link_out_of_the_current_directory",
     ),
@@ -84,8 +84,8 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
         "unit/test_hostile_text.py::test_names_of_files_and_folders_forge_no_output",
         "unit/test_stream.py::test_what_could_do_harm_is_escaped_on_its_way_out",
     ),
-    "A cell of CSV cannot be a formula": ("unit/test_csv_cell.py::test_a_name_that_misleads_is_a_json_string",),
-    "Completion offers only valid names of clusters": (
+    "A CSV cell cannot contain a formula": ("unit/test_csv_cell.py::test_a_name_that_misleads_is_a_json_string",),
+    "Completion offers only valid cluster names": (
         "unit/test_security_promises.py::test_completion_offers_nothing_that_a_shell_would_evaluate",
     ),
     "Run the installed command `quotaform`, or `python -P -m quotaform`": (
@@ -104,7 +104,7 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
         "unit/test_planfile_mutation.py::test_a_field_that_contradicts_others_is_refused_with_its_path",
         "unit/test_hostile_text.py::test_a_document_forges_no_output",
     ),
-    "which covers every change, the cluster and what blocks the plan": (
+    "which covers every change, the cluster and the blocking findings": (
         "unit/test_planfile.py::test_the_plan_id_guards_what_is_done_even_with_the_right_digest",
         "unit/test_planfile.py::test_the_values_of_an_entity_agree_with_the_rows_that_the_plan_id_covers",
         "unit/test_planfile_mutation.py::test_what_blocks_a_plan_is_part_of_its_id",
@@ -114,28 +114,28 @@ PROMISES: Final[Mapping[str, Sequence[str]]] = {
         "unit/test_check_plan.py::test_another_cluster_than_the_pinned_one_blocks",
         "unit/test_apply.py::test_a_plan_for_another_cluster_is_refused",
     ),
-    "No message advises to use less encryption": (
+    "No message recommends weaker encryption": (
         "unit/test_connect_error.py::test_a_connection_that_ends_during_the_tls_handshake_is_told_as_that",
     ),
-    "An answer is given up after 30 seconds, however slowly it comes, and after 1 MiB": (
+    "A response is limited to 30 seconds in total and to 1 MiB": (
         "unit/test_http.py::test_a_server_that_sends_a_byte_at_a_time_is_given_up",
         "unit/test_http.py::test_a_body_is_read_up_to_a_limit",
     ),
     "Certificates are always verified": ("unit/test_http.py::test_another_certificate_is_refused",),
-    "A redirect is followed only on the same server": (
+    "Redirects are followed only on the same server": (
         "unit/test_http.py::test_a_redirect_to_another_host_is_not_followed_and_gets_no_token",
         "unit/test_http.py::test_a_redirect_to_elsewhere_is_an_error",
     ),
-    "never without encryption except to this machine": (
-        "unit/test_http.py::test_a_token_is_sent_encrypted_or_not_at_all",
+    "nor unencrypted except to the local machine": ("unit/test_http.py::test_a_token_is_sent_encrypted_or_not_at_all",),
+    "Tokens are read only from environment variables": (
+        "unit/test_comment.py::test_the_token_comes_from_the_environment",
     ),
-    "Tokens come from the environment alone": ("unit/test_comment.py::test_the_token_comes_from_the_environment",),
     "Errors name a server by scheme, host and port": (
         "unit/test_http.py::test_a_url_shows_its_origin_alone",
         "unit/test_http.py::test_a_server_that_hangs_is_given_up",
         "unit/test_comment.py::test_what_github_does_not_do_is_an_error_in_one_sentence",
     ),
-    "Comments are updated only if the user of the token wrote them": (
+    "Only comments written by the user of the token are updated": (
         "unit/test_comment.py::test_a_comment_of_somebody_else_with_the_same_marker_is_left_alone",
         "unit/test_comment.py::test_a_user_with_the_name_of_an_app_is_somebody_else",
     ),

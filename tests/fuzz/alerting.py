@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from quotaform.core.drift.metric import RunFacts, merge_run
-from quotaform.core.drift.notice import ClusterMemory, Told
+from quotaform.core.drift.notification import ClusterState, Notified
 from quotaform.document.notify_state import dump_notify_state, load_notify_state
 from quotaform.notify.prometheus import parse_metrics, render_metrics
 from quotaform.notify.webhook import Receiver
@@ -21,18 +21,18 @@ _URLS: Final = (
 
 
 def _states() -> Sequence[bytes]:
-    memory = ClusterMemory(
+    state = ClusterState(
         cluster_id="3JxQ0v7pT2a",
         first_seen="2026-11-20T09:12:44Z",
-        told={"5e2e0260cee25b1e": Told("sha256:9b1f0c"), "9e7bcc4c10636eb3": Told(None, is_failure=True)},
+        notified={"5e2e0260cee25b1e": Notified("sha256:9b1f0c"), "9e7bcc4c10636eb3": Notified(None, is_failure=True)},
     )
-    return [dump_notify_state({"prod-eu": memory, "lab": ClusterMemory()}).encode()]
+    return [dump_notify_state({"prod-eu": state, "lab": ClusterState()}).encode()]
 
 
 def _read_state(document: bytes) -> None:
-    memories = load_notify_state(document.decode("utf-8", "replace"))
-    text = dump_notify_state(memories)
-    assert load_notify_state(text) == memories, "what was written does not read back"
+    states = load_notify_state(document.decode("utf-8", "replace"))
+    text = dump_notify_state(states)
+    assert load_notify_state(text) == states, "what was written does not read back"
 
 
 def _metrics() -> Sequence[bytes]:

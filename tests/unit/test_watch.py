@@ -23,12 +23,14 @@ from quotaform.app.drift.watch import Watch
 from quotaform.app.drift.watched_files import WatchedFiles
 from quotaform.app.plan.plan import PlanRequest
 from quotaform.app.repository.repository import Repository, Target
+from quotaform.core.drift.log_event import AlertWarning
 from quotaform.core.drift.metric import Sample
 from quotaform.core.prune import PruneMode
 from quotaform.desired.config import Cluster, Config
 from quotaform.errors import ClusterError, InvalidFilesError
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
+from quotaform.views.drift.log_text import event_text, warning_text
 from tests.builder import PRODUCER
 from tests.git_repository import GitRepository
 from tests.scripted_gateway import Clock, ScriptedGateway
@@ -89,16 +91,19 @@ class World:
         self.watch = Watch(
             files=WatchedFiles(request, choose),
             reporter=DriftReporter(
-                metrics=MetricStore(lambda _: self.metrics, self.lines.append, is_deferred=True),
-                alerts=DriftAlerts(options=AlertOptions(), clock=self.clock, warn=self.lines.append),
+                metrics=MetricStore(lambda _: self.metrics, self.warn, is_deferred=True),
+                alerts=DriftAlerts(options=AlertOptions(), clock=self.clock, warn=self.warn),
                 clock=self.clock,
             ),
             connect=self.connect,
             clock=self.clock,
             interval=self.interval,
             jitter=lambda: 0.5,
-            log=self.lines.append,
+            log=lambda event: self.lines.append(event_text(event)),
         )
+
+    def warn(self, warning: AlertWarning) -> None:
+        self.lines.append(warning_text(warning))
 
     def write(self, name: str, text: str) -> None:
         path = self.folder / name
@@ -117,12 +122,11 @@ class World:
         return ScriptedGateway(live() if callable(live) else live)
 
     def run(self, rounds: int = 1) -> list[str]:
-        """Make rounds, and return the lines that were logged without their times."""
+        """Make rounds, and return the lines that were logged."""
         self.clock.left = rounds
         with suppress(KeyboardInterrupt):
             self.watch.run()
-        lines = [line.partition("Z ")[2] for line in self.lines]
-        self.lines.clear()
+        lines, self.lines = self.lines, []
         return lines
 
     def sample(self, name: str, *labels: str) -> float | None:
@@ -261,6 +265,19 @@ def test_invalid_files_are_said_once_and_the_last_metrics_stay(tmp_path: Path, n
     assert world.run(2)[-1] == "eu: Drift: 1 modified, 0 missing, 0 unexpected; 0 in sync."
     assert (world.health["status"], world.health["files"]) == ("ok", "ok")
     assert world.sample("last_run_success", "eu", "drift") == 1
+
+
+def test_another_problem_of_the_files_is_logged_too(tmp_path: Path) -> None:
+    """Once files were invalid, no other problem of them was logged: a first mistake hid those that followed."""
+    world = World(tmp_path, {"eu": SYNC})
+    world.write("quotas.d/all.yaml", "quotas: [{match: {user: alice}}]\n")
+    (line,) = world.run(3)
+    assert "declares no values" in line
+    (tmp_path / "quotas.d/all.yaml").unlink()
+    lines = world.run(3)
+    assert lines[0] == "the files have changed and were read again"
+    assert lines[1].startswith("eu: ")
+    assert len(lines) == 2
 
 
 def test_clusters_come_and_go_with_quotaform_yaml(tmp_path: Path) -> None:

@@ -26,25 +26,26 @@ def watch_drift(
         QuotaformError: Nothing can listen where it should.
         KeyboardInterrupt: A signal came.
     """
-    from quotaform.app.clock import SYSTEM_CLOCK
+    from quotaform.app.clock import SYSTEM_CLOCK, timestamp
     from quotaform.app.drift.watch import Watch
     from quotaform.app.drift.watched_files import WatchedFiles
     from quotaform.app.repository.repository import open_gateway
     from quotaform.notify.metrics_server import MetricsServer
+    from quotaform.views.drift.log_text import event_text, warning_text
 
-    def log(text: str) -> None:
-        console.write_stderr(f"{cut_lines(text)}\n")
+    def log(line: str) -> None:
+        console.write_stderr(f"{timestamp(SYSTEM_CLOCK)} {cut_lines(line)}\n")
 
     interval, address = watching.interval(), watching.address()
     names = [cluster.name for cluster in request.clusters]
     watch = Watch(
         files=WatchedFiles(request, lambda config: target.choose(request.repository, config)),
-        reporter=alerting.reporter(names, lambda text: log(f"Warning: {text}"), is_watch=True),
+        reporter=alerting.reporter(names, lambda warning: log(f"Warning: {warning_text(warning)}"), is_watch=True),
         connect=open_gateway,
         clock=SYSTEM_CLOCK,
         interval=interval,
         jitter=SystemRandom().random,
-        log=log,
+        log=lambda event: log(event_text(event)),
         is_alone=target.all_clusters,
     )
     try:

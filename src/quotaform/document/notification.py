@@ -6,7 +6,7 @@ from json import dumps
 from typing import Any, Final
 
 from quotaform.core.drift.drift import Drift
-from quotaform.core.drift.notice import Notice
+from quotaform.core.drift.notification import Notification
 from quotaform.document.drift import dump_baseline, dump_drifted, dump_summary
 from quotaform.document.envelope import envelope
 from quotaform.document.field import dump_cluster
@@ -20,21 +20,21 @@ RUNBOOK: Final = "https://github.com/quotaform/quotaform/blob/main/docs/drift.md
 _LONGEST_ERROR: Final = 2_000
 
 
-def dump_notification(notice: Notice) -> str:
+def dump_notification(notification: Notification) -> str:
     """Return a notification as JSON on one line."""
-    drift = notice.drift
+    drift = notification.drift
     fields = {
-        "event": notice.event.value,
-        "cluster": dump_cluster(notice.cluster, None if drift is None else drift.cluster_id),
+        "event": notification.event.value,
+        "cluster": dump_cluster(notification.cluster, None if drift is None else drift.cluster_id),
         "checked_at": None if drift is None else drift.read_at,
-        "first_seen": notice.first_seen,
+        "first_seen": notification.first_seen,
         "fingerprint": None if drift is None else drift.fingerprint,
         "baseline": None if drift is None else dump_baseline(drift),
         "summary": None if drift is None else dump_summary(drift),
         "items": [] if drift is None else _dump_items(drift),
         "truncated": drift is not None and len(drift.entities) > MOST_ITEMS,
-        "error": None if notice.error is None else notice.error[:_LONGEST_ERROR],
-        "links": {"run": notice.run, "runbook": RUNBOOK},
+        "error": None if notification.error is None else notification.error[:_LONGEST_ERROR],
+        "links": {"run": notification.run, "runbook": RUNBOOK},
     }
     return dumps(envelope(NOTIFICATION, fields), allow_nan=False)
 

@@ -7,30 +7,30 @@ from datetime import datetime
 from json import loads
 from typing import Any, Final
 
-from quotaform.core.drift.notice import ClusterMemory, Told
+from quotaform.core.drift.notification import ClusterState, Notified
 from quotaform.document.envelope import EnvelopeError, envelope, indented, require_kind
 from quotaform.model.document_kind import NOTIFY_STATE
 
 _UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 
 
-def dump_notify_state(memories: Mapping[str, ClusterMemory]) -> str:
+def dump_notify_state(states: Mapping[str, ClusterState]) -> str:
     """Return what is remembered, by the name of the cluster, as JSON."""
     clusters = {
         name: {
-            "cluster_id": memory.cluster_id,
-            "first_seen": memory.first_seen,
+            "cluster_id": state.cluster_id,
+            "first_seen": state.first_seen,
             "told": {
-                receiver: {"fingerprint": told.fingerprint, "failure": told.is_failure}
-                for receiver, told in sorted(memory.told.items())
+                receiver: {"fingerprint": last.fingerprint, "failure": last.is_failure}
+                for receiver, last in sorted(state.notified.items())
             },
         }
-        for name, memory in sorted(memories.items())
+        for name, state in sorted(states.items())
     }
     return indented(envelope(NOTIFY_STATE, {"clusters": clusters}))
 
 
-def load_notify_state(text: str) -> dict[str, ClusterMemory]:
+def load_notify_state(text: str) -> dict[str, ClusterState]:
     """Return what `dump_notify_state` wrote.
 
     Raises:
@@ -38,20 +38,20 @@ def load_notify_state(text: str) -> dict[str, ClusterMemory]:
     """
     try:
         document = require_kind(loads(text), NOTIFY_STATE)
-        return {str(name): _load_memory(item) for name, item in document["clusters"].items()}
+        return {str(name): _load_state(item) for name, item in document["clusters"].items()}
     except EnvelopeError:
         raise ValueError("it is no state of quotaform drift, or of an unknown version") from None
     except _UNREADABLE:
         raise ValueError("it is damaged") from None
 
 
-def _load_memory(item: Mapping[str, Any]) -> ClusterMemory:
-    return ClusterMemory(
+def _load_state(item: Mapping[str, Any]) -> ClusterState:
+    return ClusterState(
         cluster_id=_text(item["cluster_id"]),
         first_seen=_moment(item["first_seen"]),
-        told={
-            str(receiver): Told(_text(told["fingerprint"]), told["failure"] is True)
-            for receiver, told in item["told"].items()
+        notified={
+            str(receiver): Notified(_text(last["fingerprint"]), last["failure"] is True)
+            for receiver, last in item["told"].items()
         },
     )
 

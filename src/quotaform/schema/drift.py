@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quotaform.core.change import Action
 from quotaform.core.drift.drifted import DriftClass
-from quotaform.core.drift.notice import Event
+from quotaform.core.drift.notification import NotificationEvent
 from quotaform.model.document_kind import DRIFT, NOTIFICATION
 from quotaform.schema.definition import IN_SYNC, address, digest, document, globs, quota_key, timestamp
 from quotaform.schema.node import Node, boolean, choice, count, items, maybe, maybe_text, record, ref, text
@@ -60,7 +60,7 @@ def notification() -> tuple[Node, dict[str, Node]]:
         NOTIFICATION,
         "A notification about drift, as quotaform drift --notify posts it.",
         {
-            "event": choice("What it is about.", (each.value for each in Event)),
+            "event": choice("What it is about.", (each.value for each in NotificationEvent)),
             "cluster": record(
                 "The cluster.",
                 {

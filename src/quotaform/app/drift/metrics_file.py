@@ -8,9 +8,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from quotaform.app.drift.alert import Warn
 from quotaform.app.file_lock import update_lock
 from quotaform.atomic_file import write_text_atomically
+from quotaform.core.drift.log_event import MetricsUnusable, Warn
 from quotaform.core.drift.metric import RunFacts, Sample, keep_clusters, merge_run
 from quotaform.errors import FileReadError, QuotaformError
 from quotaform.files import MIB, read_text
@@ -24,7 +24,7 @@ class MetricStore:
 
     Attributes:
         path_of: Returns the file of a cluster, which several may share; `None` to keep its metrics in memory only.
-        warn: Told what is wrong with a file that exists.
+        warn: Called with what is wrong with a file that exists.
         is_deferred: Whether files are written by `write` alone: once for many clusters.
     """
 
@@ -74,7 +74,7 @@ class MetricStore:
             for path, of_file in files.items():
                 self._update(path, of_file, only)
 
-    def keep(self, clusters: Collection[str]) -> None:
+    def keep_only(self, clusters: Collection[str]) -> None:
         """Forget all clusters but some; files stay as they are."""
         with self._lock:
             self.samples = keep_clusters(self.samples, clusters)
@@ -98,7 +98,7 @@ class MetricStore:
             return parse_metrics(read_text(path, _LIMIT))
         except FileReadError as error:
             if not error.is_missing:
-                self.warn(f"{path} cannot be read: {error.reason}; earlier metrics in it are lost")
+                self.warn(MetricsUnusable(str(path), error.reason, is_read=False))
         except ValueError as error:
-            self.warn(f"{path} cannot be used: {error}; earlier metrics in it are lost")
+            self.warn(MetricsUnusable(str(path), str(error), is_read=True))
         return {}

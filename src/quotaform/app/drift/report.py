@@ -22,11 +22,11 @@ COMMAND: Final = "drift"
 
 @dataclass(frozen=True, slots=True)
 class DriftReporter:
-    """Writes metrics and tells receivers.
+    """Writes metrics and notifies receivers.
 
     Attributes:
         metrics: Where metrics go.
-        alerts: Who is told what.
+        alerts: Who is notified, and how.
         clock: The time.
     """
 
@@ -48,17 +48,17 @@ class DriftReporter:
             QuotaformError: Metrics cannot be written.
         """
         if only is not None:
-            self.alerts.keep(only)
+            self.alerts.keep_only(only)
         read = [outcome for outcome in outcomes if not isinstance(outcome.error, NotReadError)]
         found = {outcome.cluster: known_drift(outcome) for outcome in read}
         runs = [self._facts(name, drift, seconds) for name, (drift, _) in found.items()]
         self.metrics.add(runs, only=only)
         if self.alerts.options.receivers:
-            told = [replace(run, is_notified=self.alerts.tell(run.cluster, *found[run.cluster])) for run in runs]
-            self.metrics.add(told, only=only)
+            runs = [replace(run, is_notified=self.alerts.notify(run.cluster, *found[run.cluster])) for run in runs]
+            self.metrics.add(runs, only=only)
 
     def _facts(self, cluster: str, drift: Drift | None, seconds: float) -> RunFacts:
-        first_seen = None if drift is None else self.alerts.see(cluster, drift)
+        first_seen = None if drift is None else self.alerts.record(cluster, drift)
         return RunFacts(
             cluster=cluster,
             command=COMMAND,

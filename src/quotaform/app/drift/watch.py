@@ -15,18 +15,25 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from quotaform.app.clock import Clock, timestamp, today
+from quotaform.app.clock import Clock, today
 from quotaform.app.drift.drift import drift_of
 from quotaform.app.drift.report import DriftReporter, known_drift
 from quotaform.app.drift.watched_files import WatchedFiles, WatchedState
 from quotaform.app.each_cluster import AT_ONCE, Connect
 from quotaform.app.plan.plan import plan_cluster
 from quotaform.core.drift.drift import Drift
+from quotaform.core.drift.log_event import (
+    CheckFailed,
+    ClusterCompared,
+    FilesRecovered,
+    FilesReloaded,
+    FilesUnusable,
+    Log,
+    MetricsNotWritten,
+)
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Plan
-from quotaform.errors import ClusterError, InvalidFilesError, QuotaformError
-from quotaform.model.entity import spell_name
-from quotaform.views.drift.drift_text import summary_line
+from quotaform.errors import BaseError, ClusterError, InvalidFilesError, QuotaformError
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
@@ -36,9 +43,6 @@ JITTER: Final = 0.1
 LONGEST_BACKOFF: Final = 300.0
 """After at most how many seconds, or one interval, a cluster that cannot be reached is asked again."""
 _STALLED_ROUNDS: Final = 3
-
-Log = Callable[[str], None]
-"""Prints a line, or some."""
 
 
 @dataclass(slots=True)
@@ -50,7 +54,7 @@ class ClusterWatch:
         checked_at: When it was last compared; `None` if it never was.
         failures: How many checks in a row failed because the cluster could not be read.
         skips: In how many rounds it is not asked.
-        shown: What was last logged about it.
+        logged: What the last event that was logged about it said.
         check: The check that runs, or the last one.
     """
 
@@ -58,7 +62,7 @@ class ClusterWatch:
     checked_at: datetime | None = None
     failures: int = 0
     skips: int = 0
-    shown: object = None
+    logged: object = None
     check: Future[None] | None = None
 
 
@@ -73,7 +77,7 @@ class Watch:
         clock: The time.
         interval: Seconds from one round to the next.
         jitter: A random number from 0 to 1.
-        log: Prints what changes.
+        log: Called with what changes.
         is_alone: Whether all clusters of quotaform.yaml are meant, so that metrics of others are removed.
     """
 
@@ -152,37 +156,37 @@ class Watch:
         return is_alive, {"status": status, "files": "ok" if has_files else "invalid", "clusters": clusters}
 
     def _reload(self) -> WatchedState | None:
-        """Read the files; when they cannot be used, say so once: no cluster is compared with earlier ones."""
+        """Read the files; when they cannot be used, log that once: no cluster is compared with earlier ones."""
         before = self._state
         try:
             self._state = self.files.load(today(self.clock))
         except QuotaformError as error:
             if str(error) != self._problem:
-                self._say(f"the files cannot be used: {_on_one_line(error)}")
+                self.log(FilesUnusable(error))
             self._problem = str(error)
             for name in self._clusters:
                 self._take(name, ClusterOutcome(name, error=error), 0.0, is_logged=False)
             return None
         if before is not None and self._state is not before:
-            self._say("the files have changed and were read again")
+            self.log(FilesReloaded())
         elif self._problem is not None:
-            self._say("the files can be used again")
+            self.log(FilesRecovered())
         self._problem = None
         names = [cluster.name for cluster in self._state.request.clusters]
         with self._lock:
             self._clusters = {name: self._clusters.get(name) or ClusterWatch() for name in names}
-        self.reporter.metrics.keep(names)
+        self.reporter.metrics.keep_only(names)
         if self.is_alone:
-            self.reporter.alerts.keep(names)
+            self.reporter.alerts.keep_only(names)
         return self._state
 
     def _write_metrics(self) -> None:
-        """Write the files of `--metrics`, once for all clusters that were checked; say once that it is not possible."""
+        """Write the files of `--metrics`, once for all clusters that were checked; log once that it is not possible."""
         try:
             self.reporter.metrics.write(only=list(self._clusters) if self.is_alone else None)
         except QuotaformError as problem:
             if str(problem) != self._metrics_problem:
-                self._say(str(problem))
+                self.log(MetricsNotWritten(problem))
             self._metrics_problem = str(problem)
         else:
             self._metrics_problem = None
@@ -237,12 +241,11 @@ class Watch:
                 watched.checked_at = self.clock.now()
             watched.failures = watched.failures + 1 if isinstance(outcome.error, ClusterError) else 0
             watched.skips = self._skips(watched.failures)
-            shown = (watched.status, type(outcome.error) if drift is None else _shown(drift))
-            is_new = is_logged and shown != watched.shown
-            watched.shown = shown
+            gist = (watched.status, _gist_of_failure(outcome.error) if drift is None else _gist(drift))
+            is_new = is_logged and gist != watched.logged
+            watched.logged = gist
         if is_new:
-            what = _on_one_line(outcome.error or error) if drift is None else _found(drift)
-            self._say(f"{spell_name(name)}: {what}")
+            self.log(CheckFailed(name, outcome.error or error or "") if drift is None else ClusterCompared(name, drift))
         self.reporter.report([outcome], seconds)
 
     def _skips(self, failures: int) -> int:
@@ -250,25 +253,19 @@ class Watch:
         most = max(0, int(LONGEST_BACKOFF / self.interval) - 1)
         return min((1 << min(max(0, failures - 1), 30)) - 1, most)
 
-    def _say(self, text: str) -> None:
-        self.log(f"{timestamp(self.clock)} {text}")
 
-
-def _on_one_line(error: QuotaformError | str | None) -> str:
-    """Return what is wrong as one line of a log: of invalid files the first problem, and how many more there are."""
-    if isinstance(error, InvalidFilesError) and error.problems:
-        more = len(error.problems) - 1
-        return f"{error.problems[0]}{f' (and {more:,} more)' if more else ''}"
-    return "; ".join(str(error).splitlines())
-
-
-def _shown(drift: Drift) -> tuple[object, ...]:
-    """Return what changes when there is something new to say."""
+def _gist(drift: Drift) -> tuple[object, ...]:
+    """Return what is equal as long as there is nothing new to log about what was found."""
     return drift.fingerprint, len(drift.pending), drift.ignored_entities
 
 
-def _found(drift: Drift) -> str:
-    return summary_line(drift.summary, drift.in_sync, pending=len(drift.pending), ignored=drift.ignored_entities)
+def _gist_of_failure(error: QuotaformError | None) -> object:
+    """Return what is equal as long as there is nothing new to log about a failure.
+
+    What is wrong with files is another problem as soon as it is said otherwise; a cluster that is down may fail in
+    another way each time.
+    """
+    return str(error) if isinstance(error, (InvalidFilesError, BaseError)) else type(error)
 
 
 class _Workers:

@@ -135,4 +135,6 @@ def _reporter(
             "metrics and notifications are about whole clusters; leave out --select and --exclude, or use drift_ignore "
             "in quotaform.yaml"
         )
-    return alerting.reporter(clusters, lambda text: console.warn(f"Warning: {text}"))
+    from quotaform.views.drift.log_text import warning_text
+
+    return alerting.reporter(clusters, lambda warning: console.warn(f"Warning: {warning_text(warning)}"))

@@ -15,8 +15,8 @@ from quotaform.cli.usage import shorten
 from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
-    from quotaform.app.drift.alert import Warn
     from quotaform.app.drift.report import DriftReporter
+    from quotaform.core.drift.log_event import Warn
     from quotaform.model.secret import Secret
     from quotaform.notify.webhook import Receiver
 
@@ -69,7 +69,7 @@ class Alerting:
 
         Args:
             clusters: The names of the clusters.
-            warn: Prints a warning.
+            warn: Called with each warning.
             is_watch: Whether it is used again and again, so that metrics are written once for each round.
 
         Raises:
@@ -90,7 +90,7 @@ class Alerting:
         options = AlertOptions(
             receivers=receivers,
             state_path=self.notify_state,
-            tells_failures=self.notify_failures,
+            notifies_failures=self.notify_failures,
             key=_key(),
             run=None if run is None else run.url,
         )

@@ -8,7 +8,7 @@ from typing import Final
 
 from quotaform.core.drift.drift import Drift
 from quotaform.core.drift.drifted import DriftedEntity
-from quotaform.core.drift.notice import Event, Notice
+from quotaform.core.drift.notification import Notification, NotificationEvent
 from quotaform.model.entity import spell_name
 from quotaform.model.text import inert
 from quotaform.views.drift.drift_text import summary_line
@@ -19,17 +19,17 @@ MOST_ITEMS: Final = 10
 _LONGEST: Final = 300
 """How many characters of a line of foreign text are shown."""
 _HEADINGS: Final = {
-    Event.DETECTED: "Kafka quotas of {} have drifted",
-    Event.CHANGED: "The drift of Kafka quotas of {} has changed",
-    Event.RESOLVED: "Kafka quotas of {} are in sync",
-    Event.CHECK_FAILED: "Kafka quotas of {} could not be checked for drift",
+    NotificationEvent.DETECTED: "Kafka quotas of {} have drifted",
+    NotificationEvent.CHANGED: "The drift of Kafka quotas of {} has changed",
+    NotificationEvent.RESOLVED: "Kafka quotas of {} are in sync",
+    NotificationEvent.CHECK_FAILED: "Kafka quotas of {} could not be checked for drift",
 }
 _SPECIAL: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "@\u200b"})
 
 
-def render_slack(notice: Notice) -> str:
+def render_slack(notification: Notification) -> str:
     """Return a notification as a JSON message with one text, in which no name mentions anybody."""
-    return dumps({"text": "\n".join(_lines(notice))})
+    return dumps({"text": "\n".join(_lines(notification))})
 
 
 def harmless(text: str) -> str:
@@ -42,17 +42,17 @@ def harmless(text: str) -> str:
     return (shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…").translate(_SPECIAL)
 
 
-def _lines(notice: Notice) -> Iterator[str]:
-    yield _HEADINGS[notice.event].format(harmless(spell_name(notice.cluster)))
-    drift = notice.drift
+def _lines(notification: Notification) -> Iterator[str]:
+    yield _HEADINGS[notification.event].format(harmless(spell_name(notification.cluster)))
+    drift = notification.drift
     if drift is None:
-        yield harmless(notice.error or "")
+        yield harmless(notification.error or "")
     else:
         yield from _drift_lines(drift)
-    if notice.first_seen is not None:
-        yield f"First seen {harmless(notice.first_seen)}"
-    if notice.run is not None:
-        yield harmless(notice.run)
+    if notification.first_seen is not None:
+        yield f"First seen {harmless(notification.first_seen)}"
+    if notification.run is not None:
+        yield harmless(notification.run)
 
 
 def _drift_lines(drift: Drift) -> Iterator[str]:

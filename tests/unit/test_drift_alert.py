@@ -1,4 +1,4 @@
-"""Who is told what and when: on change and on resolution, once."""
+"""Who is notified of what and when: on change and on resolution, once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from jsonschema import Draft7Validator
 from quotaform.app.drift import alert as drift_alert
 from quotaform.app.drift.alert import AlertOptions, DriftAlerts
 from quotaform.core.drift.drift import Drift
-from quotaform.core.drift.notice import NOTHING, ClusterMemory, Event, Notice, Told, choose_event
+from quotaform.core.drift.log_event import AlertWarning
+from quotaform.core.drift.notification import ClusterState, Notification, NotificationEvent, Notified, choose_event
 from quotaform.document.notification import dump_notification
 from quotaform.document.notify_state import dump_notify_state, load_notify_state
 from quotaform.errors import HttpError
@@ -24,6 +25,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.secret import Secret
 from quotaform.notify.webhook import MessageFormat, Receiver, sign
 from quotaform.schema.catalog import load_schema
+from quotaform.views.drift.log_text import warning_text
 from quotaform.views.drift.notification_slack import render_slack
 from tests.builder import PRODUCER
 from tests.golden.drift_example import example_drift
@@ -34,33 +36,33 @@ ALICE = Entity(user="alice")
 IN_SYNC = drift_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: 1.0}})
 DRIFTED = drift_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: 2.0}})
 OTHER = drift_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: 3.0}})
-SAME = Told(DRIFTED.fingerprint)
-FAILED = Told(DRIFTED.fingerprint, is_failure=True)
+SAME = Notified(DRIFTED.fingerprint)
+FAILED = Notified(DRIFTED.fingerprint, is_failure=True)
 TOKEN = "T0K3N"
 URL = f"https://hooks.example/services/{TOKEN}?key={TOKEN}"
 
 
 @pytest.mark.parametrize(
-    ("told", "drift", "event"),
+    ("notified", "drift", "event"),
     [
-        (NOTHING, IN_SYNC, None),
-        (NOTHING, DRIFTED, Event.DETECTED),
+        (Notified(), IN_SYNC, None),
+        (Notified(), DRIFTED, NotificationEvent.DETECTED),
         (SAME, DRIFTED, None),
-        (SAME, OTHER, Event.CHANGED),
-        (SAME, IN_SYNC, Event.RESOLVED),
-        (SAME, None, Event.CHECK_FAILED),
-        (NOTHING, None, Event.CHECK_FAILED),
+        (SAME, OTHER, NotificationEvent.CHANGED),
+        (SAME, IN_SYNC, NotificationEvent.RESOLVED),
+        (SAME, None, NotificationEvent.CHECK_FAILED),
+        (Notified(), None, NotificationEvent.CHECK_FAILED),
         (FAILED, None, None),
-        (FAILED, DRIFTED, Event.DETECTED),
-        (FAILED, IN_SYNC, Event.RESOLVED),
+        (FAILED, DRIFTED, NotificationEvent.DETECTED),
+        (FAILED, IN_SYNC, NotificationEvent.RESOLVED),
     ],
 )
-def test_the_event_follows_from_what_was_told_and_what_was_found(
-    told: Told, drift: Drift | None, event: Event | None
+def test_the_event_follows_from_the_last_notification_and_what_was_found(
+    notified: Notified, drift: Drift | None, event: NotificationEvent | None
 ) -> None:
-    assert choose_event(told, drift, tells_failures=True) == event
+    assert choose_event(notified, drift, notifies_failures=True) == event
     if drift is None:
-        assert choose_event(told, drift) is None
+        assert choose_event(notified, drift) is None
 
 
 class Posts:
@@ -89,10 +91,10 @@ def posts(monkeypatch: pytest.MonkeyPatch) -> Posts:
     return posts
 
 
-def tell(alerts: DriftAlerts, drift: Drift | None, cluster: str = "lab") -> bool:
+def notify(alerts: DriftAlerts, drift: Drift | None, cluster: str = "lab") -> bool:
     if drift is not None:
-        alerts.see(cluster, drift)
-    return alerts.tell(cluster, drift, "down" if drift is None else None)
+        alerts.record(cluster, drift)
+    return alerts.notify(cluster, drift, "down" if drift is None else None)
 
 
 class Runs:
@@ -104,12 +106,15 @@ class Runs:
         receivers = tuple(map(Receiver.parse, urls or (URL,)))
         self.options = AlertOptions(receivers=receivers, state_path=path, **more)  # type: ignore[arg-type]
 
+    def warn(self, warning: AlertWarning) -> None:
+        self.warnings.append(warning_text(warning))
+
     def __call__(self, drift: Drift | None) -> bool:
-        alerts = DriftAlerts(options=self.options, clock=self.clock, warn=self.warnings.append)
-        return tell(alerts, drift)
+        alerts = DriftAlerts(options=self.options, clock=self.clock, warn=self.warn)
+        return notify(alerts, drift)
 
 
-def test_the_same_drift_is_told_once_and_its_resolution_too(tmp_path: Path, posts: Posts) -> None:
+def test_the_same_drift_is_notified_once_and_its_resolution_too(tmp_path: Path, posts: Posts) -> None:
     run = Runs(tmp_path / "state.json")
     for drift in (IN_SYNC, DRIFTED, DRIFTED, None, DRIFTED, OTHER, OTHER, IN_SYNC, IN_SYNC, DRIFTED):
         assert run(drift)
@@ -117,8 +122,8 @@ def test_the_same_drift_is_told_once_and_its_resolution_too(tmp_path: Path, post
     assert run.warnings == []
 
 
-def test_a_failure_is_told_once_and_what_comes_after_it(tmp_path: Path, posts: Posts) -> None:
-    run = Runs(tmp_path / "state.json", tells_failures=True)
+def test_a_failure_is_notified_once_and_what_comes_after_it(tmp_path: Path, posts: Posts) -> None:
+    run = Runs(tmp_path / "state.json", notifies_failures=True)
     for drift in (None, None, IN_SYNC, DRIFTED, None, None, DRIFTED, DRIFTED):
         run(drift)
     assert posts.events() == [
@@ -142,7 +147,7 @@ def test_what_was_not_delivered_is_tried_again_at_the_next_run(tmp_path: Path, p
     assert posts.events() == ["drift.detected"]
 
 
-def test_each_receiver_is_told_on_its_own(tmp_path: Path, posts: Posts) -> None:
+def test_each_receiver_is_notified_on_its_own(tmp_path: Path, posts: Posts) -> None:
     path = tmp_path / "state.json"
     Runs(path)(DRIFTED)
     Runs(path, URL, "slack=https://new.example/x")(DRIFTED)
@@ -151,14 +156,14 @@ def test_each_receiver_is_told_on_its_own(tmp_path: Path, posts: Posts) -> None:
 
 def test_a_receiver_that_is_down_does_not_hold_up_other_clusters(posts: Posts) -> None:
     run = Runs(None)
-    alerts = DriftAlerts(options=run.options, clock=run.clock, warn=run.warnings.append)
+    alerts = DriftAlerts(options=run.options, clock=run.clock, warn=run.warn)
     posts.is_down = True
-    assert [tell(alerts, DRIFTED, name) for name in ("a", "b", "c")] == [False] * 3
+    assert [notify(alerts, DRIFTED, name) for name in ("a", "b", "c")] == [False] * 3
     assert len(run.warnings) == 1
     posts.is_down = False
-    assert not tell(alerts, DRIFTED, "a")
+    assert not notify(alerts, DRIFTED, "a")
     run.clock.sleep(60)
-    assert [tell(alerts, DRIFTED, name) for name in ("a", "b", "c")] == [True] * 3
+    assert [notify(alerts, DRIFTED, name) for name in ("a", "b", "c")] == [True] * 3
     assert run.warnings[1:] == ["https://hooks.example is notified again"]
 
 
@@ -173,7 +178,7 @@ def test_without_a_state_every_run_begins_anew(posts: Posts) -> None:
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", '{"kind": "other"}', "[" * 5000, "\0", '{"kind":"quotaform.notify-state"}']
 )
-def test_a_damaged_state_is_said_and_notifies_once(tmp_path: Path, posts: Posts, content: str) -> None:
+def test_a_damaged_state_is_reported_and_notifies_once(tmp_path: Path, posts: Posts, content: str) -> None:
     path = tmp_path / "state.json"
     path.write_text(content)
     run = Runs(path)
@@ -185,7 +190,7 @@ def test_a_damaged_state_is_said_and_notifies_once(tmp_path: Path, posts: Posts,
     assert warning.endswith("notifications begin anew")
 
 
-def test_a_state_of_another_cluster_is_said_and_notifies_once(tmp_path: Path, posts: Posts) -> None:
+def test_a_state_of_another_cluster_is_reported_and_notifies_once(tmp_path: Path, posts: Posts) -> None:
     run = Runs(tmp_path / "state.json")
     run(DRIFTED)
     elsewhere = replace(DRIFTED, cluster_id="another")
@@ -196,7 +201,7 @@ def test_a_state_of_another_cluster_is_said_and_notifies_once(tmp_path: Path, po
     assert "is of another cluster (3JxQ0v7pT2a)" in run.warnings[0]
 
 
-def test_a_state_that_cannot_be_written_is_said(tmp_path: Path, posts: Posts) -> None:
+def test_a_state_that_cannot_be_written_is_reported(tmp_path: Path, posts: Posts) -> None:
     run = Runs(tmp_path / "none" / "state.json")
     assert run(DRIFTED)
     (warning,) = run.warnings
@@ -216,14 +221,14 @@ def test_processes_share_a_state_and_lose_nothing_of_each_other(tmp_path: Path, 
     """Each wrote all of what it had read at its start: another's cluster was forgotten and notified about again."""
     path = tmp_path / "state.json"
     run = Runs(path)
-    one, two = (DriftAlerts(options=run.options, clock=run.clock, warn=run.warnings.append) for _ in range(2))
+    one, two = (DriftAlerts(options=run.options, clock=run.clock, warn=run.warn) for _ in range(2))
     for alerts, cluster in ((one, "a"), (two, "b"), (one, "a"), (two, "a"), (one, "b"), (one, "c"), (two, "c")):
-        assert tell(alerts, DRIFTED, cluster)
+        assert notify(alerts, DRIFTED, cluster)
     assert posts.events() == ["drift.detected"] * 3
     assert set(load_notify_state(path.read_text())) == {"a", "b", "c"}
-    two.keep(["a", "b"])
-    assert tell(two, IN_SYNC, "b")
-    assert tell(one, OTHER, "a")
+    two.keep_only(["a", "b"])
+    assert notify(two, IN_SYNC, "b")
+    assert notify(one, OTHER, "a")
     assert posts.events() == ["drift.resolved", "drift.changed"]
     assert set(load_notify_state(path.read_text())) == {"a", "b"}
     assert run.warnings == []
@@ -237,13 +242,13 @@ def test_what_the_file_does_not_hold_is_remembered_by_the_process(
     if is_writable:
         path.parent.mkdir()
     run = Runs(path)
-    alerts = DriftAlerts(options=run.options, clock=run.clock, warn=run.warnings.append)
-    assert tell(alerts, DRIFTED)
+    alerts = DriftAlerts(options=run.options, clock=run.clock, warn=run.warn)
+    assert notify(alerts, DRIFTED)
     path.unlink(missing_ok=True)
-    assert tell(alerts, DRIFTED)
+    assert notify(alerts, DRIFTED)
     path.parent.mkdir(exist_ok=True)
-    assert tell(alerts, OTHER)
-    assert tell(alerts, OTHER)
+    assert notify(alerts, OTHER)
+    assert notify(alerts, OTHER)
     assert posts.events() == ["drift.detected", "drift.changed"]
     assert len(run.warnings) == (not is_writable)
     assert set(load_notify_state(path.read_text())) == {"lab"}
@@ -251,14 +256,14 @@ def test_what_the_file_does_not_hold_is_remembered_by_the_process(
 
 def test_first_seen_lasts_until_the_cluster_is_in_sync() -> None:
     later = replace(OTHER, read_at="2026-11-21T00:00:00Z")
-    memory = ClusterMemory().seen(DRIFTED).seen(later)
-    assert memory.first_seen == DRIFTED.read_at
-    assert memory.seen(IN_SYNC).first_seen is None
-    assert memory.seen(replace(later, cluster_id="another")).first_seen == later.read_at
+    state = ClusterState().with_drift(DRIFTED).with_drift(later)
+    assert state.first_seen == DRIFTED.read_at
+    assert state.with_drift(IN_SYNC).first_seen is None
+    assert state.with_drift(replace(later, cluster_id="another")).first_seen == later.read_at
 
 
 def test_a_damaged_time_is_a_damaged_state() -> None:
-    text = dump_notify_state({"lab": ClusterMemory(first_seen="yesterday")})
+    text = dump_notify_state({"lab": ClusterState(first_seen="yesterday")})
     with pytest.raises(ValueError, match="damaged"):
         load_notify_state(text)
 
@@ -266,10 +271,12 @@ def test_a_damaged_time_is_a_damaged_state() -> None:
 def test_notifications_are_as_their_schema_says() -> None:
     check = Draft7Validator(load_schema("notification"))
     drift = example_drift()
-    check.validate(loads(dump_notification(Notice(event=Event.DETECTED, cluster="lab", drift=drift))))
-    check.validate(loads(dump_notification(Notice(event=Event.CHECK_FAILED, cluster="lab", error="x" * 9000))))
+    check.validate(loads(dump_notification(Notification(event=NotificationEvent.DETECTED, cluster="lab", drift=drift))))
+    check.validate(
+        loads(dump_notification(Notification(event=NotificationEvent.CHECK_FAILED, cluster="lab", error="x" * 9000)))
+    )
     many = drift_of({Entity(user=f"u{n}"): {PRODUCER: 1.0} for n in range(60)}, {})
-    document = loads(dump_notification(Notice(event=Event.DETECTED, cluster="lab", drift=many)))
+    document = loads(dump_notification(Notification(event=NotificationEvent.DETECTED, cluster="lab", drift=many)))
     check.validate(document)
     assert (len(document["items"]), document["truncated"], document["summary"]["missing"]) == (50, True, 60)
 
@@ -277,7 +284,7 @@ def test_notifications_are_as_their_schema_says() -> None:
 def test_no_name_mentions_anybody_in_a_chat() -> None:
     names = ("<!channel>", "@here", "<@U123>", "a & b", "x|y", "\n<!here>", "<https://evil|click>")
     drift = drift_of({}, {Entity(user=name): {PRODUCER: 1.0} for name in names})
-    text = loads(render_slack(Notice(event=Event.DETECTED, cluster="lab", drift=drift)))["text"]
+    text = loads(render_slack(Notification(event=NotificationEvent.DETECTED, cluster="lab", drift=drift)))["text"]
     assert "<" not in text
     assert ">" not in text
     assert not [part for part in text.split("@")[1:] if not part.startswith("\u200b")]
@@ -287,7 +294,7 @@ def test_no_name_mentions_anybody_in_a_chat() -> None:
 
 def test_a_message_in_a_chat_is_short() -> None:
     drift = drift_of({}, {Entity(user=f"u{n}" + "x" * 5000): {PRODUCER: 1.0} for n in range(60)})
-    text = loads(render_slack(Notice(event=Event.DETECTED, cluster="lab", drift=drift)))["text"]
+    text = loads(render_slack(Notification(event=NotificationEvent.DETECTED, cluster="lab", drift=drift)))["text"]
     assert len(text) < 8000
     assert text.splitlines()[-1] == "… and 50 more"
 

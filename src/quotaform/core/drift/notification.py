@@ -1,8 +1,8 @@
-"""When somebody is told about drift: on change and on resolution, and not at every run.
+"""When a receiver is notified about drift: on change and on resolution, and not at every run.
 
-What a receiver was told last is compared with what a run found:
+What a receiver was last notified of is compared with what a run found:
 
-| told last | found | event |
+| last notified of | found | event |
 | --- | --- | --- |
 | nothing, or in sync | drift | `drift.detected` |
 | drift | the same drift | none |
@@ -22,7 +22,7 @@ from enum import StrEnum
 from quotaform.core.drift.drift import Drift
 
 
-class Event(StrEnum):
+class NotificationEvent(StrEnum):
     """What a notification is about."""
 
     DETECTED = "drift.detected"
@@ -32,48 +32,53 @@ class Event(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a receiver was told last about a cluster.
+class Notified:
+    """What a receiver was last notified of about a cluster.
 
     Attributes:
-        fingerprint: That of the drift; `None` when it is in sync, or nothing was said.
+        fingerprint: That of the drift; `None` when it was in sync, or there was no notification.
         is_failure: Whether it was that the check failed.
     """
 
     fingerprint: str | None = None
     is_failure: bool = False
 
+    def after(self, drift: Drift | None) -> Notified:
+        """Return what the receiver was last notified of once a notification about a run is delivered.
 
-NOTHING = Told()
+        Args:
+            drift: What was found; `None` when the check failed.
+        """
+        return replace(self, is_failure=True) if drift is None else Notified(fingerprint_of(drift))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterMemory:
+class ClusterState:
     """What is remembered of a cluster from one run to the next.
 
     Attributes:
         cluster_id: The id that the cluster gave itself; `None` if it was never read.
         first_seen: When drift was first seen since it was last in sync, ISO 8601 UTC; `None` when it is in sync.
-        told: What each receiver was told last, by the receiver's id.
+        notified: What each receiver was last notified of, by the receiver's id.
     """
 
     cluster_id: str | None = None
     first_seen: str | None = None
-    told: Mapping[str, Told] = field(default_factory=dict)
+    notified: Mapping[str, Notified] = field(default_factory=dict)
 
-    def seen(self, drift: Drift) -> ClusterMemory:
-        """Return what to remember once a cluster was compared; what was remembered of another cluster is not."""
-        known = self if self.cluster_id in (None, drift.cluster_id) else ClusterMemory()
+    def with_drift(self, drift: Drift) -> ClusterState:
+        """Return the state once the cluster was compared; nothing is kept of another cluster with its name."""
+        known = self if self.cluster_id in (None, drift.cluster_id) else ClusterState()
         first_seen = (known.first_seen or drift.read_at) if drift.entities else None
         return replace(known, cluster_id=drift.cluster_id, first_seen=first_seen)
 
-    def with_told(self, receiver: str, told: Told) -> ClusterMemory:
-        """Return it with what a receiver was told."""
-        return replace(self, told={**self.told, receiver: told})
+    def with_notified(self, receiver: str, notified: Notified) -> ClusterState:
+        """Return the state with what a receiver was notified of."""
+        return replace(self, notified={**self.notified, receiver: notified})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
+class Notification:
     """One notification, whoever receives it.
 
     Attributes:
@@ -85,7 +90,7 @@ class Notice:
         run: The address of the run's log, if a CI system says it.
     """
 
-    event: Event
+    event: NotificationEvent
     cluster: str
     drift: Drift | None = None
     error: str | None = None
@@ -93,34 +98,26 @@ class Notice:
     run: str | None = None
 
 
-def choose_event(told: Told, drift: Drift | None, *, tells_failures: bool = False) -> Event | None:
-    """Return what a receiver is to be told; `None` for nothing.
+def choose_event(
+    notified: Notified, drift: Drift | None, *, notifies_failures: bool = False
+) -> NotificationEvent | None:
+    """Return what a receiver is to be notified of; `None` for nothing.
 
     Args:
-        told: What it was told last.
+        notified: What it was last notified of.
         drift: What was found; `None` when the check failed.
-        tells_failures: Whether failures are wanted.
+        notifies_failures: Whether failures are wanted.
     """
     if drift is None:
-        return Event.CHECK_FAILED if tells_failures and not told.is_failure else None
+        return NotificationEvent.CHECK_FAILED if notifies_failures and not notified.is_failure else None
     found = fingerprint_of(drift)
-    if told.is_failure:
-        return Event.RESOLVED if found is None else Event.DETECTED
-    if found == told.fingerprint:
+    if notified.is_failure:
+        return NotificationEvent.RESOLVED if found is None else NotificationEvent.DETECTED
+    if found == notified.fingerprint:
         return None
     if found is None:
-        return Event.RESOLVED
-    return Event.DETECTED if told.fingerprint is None else Event.CHANGED
-
-
-def told_by(told: Told, drift: Drift | None) -> Told:
-    """Return what a receiver has been told after a notification about a run was delivered.
-
-    Args:
-        told: What it was told before.
-        drift: What was found; `None` when the check failed.
-    """
-    return replace(told, is_failure=True) if drift is None else Told(fingerprint_of(drift))
+        return NotificationEvent.RESOLVED
+    return NotificationEvent.DETECTED if notified.fingerprint is None else NotificationEvent.CHANGED
 
 
 def fingerprint_of(drift: Drift) -> str | None:

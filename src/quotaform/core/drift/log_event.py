@@ -1,0 +1,164 @@
+"""What drift logs beside its result, as values: `quotaform.views.drift.log_text` renders them.
+
+Warnings are about alerting, and change the result of no run. Watch events are what a process logs that goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from quotaform.core.drift.drift import Drift
+from quotaform.errors import QuotaformError
+
+
+@dataclass(frozen=True, slots=True)
+class StateUnusable:
+    """The file of the notify state cannot be used, so that notifications begin anew.
+
+    Attributes:
+        path: The file.
+        reason: Why.
+        is_read: Whether it could be read, and holds something else.
+    """
+
+    path: str
+    reason: str
+    is_read: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StateNotWritten:
+    """The file of the notify state cannot be written, so that notifications may be repeated.
+
+    Attributes:
+        path: The file.
+        reason: Why.
+    """
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateOfOtherCluster:
+    """The notify state of a cluster is about another cluster, so that its notifications begin anew.
+
+    Attributes:
+        cluster: The name of the cluster.
+        cluster_id: The id of the other one.
+    """
+
+    cluster: str
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationFailed:
+    """A receiver could not be notified about a cluster; the next run tries again.
+
+    Attributes:
+        cluster: The name of the cluster.
+        error: Why.
+    """
+
+    cluster: str
+    error: QuotaformError
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverRecovered:
+    """A receiver that could not be notified was notified again.
+
+    Attributes:
+        origin: Its scheme, host and port: the path may be a secret.
+    """
+
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsUnusable:
+    """A file of metrics cannot be used, so that earlier metrics in it are lost.
+
+    Attributes:
+        path: The file.
+        reason: Why.
+        is_read: Whether it could be read, and holds something else.
+    """
+
+    path: str
+    reason: str
+    is_read: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FilesReloaded:
+    """The files, or the baseline, have changed and were read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesRecovered:
+    """The files could not be used, and now they can."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesUnusable:
+    """The files cannot be used for any cluster.
+
+    Attributes:
+        error: Why.
+    """
+
+    error: QuotaformError
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCompared:
+    """A cluster was compared, and what was found differs from before.
+
+    Attributes:
+        cluster: The name of the cluster.
+        drift: What was found.
+    """
+
+    cluster: str
+    drift: Drift
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFailed:
+    """A cluster could not be compared, for another reason than before, if it could not be then.
+
+    Attributes:
+        cluster: The name of the cluster.
+        reason: Why: an error, or the message of a finding.
+    """
+
+    cluster: str
+    reason: QuotaformError | str
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsNotWritten:
+    """The files of metrics cannot be written.
+
+    Attributes:
+        error: Why.
+    """
+
+    error: QuotaformError
+
+
+AlertWarning: TypeAlias = (
+    StateUnusable | StateNotWritten | StateOfOtherCluster | NotificationFailed | ReceiverRecovered | MetricsUnusable
+)
+WatchEvent: TypeAlias = (
+    FilesReloaded | FilesRecovered | FilesUnusable | ClusterCompared | CheckFailed | MetricsNotWritten
+)
+
+Warn = Callable[[AlertWarning], None]
+"""Called with each warning."""
+Log = Callable[[WatchEvent], None]
+"""Called with each event."""

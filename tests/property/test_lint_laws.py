@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from quotaform.core.check.lint.fact import LintFacts
 from quotaform.core.check.lint.lint import check_lints, declared_quotas
 from quotaform.core.check.lint.setting import Capacity, LintSettings
-from quotaform.core.check.lint.shadow import shadowing_entities
+from quotaform.core.check.lint.shadow import shadowed_keys
 from quotaform.model.entity import Entity
+from quotaform.model.entry import Desired
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
 from tests.builder import declare
@@ -34,10 +35,21 @@ def wins_somewhere(all_quotas: Quotas, entity: Entity, key: str) -> bool:
 
 @given(quotas(max_size=20))
 def test_an_entry_is_shadowed_when_it_wins_for_no_request_at_all(all_quotas: Quotas) -> None:
+    facts = facts_of(declare(all_quotas))
     for entity, values in all_quotas.items():
+        shadowed = shadowed_keys(facts, entity, values)
         for key in values:
-            is_shadowed = any(key in all_quotas.get(each, ()) for each in shadowing_entities(entity))
-            assert is_shadowed != wins_somewhere(all_quotas, entity, key), (entity.address, key)
+            assert (key in shadowed) != wins_somewhere(all_quotas, entity, key), (entity.address, key)
+
+
+def facts_of(desired: Desired) -> LintFacts:
+    return LintFacts(
+        desired=desired,
+        quotas=declared_quotas(desired),
+        settings=LintSettings(),
+        capacity=Capacity(),
+        today=date(2026, 11, 22),
+    )
 
 
 def size(key: str, value: float | None) -> float:
@@ -47,10 +59,8 @@ def size(key: str, value: float | None) -> float:
 @given(quotas(max_size=20), st.sampled_from(USER_KEYS))
 def test_a_client_id_is_renamable_when_a_request_with_another_one_has_more(all_quotas: Quotas, key: str) -> None:
     desired = declare({entity: {key: values[key]} for entity, values in all_quotas.items() if key in values})
-    every = declared_quotas(desired)
-    facts = LintFacts(
-        desired=desired, quotas=every, settings=LintSettings(), capacity=Capacity(), today=date(2026, 11, 22)
-    )
+    facts = facts_of(desired)
+    every = facts.quotas
 
     found = {each.address for each in check_lints(facts).findings if each.rule == "renamable-client-id"}
 

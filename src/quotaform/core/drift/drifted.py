@@ -24,13 +24,13 @@ from enum import StrEnum
 from quotaform.core.base import DeclaredBase
 from quotaform.core.change import Action, Change
 from quotaform.core.entity_change import EntityChange
-from quotaform.core.origin import Origin
+from quotaform.core.origin import Origin, key_origin
 from quotaform.core.plan import Unmanaged
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause
 from quotaform.model.location import Location
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
-from quotaform.model.quotas import Values, same_value
+from quotaform.model.quotas import Values
 
 
 class DriftClass(StrEnum):
@@ -133,10 +133,11 @@ def read_unmanaged(item: Unmanaged, baseline: DeclaredBase | None) -> DriftedEnt
         return PendingChange(entity=item.entity, action=Action.DELETE, changes=rows, is_declared=False)
     if agreed:
         known = [key for key in QUOTA_KEYS if key in item.values or key in agreed]
-        moved = [key for key in known if not same_value(item.values.get(key), agreed.get(key))]
+        every = (Change(item.entity, key, item.values.get(key), None) for key in known)
+        moved = tuple(row for row in every if key_origin(agreed.get(row.key), row) is not Origin.CONFIG)
         if not moved:
             return PendingChange(entity=item.entity, action=Action.DELETE, changes=rows, is_declared=False)
-        rows = tuple(Change(item.entity, key, item.values.get(key), None) for key in moved)
+        rows = moved
     return DriftedEntity(
         entity=item.entity,
         drift_class=_class_of(bool(agreed), item.values),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
-from quotaform.model.precedence import PRECEDENCES
+from quotaform.model.precedence import LEVELS, PRECEDENCES, level_of
 
 
 class UnmentionedName:
@@ -23,6 +23,9 @@ Request = tuple[RequestName, ...]
 
 PRECEDENCE_OF: Final = {len(precedence.columns): precedence for precedence in PRECEDENCES}
 """The precedence of a request, by how many names that has."""
+
+_EMPTY_COLUMNS: Final = frozenset(column for level in LEVELS for column in level.non_empty)
+"""The columns of requests that may hold an empty name."""
 
 _COLUMNS_OF: Final = {level.entity_types: each.columns for each in PRECEDENCES for level in each.levels}
 """The columns of the requests that entities with these types can limit."""
@@ -47,6 +50,30 @@ def representative(entity: Entity) -> Request | None:
     names = dict(entity.parts)
     columns = _COLUMNS_OF.get(tuple(names))
     return columns and tuple([UNMENTIONED if (name := names.get(column)) is None else name for column in columns])
+
+
+def barest(entity: Entity) -> Request:
+    """Return the request that the fewest other entries match of those that an entity match is for.
+
+    It is the representative one, with an empty client-id instead of one that no quota mentions where the entity matches
+    that, too.
+
+    >>> barest(Entity(user="a")), barest(Entity(user="a", client_id=None)), barest(Entity(ip=None))
+    (('a', ''), ('a', *), (*,))
+
+    Raises:
+        ValueError: No broker resolves such a shape.
+    """
+    request, level = representative(entity), level_of(entity)
+    if request is None or level is None:
+        raise ValueError(f"{entity.address} matches no request")
+    columns = PRECEDENCE_OF[len(request)].columns
+    return tuple(
+        [
+            "" if name is UNMENTIONED and column in _EMPTY_COLUMNS and column not in level.non_empty else name
+            for column, name in zip(columns, request, strict=True)
+        ]
+    )
 
 
 def request_of(entity: Entity, *, allows_defaults: bool = False) -> Request:

@@ -7,7 +7,7 @@ from functools import partial
 
 from quotaform.core.check import rule
 from quotaform.core.check.lint.fact import Found, LintFacts
-from quotaform.core.check.lint.shadow import shadowing_entities
+from quotaform.core.check.lint.shadow import shadowed_keys
 from quotaform.core.resolve.entry import Effective, QuotaEntry, effective
 from quotaform.core.resolve.request import UNMENTIONED, representative
 from quotaform.model.entity import CLIENT_ID, Entity, spell_name
@@ -20,14 +20,9 @@ from quotaform.model.units import UNLIMITED, is_unlimited, render_value
 def check_shadowed(facts: LintFacts) -> Iterator[Found]:
     """Find entries, or keys of them, that no request has."""
     for entity, entry in facts.entries:
-        stronger = shadowing_entities(entity)
-        if not stronger:
-            continue
         losing: dict[Entity, list[str]] = {}
-        for key in entry.values:
-            winner = next((each for each in stronger if key in facts.quotas.get(each, ())), None)
-            if winner is not None:
-                losing.setdefault(winner, []).append(key)
+        for key, winner in shadowed_keys(facts, entity, entry.values).items():
+            losing.setdefault(winner, []).append(key)
         for winner, keys in losing.items():
             yield Found(entity, partial(_shadowed, entry, keys, winner), (winner,))
 

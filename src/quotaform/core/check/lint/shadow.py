@@ -1,55 +1,59 @@
 """Which entries leave another one no request at all.
 
-An entry of a stronger level wins for every request that an entry matches if it asks for nothing more: it names only
-what that one names, and takes an empty name wherever that one does. Entries that name something else, however many,
-leave some name to it: names are without number.
+Of the requests that an entry matches, one meets the fewest others: it has names that no other quota mentions, and an
+empty client-id if the entry asks for none. What wins for that request wins for all of them: the others meet the same
+entries, and more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
+from quotaform.core.check.lint.fact import LintFacts
+from quotaform.core.resolve.entry import effective
+from quotaform.core.resolve.index import QuotaIndex
+from quotaform.core.resolve.request import barest
 from quotaform.model.entity import Entity
-from quotaform.model.precedence import PRECEDENCES, Level, Match, level_of
+from quotaform.model.precedence import LEVELS, Match, level_of
 
-_COVERING: Final[dict[str, tuple[Level, ...]]] = {
-    level.source: tuple(
-        stronger
-        for stronger in precedence.levels
-        if stronger.number < level.number
-        and set(stronger.named) <= set(level.named)
-        and set(stronger.non_empty) <= set(level.non_empty)
-    )
-    for precedence in PRECEDENCES
-    for level in precedence.levels
-}
-"""The levels whose entries win for every request of an entry, by the source of its level."""
-
-_COVERED_TYPES: Final = frozenset(
-    level.entity_types[0] for each in PRECEDENCES for level in each.levels if _COVERING[level.source]
-)
-"""The first types of entities that can be shadowed: nearly all have another one, and need no further look."""
+_NOT_SHADOWED: Final[Mapping[str, Entity]] = {}
 
 
-def shadowing_entities(entity: Entity) -> tuple[Entity, ...]:
-    """Return the entities that win for every request that an entity matches, the strongest first.
+def shadowed_keys(facts: LintFacts, entity: Entity, keys: Iterable[str]) -> Mapping[str, Entity]:
+    """Return the keys that no request has from an entity, each with the entity that every request has it from.
 
-    For each quota key: those that hold it. An entity without any is never shadowed.
-
-    >>> [each.address for each in shadowing_entities(Entity(client_id="etl"))]
-    ['user=<default>,client-id=etl', 'user=<default>,client-id=<default>', 'user=<default>']
-    >>> shadowing_entities(Entity(user="alice"))
-    ()
+    Args:
+        facts: What the cluster holds.
+        entity: The entity.
+        keys: Quota keys of it.
     """
-    if entity.parts[0][0] not in _COVERED_TYPES:
-        return ()
     level = level_of(entity)
-    if level is None or not (covering := _COVERING[level.source]):
-        return ()
-    names = entity.names
-    return tuple(
-        [
-            Entity.of([(kind, names[kind] if match is Match.EXACT else None) for kind, match in stronger.matches])
-            for stronger in covering
-        ]
+    if level is None or level.source not in _shadowed_sources():
+        return _NOT_SHADOWED
+    entries = facts.index.entries(barest(entity))
+    found = ((key, effective(entries, key)) for key in keys)
+    return {
+        key: winner.source
+        for key, winner in found
+        if winner.source is not None and winner.level is not None and winner.level.number < level.number
+    }
+
+
+@lru_cache(maxsize=1)
+def _shadowed_sources() -> frozenset[str]:
+    """Return the levels whose entries can be shadowed: such an entry loses when each level has an entry.
+
+    Nearly all entities are of another level, and need no look at what the cluster holds.
+    """
+    entities = [
+        Entity.of([(kind, "any" if match is Match.EXACT else None) for kind, match in level.matches])
+        for level in LEVELS
+    ]
+    index = QuotaIndex({entity: {"any": 1.0} for entity in entities})
+    return frozenset(
+        level.source
+        for level, entity in zip(LEVELS, entities, strict=True)
+        if effective(index.entries(barest(entity)), "any").source != entity
     )

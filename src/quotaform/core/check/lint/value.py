@@ -9,7 +9,7 @@ from functools import partial
 
 from quotaform.core.check import rule
 from quotaform.core.check.lint.fact import Found, LintFacts
-from quotaform.core.check.lint.shadow import shadowing_entities
+from quotaform.core.check.lint.shadow import shadowed_keys
 from quotaform.model.entry import Entry
 from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -80,11 +80,7 @@ def check_capacity(facts: LintFacts) -> Iterator[Found]:
     for entity, entry in facts.entries:
         parts, values = entity.parts, entry.values
         kind = "default" if parts[0][1] is None or parts[-1][1] is None else "named"
-        stronger = shadowing_entities(entity)
-        lost: tuple[str, ...] = ()
-        if stronger:
-            lost = tuple([key for key in values if any(key in facts.quotas.get(each, ()) for each in stronger)])
-        groups[id(values), kind, lost] += 1
+        groups[id(values), kind, tuple(shadowed_keys(facts, entity, values))] += 1
         values_of[id(values)] = values
     for (known, kind, lost), number in groups.items():
         for key, value in values_of[known].items():

@@ -438,6 +438,23 @@ def test_a_plan_has_the_lints_of_what_it_changes_and_the_number_of_the_others() 
     assert findings[-1].message.startswith("2 warnings about entries that this plan does not change")
 
 
+@pytest.mark.parametrize(
+    ("others", "number"),
+    [([ANY_USER], "1 note"), ([ANY_USER, ETL], "1 warning and 1 note"), ([ANY_USER, ANY_PAIR], "2 notes")],
+)
+def test_a_note_about_another_entry_is_not_counted_as_a_warning(others: list[Entity], number: str) -> None:
+    # The plan said "2 warnings" where `validate` showed one warning and one note.
+    actual: Quotas = {entity: {PRODUCER: MIB} for entity in others}
+    desired = declare({**actual, Entity(user="new"): {PRODUCER: MIB}})
+    request = LintRequest(settings=LintSettings(), capacity=Capacity(), today=TODAY)
+
+    findings = check_plan(plan_of(desired, actual), Facts(desired=desired, actual=actual, lints=request))
+
+    assert [each.message for each in findings] == [
+        f"{number} about entries that this plan does not change; quotaform validate lists them"
+    ]
+
+
 # quotaform.yaml
 
 

@@ -26,7 +26,9 @@ _BY_HAND: Final = (
     ),
 )
 _BEHIND_GIT: Final = ("--entity-type users --entity-name svc-orders", "producer_byte_rate=104857600")
-_NEW_ENTRY: Final = """\
+_OLD_VALUE: Final = "producer_byte_rate: 10MiB/s"
+_NEW_VALUE: Final = "producer_byte_rate: 20MiB/s"
+_NEW_ENTRY: Final = """
   - match: {user: svc-search}
     values:
       producer_byte_rate: 2MiB/s
@@ -57,6 +59,11 @@ def demo(color: ColorOption = Color.AUTO) -> int:
     return 0
 
 
+def edited(imported: str) -> str:
+    """Return the file of the import after the edit that the demo makes, in the style of `quotaform fmt`."""
+    return imported.replace(_OLD_VALUE, _NEW_VALUE, 1) + _NEW_ENTRY
+
+
 class _Session:
     """Runs commands in a folder and shows them with their output."""
 
@@ -82,7 +89,7 @@ class _Session:
         self._show(quotas)
 
         self._print_step("Edit: a higher limit for svc-orders, and a new user.")
-        self._edit(quotas, "producer_byte_rate: 10MiB/s", "producer_byte_rate: 20MiB/s", _NEW_ENTRY)
+        self._edit(quotas)
         self._quotaform("validate")
         self._quotaform("plan", "--out", "plan.json")
         self._quotaform("apply", "plan.json")
@@ -137,10 +144,10 @@ class _Session:
         self._prompt(f"cat {path.relative_to(self._folder).as_posix()}")
         self._console.echo(path.read_text(encoding="utf-8"))
 
-    def _edit(self, path: Path, old: str, new: str, addition: str) -> None:
+    def _edit(self, path: Path) -> None:
         name = path.relative_to(self._folder).as_posix()
         before = path.read_text(encoding="utf-8")
-        after = before.replace(old, new, 1) + addition
+        after = edited(before)
         path.write_text(after, encoding="utf-8")
         self._prompt(f"$EDITOR {name}")
         difference = unified_diff(

@@ -40,7 +40,7 @@ from quotaform.core.check.live import check_live
 from quotaform.core.check.policy import check_policies
 from quotaform.core.check.revert import check_revert
 from quotaform.core.plan import Plan
-from quotaform.model.finding import Finding, by_weight
+from quotaform.model.finding import Finding, Severity, by_weight
 
 Check: TypeAlias = Callable[[Plan, Facts], Iterable[Finding]]
 
@@ -70,10 +70,12 @@ def check_plan_lints(plan: Plan, facts: Facts) -> tuple[Finding, ...]:
     )
     if not linted.others:
         return linted.findings
-    text = (
-        f"{linted.others:,} {'warning' if linted.others == 1 else 'warnings'} about entries that this plan does not "
-        "change; quotaform validate lists them"
+    number = " and ".join(
+        f"{count:,} {severity.value if count == 1 else f'{severity.value}s'}"
+        for severity in Severity
+        if (count := linted.others.get(severity, 0))
     )
+    text = f"{number} about entries that this plan does not change; quotaform validate lists them"
     return (*linted.findings, rule.OTHER_WARNINGS.finding(text))
 
 

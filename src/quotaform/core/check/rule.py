@@ -307,7 +307,7 @@ OVER_CAPACITY: Final = FindingRule(
 )
 OTHER_WARNINGS: Final = FindingRule(
     "other-warnings",
-    "Lints have warnings about entries that a plan does not change.",
+    "Lints have warnings or notes about entries that a plan does not change.",
     "`quotaform validate` lists them.",
     _NOTE,
 )

@@ -95,8 +95,10 @@ def size_and_direction(key: str, before: float | None, after: float | None) -> t
 def ratio_text(before: float, after: float) -> str:
     """Return how much more or less a value is: percents up to doubling, else a factor.
 
-    >>> ratio_text(10, 20), ratio_text(5, 20), ratio_text(20, 10), ratio_text(3, 3.0001)
-    ('+100%', 'x4', '-50%', '+0.003%')
+    A fall to nearly nothing is never rounded to all of the value.
+
+    >>> ratio_text(10, 20), ratio_text(5, 20), ratio_text(20, 10), ratio_text(3, 3.0001), ratio_text(1e9, 1)
+    ('+100%', 'x4', '-50%', '+0.003%', '-99.9%')
     """
     if not (before > 0 and after > 0):
         return ""
@@ -107,5 +109,5 @@ def ratio_text(before: float, after: float) -> str:
     if percent == 0:
         return "+<0.001%" if ratio > 1 else "-<0.001%"
     if percent == -100:
-        return "-<100%"
+        return "-99.9%"
     return f"{'+' if percent > 0 else '-'}{plain_fraction(abs(Fraction(percent)))}%"

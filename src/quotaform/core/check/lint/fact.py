@@ -12,7 +12,7 @@ from quotaform.core.resolve.index import QuotaIndex
 from quotaform.core.scope import ALL, Selection
 from quotaform.model.entity import USER, Entity
 from quotaform.model.entry import Cause, Desired, Entry
-from quotaform.model.finding import Finding
+from quotaform.model.finding import Finding, Severity
 from quotaform.model.quotas import Quotas
 
 
@@ -80,8 +80,10 @@ class Found(NamedTuple):
         entity: What it is about; `None` for the cluster as a whole.
         make: Returns the finding; of most findings of a large repository only their number is shown.
         causes: The other entities that it comes from.
+        severity: That of the finding.
     """
 
     entity: Entity | None
     make: Callable[[], Finding]
     causes: tuple[Entity, ...] = ()
+    severity: Severity = Severity.WARNING

@@ -5,7 +5,8 @@ A lint is a rule and a function of `LintFacts` that yields what it finds; `LINTS
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Final, TypeAlias
@@ -42,12 +43,12 @@ class Linted:
     Attributes:
         findings: The first findings of each lint that nothing ignores.
         used: The ignores that ignored something.
-        others: How many warnings are about entities that are of no concern.
+        others: How many findings of each severity are about entities that are of no concern.
     """
 
     findings: tuple[Finding, ...]
     used: frozenset[LintIgnore]
-    others: int = 0
+    others: Mapping[Severity, int]
 
 
 def declared_quotas(desired: Desired) -> Quotas:
@@ -60,7 +61,7 @@ def check_lints(facts: LintFacts) -> Linted:
     active = [each for each in facts.settings.ignores if each.expires is None or facts.today < each.expires]
     findings: list[Finding] = []
     used: set[LintIgnore] = set()
-    others = 0
+    others: Counter[Severity] = Counter()
     for row, lint in LINTS:
         ignores = [each for each in active if each.rule == row.id]
         shown = 0
@@ -72,7 +73,7 @@ def check_lints(facts: LintFacts) -> Linted:
             if ignore is not None:
                 used.add(ignore)
             elif not facts.concerns(found):
-                others += row.severity is not Severity.NOTE
+                others[found.severity] += 1
             elif shown < MAX_PROBLEMS:
                 findings.append(found.make())
                 shown += 1

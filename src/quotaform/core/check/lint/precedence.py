@@ -97,7 +97,7 @@ def check_broker_principals(facts: LintFacts) -> Iterator[Found]:
                 "it also limits the brokers' own principals, unless they have entries of their own; list them in "
                 "principals.brokers of quotaform.yaml, so that this can be checked"
             )
-            yield Found(entity, partial(_about_brokers, entry, text, Severity.NOTE))
+            yield _found_about_brokers(entry, text, Severity.NOTE)
         for principal in principals or ():
             entries = facts.index.entries((principal, UNMENTIONED))
             if keys := [key for key in limits if effective(entries, key).source == entity]:
@@ -106,7 +106,11 @@ def check_broker_principals(facts: LintFacts) -> Iterator[Found]:
                     f"it also limits the broker principal {spell_name(principal)} ({', '.join(keys)}); declare {own} "
                     f"with values of its own, such as {UNLIMITED}"
                 )
-                yield Found(entity, partial(_about_brokers, entry, text, Severity.WARNING))
+                yield _found_about_brokers(entry, text, Severity.WARNING)
+
+
+def _found_about_brokers(entry: Entry, text: str, severity: Severity) -> Found:
+    return Found(entry.entity, partial(_about_brokers, entry, text, severity), severity=severity)
 
 
 def _about_brokers(entry: Entry, text: str, severity: Severity) -> Finding:

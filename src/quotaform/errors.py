@@ -176,17 +176,19 @@ class NotTextError(FileReadError):
 
 
 class BaseError(QuotaformError):
-    """The base that files are to be compared with cannot be read.
+    """The base of a plan, or the baseline of a drift check, cannot be read.
 
     Attributes:
         ref: The git revision or the receipt, as it was given.
         reason: Why, with what to do if that is known.
+        role: What it was given as: `base` or `baseline`.
     """
 
-    def __init__(self, ref: str, reason: str) -> None:
+    def __init__(self, ref: str, reason: str, role: str = "base") -> None:
         self.ref = ref
         self.reason = reason
-        super().__init__(f"the base {ref} cannot be read: {reason}")
+        self.role = role
+        super().__init__(f"the {role} {ref} cannot be read: {reason}")
 
 
 class ExistingFilesError(QuotaformError):

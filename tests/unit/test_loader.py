@@ -8,6 +8,7 @@ from datetime import date
 
 import pytest
 
+from quotaform.core.scope import Pattern, Scope
 from quotaform.desired.loader import LoadedFile, assemble, load_file
 from quotaform.desired.tree import SourceFile
 from quotaform.errors import InvalidFilesError
@@ -294,6 +295,30 @@ def test_what_can_be_made_of_the_rest_is_returned_with_the_problems() -> None:
     desired, findings = check([SourceFile("f.yaml", text)], GOLD, TODAY)
     assert list(desired) == [Entity(user="b")]
     assert [finding.severity for finding in findings] == [Severity.ERROR]
+
+
+def test_entries_out_of_scope_are_problems_of_their_own_while_they_are_few() -> None:
+    # A narrow `include` gave a hundred errors, each with the same remedy, and no word about how many more there were.
+    scope = Scope(include=(Pattern((("user", "svc-*"),)),))
+
+    def found(*numbers: int) -> list[str]:
+        sources = []
+        for at, number in enumerate(numbers):
+            entries = "".join(f"- match: {{ip: 10.{at}.0.{ip}}}\n  state: absent\n" for ip in range(number))
+            sources.append(SourceFile(f"{at}.yaml", f"quotas:\n{entries}"))
+        return [str(problem) for problem in check(sources, {}, TODAY, scope)[1]]
+
+    problem = "is declared here, but is outside of the scope in quotaform.yaml; remove the entry, or extend the scope"
+    assert found(2) == [
+        f"0.yaml:{line}:3: error: ip=10.0.0.{ip} {problem} [out-of-scope]" for line, ip in ((2, 0), (4, 1))
+    ]
+    assert len(found(5)) == 5
+    shown = "ip=10.0.0.0, ip=10.0.0.1, ip=10.0.0.2, ip=10.0.0.3, ip=10.0.0.4 and 195 more"
+    assert found(200, 1) == [
+        f"0.yaml:2:3: error: 200 entities of this file are outside of the scope in quotaform.yaml: {shown}; remove the "
+        "entries, or extend the scope [out-of-scope]",
+        f"1.yaml:2:3: error: ip=10.1.0.0 {problem} [out-of-scope]",
+    ]
 
 
 def test_equal_values_are_kept_once() -> None:

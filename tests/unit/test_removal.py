@@ -234,6 +234,12 @@ def test_plan_and_drift_say_it(files: GitRepository) -> None:
     (found,) = json.loads(run("plan", "--cluster", "lab", "--format", "json", cwd=files.path).out)["findings"]
     assert (found["rule"], found["severity"], found["blocking"]) == ("no-longer-declared", "warning", False)
     assert (found["address"], found["message"]) == ("user=bob", f"{message}state: absent")
+    (shown,) = json.loads(run("plan", "--cluster", "lab", "--format", "gitlab", cwd=files.path).out)
+    assert shown["location"] == {"path": "quotas.d/all.yaml", "lines": {"begin": 1}}, "it was at quotaform.yaml"
+    files.write("quotas.d/other.yaml", "quotas:\n- {match: {user: alice}, values: {producer_byte_rate: 1MiB/s}}\n")
+    (files.path / "quotas.d" / "all.yaml").unlink()
+    (shown,) = json.loads(run("plan", "--cluster", "lab", "--format", "gitlab", cwd=files.path).out)
+    assert shown["location"]["path"] == "quotaform.yaml", "the file that declared it is gone"
 
 
 def test_a_plan_says_which_earlier_files_were_not_searched(files: GitRepository, tmp_path: Path) -> None:

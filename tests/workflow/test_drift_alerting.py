@@ -159,7 +159,7 @@ def test_a_baseline_that_cannot_be_read_is_never_in_sync(applied: Repository, ba
     assert applied("drift", "--metrics", "q.prom").code == 0
     result = applied("drift", "--baseline", baseline, "--metrics", "q.prom", "--exit-zero")
     assert result.code == 1
-    assert f"the base {baseline} cannot be read: " in result.err
+    assert f"the baseline {baseline} cannot be read: " in result.err
     samples = metrics(applied.path / "q.prom")
     assert samples["last_run_success drift lab"] == 0
     assert samples["managed_entities lab"] == 2

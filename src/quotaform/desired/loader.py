@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from threading import Lock
+from typing import Final
 
 from quotaform.core.check import rule
 from quotaform.core.check.finding_list import MAX_PROBLEMS, FindingList, first_findings
@@ -28,6 +29,10 @@ from quotaform.model.entry import STATE_ABSENT, Cause, Desired, Entry, LayerFile
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
 from quotaform.model.quotas import Values
+from quotaform.model.text import listed
+
+_FEW: Final = 5
+"""How many entities of a file that are out of scope have a problem each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +183,12 @@ def _may_use_profile(source: SourceFile) -> bool:
 def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = FULL_SCOPE) -> tuple[Desired, list[Finding]]:
     """Merge what files say, and return it with what is to be said of them, sorted by place."""
     desired, problems = assemble(files, today)
+    outside: dict[LayerFile | None, list[Entry]] = {}
     for entity, entry in desired.items():
         if not scope.contains(entity):
-            problems.add(_out_of_scope(entry))
-            if problems.is_full:
-                break
+            outside.setdefault(entry.file, []).append(entry)
+    for entries in outside.values():
+        problems.extend(_out_of_scope(entries))
     return desired, first_findings([*(problem for file in files for problem in file.problems), *problems.all()])
 
 
@@ -191,13 +197,24 @@ def _too_many(file: LoadedFile) -> Finding:
     return rule.TOO_MANY_ENTITIES.finding(text, location=Location(file.name))
 
 
-def _out_of_scope(entry: Entry) -> Finding:
-    return rule.OUT_OF_SCOPE.finding(
-        f"{entry.entity.address} is declared here, but is outside of the scope in quotaform.yaml; remove the "
-        "entry, or extend the scope",
-        address=entry.entity.address,
-        location=entry.location,
-    )
+def _out_of_scope(entries: Sequence[Entry]) -> Iterator[Finding]:
+    """Yield what is wrong with entries of one file: of more than a few, one problem at the first of them."""
+    if len(entries) > _FEW:
+        first = min(entries, key=lambda entry: entry.position)
+        shown = listed((entry.entity.address for entry in entries), _FEW)
+        yield rule.OUT_OF_SCOPE.finding(
+            f"{len(entries):,} entities of this file are outside of the scope in quotaform.yaml: {shown}; remove the "
+            "entries, or extend the scope",
+            location=first.location,
+        )
+        return
+    for entry in entries:
+        yield rule.OUT_OF_SCOPE.finding(
+            f"{entry.entity.address} is declared here, but is outside of the scope in quotaform.yaml; remove the "
+            "entry, or extend the scope",
+            address=entry.entity.address,
+            location=entry.location,
+        )
 
 
 def load_file(source: SourceFile, profiles: Profiles) -> LoadedFile:

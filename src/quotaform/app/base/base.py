@@ -253,7 +253,7 @@ def _require_commit(objects: GitObjects, refs: Sequence[str], top: Path) -> tupl
         raise GitError(problem)
     if _is_shallow(top):
         raise BaseError(name, f"git knows no commit of this name, and this is a shallow clone; {_FETCH}")
-    hint = f"did you mean {guess}?" if guess else "fetch it, or give another base"
+    hint = f"did you mean {guess}?" if guess else "fetch it, or give another one"
     raise BaseError(name, f"git knows no commit of this name; {hint}")
 
 

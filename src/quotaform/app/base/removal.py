@@ -93,7 +93,7 @@ class Removals:
         self._lock = Lock()
         self._walk = _Walk(folder, head, tree)
         self._steps: list[Step] = []
-        self._parser = _Parser(tree.name, profiles)
+        self._parser = _Parser(tree, profiles)
 
     def find(self, cluster: str, entities: Collection[Entity]) -> RemovalSearch:
         """Look for entities that the files of a cluster declared before.
@@ -174,15 +174,23 @@ class _Walk:
 class _Parser:
     """Reads earlier files, each one once for all clusters."""
 
-    def __init__(self, name: str, profiles: Profiles) -> None:
-        self._name = PurePosixPath(name)
+    def __init__(self, tree: Tree, profiles: Profiles) -> None:
+        self._tree = tree
+        self._name = PurePosixPath(tree.name)
         self._profiles = profiles
         self._parsed: dict[tuple[str, str], tuple[Entry, ...]] = {}
+        self._names: frozenset[str] | None = None
 
     def shown(self, path: str) -> str:
         from quotaform.desired.tree import shown_path
 
         return shown_path(self._name / path)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file of this name, as messages have it, at this moment."""
+        if self._names is None:
+            self._names = frozenset(map(self.shown, self._tree.files))
+        return name in self._names
 
     def entries(self, replaced: Replaced, content: bytes) -> tuple[Entry, ...]:
         from quotaform.desired.loader import load_file
@@ -230,7 +238,8 @@ class _Search:
         for entity, entry in declared.items():
             self._wanted.discard(entity)
             if entry.cause is Cause.ENTRY and entry.file and not self._is_expired(entry):
-                self._found[entity] = Removal(file=entry.file.name, commit=step.commit)
+                name = entry.file.name
+                self._found[entity] = Removal(name, step.commit, file_exists=self._parser.exists(name))
         self._searched = step.before
 
     def result(self, problem: str | None = None) -> RemovalSearch:

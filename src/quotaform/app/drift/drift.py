@@ -39,7 +39,7 @@ def check_drift(
             left.remove(outcome.cluster)
             yield drift_of(request, outcome, today(clock))
     except BaseError as error:
-        yield from (ClusterOutcome(name, error=error) for name in left)
+        yield from (ClusterOutcome(name, error=_of_baseline(error.ref, error.reason)) for name in left)
 
 
 def drift_of(request: PlanRequest, planned: ClusterOutcome[Plan], today: date) -> ClusterOutcome[Drift]:
@@ -53,5 +53,9 @@ def drift_of(request: PlanRequest, planned: ClusterOutcome[Plan], today: date) -
     if planned.error is None and request.base is not None and planned.require().base is None:
         findings = planned.require().findings
         reason = next((each.message for each in findings if each.rule == rule.BASE_INVALID.id), "it is invalid")
-        return ClusterOutcome(planned.cluster, error=BaseError(request.base.name, reason))
+        return ClusterOutcome(planned.cluster, error=_of_baseline(request.base.name, reason))
     return planned.map(lambda plan: make_drift(plan, ignores=request.config.drift_ignore, today=today))
+
+
+def _of_baseline(ref: str, reason: str) -> BaseError:
+    return BaseError(ref, reason, role="baseline")

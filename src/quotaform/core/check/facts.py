@@ -27,10 +27,12 @@ class Removal:
     Attributes:
         file: The file that declared it, as messages name it.
         commit: The commit that removed it; `None` when that is not committed.
+        file_exists: Whether the file still exists.
     """
 
     file: str
     commit: str | None = None
+    file_exists: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from quotaform.core.check.facts import Facts
 from quotaform.core.plan import Plan
 from quotaform.model.entry import STATE_ABSENT, Cause
 from quotaform.model.finding import Finding
+from quotaform.model.location import Location
 from quotaform.model.text import inert, quote
 
 _LEAST_LOST: Final = 5
@@ -101,6 +102,7 @@ def check_removed(plan: Plan, facts: Facts) -> Iterator[Finding]:
                 f"removed from {inert(removal.file)} {step}; it stays on the cluster. To delete it, declare it with "
                 f"{STATE_ABSENT}",
                 address=item.entity.address,
+                location=Location(removal.file) if removal.file_exists else None,
             )
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.apply.receipt_file import receipt_path, write_receipt
+from quotaform.app.apply.receipt_file import write_receipt
+from quotaform.app.apply.receipt_name import receipt_path
 from quotaform.app.repository.repository import Repository
 from quotaform.core.change import Action
 from quotaform.core.check.writable import is_removable

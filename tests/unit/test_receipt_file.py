@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quotaform.app.apply import receipt_file
-from quotaform.app.apply.receipt_file import last_receipt, load_receipt_file, receipt_path, write_receipt
+from quotaform.app.apply import last_receipt as search
+from quotaform.app.apply.last_receipt import last_receipt
+from quotaform.app.apply.receipt_file import load_receipt_file, write_receipt
+from quotaform.app.apply.receipt_name import receipt_path
 from quotaform.app.base.receipt import read_receipt_base
 from quotaform.app.repository.repository import Repository
 from quotaform.app.run import read_run
@@ -202,6 +204,26 @@ def test_of_two_receipts_of_one_second_the_later_one_is_the_newest(repository: R
     assert found.last.path == second
 
 
+@pytest.mark.parametrize("values", [(1.0, 2.0, 3.0), (3.0, 2.0, 1.0), (2.0, 3.0, 1.0)])
+def test_of_receipts_of_other_plans_in_one_second_the_last_one_is_the_newest(
+    repository: Repository, values: tuple[float, ...]
+) -> None:
+    """Each was the first with the id of its plan in its name, and that id decided which was the newest."""
+    paths = [keep(repository, 3, of_cluster("one", plan_of({ALICE: {PRODUCER: each}}, {}))) for each in values]
+    keep(repository, 3, of_cluster("two"))
+    assert [path.stem[-2:] for path in paths[1:]] == ["-2", "-3"]
+    found = last_receipt(repository, "one")
+    assert found.last is not None
+    assert found.last.path == paths[-1]
+
+
+def test_receipts_of_other_clusters_in_one_second_need_no_number(repository: Repository) -> None:
+    plan = of_cluster("two")
+    keep(repository, 3, of_cluster("one"))
+    path = keep(repository, 3, replace(plan, header=replace(plan.header, cluster_name="other")))
+    assert path.stem.endswith(plan.plan_id.removeprefix("sha256:")[:8])
+
+
 def test_no_receipts_are_none(repository: Repository) -> None:
     assert last_receipt(repository, "one").last is None
     keep(repository, 3, of_cluster("two"))
@@ -238,7 +260,7 @@ def test_without_a_completed_apply_it_is_not_known_what_was_declared(repository:
 
 
 def test_a_bounded_number_of_receipts_is_read(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receipt_file, "_MOST_READ", 2)
+    monkeypatch.setattr(search, "_MOST_READ", 2)
     keep(repository, 3, of_cluster("one"))
     for day in (4, 5, 6):
         path = keep(repository, day, of_cluster("one"))

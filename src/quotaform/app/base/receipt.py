@@ -96,7 +96,7 @@ def last_receipt_base(
         cluster_id: The id that the cluster gives itself.
         clock: The time.
     """
-    from quotaform.app.apply.receipt_file import last_receipt
+    from quotaform.app.apply.last_receipt import last_receipt
 
     found = last_receipt(repository, cluster_id, clock)
     ignored = tuple(str(error) for error in found.ignored)

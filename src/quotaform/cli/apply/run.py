@@ -111,7 +111,7 @@ def _receipt_paths(named: Path | None, plans: Sequence[ClusterPlan], repository:
         UsageError: `--receipt` names a file that exists: a receipt overwrites nothing.
         QuotaformError: A folder cannot be written to.
     """
-    from quotaform.app.apply.receipt_file import receipt_path
+    from quotaform.app.apply.receipt_name import receipt_path
 
     if named is None:
         paths = {cluster.name: receipt_path(plan, repository) for cluster, plan in plans}

@@ -1,0 +1,135 @@
+"""The newest receipt of a cluster, of those that applies have left beside quotaform.yaml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import islice
+from json import dumps
+from operator import itemgetter
+from pathlib import Path
+from re import compile as regex
+from typing import TYPE_CHECKING, Final
+
+from quotaform.app.apply.receipt_file import load_receipt_file
+from quotaform.app.apply.receipt_name import receipt_folder, receipts_by_name, time_in_name
+from quotaform.app.clock import SYSTEM_CLOCK, Clock
+from quotaform.app.git.committed import committed_names
+from quotaform.app.git.process import GitError
+from quotaform.core.receipt import SavedReceipt
+from quotaform.errors import FileReadError, QuotaformError, ReceiptFileError
+from quotaform.files import read_bytes
+from quotaform.model.entity import Entity
+
+if TYPE_CHECKING:
+    from quotaform.app.repository.repository import Repository
+
+_MOST_STARTS: Final = 10_000
+"""Of how many receipts the start is read, to find those of one cluster."""
+_MOST_READ: Final = 20
+"""How many receipts of one cluster are read."""
+_FINISHED: Final = regex(r'"finished_at": ?"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z)"').search
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+_MOST_AHEAD: Final = timedelta(hours=1)
+"""How much later than here the clock of another machine may be."""
+_COMMITTED: Final = "it is committed to git; an apply writes its receipts beside the commit"
+_START: Final = 4096
+"""In how many bytes at its start a receipt names its cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastReceipt:
+    """The newest receipt of a cluster, and what the files declared when the cluster last held all of it.
+
+    Attributes:
+        path: Its file.
+        receipt: The receipt.
+        declared: What the files declared at the last apply of a whole plan that was completed, and at any later one;
+            `None` if receipts do not say, or too many of them would have to be read.
+    """
+
+    path: Path
+    receipt: SavedReceipt
+    declared: frozenset[Entity] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptSearch:
+    """What was found in the folder of receipts.
+
+    Attributes:
+        last: The newest valid receipt of the cluster, if there is one.
+        skipped: Why newer files were passed over: they could not be read, or are no valid receipts.
+        ignored: Why receipts were passed over that no apply of this folder can have written.
+    """
+
+    last: LastReceipt | None
+    skipped: tuple[QuotaformError, ...] = ()
+    ignored: tuple[ReceiptFileError, ...] = ()
+
+
+def last_receipt(repository: Repository, cluster_id: str, clock: Clock = SYSTEM_CLOCK) -> ReceiptSearch:
+    """Look for the newest valid receipt of a cluster among those beside quotaform.yaml.
+
+    The folder belongs to a repository, so what it holds is read with suspicion: regular files within it, a bounded
+    number of them, and each checked as `load_receipt` does. One that is committed was not written by an apply here but
+    by whoever may change the files, and one of the future by nobody; neither counts.
+
+    Args:
+        repository: Where the files are.
+        cluster_id: The id that the cluster gives itself.
+        clock: The time.
+    """
+    skipped: list[QuotaformError] = []
+    ignored: list[ReceiptFileError] = []
+    folder = receipt_folder(repository)
+    newest: tuple[Path, SavedReceipt] | None = None
+    declared: frozenset[Entity] | None = frozenset()
+    within = repository.config_path.parent
+    paths = _paths_of(folder, within, cluster_id)
+    try:
+        committed = committed_names(folder) if paths else frozenset[str]()
+    except GitError as error:
+        text = f"it is not known whether it is committed to git: {error.reason}"
+        return ReceiptSearch(None, (ReceiptFileError(str(paths[0]), text),))
+    ignored += [ReceiptFileError(str(path), _COMMITTED) for path in paths if path.name in committed]
+    latest = (clock.now() + _MOST_AHEAD).strftime(_TIME)
+    for path in islice((path for path in paths if path.name not in committed), _MOST_READ):
+        try:
+            receipt = load_receipt_file(path, within=within)
+        except QuotaformError as error:
+            skipped.append(error)
+            continue
+        if receipt.cluster_id != cluster_id:
+            continue
+        if receipt.finished_at > latest:
+            ignored.append(ReceiptFileError(str(path), f"it is from the future ({receipt.finished_at})"))
+            continue
+        newest = newest or (path, receipt)
+        if receipt.is_revert:
+            continue
+        if receipt.declared is None or declared is None:
+            declared = None
+            break
+        declared |= receipt.declared
+        if receipt.is_whole:
+            break
+    else:
+        declared = None
+    return ReceiptSearch(None if newest is None else LastReceipt(*newest, declared), tuple(skipped), tuple(ignored))
+
+
+def _paths_of(folder: Path, within: Path, cluster_id: str) -> list[Path]:
+    """Return the receipts of a cluster by the time in them, the newest first; of the same time, by their names."""
+    wanted = dumps(cluster_id).encode()
+    found: list[tuple[str, Path]] = []
+    for path in receipts_by_name(folder)[:_MOST_STARTS]:
+        try:
+            start = read_bytes(path, _START, within=within, is_start=True)
+        except FileReadError:
+            continue
+        if wanted in start:
+            finished = _FINISHED(start.decode(errors="replace"))
+            found.append((finished[1] if finished else time_in_name(path), path))
+    found.sort(key=itemgetter(0), reverse=True)
+    return [path for _, path in found]

@@ -11,7 +11,7 @@ from quotaform.core.check import rule
 from quotaform.core.check.guard.approval import lift, needed_allowance
 from quotaform.core.check.guard.change import check_changes
 from quotaform.core.difference import diff, make_plan
-from quotaform.core.guard_limits import DEFAULT_LIMITS, Limits
+from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS, GuardLimits
 from quotaform.core.plan import Plan, PlanHeader, PlanSource
 from quotaform.core.resolve.entry import Resolved
 from quotaform.core.resolve.index import QuotaIndex
@@ -73,7 +73,7 @@ def plan_of(wanted: Mapping[Entity, Values] | Desired, actual: Quotas, **more: A
     return replace(plan, findings=tuple(by_weight(findings)))
 
 
-def guarded(plan: Plan, limits: Limits = DEFAULT_LIMITS) -> Plan:
+def guarded(plan: Plan, limits: GuardLimits = DEFAULT_GUARD_LIMITS) -> Plan:
     """The plan with the findings of the guards that follow from it, all of which are allowed."""
     found = [*check_changes(plan, limits), *([rule.EMPTY.finding("")] if plan.declares_nothing else [])]
     allowances = {needed for finding in found if (needed := needed_allowance(finding)) is not None}

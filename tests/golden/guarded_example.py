@@ -7,9 +7,10 @@ from datetime import date
 
 from quotaform.core.check.facts import Facts
 from quotaform.core.check.plan import GUARDS, with_findings
-from quotaform.core.guard_limits import CountLimit, Limits
+from quotaform.core.guard_limits import CountLimit, GuardLimits
 from quotaform.core.plan import Plan
 from quotaform.core.plan_options import PlanOptions
+from quotaform.core.safeguards import Safeguards
 from quotaform.core.scope import Pattern
 from quotaform.model.allowance import Allowance
 from quotaform.model.approval import DELETE, Approval
@@ -19,7 +20,7 @@ from tests.golden.example import ACTUAL, ENTRIES, example_plan
 
 def guarded_plan() -> Plan:
     """The plan, with the numbers and patterns that its guards go by."""
-    limits = Limits(delete=CountLimit(0, 100), protect=(Pattern((("user", "legacy-*"),)),))
+    limits = GuardLimits(delete=CountLimit(0, 100), protect=(Pattern((("user", "legacy-*"),)),))
     plan = example_plan(with_findings=False)
     plan = replace(
         plan,
@@ -37,7 +38,7 @@ def guarded_plan() -> Plan:
     facts = Facts(
         desired={entry.entity: entry for entry in ENTRIES},
         actual=ACTUAL,
-        limits=limits,
+        safeguards=Safeguards(limits=limits),
         approvals=(approval,),
         today=date(2026, 11, 20),
     )

@@ -6,21 +6,23 @@ from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quotaform.core.change import Action
 from quotaform.core.check.facts import Facts
 from quotaform.core.check.plan import GUARDS, with_findings
 from quotaform.core.check.rule import APPROVABLE
-from quotaform.core.guard_limits import CountLimit, Limits
+from quotaform.core.guard_limits import CountLimit, GuardLimits
 from quotaform.core.plan import Plan
 from quotaform.core.plan_options import PlanOptions
-from quotaform.core.scope import Pattern
+from quotaform.core.safeguards import Safeguards
+from quotaform.core.scope import Pattern, Scope
 from quotaform.document.plan import dump_plan, load_plan
 from quotaform.errors import PlanFileError
 from quotaform.model.allowance import Allowance
 from quotaform.model.approval import CHANGE, DELETE, Approval
+from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas
@@ -29,7 +31,7 @@ from tests.strategies import desired, live_quotas
 
 TODAY = date(2026, 11, 20)
 LIMITS = st.builds(
-    Limits,
+    GuardLimits,
     delete=st.builds(CountLimit, st.integers(0, 5), st.integers(0, 100)),
     update=st.builds(CountLimit, st.integers(0, 5), st.integers(0, 100)),
     change_factor=st.integers(2, 100),
@@ -44,13 +46,13 @@ ALLOWANCES = st.frozensets(
 def checked(
     files: Desired,
     actual: Quotas,
-    limits: Limits,
+    limits: GuardLimits,
     allowances: frozenset[Allowance] = frozenset(),
     approvals: tuple[Approval, ...] = (),
 ) -> Plan:
     plan = plan_of(files, actual, allowances=allowances)
     plan = replace(plan, header=replace(plan.header, options=PlanOptions(limits=limits)))
-    facts = Facts(desired=files, actual=actual, limits=limits, approvals=approvals, today=TODAY)
+    facts = Facts(desired=files, actual=actual, safeguards=Safeguards(limits=limits), approvals=approvals, today=TODAY)
     return with_findings(plan, facts, GUARDS)
 
 
@@ -60,7 +62,7 @@ def blocking(plan: Plan) -> set[tuple[str, str | None, str | None]]:
 
 @given(desired(), live_quotas(), LIMITS)
 def test_a_plan_over_a_limit_is_blocked_unless_somebody_allows_it(
-    files: Desired, actual: Quotas, limits: Limits
+    files: Desired, actual: Quotas, limits: GuardLimits
 ) -> None:
     plan = checked(files, actual, limits)
     deleted, updated = plan.count(Action.DELETE), plan.count(Action.UPDATE)
@@ -80,14 +82,14 @@ def test_a_plan_over_a_limit_is_blocked_unless_somebody_allows_it(
 
 @given(desired(), live_quotas(), LIMITS, ALLOWANCES, ALLOWANCES)
 def test_one_more_allowance_never_blocks_more(
-    files: Desired, actual: Quotas, limits: Limits, some: frozenset[Allowance], more: frozenset[Allowance]
+    files: Desired, actual: Quotas, limits: GuardLimits, some: frozenset[Allowance], more: frozenset[Allowance]
 ) -> None:
     assert blocking(checked(files, actual, limits, some | more)) <= blocking(checked(files, actual, limits, some))
 
 
 @given(desired(), live_quotas(), LIMITS, st.data())
 def test_an_approval_lifts_the_findings_of_its_rule_and_address_and_no_others(
-    files: Desired, actual: Quotas, limits: Limits, data: st.DataObject
+    files: Desired, actual: Quotas, limits: GuardLimits, data: st.DataObject
 ) -> None:
     plain = checked(files, actual, limits)
     pairs = [
@@ -115,7 +117,7 @@ def test_an_approval_lifts_the_findings_of_its_rule_and_address_and_no_others(
 
 @given(desired(), live_quotas(), LIMITS, ALLOWANCES)
 def test_a_plan_file_from_which_a_guard_was_removed_is_refused(
-    files: Desired, actual: Quotas, limits: Limits, allowances: frozenset[Allowance]
+    files: Desired, actual: Quotas, limits: GuardLimits, allowances: frozenset[Allowance]
 ) -> None:
     """A file whose digests are computed again says what its author wants, but what follows from it is computed, too."""
     plan = checked(files, actual, limits, allowances)
@@ -134,3 +136,34 @@ def test_a_plan_file_from_which_a_guard_was_removed_is_refused(
 def _without(plan: Plan, found: Finding, *instead: Finding) -> Plan:
     findings = [*(each for each in plan.findings if each is not found), *instead]
     return replace(plan, findings=tuple(findings))
+
+
+GLOBS = st.one_of(st.none(), st.text("ab*?[!]-", min_size=1, max_size=5))
+NAMES = st.one_of(st.none(), st.text("ab!]-[", min_size=1, max_size=4))
+PATTERNS = st.builds(
+    lambda parts: Pattern(tuple(parts.items())),
+    st.dictionaries(st.sampled_from(["user", "client-id"]), GLOBS, min_size=1),
+)
+SCOPES = st.builds(
+    Scope, include=st.lists(PATTERNS, max_size=3).map(tuple), exclude=st.lists(PATTERNS, max_size=2).map(tuple)
+)
+
+
+@given(PATTERNS, PATTERNS, NAMES, NAMES)
+@example(Pattern((("user", "a*b"),)), Pattern((("user", "a?b"),)), "aab", None)
+@example(Pattern((("user", "a*]"),)), Pattern((("user", "a[b]"),)), "ab", None)
+def test_a_pattern_selects_all_that_a_pattern_which_it_covers_selects(
+    wide: Pattern, narrow: Pattern, user: str | None, client: str | None
+) -> None:
+    entity = Entity({"user": user, "client-id": client})
+    if wide.covers(narrow) and Scope(include=(narrow,)).contains(entity):
+        assert Scope(include=(wide,)).contains(entity)
+
+
+@given(SCOPES, SCOPES, NAMES, NAMES)
+def test_a_scope_that_is_not_wider_selects_nothing_more(
+    base: Scope, head: Scope, user: str | None, client: str | None
+) -> None:
+    entity = Entity({"user": user, "client-id": client})
+    if not list(head.wider_than(base)) and head.contains(entity):
+        assert base.contains(entity)

@@ -14,8 +14,9 @@ from quotaform.core.check.facts import Facts
 from quotaform.core.check.guard.change import is_leap
 from quotaform.core.check.plan import GUARDS, with_findings
 from quotaform.core.cluster_base import ClusterBase
-from quotaform.core.guard_limits import CountLimit, Limits
+from quotaform.core.guard_limits import CountLimit, GuardLimits
 from quotaform.core.plan import Plan
+from quotaform.core.safeguards import Safeguards
 from quotaform.core.scope import Pattern
 from quotaform.document.plan import dump_plan, load_plan
 from quotaform.model.allowance import Allowance
@@ -28,7 +29,7 @@ MIB = 1048576.0
 TODAY = date(2026, 11, 20)
 ALICE, BOB = Entity(user="alice"), Entity(user="bob")
 EVERYBODY = Entity(user=None)
-LOOSE = Limits(delete=CountLimit(1000, 100), update=CountLimit(1000, 100))
+LOOSE = GuardLimits(delete=CountLimit(1000, 100), update=CountLimit(1000, 100))
 UNLIMITED = 2.0**63
 
 
@@ -42,17 +43,17 @@ def checked(
     *,
     allowances: Sequence[str] = (),
     approvals: Sequence[Approval] = (),
-    limits: Limits | None = None,
+    limits: GuardLimits | None = None,
     base: DeclaredBase | None = None,
-    base_limits: Limits | None = None,
+    base_limits: GuardLimits | None = None,
 ) -> Plan:
     """The plan of files on a cluster, with what its guards find."""
     plan = plan_of(wanted, actual, allowances=map(Allowance.parse, allowances))
     facts = Facts(
         desired=declare(wanted),
         actual=actual,
-        limits=limits or Limits(),
-        base=ClusterBase(declared=base, limits=base_limits),
+        safeguards=Safeguards(limits=limits or GuardLimits()),
+        base=ClusterBase(declared=base, safeguards=None if base_limits is None else Safeguards(limits=base_limits)),
         approvals=tuple(approvals),
         today=TODAY,
     )
@@ -282,7 +283,7 @@ KAFKA = Entity(user="kafka-1")
 )
 def test_patterns_protect_as_the_scope_selects(entity: Entity, is_protected: bool) -> None:
     assert PROTECTED.protects(entity) is is_protected
-    assert not Limits().protects(entity)
+    assert not GuardLimits().protects(entity)
 
 
 @pytest.mark.parametrize(
@@ -506,14 +507,14 @@ def test_what_shrank_names_the_base_and_both_numbers() -> None:
 @pytest.mark.parametrize(
     ("head", "said"),
     [
-        (Limits(delete=CountLimit(6, 20)), "guards.delete.count is 6 instead of 5"),
-        (Limits(update=CountLimit(50, 51)), "guards.update.percent is 51 instead of 50"),
-        (Limits(change_factor=11), "guards.change_factor is 11 instead of 10"),
-        (Limits(), "protect has no user=kafka-*"),
+        (GuardLimits(delete=CountLimit(6, 20)), "guards.delete.count is 6 instead of 5"),
+        (GuardLimits(update=CountLimit(50, 51)), "guards.update.percent is 51 instead of 50"),
+        (GuardLimits(change_factor=11), "guards.change_factor is 11 instead of 10"),
+        (GuardLimits(), "protect has no user=kafka-*"),
     ],
 )
-def test_a_change_may_not_switch_off_its_own_guards(head: Limits, said: str) -> None:
-    base = Limits(protect=(Pattern((("user", "kafka-*"),)),)) if head == Limits() else Limits()
+def test_a_change_may_not_switch_off_its_own_guards(head: GuardLimits, said: str) -> None:
+    base = GuardLimits(protect=(Pattern((("user", "kafka-*"),)),)) if head == GuardLimits() else GuardLimits()
     plan = checked(users(1), users(1), limits=head, base_limits=base)
 
     assert rules(plan) == ["guards-loosened"]
@@ -523,20 +524,22 @@ def test_a_change_may_not_switch_off_its_own_guards(head: Limits, said: str) -> 
 
 
 def test_stricter_guards_loosen_nothing() -> None:
-    stricter = Limits(delete=CountLimit(0, 0), change_factor=2, protect=(Pattern((("user", "a"),)),))
+    stricter = GuardLimits(delete=CountLimit(0, 0), change_factor=2, protect=(Pattern((("user", "a"),)),))
 
-    assert checked(users(1), users(1), limits=stricter, base_limits=Limits()).is_applyable
+    assert checked(users(1), users(1), limits=stricter, base_limits=GuardLimits()).is_applyable
 
 
 def test_limits_are_kept_in_the_options_of_a_plan() -> None:
-    limits = Limits(delete=CountLimit(0, 1), change_factor=3, protect=(Pattern((("user", None), ("client-id", "x*"))),))
+    limits = GuardLimits(
+        delete=CountLimit(0, 1), change_factor=3, protect=(Pattern((("user", None), ("client-id", "x*"))),)
+    )
 
-    assert Limits.load(limits.dump()) == limits
-    assert Limits().dump() == {}
-    assert Limits.load({}) == Limits()
+    assert GuardLimits.load(limits.dump()) == limits
+    assert GuardLimits().dump() == {}
+    assert GuardLimits.load({}) == GuardLimits()
 
 
 def test_a_limit_of_no_deletions_blocks_each() -> None:
-    plan = checked(*deleting(1, 9), limits=Limits(delete=CountLimit(0, 100)))
+    plan = checked(*deleting(1, 9), limits=GuardLimits(delete=CountLimit(0, 100)))
 
     assert "delete" in rules(plan)

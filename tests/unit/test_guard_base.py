@@ -133,3 +133,176 @@ def test_a_change_that_takes_away_a_pin_a_confirmation_or_a_policy_is_blocked(re
         "policies has no p.schema.json; the cluster has no cluster_id; the cluster has no confirm: name   "
         "Allow: --allow guards-loosened\n" in out
     )
+
+
+CAPS = '{"properties": {"values": {"properties": {"producer_byte_rate": {"maximum": 2097152}}}}}\n'
+POLICIES = CONFIG + "policies: [policies/*.json]\n"
+
+
+def looser(repository: PlannedRepository, *options: str) -> str:
+    """What guards-loosened says of a plan against HEAD; empty if it does not block."""
+    code, out, _ = repository("plan", "--base", "HEAD", *options)
+    found = [line.split("  ", 2)[2].strip() for line in out.splitlines() if line.startswith("  guards-loosened")]
+    assert code == (4 if found else 0), out
+    return "\n".join(line.removesuffix("   Allow: --allow guards-loosened") for line in found)
+
+
+def write_policy(repository: PlannedRepository, name: str, content: str) -> None:
+    path = repository.path / "policies" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content.encode())
+
+
+def test_a_policy_file_that_a_change_alters_or_deletes_is_blocked(repository: PlannedRepository) -> None:
+    """A change raised the cap of a policy and its own value with it, and nothing was said."""
+    repository.write("quotaform.yaml", POLICIES)
+    repository.write(".gitignore", "lab.json\n")
+    write_policy(repository, "caps.json", CAPS)
+    write_policy(repository, "floor.json", "{}\n")
+    repository.commit()
+    assert looser(repository) == ""
+    write_policy(repository, "caps.json", CAPS.replace("2097152", "9e12"))
+    changed = "this may loosen the policies of the base: policy policies/caps.json changed"
+    assert looser(repository) == changed
+    (repository.path / "policies" / "floor.json").unlink()
+    assert looser(repository) == f"{changed}; policy policies/floor.json was removed"
+    assert repository("plan", "--base", "HEAD", "--allow", "guards-loosened")[0] == 0
+
+
+def test_a_new_a_renamed_and_a_converted_policy_file_loosen_nothing(repository: PlannedRepository) -> None:
+    repository.write("quotaform.yaml", POLICIES)
+    repository.write(".gitignore", "lab.json\n")
+    write_policy(repository, "caps.json", CAPS)
+    repository.commit()
+    write_policy(repository, "more.json", "{}\n")
+    assert looser(repository) == ""
+    (repository.path / "policies" / "caps.json").rename(repository.path / "policies" / "limits.json")
+    assert looser(repository) == ""
+    write_policy(repository, "limits.json", CAPS.replace("\n", "\r\n"))
+    assert looser(repository) == ""
+
+
+def test_a_policy_that_quotaform_yaml_no_longer_lists_is_named(repository: PlannedRepository) -> None:
+    repository.write("quotaform.yaml", POLICIES)
+    repository.write(".gitignore", "lab.json\n")
+    write_policy(repository, "caps.json", CAPS)
+    repository.commit()
+    repository.write("quotaform.yaml", CONFIG)
+    assert looser(repository) == (
+        "quotaform.yaml loosens the guards of the base: policies has no policies/*.json\n"
+        "this may loosen the policies of the base: policy policies/caps.json was removed"
+    )
+
+
+def test_policies_in_a_linked_folder_are_compared_as_files(repository: PlannedRepository) -> None:
+    repository.write("quotaform.yaml", CONFIG + "policies: ['rules/*.json', 'rules/sub/[a-c]*.json']\n")
+    repository.write(".gitignore", "lab.json\n")
+    write_policy(repository, "caps.json", CAPS)
+    (repository.path / "policies" / "sub").mkdir()
+    write_policy(repository, "sub/b.json", "{}\n")
+    (repository.path / "rules").symlink_to("policies")
+    repository.commit()
+    assert looser(repository) == ""
+    write_policy(repository, "sub/b.json", '{"maxProperties": 9}\n')
+    assert looser(repository) == "this may loosen the policies of the base: policy rules/sub/b.json changed"
+
+
+def test_a_policy_that_cannot_be_read_at_the_base_counts_as_changed(repository: PlannedRepository) -> None:
+    repository.write("quotaform.yaml", POLICIES)
+    repository.write(".gitignore", "lab.json\n")
+    (repository.path / "policies").mkdir()
+    (repository.path / "policies" / "caps.json").symlink_to("/etc/hostname")
+    repository.commit()
+    (repository.path / "policies" / "caps.json").unlink()
+    write_policy(repository, "caps.json", CAPS)
+    assert looser(repository) == "this may loosen the policies of the base: policy policies/caps.json changed"
+
+
+SCOPED = CONFIG + "scope: {include: [{user: '*'}], exclude: [{user: 'legacy-*'}]}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (
+            "report",
+            "removed",
+            "removed instead of report (an entity that is removed from the files is deleted",
+        ),
+        ("report", "scope", "scope instead of report (every entity in scope that no file declares is deleted"),
+        (
+            "removed",
+            "scope",
+            "scope instead of removed (every entity in scope that no file declares is deleted",
+        ),
+        ("scope", "removed", ""),
+        ("removed", "report", ""),
+        ("removed", "removed", ""),
+    ],
+)
+def test_a_change_that_lets_more_be_pruned_is_blocked(
+    repository: PlannedRepository, before: str, after: str, said: str
+) -> None:
+    """A change switched from report to scope and deleted what nobody had declared."""
+    repository.write("quotaform.yaml", f"{SCOPED}prune: {before}\n")
+    repository.commit()
+    repository.write("quotaform.yaml", f"{SCOPED}prune: {after}\n")
+    expected = f"quotaform.yaml loosens the guards of the base: prune is {said} from the cluster)" if said else ""
+    assert looser(repository) == expected
+
+
+def test_the_mode_of_an_option_is_that_of_the_operator_and_loosens_nothing(repository: PlannedRepository) -> None:
+    repository.write("quotaform.yaml", SCOPED)
+    repository.commit()
+    assert looser(repository, "--prune", "scope") == ""
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        ("{include: [{user: 'u*'}], exclude: [{user: 'legacy-*'}]}", ""),
+        ("{include: [{user: 'u*', client-id: c}, {user: u5}, {user: '*'}], exclude: [{user: 'l*'}]}", ""),
+        ("{exclude: [{user: 'legacy-*'}]}", "scope includes everything"),
+        ("{include: [{user: '*'}, {ip: '*'}], exclude: [{user: 'legacy-*'}]}", "scope also includes ip=*"),
+        (
+            "{include: [{user: '*'}, {user: <default>}], exclude: [{user: 'legacy-*'}]}",
+            "scope also includes user=<default>",
+        ),
+        ("{include: [{user: '*'}]}", "scope no longer excludes user=legacy-*"),
+        ("{include: [{user: '*'}], exclude: [{user: 'legacy-a*'}]}", "scope no longer excludes user=legacy-*"),
+        (
+            "{include: [{user: '*'}], exclude: [{user: 'legacy-*', client-id: c}]}",
+            "scope no longer excludes user=legacy-*",
+        ),
+    ],
+)
+def test_a_change_that_widens_the_scope_is_blocked(repository: PlannedRepository, after: str, said: str) -> None:
+    repository.write("quotaform.yaml", SCOPED)
+    repository.commit()
+    repository.write("quotaform.yaml", f"{CONFIG}scope: {after}\n")
+    assert looser(repository) == (f"quotaform.yaml loosens the guards of the base: {said}" if said else "")
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        ("[{user: '*'}]", ""),
+        ("[{user: 'kafka*'}, {user: x}]", ""),
+        ("[{client-id: c, user: 'kafka-*'}]", "protect has no user=kafka-*"),
+        ("[{user: 'kafka-a*'}]", "protect has no user=kafka-*"),
+        ("[{user: <default>}]", "protect has no user=kafka-*"),
+    ],
+)
+def test_a_wider_pattern_of_protect_loosens_nothing(repository: PlannedRepository, after: str, said: str) -> None:
+    repository.write("quotaform.yaml", CONFIG + "protect: [{user: 'kafka-*'}]\n")
+    repository.commit()
+    repository.write("quotaform.yaml", f"{CONFIG}protect: {after}\n")
+    assert looser(repository) == (f"quotaform.yaml loosens the guards of the base: {said}" if said else "")
+
+
+def test_of_many_things_that_are_looser_the_first_are_named(repository: PlannedRepository) -> None:
+    patterns = ", ".join(f"{{user: k{number:02}}}" for number in range(25))
+    repository.write("quotaform.yaml", f"{CONFIG}protect: [{patterns}]\n")
+    repository.commit()
+    repository.write("quotaform.yaml", CONFIG)
+    assert looser(repository).endswith("protect has no user=k19; and 5 more")

@@ -11,7 +11,7 @@ import pytest
 from quotaform.app.clock import SystemClock
 from quotaform.app.plan.plan_file import require_guards
 from quotaform.app.repository.repository import Repository
-from quotaform.core.guard_limits import CountLimit, Limits
+from quotaform.core.guard_limits import CountLimit, GuardLimits
 from quotaform.core.plan import Plan
 from quotaform.core.plan_options import PlanOptions
 from quotaform.core.scope import Pattern
@@ -21,7 +21,7 @@ from quotaform.model.entity import Entity
 from tests.builder import PRODUCER, plan_of
 
 KAFKA = Entity(user="kafka-1")
-PROTECT = Limits(protect=(Pattern((("user", "kafka-*"),)),))
+PROTECT = GuardLimits(protect=(Pattern((("user", "kafka-*"),)),))
 APPROVAL = Approval(
     rule="protect", entity=KAFKA, reason="halved", approver="carol@example.com", expires=date(2026, 11, 30)
 )
@@ -42,7 +42,7 @@ class Noon(SystemClock):
         return datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
-def plan_by(limits: Limits, *approvals: Approval) -> Plan:
+def plan_by(limits: GuardLimits, *approvals: Approval) -> Plan:
     plan = plan_of({KAFKA: {PRODUCER: 1.0}}, {KAFKA: {PRODUCER: 1.5}})
     header = replace(plan.header, options=PlanOptions(limits=limits))
     return replace(plan, header=header, approvals=approvals)
@@ -58,7 +58,7 @@ def test_limits_that_differ_from_the_default_are_under_the_plan_id() -> None:
     """A plan without the pattern and the finding had the id of an honest plan of a repository that protects nothing."""
     ids = [
         plan_by(limits).plan_id
-        for limits in (Limits(), PROTECT, Limits(change_factor=1000), Limits(delete=CountLimit(9, 20)))
+        for limits in (GuardLimits(), PROTECT, GuardLimits(change_factor=1000), GuardLimits(delete=CountLimit(9, 20)))
     ]
 
     assert len(set(ids)) == 4
@@ -72,7 +72,7 @@ def test_a_plan_by_the_guards_of_the_repository_or_stricter_ones_is_accepted(rep
 
 def test_a_plan_by_looser_guards_is_refused(repository: Repository) -> None:
     with pytest.raises(PlanGuardsError) as refused:
-        require_guards(plan_by(Limits(change_factor=1000)), repository, Noon())
+        require_guards(plan_by(GuardLimits(change_factor=1000)), repository, Noon())
 
     assert refused.value.exit_code == 5
     assert refused.value.problems == (
@@ -100,4 +100,4 @@ def test_an_approval_that_the_repository_does_not_hold_is_refused(repository: Re
 def test_without_a_configuration_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
     repository = Repository.at(tmp_path / "quotas.d", tmp_path / "quotaform.yaml")
 
-    require_guards(plan_by(Limits(change_factor=1000), APPROVAL), repository, Noon())
+    require_guards(plan_by(GuardLimits(change_factor=1000), APPROVAL), repository, Noon())

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from quotaform.core.base import Base, DeclaredBase
-from quotaform.core.guard_limits import CountLimit, Limits
+from quotaform.core.guard_limits import CountLimit, GuardLimits
 from quotaform.core.origin import Origin
 from quotaform.core.plan_options import PlanOptions
 from quotaform.core.prune import PruneMode
@@ -268,11 +268,11 @@ def test_base_origin_and_allowances_read_back() -> None:
 
 
 def test_every_option_reads_back_and_only_the_limits_of_guards_are_in_the_plan_id() -> None:
-    limits = Limits(delete=CountLimit(0, 1), protect=(Pattern((("user", "kafka-*"), ("client-id", None))),))
+    limits = GuardLimits(delete=CountLimit(0, 1), protect=(Pattern((("user", "kafka-*"), ("client-id", None))),))
     asked = {"prune": PruneMode.REMOVED, "bootstrap_server": "b:9092"}
     by_default, strict = (
         replace(PLAN, header=replace(PLAN.header, options=PlanOptions(limits=each, **asked)))  # type: ignore[arg-type]
-        for each in (Limits(), limits)
+        for each in (GuardLimits(), limits)
     )
 
     options = loads(dump_plan(strict))["options"]

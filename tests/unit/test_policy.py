@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from quotaform.app.repository.policy import MOST_POLICIES, load_policies
+from quotaform.app.repository.policy import load_policies
+from quotaform.app.repository.policy_files import MOST_POLICIES
 from quotaform.app.repository.repository import Repository
 from quotaform.core.check import rule
 from quotaform.core.check.policy import LONGEST_TEXT, EntryDocuments, SlowPolicyError, check_policies

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quotaform.core.base import DeclaredBase
-from quotaform.core.guard_limits import Limits
 from quotaform.core.safeguards import Safeguards
 from quotaform.model.finding import Finding
 
@@ -18,14 +17,12 @@ class ClusterBase:
         declared: What the base declares; `None` when nobody knows.
         findings: Why that is so, and what else is worth knowing about the base.
         cluster_id: The id of the cluster that the base is of, if it is a receipt.
-        limits: What guards go by at the base; `None` when there is no base, or nobody knows.
-        limits_problem: Why nobody knows it, although there is a base.
-        safeguards: What else protects the cluster at the base; `None` like `limits`.
+        safeguards: What protects the cluster at the base; `None` when there is no base, or nobody knows.
+        safeguards_problem: Why nobody knows it, although there is a base.
     """
 
     declared: DeclaredBase | None = None
     findings: tuple[Finding, ...] = ()
     cluster_id: str | None = None
-    limits: Limits | None = None
-    limits_problem: str | None = None
     safeguards: Safeguards | None = None
+    safeguards_problem: str | None = None

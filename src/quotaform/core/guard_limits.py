@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from quotaform.core.scope import Pattern, Scope
-from quotaform.model.entity import DEFAULT_WORD, Entity
+from quotaform.core.scope import Pattern, Scope, not_covered
+from quotaform.model.entity import Entity
+from quotaform.model.text import inert
 
 LEAST_MANAGED: Final = 10
 """From how many managed entities on a share of them counts: 2 of 9 are not a mass change."""
@@ -39,7 +40,7 @@ class CountLimit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class GuardLimits:
     """What guards go by.
 
     Attributes:
@@ -62,10 +63,10 @@ class Limits:
         """Whether an entity is protected."""
         return bool(self.protect) and self._protected.contains(entity)
 
-    def looser_than(self, base: Limits) -> Iterator[str]:
-        """Yield in what way these limits are looser than others.
+    def looser_than(self, base: GuardLimits) -> Iterator[str]:
+        """Yield in what way these limits are looser than others; a wider pattern of `protect` is not.
 
-        >>> list(Limits(delete=CountLimit(9, 20)).looser_than(Limits()))
+        >>> list(GuardLimits(delete=CountLimit(9, 20)).looser_than(GuardLimits()))
         ['guards.delete.count is 9 instead of 5']
         """
         for name in ("delete", "update"):
@@ -75,19 +76,17 @@ class Limits:
                     yield f"guards.{name}.{side} is {here} instead of {there}"
         if self.change_factor > base.change_factor:
             yield f"guards.change_factor is {self.change_factor} instead of {base.change_factor}"
-        protected = {frozenset(pattern.parts) for pattern in self.protect}  # The order of types means nothing.
-        for pattern in base.protect:
-            if frozenset(pattern.parts) not in protected:
-                yield f"protect has no {pattern_text(pattern)}"
+        for pattern in not_covered(base.protect, self.protect):
+            yield f"protect has no {inert(str(pattern))}"
 
     def dump(self) -> dict[str, Any]:
         """Return the options of a plan that hold the limits: what is not the default."""
         guards: dict[str, Any] = {
             name: {"count": limit.count, "percent": limit.percent}
             for name, limit in (("delete", self.delete), ("update", self.update))
-            if limit != getattr(DEFAULT_LIMITS, name)
+            if limit != getattr(DEFAULT_GUARD_LIMITS, name)
         }
-        if self.change_factor != DEFAULT_LIMITS.change_factor:
+        if self.change_factor != DEFAULT_GUARD_LIMITS.change_factor:
             guards["change_factor"] = self.change_factor
         protect = [dict(pattern.parts) for pattern in self.protect]
         return {**({"guards": guards} if guards else {}), **({"protect": protect} if protect else {})}
@@ -102,20 +101,11 @@ class Limits:
             return default if item is None else CountLimit(item["count"], item["percent"])
 
         return cls(
-            delete=count_limit("delete", DEFAULT_LIMITS.delete),
-            update=count_limit("update", DEFAULT_LIMITS.update),
-            change_factor=guards.get("change_factor", DEFAULT_LIMITS.change_factor),
+            delete=count_limit("delete", DEFAULT_GUARD_LIMITS.delete),
+            update=count_limit("update", DEFAULT_GUARD_LIMITS.update),
+            change_factor=guards.get("change_factor", DEFAULT_GUARD_LIMITS.change_factor),
             protect=tuple(Pattern(tuple(item.items())) for item in options.get("protect", ())),
         )
 
 
-def pattern_text(pattern: Pattern) -> str:
-    """Return a pattern on one line.
-
-    >>> pattern_text(Pattern((("user", "svc-*"), ("client-id", None))))
-    'user=svc-*,client-id=<default>'
-    """
-    return ",".join(f"{kind}={DEFAULT_WORD if glob is None else glob}" for kind, glob in pattern.parts)
-
-
-DEFAULT_LIMITS: Final = Limits()
+DEFAULT_GUARD_LIMITS: Final = GuardLimits()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quotaform.core.guard_limits import DEFAULT_LIMITS, Limits
+from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS, GuardLimits
 from quotaform.core.prune import PruneMode
 
 
@@ -24,7 +24,7 @@ class PlanOptions:
     prune: PruneMode = PruneMode.REPORT
     select: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    limits: Limits = DEFAULT_LIMITS
+    limits: GuardLimits = DEFAULT_GUARD_LIMITS
     bootstrap_server: str | None = None
     revert: str | None = None
 

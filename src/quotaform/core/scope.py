@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import lru_cache
@@ -11,6 +11,7 @@ from re import compile as regex
 from typing import Final
 
 from quotaform.model.entity import DEFAULT_WORD, Entity, Part
+from quotaform.model.text import inert
 
 MAX_PATTERN: Final = 1000
 """How many characters a glob may have: a longer one takes the square of its length to read."""
@@ -18,7 +19,10 @@ MOST_PATTERNS: Final = 1000
 """How many patterns may be given in one place."""
 
 _IN_VAIN: Final = 50
+_MOST_PAIRS: Final = 20_000
 _NOTHING: Final = "(?!)"
+_SPECIAL: Final = regex(r"[*?\[]")
+"""What is no plain name in a glob."""
 
 # Between names; neither a file nor a cluster can hold it, so no glob crosses it: the number of names is fixed.
 _BETWEEN: Final = "\udc00"
@@ -66,6 +70,50 @@ class Pattern:
 
     parts: tuple[Part, ...]
 
+    def covers(self, other: Pattern) -> bool:
+        """Whether this certainly selects all that another pattern selects; of two globs that is not always decided.
+
+        >>> kafka = Pattern((("user", "kafka-*"),))
+        >>> kafka.covers(Pattern((("client-id", None), ("user", "kafka-1*")))), kafka.covers(Pattern((("user", "k*"),)))
+        (True, False)
+        """
+        names = dict(other.parts)
+        return all(kind in names and _glob_covers(glob, names[kind]) for kind, glob in self.parts)
+
+    def __str__(self) -> str:
+        return ",".join(f"{kind}={DEFAULT_WORD if glob is None else glob}" for kind, glob in self.parts)
+
+
+def _glob_covers(wide: str | None, narrow: str | None) -> bool:
+    """Whether a glob certainly matches every name that another one matches; `None` is the default.
+
+    It does when both are equal, when the other one is a plain name that it matches, or when it is PREFIX*SUFFIX and the
+    other one begins and ends so.
+    """
+    if wide == narrow:
+        return True
+    if wide is None or narrow is None:
+        return False
+    if not _SPECIAL.search(narrow):
+        return matches_glob(narrow, wide)
+    prefix, star, suffix = wide.partition("*")
+    if not star or _SPECIAL.search(prefix) or _SPECIAL.search(suffix) or (suffix and "[" in narrow):
+        return False
+    texts = _SPECIAL.split(narrow)
+    return texts[0].startswith(prefix) and texts[-1].endswith(suffix)
+
+
+def not_covered(patterns: Iterable[Pattern], others: Sequence[Pattern]) -> list[Pattern]:
+    """Return the patterns that none of some others certainly covers; the order of types means nothing.
+
+    Of very many only those are covered that are also among the others: comparing takes time for each pair.
+    """
+    same = {frozenset(other.parts) for other in others}
+    different = [pattern for pattern in patterns if frozenset(pattern.parts) not in same]
+    if len(different) * len(others) > _MOST_PAIRS:
+        return different
+    return [pattern for pattern in different if not any(other.covers(pattern) for other in others)]
+
 
 _Kinds = tuple[tuple[str, ...], tuple[str, ...]]
 _Groups = tuple[tuple[_Kinds, Regex[str]], ...]
@@ -94,6 +142,19 @@ class Scope:
         if self.include and not _is_in(entity, self._included):
             return False
         return not (self._excluded and _is_in(entity, self._excluded))
+
+    def wider_than(self, base: Scope) -> Iterator[str]:
+        """Yield in what way this may select more than another scope.
+
+        >>> list(Scope(include=(Pattern((("user", "*"),)),)).wider_than(Scope(exclude=(Pattern((("user", "a"),)),))))
+        ['scope no longer excludes user=a']
+        """
+        if base.include and not self.include:
+            yield "scope includes everything"
+        elif base.include:
+            yield from (f"scope also includes {inert(str(each))}" for each in not_covered(self.include, base.include))
+        for pattern in not_covered(base.exclude, self.exclude):
+            yield f"scope no longer excludes {inert(str(pattern))}"
 
 
 def _grouped(patterns: Iterable[Pattern]) -> _Groups:

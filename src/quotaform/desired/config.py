@@ -12,11 +12,11 @@ from typing import Any, Final
 from quotaform.core.check import rule
 from quotaform.core.check.lint.setting import Capacity, LintSettings
 from quotaform.core.drift.ignore import DriftIgnore
-from quotaform.core.guard_limits import DEFAULT_LIMITS, Limits
+from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS, GuardLimits
 from quotaform.core.prune import PruneMode
 from quotaform.core.scope import FULL_SCOPE, MOST_PATTERNS, Scope, count_problem, matches_glob, pattern_problem
 from quotaform.desired.drift_ignore import MOST_IGNORES, read_drift_ignores
-from quotaform.desired.limit import read_limits
+from quotaform.desired.guard_limits import read_guard_limits
 from quotaform.desired.lint import MOST_LINT_IGNORES, MOST_PRINCIPALS, read_capacity, read_lint_settings
 from quotaform.desired.pattern import read_pattern
 from quotaform.desired.report import FileReport
@@ -121,7 +121,7 @@ class Config:
         policies: Where the policies are.
         roots: Where other quota repositories are, whose entities these files do not declare.
         lints: What is to be known about lints, and ignored.
-        limits: What guards go by: `guards` and `protect`.
+        guard_limits: What guards go by: `guards` and `protect`.
     """
 
     clusters: Mapping[str, Cluster] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class Config:
     policies: tuple[ListedPath, ...] = ()
     roots: tuple[ListedPath, ...] = ()
     lints: LintSettings = LintSettings()  # noqa: RUF009
-    limits: Limits = DEFAULT_LIMITS
+    guard_limits: GuardLimits = DEFAULT_GUARD_LIMITS
 
 
 def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Finding]]:
@@ -175,7 +175,7 @@ def _read_root(report: FileReport, directory: Path) -> Config:
         drift_ignore=read_drift_ignores(root, report),
         policies=_read_paths(root, "policies", report),
         roots=_read_paths(root, "roots", report),
-        limits=read_limits(root, report),
+        guard_limits=read_guard_limits(root, report),
     )
     config = replace(config, lints=read_lint_settings(root, report, config.profiles))
     for name in _mapping(root, "clusters"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from quotaform.core.guard_limits import Limits
+from quotaform.core.guard_limits import GuardLimits
 from quotaform.core.plan_options import PlanOptions
 from quotaform.core.prune import PruneMode
 from quotaform.core.scope import count_problem
@@ -40,7 +40,7 @@ def load_options(item: Mapping[str, Any]) -> PlanOptions:
         prune=PruneMode(item["prune"]),
         select=tuple(item["select"]),
         exclude=tuple(item["exclude"]),
-        limits=Limits.load(item),
+        limits=GuardLimits.load(item),
         bootstrap_server=item.get("bootstrap_server"),
         revert=item.get("revert"),
     )

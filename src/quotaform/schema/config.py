@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quotaform.core.check.lint.setting import EXPIRES_WITHIN_DAYS
 from quotaform.core.check.rule import LINTS
-from quotaform.core.guard_limits import DEFAULT_LIMITS, LEAST_MANAGED, CountLimit
+from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS, LEAST_MANAGED, CountLimit
 from quotaform.core.prune import PruneMode
 from quotaform.model.entity import DEFAULT_WORD, KNOWN_TYPES, EntityType
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -44,14 +44,14 @@ def config() -> tuple[Node, dict[str, Node]]:
             "guards": closed(
                 "The limits of a plan that can be applied without --allow.",
                 {
-                    "delete": _count_limit("Deleted entities", DEFAULT_LIMITS.delete),
-                    "update": _count_limit("Updated entities", DEFAULT_LIMITS.update),
+                    "delete": _count_limit("Deleted entities", DEFAULT_GUARD_LIMITS.delete),
+                    "update": _count_limit("Updated entities", DEFAULT_GUARD_LIMITS.update),
                     "change_factor": _whole(
                         "A value that changes by this factor or more, either way, requires --allow change-factor.",
                         2,
                         1_000_000,
                     )
-                    | {"default": DEFAULT_LIMITS.change_factor},
+                    | {"default": DEFAULT_GUARD_LIMITS.change_factor},
                 },
             ),
             "prune": choice(

@@ -19,6 +19,7 @@ from quotaform.app.git.object import Commit
 from quotaform.app.git.object_store import GitObjects, find_work_tree, open_objects
 from quotaform.app.git.process import GitError, TimeLeft
 from quotaform.app.git.revision import GitRevision
+from quotaform.app.repository.policy_files import DiskFolder, Folder, policy_digests
 from quotaform.app.repository.revision import MOST_BYTES
 from quotaform.app.repository.safeguard import safeguards_of
 from quotaform.core.base import Base, DeclaredBase
@@ -92,7 +93,7 @@ def read_chosen_base(
         if choice.found_in is None:
             raise
         text = f"{error} (from {choice.found_in}; --base gives another one, --no-base uses none)"
-        found = ClusterBase(findings=(rule.BASE_UNREADABLE.finding(text),), limits_problem=str(error))
+        found = ClusterBase(findings=(rule.BASE_UNREADABLE.finding(text),), safeguards_problem=str(error))
         return {cluster.name: found for cluster in clusters}
 
 
@@ -136,7 +137,16 @@ def read_base(
                 similar=None if similar is None else similar.layout.tree,
             )
             at_base = replace(repository, revision=revision, needs_config=False)
-            return _declared(at_base, config, Base(_ref_name(ref), commit.id), names, today, similar)
+            folder = repository.config_path.parent
+            return _declared(
+                at_base,
+                config,
+                Base(_ref_name(ref), commit.id),
+                names,
+                today,
+                similar,
+                revision.folder(folder) or DiskFolder(folder),
+            )
     except GitError as error:
         raise BaseError(inert(choice.name), error.reason) from None
 
@@ -158,11 +168,11 @@ def _receipt_base(
     if receipt.commit is None:
         is_known = find_work_tree(repository.directory) is None  # Without git, nothing says what the guards were.
         problem = None if is_known else f"the receipt {inert(path)} does not say from which commit it is"
-        return {cluster.name: replace(receipt.base, limits_problem=problem) for cluster in clusters}
+        return {cluster.name: replace(receipt.base, safeguards_problem=problem) for cluster in clusters}
     try:
         at_commit = read_base(repository, config, BaseChoice(refs=(receipt.commit,)), clusters, today, similar=similar)
     except BaseError as error:
-        return {cluster.name: replace(receipt.base, limits_problem=str(error)) for cluster in clusters}
+        return {cluster.name: replace(receipt.base, safeguards_problem=str(error)) for cluster in clusters}
     return {name: with_commit(receipt, base) for name, base in at_commit.items()}
 
 
@@ -173,8 +183,9 @@ def _declared(
     names: Sequence[str],
     today: date,
     similar: LoadedFiles | None,
+    folder: Folder,
 ) -> Mapping[str, ClusterBase]:
-    """Return what the files of a base declare for each cluster.
+    """Return what the files of a base declare for each cluster; the folder is that of quotaform.yaml.
 
     Raises:
         GitError: Git does not answer, or a limit is reached.
@@ -184,10 +195,10 @@ def _declared(
     try:
         earlier = repository.config()
     except InvalidFilesError as error:
-        return dict.fromkeys(names, replace(_invalid(base, error), limits_problem=_config_problem(base, error)))
+        return dict.fromkeys(names, replace(_invalid(base, error), safeguards_problem=_config_problem(base, error)))
     except UsageError as error:
         text = f"at {base.ref}: {error}"
-        return dict.fromkeys(names, ClusterBase(findings=(rule.BASE_INVALID.finding(text),), limits_problem=text))
+        return dict.fromkeys(names, ClusterBase(findings=(rule.BASE_INVALID.finding(text),), safeguards_problem=text))
     files = load_files(
         repository.layout(earlier),
         earlier.profiles,
@@ -206,8 +217,9 @@ def _declared(
                 found[name] = ClusterBase(declared=DeclaredBase(base, files.desired(name)))
             except InvalidFilesError as error:
                 found[name] = _invalid(base, error)
+    digests = policy_digests(folder, earlier.policies)
     return {
-        name: replace(each, limits=earlier.limits, safeguards=safeguards_of(earlier, earlier.clusters.get(name)))
+        name: replace(each, safeguards=safeguards_of(earlier, earlier.clusters.get(name), digests))
         for name, each in found.items()
     }
 

@@ -74,9 +74,8 @@ def with_commit(receipt: ReceiptBase, at_commit: ClusterBase) -> ClusterBase:
     """
     base = replace(
         receipt.base,
-        limits=at_commit.limits,
-        limits_problem=at_commit.limits_problem,
         safeguards=at_commit.safeguards,
+        safeguards_problem=at_commit.safeguards_problem,
     )
     declared, files = base.declared, at_commit.declared
     if declared is None or files is None or not receipt.is_commit:

@@ -13,7 +13,7 @@ from quotaform.app.git.object_store import GitObjects
 from quotaform.app.git.process import GitError, ObjectTooLargeError
 from quotaform.app.repository.revision import MOST_BYTES, MOST_ENTRIES, Revision
 from quotaform.errors import FileReadError
-from quotaform.files import CONFIG_LIMIT, MIB, QUOTAS_LIMIT, size_text
+from quotaform.files import CONFIG_LIMIT, MIB, POLICY_LIMIT, QUOTAS_LIMIT, size_text
 
 if TYPE_CHECKING:
     from quotaform.desired.tree import SourceFile, Tree
@@ -60,13 +60,13 @@ class GitRevision:
         place = self._place(path)
         if place is None:
             return self.elsewhere.read_config(path)
-        entry, problem = self._find(place)
+        entry, problem = self.find(place)
         if problem is None and entry is None:
             return None
         if entry is None or not entry.is_file:
             raise FileReadError(str(path), problem or "it is a directory")
         try:
-            return SourceFile(shown_path(path), self._blob(entry.id, CONFIG_LIMIT))
+            return SourceFile(shown_path(path), self.blob(entry.id, CONFIG_LIMIT))
         except ObjectTooLargeError:
             raise FileReadError(str(path), f"it is larger than {size_text(CONFIG_LIMIT)}") from None
 
@@ -82,7 +82,7 @@ class GitRevision:
         place = self._place(directory)
         if place is None:
             raise GitError("the quotas directory is a link that leads out of the git work tree")
-        entry, problem = self._find(place)
+        entry, problem = self.find(place)
         if problem is not None:
             return Tree(name=name, unreadable={"": problem})
         if entry is None:
@@ -102,6 +102,14 @@ class GitRevision:
             unreadable=reading.unreadable,
         )
 
+    def folder(self, path: Path) -> GitFolder | None:
+        """Return a folder of the work tree as the commit has it; `None` when it is outside of it."""
+        real, top = Path(os.path.realpath(path)), os.path.realpath(self.top)
+        if not real.is_relative_to(top):
+            return None
+        place = real.relative_to(top).as_posix()
+        return GitFolder(self, "" if place == "." else place)
+
     def _place(self, path: Path) -> str | None:
         """Return a path relative to the top of the work tree; `None` outside of it.
 
@@ -111,7 +119,7 @@ class GitRevision:
         top = os.path.realpath(self.top)
         return Path(real).relative_to(top).as_posix() if Path(real).is_relative_to(top) else None
 
-    def _find(self, place: str) -> _Found:
+    def find(self, place: str) -> _Found:
         folder, _, name = place.rpartition("/")
         above = self.objects.entry(self.root, folder)
         listed = self.objects.tree(above.id).get(name) if above is not None and above.is_folder else None
@@ -138,13 +146,67 @@ class GitRevision:
         known = None if self.similar is None else self.similar.files.get(path)
         if known is not None and blob_id(known, entry.id) == entry.id:
             return known
-        return self._blob(entry.id, QUOTAS_LIMIT)
+        return self.blob(entry.id, QUOTAS_LIMIT)
 
-    def _blob(self, identity: str, limit: int) -> bytes:
+    def blob(self, identity: str, limit: int) -> bytes:
+        """Return the content of a file by its id.
+
+        Raises:
+            ObjectTooLargeError: It has too many bytes.
+            GitError: Git does not answer, or a limit is reached.
+        """
         content = self.objects.blob(identity, limit)
         if content is None:
             raise GitError(self.objects.error_message() or "this clone does not hold all files of it; fetch them")
         return content
+
+
+@dataclass(frozen=True, slots=True)
+class GitFolder:
+    """A folder at a commit, see `quotaform.app.repository.policy_files`; every method may raise `GitError`.
+
+    Attributes:
+        revision: The commit.
+        place: The path of the folder, relative to the top of the work tree.
+    """
+
+    revision: GitRevision
+    place: str
+
+    def has(self, path: str) -> bool:
+        """Whether there is anything at a path."""
+        return self.revision.find(self._join(path)) != _Found()
+
+    def is_folder(self, path: str) -> bool:
+        """Whether a path leads to a folder."""
+        return self._entry(path).is_folder
+
+    def names(self, path: str) -> Iterator[str]:
+        """Yield the names in a folder; nothing if it is none."""
+        entry = self._entry(path)
+        if entry.is_folder:
+            yield from self.revision.objects.tree(entry.id)
+
+    def read(self, path: str) -> bytes:
+        """Return the content of a file, which has `POLICY_LIMIT` bytes at most.
+
+        Raises:
+            FileReadError: It cannot be read.
+        """
+        entry, problem = self.revision.find(self._join(path))
+        if entry is None or not entry.is_file:
+            raise FileReadError(path, problem or "it is no file")
+        try:
+            return self.revision.blob(entry.id, POLICY_LIMIT)
+        except ObjectTooLargeError:
+            raise FileReadError(path, f"it is larger than {size_text(POLICY_LIMIT)}") from None
+
+    def _join(self, path: str) -> str:
+        return "/".join(part for part in (self.place, path) if part)
+
+    def _entry(self, path: str) -> TreeEntry:
+        entry = self.revision.objects.entry(self.revision.root, self._join(path))
+        return TreeEntry(0, "") if entry is None else entry
 
 
 class _TooMuchError(Exception):

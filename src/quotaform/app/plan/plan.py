@@ -24,7 +24,7 @@ from quotaform.core.check.plan import CHECKS, GUARDS, with_findings
 from quotaform.core.claim import Claim, check_claims
 from quotaform.core.cluster_base import ClusterBase
 from quotaform.core.difference import diff, make_plan, removals
-from quotaform.core.guard_limits import DEFAULT_LIMITS
+from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Plan, PlanHeader
 from quotaform.core.plan_options import PlanOptions
@@ -285,7 +285,7 @@ def make_cluster_plan(
             prune=request.prune_mode,
             select=tuple(request.selection.select),
             exclude=tuple(request.selection.exclude),
-            limits=request.config.limits if request.is_guarded else DEFAULT_LIMITS,
+            limits=request.config.guard_limits if request.is_guarded else DEFAULT_GUARD_LIMITS,
             bootstrap_server=cluster.given_servers or None,
             revert=revert.receipt.plan_id if revert else None,
         ),
@@ -319,8 +319,7 @@ def make_cluster_plan(
         lints=LintRequest(settings=request.config.lints, capacity=cluster.capacity, today=today(clock))
         if request.has_lints
         else None,
-        limits=request.config.limits,
-        safeguards=safeguards_of(request.config, cluster),
+        safeguards=safeguards_of(request.config, cluster, request.policies.digests),
         approvals=request.approvals,
         today=today(clock),
         missing=source.missing,

@@ -66,7 +66,7 @@ def require_guards(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLO
     if not os.path.lexists(repository.config_path):
         return
     limits = plan.header.options.limits
-    problems = [f"of the plan, {each}" for each in limits.looser_than(repository.config().limits)]
+    problems = [f"of the plan, {each}" for each in limits.looser_than(repository.config().guard_limits)]
     if plan.approvals:
         held = repository.approvals(today(clock))
         problems.extend(

@@ -9,7 +9,6 @@ from datetime import date
 from quotaform.core.check.lint.setting import Capacity, LintSettings
 from quotaform.core.check.policy import Policy
 from quotaform.core.cluster_base import ClusterBase
-from quotaform.core.guard_limits import DEFAULT_LIMITS, Limits
 from quotaform.core.prune import Pruning
 from quotaform.core.revert import Revert
 from quotaform.core.safeguards import Safeguards
@@ -90,8 +89,7 @@ class Facts:
         pinned_id: The id that quotaform.yaml pins the cluster to, if it does.
         selection: The part of the plan that was asked for.
         removed: What earlier files declared that the files do not declare any more.
-        limits: What guards go by.
-        safeguards: What of quotaform.yaml protects the cluster beside them.
+        safeguards: What in the repository protects the cluster.
         approvals: What the repository approves.
         today: The day (UTC) on which approvals may have expired.
         missing: Why there are no files, if there are none.
@@ -108,8 +106,7 @@ class Facts:
     pinned_id: str | None = None
     selection: Selection = ALL
     removed: RemovalSearch = field(default_factory=RemovalSearch)
-    limits: Limits = DEFAULT_LIMITS
-    safeguards: Safeguards | None = None
+    safeguards: Safeguards = Safeguards()  # noqa: RUF009
     approvals: tuple[Approval, ...] = ()
     today: date = date.max
     missing: str | None = None

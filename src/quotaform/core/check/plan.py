@@ -98,7 +98,7 @@ GUARDS: Final[tuple[Check, ...]] = (
     check_empty,
     check_shrink,
     check_loosened,
-    lambda plan, facts: check_changes(plan, facts.limits),
+    lambda plan, facts: check_changes(plan, facts.safeguards.limits),
     check_protected,
 )
 """The checks of a plan that is meant to be applied."""

@@ -436,10 +436,10 @@ PROTECT: Final = FindingRule(
 )
 GUARDS_LOOSENED: Final = FindingRule(
     "guards-loosened",
-    "The files loosen `guards` or `protect` of quotaform.yaml against the base, or take away a policy, `cluster_id` or "
-    "`confirm`, so that the same change could pass; or "
+    "The files loosen `guards` or `protect` of quotaform.yaml against the base, let more be pruned, widen `scope`, "
+    "change or take away a policy, or take away `cluster_id` or `confirm`, so that the same change could pass; or "
     "quotaform.yaml of the base cannot be read, so that nobody knows.",
-    "Change the guards on their own first, or make the base readable; allow it if it is meant.",
+    "Make this a change of its own, or make the base readable; allow it if it is meant.",
     is_blocking=True,
     override="--allow guards-loosened",
 )

@@ -24,7 +24,7 @@ from quotaform.core.change import Action, Change
 from quotaform.core.check import rule
 from quotaform.core.effects import Direction, Effect
 from quotaform.core.entity_change import EntityChange
-from quotaform.core.guard_limits import Limits
+from quotaform.core.guard_limits import GuardLimits
 from quotaform.core.plan import Plan
 from quotaform.core.resolve.entry import Effective
 from quotaform.model.allowance import Allowance
@@ -40,7 +40,7 @@ _ROUNDING = 1e-12
 """By how much the product of a value and a factor may be off."""
 
 
-def check_changes(plan: Plan, limits: Limits) -> Iterator[Finding]:
+def check_changes(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
     """Block what a plan changes too much, as far as that follows from the plan itself.
 
     Args:
@@ -68,7 +68,7 @@ def check_changes(plan: Plan, limits: Limits) -> Iterator[Finding]:
 _DONE = {Action.CREATE: "created", Action.UPDATE: "changed", Action.DELETE: "deleted"}
 
 
-def _check_counts(plan: Plan, limits: Limits) -> Iterator[Finding]:
+def _check_counts(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
     deleted, updated, managed = plan.count(Action.DELETE), plan.count(Action.UPDATE), plan.managed
     if deleted and (limits.delete.is_over(deleted, managed) or deleted >= managed):
         yield _count_finding(rule.DELETE, deleted, managed, f"deleted (limit {limits.delete}, or all)")
@@ -83,7 +83,7 @@ def _count_finding(guard: FindingRule, number: int, managed: int, text: str) -> 
 
 
 def _check_row(
-    change: EntityChange, row: Change, effect: Effect, limits: Limits, is_protected: bool
+    change: EntityChange, row: Change, effect: Effect, limits: GuardLimits, is_protected: bool
 ) -> Iterator[Finding]:
     key = row.key
     # What a removed value leaves to the clients is the next entry that they meet.

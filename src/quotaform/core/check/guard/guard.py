@@ -14,6 +14,7 @@ from quotaform.model.finding import Finding
 from quotaform.model.location import Location
 from quotaform.model.text import inert, quote
 
+_MOST_LOOSER: Final = 20
 _LEAST_LOST: Final = 5
 """From how many lost entities on a smaller set of declared ones is not an ordinary change."""
 
@@ -67,17 +68,20 @@ def check_shrink(plan: Plan, facts: Facts) -> Iterator[Finding]:
 
 def check_loosened(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Block a plan of files that loosen the guards against the base: no change may switch off its own guards."""
-    if facts.base.limits is None:
-        if facts.base.limits_problem is not None:
+    base, problem = facts.base.safeguards, facts.base.safeguards_problem
+    if base is None:
+        if problem is not None:
             yield rule.GUARDS_LOOSENED.finding(
-                f"the guards of the base are not known, so quotaform.yaml may loosen them: {facts.base.limits_problem}"
+                f"the guards of the base are not known, so quotaform.yaml may loosen them: {problem}"
             )
         return
-    looser = list(facts.limits.looser_than(facts.base.limits))
-    if facts.safeguards is not None and facts.base.safeguards is not None:
-        looser += facts.safeguards.looser_than(facts.base.safeguards)
-    if looser:
-        yield rule.GUARDS_LOOSENED.finding(f"quotaform.yaml loosens the guards of the base: {'; '.join(looser)}")
+    for what, looser in (
+        ("quotaform.yaml loosens the guards of the base", list(facts.safeguards.looser_than(base))),
+        ("this may loosen the policies of the base", list(facts.safeguards.policy_losses(base))),
+    ):
+        if looser:
+            more = [f"and {len(looser) - _MOST_LOOSER:,} more"] if len(looser) > _MOST_LOOSER else []
+            yield rule.GUARDS_LOOSENED.finding(f"{what}: {'; '.join(looser[:_MOST_LOOSER] + more)}")
 
 
 def check_selection(plan: Plan, facts: Facts) -> Iterator[Finding]:

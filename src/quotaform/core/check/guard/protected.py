@@ -25,7 +25,7 @@ def check_protected(plan: Plan, facts: Facts) -> Iterator[Finding]:
     names without a glob.
     What the plan changes of an entity itself is found by `quotaform.core.check.guard.change`.
     """
-    if not facts.limits.protect or not plan.changes:
+    if not facts.safeguards.limits.protect or not plan.changes:
         return
     own = {(row.entity, row.key) for change in plan.changes for row in change.changes}
     gone = {change.entity for change in plan.changes if change.action is Action.DELETE}
@@ -45,7 +45,7 @@ def check_protected(plan: Plan, facts: Facts) -> Iterator[Finding]:
 
 
 def _protected(facts: Facts) -> Iterator[Entity]:
-    limits = facts.limits
+    limits = facts.safeguards.limits
     known = dict.fromkeys(chain(facts.actual, facts.desired))
     yield from (entity for entity in known if limits.protects(entity))
     for pattern in limits.protect:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from quotaform.core.guard_limits import DEFAULT_LIMITS, CountLimit, Limits
+from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS, CountLimit, GuardLimits
 from quotaform.desired.pattern import read_pattern
 from quotaform.desired.report import FileReport
 
 
-def read_limits(root: dict[str, Any], report: FileReport) -> Limits:
+def read_guard_limits(root: dict[str, Any], report: FileReport) -> GuardLimits:
     """Return what guards go by; what is no number, or out of range, is found by the schema."""
     guards, protect = root.get("guards"), root.get("protect")
     node = guards if isinstance(guards, dict) else {}
-    return Limits(
-        delete=_read_count_limit(node.get("delete"), DEFAULT_LIMITS.delete),
-        update=_read_count_limit(node.get("update"), DEFAULT_LIMITS.update),
-        change_factor=_read_number(node, "change_factor", DEFAULT_LIMITS.change_factor),
+    return GuardLimits(
+        delete=_read_count_limit(node.get("delete"), DEFAULT_GUARD_LIMITS.delete),
+        update=_read_count_limit(node.get("update"), DEFAULT_GUARD_LIMITS.update),
+        change_factor=_read_number(node, "change_factor", DEFAULT_GUARD_LIMITS.change_factor),
         protect=tuple(
             read_pattern(item, report.at("protect", index))
             for index, item in enumerate(protect if isinstance(protect, list) else ())

@@ -27,6 +27,7 @@ from quotaform.core.drift.log_event import AlertWarning
 from quotaform.core.drift.metric import Sample
 from quotaform.core.prune import PruneMode
 from quotaform.desired.config import Cluster, Config
+from quotaform.desired.loader import LoadedFiles
 from quotaform.errors import ClusterError, InvalidFilesError
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
@@ -392,6 +393,20 @@ def test_memory_stays_as_it_is_over_a_thousand_rounds(tmp_path: Path) -> None:
         blocks.append(sys.getallocatedblocks())
     assert blocks[-1] - blocks[0] < 250, blocks
     assert world.clock.number == 1200
+
+
+def test_files_that_change_again_and_again_are_not_kept(tmp_path: Path) -> None:
+    """Files held on to those that they were read after: a watch grew with each change of the repository."""
+
+    def held() -> int:
+        gc.collect()
+        return sum(isinstance(each, LoadedFiles) for each in gc.get_objects())
+
+    world, before = World(tmp_path, {"eu": SYNC}), held()
+    world.clock.between = lambda number: world.write("quotas.d/all.yaml", DECLARED.replace("2", str(number + 2)))
+    lines = world.run(20)
+    assert lines.count("the files have changed and were read again") == 19
+    assert held() - before <= 2
 
 
 def test_a_repository_that_cannot_be_read_at_the_start_is_an_error(tmp_path: Path) -> None:

@@ -60,9 +60,10 @@ class LoadedFiles:
 
     Attributes:
         layout: The files as they were read.
+        parsed: The files that were parsed, and what they say, by name.
     """
 
-    __slots__ = ("_by_layer", "_load", "_lock", "_parsed", "_scope", "_today", "layout")
+    __slots__ = ("_by_layer", "_load", "_lock", "_scope", "_today", "layout", "parsed")
 
     def __init__(self, layout: Layout, load: Callable[[SourceFile], LoadedFile], today: date, scope: Scope) -> None:
         self.layout = layout
@@ -70,7 +71,7 @@ class LoadedFiles:
         self._today = today
         self._scope = scope
         self._by_layer: dict[str | None, list[LoadedFile]] = {}
-        self._parsed: dict[str, tuple[SourceFile, LoadedFile]] = {}
+        self.parsed: dict[str, tuple[SourceFile, LoadedFile]] = {}
         self._lock = Lock()
 
     def files(self, cluster: str | None) -> list[LoadedFile]:
@@ -117,11 +118,6 @@ class LoadedFiles:
                     found.setdefault(file.layer, entry)
         return list(found.values())
 
-    def parsed(self, source: SourceFile) -> LoadedFile | None:
-        """Return what a file says when the same content was parsed here under the same name."""
-        known, file = self._parsed.get(source.name, (None, None))
-        return file if known == source else None
-
     def _layer(self, name: str | None, below: Sequence[LoadedFile]) -> list[LoadedFile]:
         """Return the files of a layer, given those of the layer below it; parse them the first time."""
         if name in self._by_layer:
@@ -133,7 +129,7 @@ class LoadedFiles:
             if problems.is_full:
                 break
             file = self._load(source)
-            self._parsed[source.name] = (source, file)
+            self.parsed[source.name] = (source, file)
             room -= len(file.entries)
             found = file.problems if room >= 0 else [*file.problems, _too_many(file)]
             # No more are kept than are shown, of however many files.
@@ -164,11 +160,13 @@ def load_files(
     """
     reader = EntryReader(profiles)
     other, other_profiles = similar or (None, profiles)
+    # Not the other files themselves, which hold on to those that they were similar to, and so on.
+    parsed = {} if other is None else other.parsed
 
     def load(source: SourceFile) -> LoadedFile:
-        known = other.parsed(source) if other is not None else None
-        if known is not None and (profiles == other_profiles or not _may_use_profile(source)):
-            return known
+        known, file = parsed.get(source.name, (None, None))
+        if file is not None and known == source and (profiles == other_profiles or not _may_use_profile(source)):
+            return file
         return _load_file(source, reader)
 
     return LoadedFiles(layout, load, today, scope)

@@ -9,7 +9,7 @@ from datetime import date
 import pytest
 
 from quotaform.core.base import Base, DeclaredBase
-from quotaform.core.check.rule import NO_LONGER_DECLARED
+from quotaform.core.check.rule import NO_LONGER_DECLARED, PROTECT
 from quotaform.core.difference import diff, make_plan
 from quotaform.core.plan import Plan
 from quotaform.core.plan_options import PlanOptions
@@ -253,9 +253,68 @@ def test_equal_blocks_are_shown_in_part_and_leave_room_for_the_changes() -> None
     plan = many(2_000, live=1.0)
     plan = replace(plan, findings=blocked("change-factor", [f"user=svc-{index}" for index in range(1_500)]))
     text = render_plan_markdown(plan)
-    assert text.count("> - `change-factor` `user=svc-") == 10
-    assert "> - **1,490** more `change-factor`: " in text
+    assert text.count(">   - `user=svc-") == 10
+    assert ">   - and 1,490 more: `user=svc-" in text
     assert text.count("| update | `user=svc-") == 60
+
+
+def keys_blocked(rule: str, entities: int, override: str, allowed_by: str | None = None) -> tuple[Finding, ...]:
+    return tuple(
+        Finding(
+            rule=rule,
+            message=f"{key} would become unlimited",
+            severity=Severity.ERROR if allowed_by is None else Severity.WARNING,
+            blocking=allowed_by is None,
+            address=f"user=svc-{index}",
+            key=key,
+            override=override,
+            allowed_by=allowed_by,
+        )
+        for index in range(entities)
+        for key in (PRODUCER, CONSUMER)
+    )
+
+
+def test_what_one_allowance_lifts_is_listed_by_entity_with_the_allowance_once() -> None:
+    # The comment had a line for each key of each entity, and the same remedy at the end of each.
+    text = render_plan_markdown(
+        replace(
+            many(3), findings=keys_blocked("to-unlimited", 3, "--allow to-unlimited") + blocked("delete", ["user=x"])
+        )
+    )
+    assert (
+        "> **7 blocked: nothing will be applied until this is resolved.**\n>\n"
+        "> - `to-unlimited` 6 findings about 3 entities. Allow: `--allow to-unlimited`\n"
+        ">   - `user=svc-0`: producer_byte_rate would become unlimited; consumer_byte_rate would become unlimited\n"
+        ">   - `user=svc-1`: producer_byte_rate would become unlimited; consumer_byte_rate would become unlimited\n"
+        ">   - `user=svc-2`: producer_byte_rate would become unlimited; consumer_byte_rate would become unlimited\n"
+        "> - `delete` `user=x`: user=x is blocked. Allow: `--allow delete`\n\n"
+    ) in text
+
+
+def test_the_lines_for_approvals_yaml_are_there_once() -> None:
+    findings = tuple(PROTECT.finding("this entity is protected", address=f"user=kafka-{each}") for each in ("`1`", 2))
+    text = render_plan_markdown(replace(many(3), findings=findings))
+    assert (
+        "> - `protect` `user=kafka-2`: this entity is protected. Allow: an approval in approvals.yaml\n"
+        ">\n> An approval is an item of approvals.yaml, such as\n>\n> ```yaml\n"
+        '> - {rule: protect, address: "user=kafka-`1`", reason: WHY, approver: WHO, expires: YYYY-MM-DD}\n> ```\n\n'
+    ) in text
+    hostile = (PROTECT.finding("protected", address=f"user={'```' * 300}"),)
+    assert "> An approval is an item" not in render_plan_markdown(replace(many(3), findings=hostile))
+
+
+def test_what_was_lifted_is_not_shown_with_what_would_lift_it() -> None:
+    # A note on what `--allow` had lifted ended with "Allow: --allow to-unlimited", as if it were still to be given.
+    findings = keys_blocked("to-unlimited", 40, "--allow to-unlimited", "--allow to-unlimited")
+    text = render_plan_markdown(replace(many(3), findings=findings))
+    assert "<details><summary>Notes (1)</summary>" in text
+    assert (
+        "- warning: `to-unlimited` 80 findings about 40 entities. Allowed by: `--allow to-unlimited`\n  - `user="
+        in text
+    )
+    assert "  - and 30 more: `user=svc-" in text
+    assert "Allow: " not in text
 
 
 def test_what_is_counted_is_counted_by_owner() -> None:

@@ -39,7 +39,7 @@ _LONGEST_REF: Final = 1000
 REMOTE_REFS: Final = "refs/remotes/"
 """Where git keeps the branches of remotes; a name without it may be that of a tag."""
 _USUAL_REFS: Final = ("origin/main", "origin/master", "main", "master")
-_FETCH: Final = "fetch it (actions/checkout: fetch-depth: 0; git fetch --unshallow), or give another base"
+_FETCH: Final = "fetch it (actions/checkout: fetch-depth: 0; git fetch --unshallow), or give another one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from quotaform.core.drift.drifted import DriftClass, DriftedEntity
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.text import inert
 from quotaform.views.drift.drift_text import drift_line
-from quotaform.views.finding.finding_markdown import block_lines, grouped_block_lines, note_lines
+from quotaform.views.finding.finding_markdown import block_lines, note_items, note_lines
 from quotaform.views.markdown import code, code_cell, link, table, words, words_cell
 from quotaform.views.markdown_fit import COMMENT_BYTES, Part, fit, form
 from quotaform.views.plan.change_table import by_prefix
@@ -22,6 +22,7 @@ from quotaform.views.style import counted
 
 MARKER: Final = "drift"
 _MOST_NOTES: Final = 50
+_NOT_COMPARED: Final = "Not compared:"
 _HEADER: Final = ("", "Entity", "Quota", "On the cluster", "Agreed", "In the files", "Owner")
 
 
@@ -49,8 +50,8 @@ def render_drift_markdown(
             ("Ignored by drift_ignore", ignored),
         )
     ]
-    blocks = Part([form(block_lines, blocking), form(grouped_block_lines, blocking)])
-    notes = Part([form(note_lines, others, _MOST_NOTES), form(note_lines, others, 0)])
+    blocks = Part([form(block_lines, blocking, most, _NOT_COMPARED) for most in (_MOST_NOTES, 0)])
+    notes = Part([form(note_lines, note_items(others), most) for most in (_MOST_NOTES, 0)])
     head, foot = Part([form(_head, drift, root)]), Part([form(_foot, drift, run_url)])
     return fit((head, blocks, entities, *folded, notes, foot), (*reversed(folded), notes, entities, blocks), limit)
 

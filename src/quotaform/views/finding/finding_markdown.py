@@ -6,72 +6,89 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from quotaform.model.finding import Finding
-from quotaform.views.markdown import code, words
+from quotaform.views.finding.finding_group import APPROVAL_EXAMPLE, FindingGroup, Line, approval_item, grouped
+from quotaform.views.markdown import code, fenced, words
 from quotaform.views.plan.change_table import by_prefix
 from quotaform.views.style import counted
 
 _MOST_RULES: Final = 30
+_MOST_OF_A_NOTE: Final = 10
 _LONGEST_MESSAGE: Final = 600
 _SHORT_MESSAGE: Final = 150
+_LONGEST_ITEM: Final = 500
 _FEW: Final = 5
+_ALL: Final = 1 << 40
 
 
-def block_lines(blocking: Sequence[Finding]) -> Iterator[str]:
-    """Yield a caution with everything that blocks."""
-    if blocking:
-        yield from _caution(len(blocking), (f"- {_finding(finding)}" for finding in blocking))
-
-
-def grouped_block_lines(blocking: Sequence[Finding], most: int = 0) -> Iterator[str]:
-    """Yield a caution with the first findings of each rule that blocks, and how many more there are.
+def block_lines(blocking: Sequence[Finding], most: int = _ALL, heading: str | None = None) -> Iterator[str]:
+    """Yield a caution with what blocks: of each rule the first lines, and how many more there are.
 
     Args:
         blocking: What blocks.
-        most: How many findings of a rule are shown; with 0 it fits however many there are.
+        most: How many lines of a rule are shown; with 0 the caution fits however many there are.
+        heading: Its first line; that of a plan without one.
     """
     if not blocking:
         return
-    by_rule: dict[str, list[Finding]] = {}
-    for finding in blocking:
-        by_rule.setdefault(finding.rule, []).append(finding)
-    shown = list(by_rule.items())[:_MOST_RULES]
-    lines = [line for rule, findings in shown for line in _rule_lines(rule, findings, most)]
-    if len(by_rule) > len(shown):
-        lines.append(f"- and {len(by_rule) - len(shown):,} more rules")
-    yield from _caution(len(blocking), lines)
-
-
-def _caution(number: int, lines: Iterable[str]) -> Iterator[str]:
+    groups = grouped(blocking)
+    shown = groups if most == _ALL else groups[:_MOST_RULES]
+    lines = [line for group in shown for line in _group_lines(group, most)]
+    if len(groups) > len(shown):
+        lines.append(f"- and {len(groups) - len(shown):,} more rules")
     yield "> [!CAUTION]\n"
-    yield f"> **{number:,} blocked: nothing will be applied until this is resolved.**\n>\n"
+    yield f"> **{heading or f'{len(blocking):,} blocked: nothing will be applied until this is resolved.'}**\n>\n"
     yield from (f"> {line}\n" for line in lines)
+    yield from _approval_lines(blocking)
     yield "\n"
 
 
-def _rule_lines(rule: str, findings: Sequence[Finding], most: int) -> Iterator[str]:
-    if len(findings) <= max(1, most):
-        yield from (f"- {_finding(finding, _LONGEST_MESSAGE if most else _SHORT_MESSAGE)}" for finding in findings)
+def _approval_lines(blocking: Sequence[Finding]) -> Iterator[str]:
+    """Yield what to write into approvals.yaml, unless its address is too long for a comment."""
+    item = approval_item(blocking)
+    if item is not None and len(item) <= _LONGEST_ITEM:
+        yield f">\n> {words(APPROVAL_EXAMPLE)}\n>\n"
+        yield from (f"> {line}\n" for line in fenced(item, "yaml").splitlines())
+
+
+def _group_lines(group: FindingGroup, most: int) -> Iterator[str]:
+    """Yield the items of a list, of which one with a heading has a list of its own."""
+    lines, longest = group.lines, _LONGEST_MESSAGE if most else _SHORT_MESSAGE
+    name, end = code(group.rule, 60), _permission(group)
+    if group.has_heading:
+        about = f"{name} {group.number}"
+        yield f"- {about}{end}" if most else f"- {about}{_places(lines)}{end}"
+        yield from (f"  - {_text(line, longest)}" for line in lines[:most])
+        if 0 < most < len(lines):
+            yield f"  - and {len(lines) - most:,} more{_places(lines[most:])}"
         return
-    yield from (f"- {_finding(finding)}" for finding in findings[:most])
-    rest = findings[most:]
-    addresses = [finding.address for finding in rest if finding.address is not None]
+    few = max(1, most)
+    shown = lines if len(lines) <= few else lines[:most]
+    for line in shown:
+        is_about_all = line.location is None and line.address is None
+        yield f"- {name}{':' if is_about_all else ''} {_text(line, longest, has_end=bool(end))}{end}"
+    if rest := lines[len(shown) :]:
+        yield f"- **{len(rest):,}** {'more ' if shown else ''}{name}{_places(rest)}{end}"
+
+
+def _places(lines: Iterable[Line]) -> str:
+    """Return about what the lines are that are not shown."""
+    addresses = [line.address for line in lines if line.address is not None]
     where = ", ".join(f"{shown} ({len(some):,})" for shown, some in by_prefix(addresses, _FEW))
-    more = "more " if most else ""
-    yield f"- **{len(rest):,}** {more}{code(rule, 60)}{f': {where}' if where else ''}{_override(findings[0])}"
+    return f": {where}" if where else ""
 
 
-def _finding(finding: Finding, longest: int = _LONGEST_MESSAGE) -> str:
-    where = ""
-    if finding.location is not None:
-        where += f"{code(str(finding.location))}: "
-    if finding.address is not None:
-        where += f"{code(finding.address)}: "
-    message = finding.message if len(finding.message) <= longest else f"{finding.message[: longest - 1]}…"
-    return f"{code(finding.rule, 60)} {where}{words(message)}{_override(finding)}"
+def _text(line: Line, longest: int, *, has_end: bool = False) -> str:
+    where = "".join(f"{code(str(place))}: " for place in (line.location, line.address) if place is not None)
+    message = line.message.removesuffix(".") if has_end else line.message
+    return f"{where}{words(message if len(message) <= longest else f'{message[: longest - 1]}…')}"
 
 
-def _override(finding: Finding) -> str:
-    return f" Allow: {code(finding.override)}" if finding.override else ""
+def _permission(group: FindingGroup) -> str:
+    """Return what lifted the findings of a group, or would, as a sentence behind another one."""
+    if group.permission is None:
+        return ""
+    word, what = group.permission
+    return f". {word}: {code(what) if what.startswith('--') else words(what)}"
 
 
 def removed_lines(removed: Sequence[Finding], most: int) -> Iterator[str]:
@@ -87,12 +104,23 @@ def removed_lines(removed: Sequence[Finding], most: int) -> Iterator[str]:
     yield "\n"
 
 
-def note_lines(findings: Sequence[Finding], most: int, others: Sequence[str] = ()) -> Iterator[str]:
-    """Yield notes as a list, the first ones if there are many, and then others, which are Markdown already."""
-    for finding in findings[:most]:
-        yield f"- {finding.severity}: {_finding(finding)}\n"
-    if len(findings) > most:
-        yield f"- and {counted(len(findings) - most, 'more finding')}\n"
+def note_lines(items: Sequence[str], most: int, others: Sequence[str] = ()) -> Iterator[str]:
+    """Yield notes as a list: the first items of `note_items` and how many more there are, then others."""
+    yield from items[:most]
+    if len(items) > most:
+        yield f"- and {counted(len(items) - most, 'more note')}\n" if most else f"- {counted(len(items), 'note')}\n"
     yield from (f"- {other}\n" for other in others)
-    if findings or others:
+    if items or others:
         yield "\n"
+
+
+def note_items(findings: Iterable[Finding]) -> list[str]:
+    """Return findings as items of a list, each with the list that it may have of its own."""
+    items: list[str] = []
+    for group in grouped(findings):
+        for line in _group_lines(group, _MOST_OF_A_NOTE if group.has_heading else _ALL):
+            if line.startswith("- "):
+                items.append(f"- {group.severity}: {line[2:]}\n")
+            else:
+                items[-1] += f"{line}\n"
+    return items

@@ -13,7 +13,7 @@ from quotaform.core.check.rule import NO_LONGER_DECLARED
 from quotaform.core.plan import Plan
 from quotaform.model.entity import spell_name
 from quotaform.model.finding import Finding
-from quotaform.views.finding.finding_markdown import block_lines, grouped_block_lines, note_lines, removed_lines
+from quotaform.views.finding.finding_markdown import block_lines, note_items, note_lines, removed_lines
 from quotaform.views.markdown import code, details, fenced, link, marker, words
 from quotaform.views.markdown_fit import COMMENT_BYTES, Part, fit, form, joined
 from quotaform.views.plan.change_table import Rows, counted_table, full_table, grouped_table, parts_of
@@ -50,9 +50,7 @@ def render_plan_markdown(plan: Plan, *, limit: int = COMMENT_BYTES, run_url: str
     blocking = [finding for finding in plan.findings if finding.blocking]
     removed = [finding for finding in plan.findings if finding.rule == NO_LONGER_DECLARED.id]
     others = [finding for finding in plan.findings if not finding.blocking and finding.rule != NO_LONGER_DECLARED.id]
-    blocks = Part(
-        [form(block_lines, blocking), *(form(grouped_block_lines, blocking, most) for most in (_SOME_BLOCKS, 1, 0))]
-    )
+    blocks = Part([form(block_lines, blocking), *(form(block_lines, blocking, most) for most in (_SOME_BLOCKS, 1, 0))])
     deletes = Part(
         [
             form(_section, "Deleted", changes.deletes, full_table),
@@ -65,7 +63,7 @@ def render_plan_markdown(plan: Plan, *, limit: int = COMMENT_BYTES, run_url: str
     )
     drift = _changes(DRIFT, changes.drift)
     stays = Part([form(removed_lines, removed, most) for most in (_MOST_REMOVED, 0)])
-    notes = Part([form(_notes, plan, others, _MOST_NOTES), form(_notes, plan, others, 0)])
+    notes = Part([form(_notes, plan, others, most) for most in (_MOST_NOTES, 0)])
     full = Part([partial(_full_plan, plan), form(_left_out, plan, run_url)])
     head, foot = Part([form(_head, plan)]), Part([form(_foot, plan, run_url)])
     return fit(
@@ -171,16 +169,15 @@ def _addresses(entities: Rows) -> Iterator[str]:
 
 
 def _notes(plan: Plan, findings: Sequence[Finding], most: int) -> Iterator[str]:
-    others = []
+    items, others = note_items(findings), []
     if plan.unmanaged:
         inside = sum(item.in_scope for item in plan.unmanaged)
         outside = len(plan.unmanaged) - inside
         others.append(f"Not managed, left unchanged: {inside:,} in scope, {outside:,} out of scope.")
-    if not findings and not others:
-        return
-    yield f"<details><summary>Notes ({len(findings) + len(others):,})</summary>\n\n"
-    yield from note_lines(findings, most, others)
-    yield "</details>\n\n"
+    if items or others:
+        yield f"<details><summary>Notes ({len(items) + len(others):,})</summary>\n\n"
+        yield from note_lines(items, most, others)
+        yield "</details>\n\n"
 
 
 def _full_plan(plan: Plan, limit: int) -> str | None:

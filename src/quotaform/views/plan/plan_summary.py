@@ -12,11 +12,10 @@ from quotaform.core.change import Action, Change
 from quotaform.core.effects import Effect
 from quotaform.core.plan import Plan
 from quotaform.model.entity import spell_name
-from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import inert
 from quotaform.model.units import is_unlimited
-from quotaform.views.finding.finding_text import BLOCKED
+from quotaform.views.finding.finding_text import render_findings
 from quotaform.views.plan.effect_text import effect_text, value_text
 from quotaform.views.plan.plan_text import effect_line, header_lines, no_changes, summary_line
 from quotaform.views.style import PLAIN, Style, counted
@@ -29,7 +28,7 @@ _FIRST: Final = 1e-12
 MOST_DELETES: Final = 500
 """How many deleted entities are listed."""
 MOST_BLOCKS: Final = 5
-"""How many findings of a rule that blocks are listed."""
+"""How many lines about what a rule blocks are listed."""
 
 
 def render_plan_summary(plan: Plan, style: Style = PLAIN) -> Iterator[str]:
@@ -123,25 +122,9 @@ def _deletes(plan: Plan, style: Style) -> Iterator[str]:
 
 def _blocks(plan: Plan, style: Style) -> Iterator[str]:
     blocking = [finding for finding in plan.findings if finding.blocking]
-    if blocking:
-        yield style.paint(BLOCKED, "bold")
-        by_rule: dict[str, list[Finding]] = {}
-        for finding in blocking:
-            by_rule.setdefault(finding.rule, []).append(finding)
-        for rule, findings in by_rule.items():
-            yield from _rule_lines(rule, findings, style)
+    yield from render_findings(blocking, style, most=MOST_BLOCKS)
     others = len(plan.findings) - len(blocking)
     if others:
         yield f"{counted(others, 'other finding')} (list: without --summary)."
     if plan.findings:
         yield ""
-
-
-def _rule_lines(rule: str, findings: list[Finding], style: Style) -> Iterator[str]:
-    name = style.paint(rule, "red")
-    for finding in findings[:MOST_BLOCKS]:
-        about = f"{finding.address}: " if finding.address else ""
-        override = f"   Allow: {finding.override}" if finding.override else ""
-        yield f"  {name}  {about}{finding.message}{override}"
-    if len(findings) > MOST_BLOCKS:
-        yield f"  {name}  and {len(findings) - MOST_BLOCKS:,} more"

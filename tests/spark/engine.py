@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from quotaform.app.base.base import BaseChoice
-from quotaform.app.plan.plan import Planner, PlanRequest
+from quotaform.app.plan.plan import Planner
 from quotaform.app.plan.plan import plan as plan_here
+from quotaform.app.plan.request import PlanRequest
 from quotaform.app.repository.repository import Repository, Target
 from quotaform.core.plan import Plan
 from quotaform.core.scope import ALL, Selection

@@ -12,7 +12,8 @@ from quotaform.app.clock import SYSTEM_CLOCK
 from quotaform.app.clock import Clock as ClockProtocol
 from quotaform.app.drift.drift import check_drift
 from quotaform.app.drift.report import known_drift
-from quotaform.app.plan.plan import PlanRequest, plan
+from quotaform.app.plan.plan import plan
+from quotaform.app.plan.request import PlanRequest
 from quotaform.app.repository.repository import Repository, Target
 from quotaform.cli.exit_code import decide, judge_drift
 from quotaform.cluster.gateway import Progress, no_progress

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.plan.plan import PlanRequest, plan
+from quotaform.app.plan.plan import plan
+from quotaform.app.plan.request import PlanRequest
 from quotaform.app.repository.repository import Repository, Target
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Plan

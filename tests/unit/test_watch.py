@@ -21,7 +21,7 @@ from quotaform.app.drift.metrics_file import MetricStore
 from quotaform.app.drift.report import DriftReporter
 from quotaform.app.drift.watch import Watch
 from quotaform.app.drift.watched_files import WatchedFiles
-from quotaform.app.plan.plan import PlanRequest
+from quotaform.app.plan.request import PlanRequest
 from quotaform.app.repository.repository import Repository, Target
 from quotaform.core.drift.log_event import AlertWarning
 from quotaform.core.drift.metric import Sample

@@ -9,7 +9,8 @@ from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
     from quotaform.app.base.base import BaseChoice
-    from quotaform.app.plan.plan import Planner, PlanRequest
+    from quotaform.app.plan.plan import Planner
+    from quotaform.app.plan.request import PlanRequest
     from quotaform.cli.option.cluster import ManyClusters
     from quotaform.core.prune import PruneMode
     from quotaform.model.allowance import Allowance
@@ -49,7 +50,7 @@ def make_request(
         ReceiptFileChangedError: The receipt was changed after it was written.
     """
     from quotaform.app.clock import SYSTEM_CLOCK, today
-    from quotaform.app.plan.plan import PlanRequest
+    from quotaform.app.plan.request import PlanRequest
     from quotaform.app.repository.policy import NO_POLICIES, load_policies
     from quotaform.core.scope import Selection, count_problem, pattern_problem
 

@@ -11,7 +11,7 @@ from quotaform.core.outcome import ClusterOutcome
 from quotaform.model.text import inert
 
 if TYPE_CHECKING:
-    from quotaform.app.plan.plan import PlanRequest
+    from quotaform.app.plan.request import PlanRequest
     from quotaform.cli.console import Console
     from quotaform.core.plan import Plan
     from quotaform.desired.config import Cluster

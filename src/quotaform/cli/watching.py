@@ -10,7 +10,7 @@ from quotaform.cli.usage import cut_lines
 from quotaform.errors import QuotaformError
 
 if TYPE_CHECKING:
-    from quotaform.app.plan.plan import PlanRequest
+    from quotaform.app.plan.request import PlanRequest
     from quotaform.cli.option.alerting import Alerting
     from quotaform.cli.option.cluster import ManyClusters
     from quotaform.cli.option.watching import Watching

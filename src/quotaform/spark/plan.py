@@ -1,7 +1,7 @@
 """Planning on Spark: the plans of `quotaform.app.plan.plan`, byte for byte.
 
 The files are parsed on the executors, the cluster is read there, and joins make the rows; what follows from the
-rows (effects, order, findings) is made of them in the one place, `quotaform.app.plan.plan.make_cluster_plan`.
+rows (effects, order, findings) is made of them in the one place, `quotaform.app.plan.cluster_plan.make_cluster_plan`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quotaform.spark.session import spark_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from quotaform.app.plan.plan import PlanRequest
+    from quotaform.app.plan.request import PlanRequest
     from quotaform.app.repository.source import Source
     from quotaform.core.plan import Plan
     from quotaform.desired.config import Cluster
@@ -62,7 +62,9 @@ def _plan_cluster(
     progress: Progress,
 ) -> Plan:
     from quotaform.app.actual import read_settled
-    from quotaform.app.plan.plan import Reading, bulk_of_plan, make_cluster_plan
+    from quotaform.app.plan.cluster_plan import make_cluster_plan
+    from quotaform.app.plan.plan import bulk_of_plan
+    from quotaform.app.plan.request import Reading
     from quotaform.spark.change import changes, collect_changes
     from quotaform.spark.entry import entries, read_desired
     from quotaform.spark.reading import SparkReading

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from datetime import date
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
-from quotaform.app.plan.plan import Planner, PlanRequest
+from quotaform.app.plan.plan import Planner
+from quotaform.app.plan.request import PlanRequest
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.core.check import rule
 from quotaform.core.drift.drift import Drift, make_drift

@@ -12,7 +12,7 @@ from quotaform.app.base.base import BaseChoice, read_chosen_base
 from quotaform.app.base.receipt import is_receipt
 from quotaform.app.git.object_store import find_work_tree, open_objects
 from quotaform.app.git.process import GitError, TimeLeft
-from quotaform.app.plan.plan import PlanRequest
+from quotaform.app.plan.request import PlanRequest
 from quotaform.app.repository.repository import Repository
 from quotaform.app.repository.root import read_claims, root_trees
 from quotaform.app.repository.source import Source

@@ -15,7 +15,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired
 
 if TYPE_CHECKING:
-    from quotaform.app.plan.plan import PlanRequest, Reading
+    from quotaform.app.plan.request import PlanRequest, Reading
 
 
 def make_pruning(

@@ -11,7 +11,8 @@ from quotaform.app.actual import bulk_of, read_settled
 from quotaform.app.apply.receipt_file import load_receipt_file
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.app.each_cluster import ClusterWork, Connect
-from quotaform.app.plan.plan import PlanRequest, Reading, make_cluster_plan
+from quotaform.app.plan.cluster_plan import make_cluster_plan
+from quotaform.app.plan.request import PlanRequest, Reading
 from quotaform.app.repository.repository import open_gateway
 from quotaform.app.repository.source import Source, read_source
 from quotaform.app.steps import Steps

@@ -19,7 +19,7 @@ from quotaform.errors import NotApprovedError, PlanIdError, UsageError
 
 if TYPE_CHECKING:
     from quotaform.app.apply.apply import ClusterPlan
-    from quotaform.app.plan.plan import PlanRequest
+    from quotaform.app.plan.request import PlanRequest
     from quotaform.cli.apply.settings import ApplySettings
     from quotaform.core.receipt import Receipt
 

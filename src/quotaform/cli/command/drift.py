@@ -23,7 +23,7 @@ from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
     from quotaform.app.drift.report import DriftReporter
-    from quotaform.app.plan.plan import PlanRequest
+    from quotaform.app.plan.request import PlanRequest
 
 
 @with_option_groups

@@ -1,0 +1,147 @@
+"""The plan of one cluster: what is deleted besides, what it was made of, and what the checks find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from quotaform.app.clock import Clock, plan_timestamp, today
+from quotaform.app.plan.pruning import make_pruning
+from quotaform.app.plan.request import PlanRequest, Reading
+from quotaform.app.repository.safeguard import safeguards_of
+from quotaform.app.repository.source import Source
+from quotaform.core.change import Change
+from quotaform.core.check.facts import Facts, LintRequest
+from quotaform.core.check.plan import CHECKS, GUARDS, with_findings
+from quotaform.core.claim import Claim, check_claims
+from quotaform.core.cluster_base import ClusterBase
+from quotaform.core.difference import make_plan, removals
+from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS
+from quotaform.core.plan import Plan, PlanHeader
+from quotaform.core.plan_options import PlanOptions
+from quotaform.core.revert import Revert, as_revert
+from quotaform.errors import InvalidFilesError, ReceiptClusterError
+from quotaform.model.entity import Entity
+from quotaform.model.entry import Desired
+
+if TYPE_CHECKING:
+    from quotaform.desired.config import Cluster
+
+
+def make_cluster_plan(
+    request: PlanRequest,
+    cluster: Cluster,
+    reading: Reading,
+    rows: Iterable[Change],
+    desired: Desired,
+    *,
+    source: Source,
+    clock: Clock,
+    revert: Revert | None = None,
+) -> Plan:
+    """Make the plan of one cluster of the rows by which it differs, whichever engine found them.
+
+    Args:
+        request: What to plan.
+        cluster: The cluster.
+        reading: What was read of it.
+        rows: What is to change.
+        desired: What the files declare for it.
+        source: Where the files came from.
+        clock: The time.
+        revert: What the rows put back, when they do not come from the files.
+
+    Raises:
+        ReceiptClusterError: The base is a receipt of another cluster.
+        InvalidFilesError: Another quota repository declares an entity of the files for this cluster.
+    """
+    claimed = _claimed(source, cluster, reading, desired)
+    base = _base_of(source, cluster, reading)
+    pruning = make_pruning(request, reading, desired, base, claimed, clock=clock)
+    made = make_plan(
+        chain(rows, removals(pruning.pruned, reading.quotas)),
+        desired,
+        reading.quotas,
+        PlanHeader(
+            cluster_name=cluster.name,
+            cluster_id=reading.cluster_id,
+            created_at=plan_timestamp(clock),
+            source=replace(source.plan_source, base=base.declared.base if base.declared else None),
+            options=_options(request, cluster, revert),
+            snapshot=reading.snapshot,
+        ),
+        scope=request.config.scope,
+        selection=request.selection,
+        allowances=request.allowances,
+        base=base.declared,
+        pruned=pruning.pruned,
+        claimed=claimed,
+    )
+    if revert is not None:
+        made = as_revert(made, revert)
+    facts = replace(
+        _facts(request, cluster, reading, desired, source, clock),
+        removed=source.removed(cluster.name, [item.entity for item in made.unmanaged if item.in_scope]),
+        base=base,
+        pruning=pruning,
+        revert=revert,
+    )
+    return with_findings(made, facts, (*GUARDS, *CHECKS) if request.is_guarded else CHECKS)
+
+
+def _claimed(source: Source, cluster: Cluster, reading: Reading, desired: Desired) -> frozenset[Entity]:
+    """Return what other quota repositories declare for a cluster, after making sure that these files do not.
+
+    Raises:
+        InvalidFilesError: They do.
+    """
+    claims = [claim for claim in source.claims if claim.is_of(cluster.name, reading.cluster_id)]
+    if problems := check_claims([Claim(cluster.name, reading.cluster_id, desired)], claims):
+        raise InvalidFilesError(problems)
+    return frozenset(entity for claim in claims for entity in claim.desired)
+
+
+def _base_of(source: Source, cluster: Cluster, reading: Reading) -> ClusterBase:
+    """Return the base of a cluster.
+
+    Raises:
+        ReceiptClusterError: It is a receipt of another cluster.
+    """
+    base = source.bases.get(cluster.name) or ClusterBase()
+    if base.cluster_id not in (None, reading.cluster_id):
+        raise ReceiptClusterError(base.cluster_id or "", reading.cluster_id)
+    return base
+
+
+def _options(request: PlanRequest, cluster: Cluster, revert: Revert | None) -> PlanOptions:
+    return PlanOptions(
+        prune=request.prune_mode,
+        select=tuple(request.selection.select),
+        exclude=tuple(request.selection.exclude),
+        limits=request.config.guard_limits if request.is_guarded else DEFAULT_GUARD_LIMITS,
+        bootstrap_server=cluster.given_servers or None,
+        revert=revert.receipt.plan_id if revert else None,
+    )
+
+
+def _facts(
+    request: PlanRequest, cluster: Cluster, reading: Reading, desired: Desired, source: Source, clock: Clock
+) -> Facts:
+    """Return what checks need to know that was known before the plan was made."""
+    day = today(clock)
+    lints = LintRequest(settings=request.config.lints, capacity=cluster.capacity, today=day)
+    return Facts(
+        desired=desired,
+        actual=reading.quotas,
+        pinned_id=cluster.cluster_id,
+        selection=request.selection,
+        source_problem=source.problem,
+        policies=request.policies.policies,
+        lints=lints if request.has_lints else None,
+        safeguards=safeguards_of(request.config, cluster, request.policies.digests),
+        approvals=request.approvals,
+        today=day,
+        missing=source.missing,
+    )

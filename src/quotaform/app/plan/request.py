@@ -1,0 +1,73 @@
+"""What is asked of planning, and what it finds on a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from quotaform.app.repository.policy import NO_POLICIES, LoadedPolicies
+from quotaform.app.repository.repository import Repository
+from quotaform.core.prune import PruneMode
+from quotaform.core.receipt import SavedReceipt
+from quotaform.core.scope import ALL, Selection
+from quotaform.model.allowance import Allowance
+from quotaform.model.approval import Approval
+from quotaform.model.quotas import Quotas
+from quotaform.model.snapshot import SnapshotFile
+
+if TYPE_CHECKING:
+    from quotaform.app.base.base import BaseChoice
+    from quotaform.desired.config import Cluster, Config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """What to plan.
+
+    Attributes:
+        repository: Where the files are.
+        config: The content of quotaform.yaml.
+        clusters: The clusters to plan for.
+        selection: The part of each that was asked for.
+        policies: The policies that the plans are checked against.
+        base: What to compare the files with, if anything.
+        prune: What happens to entities that no file declares, if not what quotaform.yaml says.
+        revert: What is to be put back, for `quotaform.app.plan.revert`.
+        has_lints: Whether lints are made.
+        allowances: The rules that the operator allows.
+        approvals: What the repository approves.
+        is_guarded: Whether guards are checked: a plan that only drift is read from is not going to be applied.
+    """
+
+    repository: Repository
+    config: Config
+    clusters: tuple[Cluster, ...]
+    selection: Selection = ALL
+    policies: LoadedPolicies = NO_POLICIES
+    base: BaseChoice | None = None
+    prune: PruneMode | None = None
+    revert: SavedReceipt | None = None
+    has_lints: bool = True
+    allowances: tuple[Allowance, ...] = ()
+    approvals: tuple[Approval, ...] = ()
+    is_guarded: bool = True
+
+    @property
+    def prune_mode(self) -> PruneMode:
+        """What happens to entities that no file declares."""
+        return self.prune or self.config.prune
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of a cluster.
+
+    Attributes:
+        cluster_id: The id that the cluster gave itself.
+        quotas: Everything that it holds.
+        snapshot: The snapshot that was read in its place.
+    """
+
+    cluster_id: str
+    quotas: Quotas
+    snapshot: SnapshotFile | None = None

@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any
 
 from quotaform.core.check import rule
-from quotaform.core.check.guard.approval import lift, needed_allowance
+from quotaform.core.check.guard.approval import lift
 from quotaform.core.check.guard.change import check_changes
 from quotaform.core.difference import diff, make_plan
 from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS, GuardLimits
@@ -76,7 +76,7 @@ def plan_of(wanted: Mapping[Entity, Values] | Desired, actual: Quotas, **more: A
 def guarded(plan: Plan, limits: GuardLimits = DEFAULT_GUARD_LIMITS) -> Plan:
     """The plan with the findings of the guards that follow from it, all of which are allowed."""
     found = [*check_changes(plan, limits), *([rule.EMPTY.finding("")] if plan.declares_nothing else [])]
-    allowances = {needed for finding in found if (needed := needed_allowance(finding)) is not None}
+    allowances = {needed for finding in found if (needed := finding.allowance) is not None}
     allowed = replace(plan, allowances=tuple(sorted({*plan.allowances, *allowances})))
     lifted = lift(found, allowed.allowances, (), date.max).findings
     return replace(allowed, findings=tuple(by_weight([*plan.findings, *lifted])))

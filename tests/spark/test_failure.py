@@ -18,6 +18,7 @@ from quotaform.errors import (
     QuotaformError,
     UsageError,
 )
+from quotaform.model.allowance import Allowance
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
 from quotaform.spark.failure import failure_row, require_read
@@ -31,6 +32,8 @@ FULL = Finding(
     address="user=a",
     key="k",
     override="--x",
+    allowance=Allowance("r", 3),
+    allowed_by="--allow r=4",
     location=Location("a.yaml", 3, 4),
 )
 

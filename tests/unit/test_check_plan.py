@@ -19,7 +19,7 @@ from quotaform.model.rule import FindingRule
 from tests.builder import HEADER, PRODUCER, declare, plan_of
 
 ALICE, BOB = Entity(user="alice"), Entity(user="bob")
-GUARD = FindingRule("guard", "Summary.", "Remedy.", is_blocking=True, override="--allow guard")
+GUARD = FindingRule("guard", "Summary.", "Remedy.", is_blocking=True, is_allowable=True)
 NO_FACTS = Facts(desired={}, actual={})
 
 

@@ -11,12 +11,14 @@ import pytest
 import quotaform
 from quotaform.core.check import rule
 from quotaform.core.check.rule import RULES
+from quotaform.document.field import dump_finding, load_finding
+from quotaform.model.allowance import Allowance
 from quotaform.model.finding import Severity
 from quotaform.model.rule import FindingRule
 
 PACKAGE = Path(quotaform.__file__).parent
-READERS = {"document/field.py", "spark/failure.py", "model/rule.py"}
-"""Modules that make findings: from documents that were written before, and from rows."""
+READERS = {"document/field.py", "model/rule.py"}
+"""Modules that make findings: from documents that were written before, and from rules."""
 
 
 @cache
@@ -79,10 +81,21 @@ def test_a_row_says_what_it_means_and_what_to_do_in_a_sentence_each(row: Finding
 
 
 def test_a_finding_of_a_blocking_rule_blocks() -> None:
-    blocking = FindingRule("r", "S.", "R.", is_blocking=True, override="--allow r")
+    blocking = FindingRule("r", "S.", "R.", is_blocking=True, is_allowable=True)
 
     finding = blocking.finding("m", severity=Severity.WARNING, address="user=a", key="k")
 
     assert (finding.rule, finding.blocking, finding.override) == ("r", True, "--allow r")
     assert (finding.severity, finding.address, finding.key) == (Severity.WARNING, "user=a", "k")
     assert not FindingRule("r", "S.", "R.").finding("m").blocking
+
+
+def test_a_finding_that_can_be_allowed_says_so_as_data() -> None:
+    """Others read the rule and the number out of the text of the option."""
+    counted = rule.DELETE.finding("m", number=8)
+
+    assert (counted.allowance, counted.override) == (Allowance("delete", 8), "--allow delete=8")
+    assert rule.EMPTY.finding("m").allowance == Allowance("empty")
+    assert (rule.PROTECT.finding("m").allowance, rule.PROTECT.override) == (None, "an approval in approvals.yaml")
+    assert (rule.CLUSTER_ID.finding("m").allowance, rule.CLUSTER_ID.override) == (None, None)
+    assert load_finding(dump_finding(counted)) == counted

@@ -25,7 +25,7 @@ def test_the_page_has_a_row_for_every_rule() -> None:
 
 
 def test_the_page_says_what_blocks_and_how_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    guard = FindingRule("guard", "It blocks.", "Look.", is_blocking=True, override="--allow guard")
+    guard = FindingRule("guard", "It blocks.", "Look.", is_blocking=True, is_allowable=True)
     monkeypatch.setattr(rules_page, "RULES", {"guard": guard, "cluster-id": RULES["cluster-id"]})
     page = rules_page.render_page()
     assert "| `guard` | error, blocking | It blocks. | Look. | `--allow guard` |\n" in page

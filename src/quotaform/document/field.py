@@ -9,6 +9,7 @@ from typing import Any
 from quotaform.core.base import Base
 from quotaform.core.canonical import json_number
 from quotaform.model.address import parse_address
+from quotaform.model.allowance import Allowance
 from quotaform.model.approval import CHANGE, Approval
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity
@@ -89,9 +90,18 @@ def dump_finding(finding: Finding) -> dict[str, Any]:
         "key": finding.key,
         "message": finding.message,
         "override": finding.override,
+        **_allowance(finding.allowance),
         **({} if finding.allowed_by is None else {"allowed_by": finding.allowed_by}),
         "location": dump_location(finding.location),
     }
+
+
+def _allowance(allowance: Allowance | None) -> dict[str, Any]:
+    return {} if allowance is None else {"allowance": {"rule": allowance.rule, "number": allowance.number}}
+
+
+def _load_allowance(item: Mapping[str, Any] | None) -> Allowance | None:
+    return None if item is None else Allowance(item["rule"], item["number"])
 
 
 def load_finding(item: Mapping[str, Any]) -> Finding:
@@ -104,6 +114,7 @@ def load_finding(item: Mapping[str, Any]) -> Finding:
         address=item["address"],
         key=item["key"],
         override=item["override"],
+        allowance=_load_allowance(item.get("allowance")),
         allowed_by=item.get("allowed_by"),
         location=load_location(item["location"]),
     )

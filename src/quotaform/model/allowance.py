@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
+
+ALLOW: Final = "--allow"
+"""The option that gives one."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -45,6 +48,11 @@ class Allowance:
         if self.rule != needed.rule or self.number is None or needed.number is None:
             return self == needed
         return self.number >= needed.number
+
+    @property
+    def option(self) -> str:
+        """The option that gives it."""
+        return f"{ALLOW} {self}"
 
     def __str__(self) -> str:
         return self.rule if self.number is None else f"{self.rule}={self.number}"

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from quotaform.model.allowance import Allowance
 from quotaform.model.location import Location
 from quotaform.printable import printable
 
@@ -29,7 +30,8 @@ class Finding:
         address: The address of the entity it is about, if any.
         key: The quota key it is about, if any.
         value: The value that the key would have, where an approval may depend on it; no document holds it.
-        override: What lifts the block, if anything does.
+        override: What lifts the block, in words, if anything does.
+        allowance: The smallest allowance that lifts it, if one does.
         allowed_by: What lifted it: an option or an approval; `None` for all other findings.
         location: The place in the files, if any.
 
@@ -43,6 +45,7 @@ class Finding:
     address: str | None = None
     key: str | None = None
     override: str | None = None
+    allowance: Allowance | None = None
     allowed_by: str | None = None
     location: Location | None = None
     value: float | None = field(default=None, compare=False, repr=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from quotaform.model.allowance import ALLOW, Allowance
+from quotaform.model.approval import APPROVALS_NAME
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
 
@@ -20,8 +22,8 @@ class FindingRule:
         remedy: What to do about it, in one sentence.
         severity: How much a finding weighs unless the finding says otherwise.
         is_blocking: Whether a plan with such a finding may not be applied.
-        override: The option that lifts the block; `None` when no option does.
-        takes_number: Whether that option takes the number up to which it lifts the block.
+        is_allowable: Whether an allowance of the operator lifts the block.
+        takes_number: Whether that takes the number up to which it does.
         is_approvable: Whether `approvals.yaml` can lift the block for one entity.
         is_lint: Whether `lints.ignore` of quotaform.yaml can ignore it.
     """
@@ -31,10 +33,17 @@ class FindingRule:
     remedy: str
     severity: Severity = Severity.ERROR
     is_blocking: bool = False
-    override: str | None = None
+    is_allowable: bool = False
     is_lint: bool = False
     takes_number: bool = False
     is_approvable: bool = False
+
+    @property
+    def override(self) -> str | None:
+        """What lifts the block, in words; `None` when nothing does."""
+        if self.is_allowable:
+            return f"{ALLOW} {self.id}{'=N' if self.takes_number else ''}"
+        return f"an approval in {APPROVALS_NAME}" if self.is_approvable else None
 
     def finding(
         self,
@@ -44,6 +53,7 @@ class FindingRule:
         address: str | None = None,
         key: str | None = None,
         value: float | None = None,
+        number: int | None = None,
         override: str | None = None,
         location: Location | None = None,
     ) -> Finding:
@@ -55,12 +65,17 @@ class FindingRule:
             address: The address of the entity it is about.
             key: The quota key it is about.
             value: The value that the key would have.
-            override: What lifts this finding, if that is not what the rule says.
+            number: Up to how much it must be allowed, for a rule that counts.
+            override: What lifts this finding, in words, if that is not what the rule says.
             location: The place in the files.
 
         >>> str(FindingRule("no-values", "An entry has no values.", "Write some.").finding("user=a has no values"))
         'error: user=a has no values [no-values]'
         """
+        is_counted = number is not None or not self.takes_number
+        allowance = Allowance(self.id, number) if self.is_allowable and is_counted else None
+        if override is None:
+            override = self.override if allowance is None else allowance.option
         return Finding(
             rule=self.id,
             message=message,
@@ -69,6 +84,7 @@ class FindingRule:
             address=address,
             key=key,
             value=value,
-            override=self.override if override is None else override,
+            override=override,
+            allowance=allowance,
             location=location,
         )

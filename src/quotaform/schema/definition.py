@@ -174,10 +174,17 @@ def _finding() -> Node:
             "key": maybe_text("The quota key, or null."),
             "message": text("The problem and its remedy."),
             "override": maybe_text("What allows it, or null: an option, or an approval."),
+            "allowance": record(
+                "The smallest allowance that allows it (--allow RULE or RULE=N); omitted if none does.",
+                {
+                    "rule": text("The id of the rule.", minLength=1),
+                    "number": maybe({"type": "integer", "minimum": 0}, "The number, for a rule that counts."),
+                },
+            ),
             "allowed_by": text("The option or the approval that allows it; omitted otherwise.", "--allow delete=8"),
             "location": ref("maybe_location"),
         },
-        optional=("allowed_by",),
+        optional=("allowance", "allowed_by"),
     )
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from json import dumps, loads
 from typing import Any, Final
 
 from quotaform import errors
+from quotaform.document.field import dump_finding, load_finding
 from quotaform.errors import ClusterError, InvalidFilesError, QuotaformError
-from quotaform.model.finding import Finding, Severity
-from quotaform.model.location import Location
+from quotaform.model.finding import Finding
 
 _PLAIN: Final = (QuotaformError.__init__, ClusterError.__init__)
 """Constructors that take a message and need nothing else."""
@@ -33,7 +32,7 @@ def failure_row(error: QuotaformError) -> FailureRow:
     | any other | the name of the closest such base | those of a ClusterError | none |
     """
     if isinstance(error, InvalidFilesError):
-        problems = dumps([asdict(problem) for problem in error.problems], ensure_ascii=False)
+        problems = dumps([dump_finding(problem) for problem in error.problems], ensure_ascii=False)
         return type(error).__name__, str(error), None, None, None, None, problems
     kind = next(kind.__name__ for kind in type(error).__mro__ if _plain(kind.__name__) is kind)
     if isinstance(error, ClusterError):
@@ -87,15 +86,6 @@ def _problems(text: object) -> list[Finding]:
     """Return findings that were written as JSON; none if they were not."""
     try:
         items = loads(text) if isinstance(text, str) else []
-        return [
-            Finding(
-                **item
-                | {
-                    "severity": Severity(item["severity"]),
-                    "location": None if item["location"] is None else Location(**item["location"]),
-                }
-            )
-            for item in items
-        ]
+        return [load_finding(item) for item in items]
     except (ValueError, TypeError, KeyError, RecursionError):
         return []

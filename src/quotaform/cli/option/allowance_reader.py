@@ -7,12 +7,11 @@ from typing import Final
 
 from quotaform.core.check.rule import RULES
 from quotaform.errors import UsageError
-from quotaform.model.allowance import Allowance
+from quotaform.model.allowance import ALLOW, Allowance
 from quotaform.model.rule import FindingRule
 from quotaform.model.text import did_you_mean, quote
 
-_OPTION: Final = "--allow"
-_ALLOWED: Final = {row.id: row for row in RULES.values() if (row.override or "").startswith(_OPTION)}
+_ALLOWED: Final = {row.id: row for row in RULES.values() if row.is_allowable}
 
 
 def read_allowances(texts: Iterable[str]) -> tuple[Allowance, ...]:
@@ -30,7 +29,7 @@ def read_allowances(texts: Iterable[str]) -> tuple[Allowance, ...]:
         allowance = _read(text)
         first = found.setdefault(allowance.rule, allowance)
         if first != allowance:
-            raise UsageError(f"{_OPTION} {allowance.rule} is given with two numbers; give the number of the plan")
+            raise UsageError(f"{ALLOW} {allowance.rule} is given with two numbers; give the number of the plan")
     return tuple(sorted(found.values()))
 
 
@@ -46,11 +45,11 @@ def _read(text: str) -> Allowance:
         raise UsageError(_unknown_text(name))
     if not row.takes_number:
         if separator:
-            raise UsageError(f"{_OPTION} {name} takes no number; write {row.override}")
+            raise UsageError(f"{ALLOW} {name} takes no number; write {row.override}")
         return Allowance(name)
     if not (number.isascii() and number.isdigit() and len(number) < len(str(2**53))):
         problem = f"{quote(number)} is not a number" if separator else "the number is missing"
-        raise UsageError(f"{_OPTION} {name}: {problem}; write {row.override}, with the number that the plan shows")
+        raise UsageError(f"{ALLOW} {name}: {problem}; write {row.override}, with the number that the plan shows")
     return Allowance(name, int(number))
 
 
@@ -58,7 +57,7 @@ def _unknown_text(name: str) -> str:
     known: FindingRule | None = RULES.get(name)
     if known is not None and known.is_blocking:
         remedy = f"{known.remedy[0].lower()}{known.remedy[1:].removesuffix('.')}"
-        return f"{_OPTION} {name}: no option allows this rule; {remedy}"
-    return f"{_OPTION} {quote(name)}: there is no such rule{did_you_mean(name, _ALLOWED) or '.'} The rules are " + (
-        ", ".join((row.override or "").removeprefix(f"{_OPTION} ") for row in _ALLOWED.values())
+        return f"{ALLOW} {name}: no option allows this rule; {remedy}"
+    return f"{ALLOW} {quote(name)}: there is no such rule{did_you_mean(name, _ALLOWED) or '.'} The rules are " + (
+        ", ".join(f"{row.id}=N" if row.takes_number else row.id for row in _ALLOWED.values())
     )

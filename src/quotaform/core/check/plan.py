@@ -4,7 +4,7 @@ A check is one function of a plan and of the facts around it that yields finding
 every plan, `GUARDS` those that concern one which is meant to be applied; a plan that drift is read from has none of the
 latter. To add a guard:
 
-1. write its row in `quotaform.core.check.rule`, with `is_blocking=True` and, when it can be allowed, the `override`;
+1. write its row in `quotaform.core.check.rule`, with `is_blocking=True`, and `is_allowable=True` if `--allow` lifts it;
 2. write its function in `quotaform.core.check.guard.change` if it follows from the plan alone, so that it is found
    again in a plan file, else in `quotaform.core.check.guard.guard`, and list it in `GUARDS`;
 3. write its test in `tests/unit/test_guard.py`.

@@ -374,14 +374,14 @@ EMPTY: Final = FindingRule(
     "The files declare no entries for a cluster, or the quotas directory does not exist.",
     "Give the right directory; if nothing is to be declared, allow it.",
     is_blocking=True,
-    override="--allow empty",
+    is_allowable=True,
 )
 SHRINK: Final = FindingRule(
     "shrink",
     "The files declare over half of the entities of the base no longer, and at least 5 of them.",
     "Check that no file is missing; remove many entities in several steps, or allow it.",
     is_blocking=True,
-    override="--allow shrink",
+    is_allowable=True,
 )
 DELETE: Final = FindingRule(
     "delete",
@@ -389,7 +389,7 @@ DELETE: Final = FindingRule(
     "entities that are live, and those that the plan deletes.",
     "Check the plan; allow the number of deletions if they are all meant.",
     is_blocking=True,
-    override="--allow delete=N",
+    is_allowable=True,
     takes_number=True,
 )
 UPDATE: Final = FindingRule(
@@ -397,7 +397,7 @@ UPDATE: Final = FindingRule(
     "A plan updates more entities than `guards.update` allows.",
     "Check the plan; allow the number of updates if they are all meant.",
     is_blocking=True,
-    override="--allow update=N",
+    is_allowable=True,
     takes_number=True,
 )
 CHANGE_FACTOR: Final = FindingRule(
@@ -406,7 +406,7 @@ CHANGE_FACTOR: Final = FindingRule(
     "A change to `unlimited` is not one of these, but `to-unlimited`.",
     "Check the unit; allow the change if it is meant.",
     is_blocking=True,
-    override="--allow change-factor",
+    is_allowable=True,
     is_approvable=True,
 )
 TO_UNLIMITED: Final = FindingRule(
@@ -414,7 +414,7 @@ TO_UNLIMITED: Final = FindingRule(
     "An effective limit becomes unlimited.",
     "Declare a value, or a default that applies instead; allow the change if it is meant.",
     is_blocking=True,
-    override="--allow to-unlimited",
+    is_allowable=True,
     is_approvable=True,
 )
 DEFAULT_ENTITY: Final = FindingRule(
@@ -423,7 +423,7 @@ DEFAULT_ENTITY: Final = FindingRule(
     "which limit everybody without an own entry.",
     "Check who has no own entry; allow the change if it is meant.",
     is_blocking=True,
-    override="--allow default-entity",
+    is_allowable=True,
     is_approvable=True,
 )
 PROTECT: Final = FindingRule(
@@ -431,7 +431,6 @@ PROTECT: Final = FindingRule(
     "A plan deletes an entity of `protect`, or an effective limit of one becomes half or less through any entry.",
     "Add an approval for the entity to `approvals.yaml`.",
     is_blocking=True,
-    override="an approval in approvals.yaml",
     is_approvable=True,
 )
 GUARDS_LOOSENED: Final = FindingRule(
@@ -441,7 +440,7 @@ GUARDS_LOOSENED: Final = FindingRule(
     "quotaform.yaml of the base cannot be read, so that nobody knows.",
     "Make this a change of its own, or make the base readable; allow it if it is meant.",
     is_blocking=True,
-    override="--allow guards-loosened",
+    is_allowable=True,
 )
 UNUSED_ALLOWANCE: Final = FindingRule(
     "unused-allowance",

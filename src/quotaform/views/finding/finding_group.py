@@ -116,7 +116,7 @@ def approval_item(blocking: Iterable[Finding]) -> str | None:
     needed = next((finding for finding in blocking if finding.rule == rule.PROTECT.id), None)
     if needed is None:
         return None
-    action = f" action: {DELETE}," if needed.override != rule.PROTECT.override else ""
+    action = f" action: {DELETE}," if needed.key is None else ""
     return (
         f"- {{rule: {needed.rule}, address: {quoted(needed.address or '')},{action} reason: WHY, approver: WHO, "
         "expires: YYYY-MM-DD}"

@@ -6,14 +6,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Final
 
 from quotaform.core.check import rule
 from quotaform.model.allowance import Allowance
 from quotaform.model.approval import APPROVALS_NAME, DELETE, Approval
 from quotaform.model.finding import Finding, Severity
-
-_ALLOW: Final = "--allow "
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ def lift(
             by = _lifter(finding, allowances, approval)
         if by is not None:
             used.add(by)
-            text = f"{_ALLOW}{by}" if isinstance(by, Allowance) else str(by)
+            text = by.option if isinstance(by, Allowance) else str(by)
             finding = replace(finding, blocking=False, severity=Severity.WARNING, allowed_by=text)
         result.append(finding)
     taken = sorted(
@@ -78,7 +75,7 @@ def _lifter(
     row = rule.RULES.get(finding.rule)
     if approval is not None and row is not None and row.is_approvable:
         return approval
-    needed = needed_allowance(finding)
+    needed = finding.allowance
     return None if needed is None else next((each for each in allowances if each.covers(needed)), None)
 
 
@@ -92,23 +89,12 @@ def expired_approval(approval: Approval) -> Finding:
     )
 
 
-def needed_allowance(finding: Finding) -> Allowance | None:
-    """Return the smallest allowance that lifts a finding; `None` when no allowance does."""
-    override = finding.override or ""
-    if not override.startswith(_ALLOW):
-        return None
-    try:
-        return Allowance.parse(override.removeprefix(_ALLOW))
-    except ValueError:
-        return None
-
-
 def _unused(
     allowances: Iterable[Allowance], approvals: Iterable[Approval], used: set[Approval | Allowance], today: date
 ) -> Iterator[Finding]:
     for allowance in allowances:
         if allowance not in used:
-            yield rule.UNUSED_ALLOWANCE.finding(f"{_ALLOW}{allowance} was not needed")
+            yield rule.UNUSED_ALLOWANCE.finding(f"{allowance.option} was not needed")
     for approval in approvals:
         about = f"the approval of {approval.rule} in {APPROVALS_NAME}"
         address, location = approval.entity.address, approval.location

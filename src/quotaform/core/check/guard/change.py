@@ -27,7 +27,6 @@ from quotaform.core.entity_change import EntityChange
 from quotaform.core.guard_limits import GuardLimits
 from quotaform.core.plan import Plan
 from quotaform.core.resolve.entry import Effective
-from quotaform.model.allowance import Allowance
 from quotaform.model.approval import APPROVALS_NAME, DELETE
 from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -78,8 +77,7 @@ def _check_counts(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
 
 def _count_finding(guard: FindingRule, number: int, managed: int, text: str) -> Finding:
     are = "managed entity" if managed == 1 else "managed entities"
-    override = f"--allow {Allowance(guard.id, number)}"
-    return guard.finding(f"{number:,} of {managed:,} {are} would be {text}", override=override)
+    return guard.finding(f"{number:,} of {managed:,} {are} would be {text}", number=number)
 
 
 def _check_row(

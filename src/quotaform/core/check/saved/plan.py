@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from quotaform.core.base import Base
 from quotaform.core.check import rule
-from quotaform.core.check.guard.approval import lift, needed_allowance
+from quotaform.core.check.guard.approval import lift
 from quotaform.core.check.guard.change import check_changes
 from quotaform.core.check.rule import APPROVABLE, RULES
 from quotaform.core.entity_change import EntityChange
@@ -175,5 +175,7 @@ def _is_allowed(finding: Finding, plan: Plan) -> bool:
     is_deleted = finding.address in plan.deleted
     if any(replace(each, to=()).covers(finding, is_deleted=is_deleted) for each in plan.approvals):
         return True
-    needed = needed_allowance(finding)
-    return needed is not None and any(each.covers(needed) for each in plan.allowances)
+    needed = finding.allowance
+    if needed is None or needed.rule != finding.rule or not RULES[finding.rule].is_allowable:
+        return False
+    return any(each.covers(needed) for each in plan.allowances)

@@ -1,4 +1,4 @@
-"""Alterations cut into requests that a broker survives, and what its answers mean for each of them.
+"""Splits alterations into requests that a broker accepts, and interprets the responses.
 
 Why requests are cut (measured on Kafka 4.3.1):
 

@@ -1,4 +1,4 @@
-"""What the gateways to a running cluster share: connecting, reading with retries, closing."""
+"""The base class of gateways to running clusters: connecting, reading with retries, closing."""
 
 from __future__ import annotations
 

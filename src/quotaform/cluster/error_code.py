@@ -1,4 +1,4 @@
-"""What the error codes of answers mean (org.apache.kafka.common.protocol.Errors)."""
+"""The meaning of broker error codes (org.apache.kafka.common.protocol.Errors)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What quotaform asks of a cluster, whoever answers: a broker or a snapshot file."""
+"""The protocol through which quotaform reads and alters a cluster: a broker or a snapshot file."""
 
 from __future__ import annotations
 

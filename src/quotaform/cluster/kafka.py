@@ -1,4 +1,4 @@
-"""A running Kafka cluster: describe and alter client quotas (KIP-546)."""
+"""Describes and alters the client quotas of a running cluster (KIP-546)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SCRAM credentials of a running cluster: describe and alter (KIP-554).
+"""Describes and alters the SCRAM credentials of a running cluster (KIP-554).
 
 What brokers do, seen on Kafka 4.3.1:
 

@@ -1,4 +1,4 @@
-"""A snapshot in the place of a cluster."""
+"""A gateway that reads a snapshot file instead of a cluster."""
 
 from __future__ import annotations
 

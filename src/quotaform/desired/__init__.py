@@ -1,4 +1,4 @@
-"""Files and what they say: quotas.d and quotaform.yaml are read and checked here, and written for an import.
+"""Reads, validates and writes the files: quotas.d, quotaform.yaml, approvals.yaml and policies.
 
 The only package that imports yaml and jsonschema, and that only when a file is read.
 """

@@ -1,4 +1,4 @@
-"""approvals.yaml: what people approve for one entity although a rule would block it."""
+"""Reads approvals.yaml."""
 
 from __future__ import annotations
 

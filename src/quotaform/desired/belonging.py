@@ -1,4 +1,4 @@
-"""Where a field belongs that is written elsewhere: in another part of its file, or in a file of another kind."""
+"""Finds where a misplaced field belongs: another part of its file, or another kind of file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`expires` of an item: a day."""
+"""Reads the `expires` date of an item."""
 
 from __future__ import annotations
 

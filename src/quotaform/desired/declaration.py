@@ -1,4 +1,4 @@
-"""The items of a file of quotas.d: checked, and expanded to one entry per entity."""
+"""Validates the items of a quotas file and expands them to one entry per entity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`drift_ignore` of quotaform.yaml."""
+"""Reads `drift_ignore` in quotaform.yaml."""
 
 from __future__ import annotations
 

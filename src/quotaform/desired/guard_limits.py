@@ -1,4 +1,4 @@
-"""`guards` and `protect` of quotaform.yaml."""
+"""Reads `guards` and `protect` in quotaform.yaml."""
 
 from __future__ import annotations
 

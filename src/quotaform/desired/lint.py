@@ -1,4 +1,4 @@
-"""`lints`, `principals` and the `capacity` of a cluster in quotaform.yaml."""
+"""Reads `lints`, `principals` and the `capacity` of clusters in quotaform.yaml."""
 
 from __future__ import annotations
 

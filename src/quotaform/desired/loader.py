@@ -1,4 +1,4 @@
-"""quotas.d -> what the files say: read, check, expand, merge.
+"""Loads quotas.d: reads, validates, expands and merges the files.
 
 `load_file` is pure per file, so that files can be read anywhere and in any order; `assemble` puts together
 what they say about one cluster.

@@ -1,4 +1,4 @@
-"""The `match` of an entry: to whom it applies."""
+"""Reads the `match` of an entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields of an entry that are misspelt or not indented: one problem that names the cause."""
+"""Detects misspelt or wrongly indented fields of an entry, and reports each as one problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that are valid and probably a mistake."""
+"""Detects names that are valid but probably a mistake."""
 
 from __future__ import annotations
 

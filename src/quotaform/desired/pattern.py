@@ -1,4 +1,4 @@
-"""A pattern over entities, as quotaform.yaml writes it."""
+"""Reads an entity pattern in quotaform.yaml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The quick reading of plain items, which are nearly all: one name per entity type, values, an owner, a reason.
+"""The fast path for plain items, which nearly all are: one name per entity type, values, an owner, a reason.
 
 It is a part of `quotaform.desired.declaration`, which reads every other item, and would read a plain one the same way
 in three times the time: here nothing is reported, so no path to what is read is kept, and equal values are read once.

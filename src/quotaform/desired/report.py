@@ -1,4 +1,4 @@
-"""What is found wrong in one file, with its place."""
+"""Collects the problems of one file, with their locations."""
 
 from __future__ import annotations
 

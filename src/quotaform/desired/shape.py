@@ -1,4 +1,4 @@
-"""Whether a document has the shape that its JSON Schema asks for, and in words why not."""
+"""Validates a document against its JSON Schema, with readable messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A quotas directory as paths and bytes, and the rules of its layout: which file is for which cluster.
+"""A quotas directory as paths and bytes, and the rules of its layout.
 
 Nothing is read here. A work tree, a git commit and rows on a Spark executor are ways to make a `Tree`.
 """

@@ -1,4 +1,4 @@
-"""The `values` of an entry or a profile: quota keys and what they are set to."""
+"""Reads the `values` of an entry or a profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`${env:NAME}` in quotaform.yaml: allowed where it says how to reach a cluster, and looked up when that is used."""
+"""Expands `${env:NAME}` in quotaform.yaml when a cluster is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quotas -> a quotas.d file that reads back to the same quotas, bit for bit."""
+"""Writes quotas as a quotas file that reads back bit for bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was altered, as machines read it."""
+"""The JSON of altered quotas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit log: what was applied, refused and by whom, one JSON object per line.
+"""The audit log: one JSON object per line for what an apply did.
 
 | event | when | fields of its own |
 | --- | --- | --- |

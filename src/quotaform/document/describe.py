@@ -1,4 +1,4 @@
-"""Quotas of one moment as machines read them."""
+"""The JSON of described quotas."""
 
 from __future__ import annotations
 

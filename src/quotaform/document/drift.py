@@ -1,4 +1,4 @@
-"""Drift as machines read it."""
+"""The JSON of drift."""
 
 from __future__ import annotations
 

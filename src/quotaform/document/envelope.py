@@ -1,4 +1,4 @@
-"""What all JSON documents have in common: kind and version, the layout as text, and the digest over it.
+"""What all JSON documents share: kind and version, layout, and digest.
 
 | layout | one line per | for |
 | --- | --- | --- |

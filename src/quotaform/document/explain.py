@@ -1,4 +1,4 @@
-"""Explanations of declared values as machines read them."""
+"""The JSON of `quotaform explain`."""
 
 from __future__ import annotations
 

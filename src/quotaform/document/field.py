@@ -1,4 +1,4 @@
-"""The fields that several documents have: values, locations, findings, clusters."""
+"""Fields that several documents share: values, locations, findings, clusters."""
 
 from __future__ import annotations
 

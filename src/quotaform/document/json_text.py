@@ -1,4 +1,4 @@
-"""What Python's JSON reader does not report: names that come twice, words that are no JSON, and lines."""
+"""Strict JSON parsing: rejects duplicate names and invalid constants, and reports lines."""
 
 from __future__ import annotations
 

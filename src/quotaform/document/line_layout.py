@@ -1,4 +1,4 @@
-"""Reading JSON that `quotaform.document.envelope.document_lines` wrote, item by item instead of all at once."""
+"""Reads documents written by `quotaform.document.envelope.document_lines` one item at a time."""
 
 from __future__ import annotations
 

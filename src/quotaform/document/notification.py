@@ -1,4 +1,4 @@
-"""A notification about drift as JSON, which a webhook receives."""
+"""The JSON of a drift notification, sent to webhooks."""
 
 from __future__ import annotations
 

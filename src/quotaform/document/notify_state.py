@@ -1,4 +1,4 @@
-"""What is remembered of clusters between runs of drift, as the file of `--notify-state` holds it."""
+"""The state of notifications between runs of drift, stored in the file of `--notify-state`."""
 
 from __future__ import annotations
 

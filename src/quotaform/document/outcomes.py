@@ -1,4 +1,4 @@
-"""What became of many clusters as one JSON document: the document of each, or why there is none."""
+"""The results of many clusters as one JSON document."""
 
 from __future__ import annotations
 

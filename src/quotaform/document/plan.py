@@ -1,4 +1,4 @@
-"""The plan file: a plan as JSON, written once and refused when it is not what was written.
+"""The plan file: a plan as JSON, refused if it was modified.
 
 Format 1.1, `schemas/plan.schema.json`. Minor versions only add fields; an unknown major version is refused.
 Two digests protect it: `plan_id` covers what the plan would do and to which cluster, `digest` the whole file. Neither

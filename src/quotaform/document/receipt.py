@@ -1,4 +1,4 @@
-"""What an apply did, as machines read it: written once, and refused when it is not what was written.
+"""The receipt of an apply as JSON, refused if it was modified.
 
 Format 1.2, `schemas/receipt.schema.json`. Like a plan file it is read with suspicion: its digest, its schema, what
 follows from other fields, and its contents (`quotaform.core.check.saved.receipt`) are checked.

@@ -1,4 +1,4 @@
-"""What limits requests, as machines read it: one JSON document with one line per request."""
+"""The JSON of resolved limits, with one line per request."""
 
 from __future__ import annotations
 

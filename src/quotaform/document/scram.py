@@ -1,4 +1,4 @@
-"""SCRAM credentials and what became of changing them, as machines read them."""
+"""The JSON of SCRAM credentials and of their alterations."""
 
 from __future__ import annotations
 

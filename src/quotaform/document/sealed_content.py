@@ -1,4 +1,4 @@
-"""The JSON of a plan file: read line by line when it is laid out as quotaform writes it, and whole when it is not."""
+"""Reads plan files: line by line if they have quotaform's layout, otherwise as a whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a document that anybody may have written is one that quotaform writes.
+"""Validates a document from an untrusted source.
 
 A path such as `changes[3].keys[0].after` says where it is not. Long lists are checked item by item, as they are read.
 """

@@ -1,4 +1,4 @@
-"""A cluster's quotas in one JSON file: written by `quotaform snapshot`, planned against offline.
+"""The JSON of a snapshot, written by `quotaform snapshot` and read to plan offline.
 
 The file holds everything that a describe returned, one entity per line, sorted by address, so that two snapshots
 can be compared line by line. `schemas/snapshot.schema.json` describes it.

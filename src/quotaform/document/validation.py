@@ -1,4 +1,4 @@
-"""What came of checking the files, as machines read it."""
+"""The JSON of `quotaform validate`."""
 
 from __future__ import annotations
 

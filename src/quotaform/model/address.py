@@ -1,4 +1,4 @@
-"""Addresses and names as people write them, read back: the inverse of `Entity.address` and `spell_name`."""
+"""Parses addresses and names: the inverse of `Entity.address` and `spell_name`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator allows although a rule would block it."""
+"""An `--allow` option: a rule that the operator lifts for one plan."""
 
 from __future__ import annotations
 

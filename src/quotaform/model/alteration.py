@@ -1,4 +1,4 @@
-"""The wire unit of a change: what is set and removed on one entity, and what the broker said to it."""
+"""An alteration, the ops on one entity, and its result."""
 
 from __future__ import annotations
 

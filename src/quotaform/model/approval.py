@@ -1,4 +1,4 @@
-"""What a person approves for one entity although a rule would block it."""
+"""An approval: a rule lifted for one entity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of the arguments of the Python API: a wrong one is refused with its name and what is expected."""
+"""Type checks for the arguments of the Python API."""
 
 from __future__ import annotations
 

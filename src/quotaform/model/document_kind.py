@@ -1,4 +1,4 @@
-"""The JSON documents that quotaform writes, with the version of each format."""
+"""The kinds of JSON documents that quotaform writes, with their format versions."""
 
 from __future__ import annotations
 

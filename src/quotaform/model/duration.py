@@ -1,4 +1,4 @@
-"""Durations as people write them: `90s`, `30m`, `24h`, `7d`."""
+"""Durations such as `90s`, `30m`, `24h` and `7d`."""
 
 from __future__ import annotations
 

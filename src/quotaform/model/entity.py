@@ -1,4 +1,4 @@
-"""The key of one quota entry: one name or the default per entity type."""
+"""An entity: a name or the default for each entity type."""
 
 from __future__ import annotations
 

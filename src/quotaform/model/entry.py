@@ -1,4 +1,4 @@
-"""What the files say about one entity."""
+"""A declared entity: its values and where they come from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which entities to describe.
+"""Filters that select the entities to describe.
 
 | rule | matches, among the names of its entity type | origin |
 | --- | --- | --- |

@@ -1,4 +1,4 @@
-"""A problem or a note about a file, an entity or a plan, and the two orders in which findings are shown."""
+"""A finding about a file, an entity or a plan, and the orders in which findings are shown."""
 
 from __future__ import annotations
 

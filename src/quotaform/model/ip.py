@@ -1,4 +1,4 @@
-"""IP addresses as entity names: one spelling per address.
+"""The canonical spelling of an IP address.
 
 A broker keeps the string but enforces the address that it resolves to, so that two spellings of one address
 are two entities that fight over one limit; host names are looked up on the controller (KIP-612,

@@ -1,4 +1,4 @@
-"""Where something is written."""
+"""A location in a file."""
 
 from __future__ import annotations
 

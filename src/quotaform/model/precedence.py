@@ -1,4 +1,4 @@
-"""Which quota limits a request: Kafka's rules of precedence, whole, as data.
+"""Kafka's rules of precedence: which quota applies to a request.
 
 There are two kinds of request, each a row of `PRECEDENCES`: of a user with a client-id (eight levels, KIP-55 and
 KIP-546), and a connection from an address (two levels, KIP-612). Per quota key, the first level whose entry holds that

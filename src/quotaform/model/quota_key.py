@@ -1,4 +1,4 @@
-"""The quota keys that Kafka knows: what they measure, what they may hold and whom they fit."""
+"""The quota keys of Kafka: meaning, range of values and entity types."""
 
 from __future__ import annotations
 

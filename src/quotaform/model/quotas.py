@@ -1,4 +1,4 @@
-"""A set of quotas: values per entity."""
+"""Quotas: the values of each entity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule of a finding."""
+"""A rule: the kind of a finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Names as Kafka's own tools and metrics print them: percent-encoded (org.apache.kafka.common.utils.Sanitizer).
+r"""Percent-encoded names, as Kafka's tools and metrics print them (org.apache.kafka.common.utils.Sanitizer).
 
 The rule is Java's URL-encoding in UTF-8, then `*` as `%2A` and a blank as `%20`. So letters, digits, `.`, `-` and `_`
 stay as they are, and everything else is a `%` and two capital hexadecimal digits per byte, `~` included.

@@ -1,4 +1,4 @@
-"""SCRAM credentials: what a cluster keeps of its users' passwords (KIP-554)."""
+"""SCRAM credentials (KIP-554)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A value that must not be seen."""
+"""A secret value that is never printed."""
 
 from __future__ import annotations
 

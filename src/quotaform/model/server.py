@@ -1,4 +1,4 @@
-"""Bootstrap servers: the one grammar of HOST:PORT."""
+"""Parses bootstrap servers (HOST:PORT)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The quotas of a cluster at one moment."""
+"""A snapshot: the quotas of a cluster at one moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text from outside, made safe to print."""
+"""Escapes untrusted text for printing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as people write and read them, with exact arithmetic.
+"""Parses and prints values with units, using exact arithmetic.
 
 | unit | written as | one is |
 | --- | --- | --- |

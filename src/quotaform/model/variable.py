@@ -1,4 +1,4 @@
-"""`${env:NAME}` in texts: one reading of it, for quotaform.yaml and for client properties.
+"""Expands `${env:NAME}` in quotaform.yaml and client properties.
 
 What may be changed in a pull request must not choose which variables of the machine are read. So only variables are
 expanded whose names begin with `QUOTAFORM_`, or that the operator lists in the environment variable

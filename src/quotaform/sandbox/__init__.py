@@ -1,4 +1,4 @@
-"""A real Apache Kafka on loopback, ready in seconds and always stopped again.
+"""A real Apache Kafka on loopback.
 
 `Sandbox` is the whole of it::
 

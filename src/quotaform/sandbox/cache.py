@@ -1,4 +1,4 @@
-"""Where quotaform keeps what it need not fetch or make twice, and the locks that guard it.
+"""The cache directory of quotaform, and its locks.
 
 What is in there is run (jars, class archives) and believed (process ids), so it must be this user's alone: a directory
 that somebody else owns or may write to is refused, and so is a file that is no regular one of this user.

@@ -1,4 +1,4 @@
-"""The certificates of a secured sandbox, made with the `openssl` command for this one run."""
+"""Creates the certificates of a secured sandbox with the `openssl` command."""
 
 from __future__ import annotations
 

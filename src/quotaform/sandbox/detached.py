@@ -1,4 +1,4 @@
-"""Sandboxes that live on after the command that started them, by name.
+"""Named sandboxes that keep running after the command that started them.
 
 A sandbox's state is a file in the cache directory, and its supervisor holds that file's lock for as long as
 it lives. So a state whose lock is free is stale, whatever process has got its process id since.

@@ -1,4 +1,4 @@
-"""The jars of Apache Kafka: from KAFKA_HOME, or fetched once into the user's cache.
+"""Finds the jars of Apache Kafka in KAFKA_HOME, or downloads them once to the cache.
 
 What belongs into the cache is pinned: `kafka-4.3.1.sha256` beside this module lists every jar with its
 SHA-256 sum. Only listed jars with the right sum get in, and all of them are summed again at each use

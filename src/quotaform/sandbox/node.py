@@ -1,4 +1,4 @@
-"""One broker of a sandbox: its ports, its configuration and its command lines."""
+"""One broker of a sandbox: its ports, configuration and command lines."""
 
 from __future__ import annotations
 

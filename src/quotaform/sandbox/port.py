@@ -1,4 +1,4 @@
-"""Free ports of the loopback interface."""
+"""Finds free ports on the loopback interface."""
 
 from __future__ import annotations
 

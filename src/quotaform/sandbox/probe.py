@@ -1,4 +1,4 @@
-"""One question to a broker, to know that it is ready: DescribeCluster (KIP-700), over a plain socket.
+"""Checks whether a broker is ready, with DescribeCluster (KIP-700) over a plain socket.
 
 A broker takes requests only after it has caught up with the metadata and is unfenced
 (`kafka.server.BrokerServer.startup`), so an answer means ready. The cluster id in it tells this sandbox's

@@ -1,4 +1,4 @@
-"""What a start reports while it takes: a minute with an empty cache, some seconds otherwise."""
+"""Reports the progress of starting a sandbox."""
 
 from __future__ import annotations
 

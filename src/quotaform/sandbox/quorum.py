@@ -1,4 +1,4 @@
-"""The brokers of one running sandbox, from formatting their storage to their end."""
+"""Starts and stops the brokers of one sandbox."""
 
 from __future__ import annotations
 

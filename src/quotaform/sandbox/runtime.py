@@ -1,4 +1,4 @@
-"""How to run a class of Apache Kafka: the JVM, its flags, the class path and the logging."""
+"""Builds the command that runs a class of Apache Kafka: JVM, flags, class path and logging."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sandbox: a real Apache Kafka on loopback that is always stopped again."""
+"""The sandbox: starts a real Apache Kafka on loopback and stops it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may talk to a secured sandbox, and how: listeners, users and the properties of both sides."""
+"""The security of a sandbox: listeners, users, and the properties of brokers and clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Java properties files, as Kafka reads them."""
+"""Writes Java properties files for the broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that keeps a sandbox's processes and makes sure that they end.
+"""The supervisor process, which starts a sandbox's processes and guarantees that they end.
 
 It runs on its own, by path, with the standard library only, and reads one JSON object per line from its
 standard input, which is a pipe from the sandbox's owner. When that pipe closes, for whatever reason, SIGKILL

@@ -1,4 +1,4 @@
-"""The client of the supervisor process: requests and answers over its pipe."""
+"""Sends requests to the supervisor process over a pipe."""
 
 from __future__ import annotations
 

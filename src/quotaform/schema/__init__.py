@@ -1,1 +1,1 @@
-"""The JSON Schemas of all files and documents, and the validators over them."""
+"""The JSON Schemas of all files and documents, and their validators."""

@@ -1,4 +1,4 @@
-"""All JSON Schemas by name, built from the tables of the model when they are asked for."""
+"""All JSON Schemas by name, built on demand from the tables of the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the schemas of documents share: definitions by name, and fields that have the same form everywhere."""
+"""Definitions and fields that several schemas share."""
 
 from __future__ import annotations
 

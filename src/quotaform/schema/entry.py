@@ -1,4 +1,4 @@
-"""The schema of a resolved entry, which is what policies are about."""
+"""The schema of a resolved entry, against which policies are evaluated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema of what `quotaform explain` prints."""
+"""The schema of `quotaform explain`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pieces that JSON Schemas are built of, as plain JSON values (draft 7)."""
+"""Helpers that build JSON Schemas as plain JSON values (draft 7)."""
 
 from __future__ import annotations
 

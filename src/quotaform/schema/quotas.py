@@ -1,4 +1,4 @@
-"""The schema of the files of quotas.d."""
+"""The schema of quotas files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a validator refuses of a document."""
+"""A validation error of a document."""
 
 from __future__ import annotations
 

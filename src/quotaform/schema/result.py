@@ -1,4 +1,4 @@
-"""The schemas of what describe, alter, scram and validate print, and of snapshots."""
+"""The schemas of the output of describe, alter, scram and validate, and of snapshots."""
 
 from __future__ import annotations
 

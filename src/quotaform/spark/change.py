@@ -1,4 +1,4 @@
-"""The difference between files and clusters, by joins."""
+"""Computes the changes between files and clusters with joins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the files say: read on the executors, assembled on the driver."""
+"""Reads the files on the executors and assembles the entries on the driver."""
 
 from __future__ import annotations
 

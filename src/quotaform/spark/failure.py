@@ -1,4 +1,4 @@
-"""Why a cluster could not be read, as columns that anybody can keep and read back, and as the error that it was."""
+"""Failures to read a cluster as columns that convert back to the original error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Java that Spark runs on, checked before Spark meets it."""
+"""Checks the Java that Spark needs before Spark is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One cluster, read through the data source."""
+"""Reads one cluster through the data source."""
 
 from __future__ import annotations
 

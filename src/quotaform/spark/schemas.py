@@ -1,4 +1,4 @@
-"""The tables of the Spark engine.
+"""The schemas of the DataFrames of the Spark engine.
 
 They are long: one row per cluster, entity and quota key. An entity is identified by its `entity_key`, which is
 `Entity.address`: canonical, unique and never null. Its names are in `entity`, where null is the default; nothing

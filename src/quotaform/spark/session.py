@@ -1,4 +1,4 @@
-"""A Spark session: the active one, or a quiet local one for the time that it is needed."""
+"""Provides a Spark session: the active one, or a temporary local one."""
 
 from __future__ import annotations
 

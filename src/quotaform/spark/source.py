@@ -1,4 +1,4 @@
-"""The data source `kafka_quotas`: the quotas of many clusters, one partition each."""
+"""The data source `kafka_quotas`, with one partition per cluster."""
 
 from __future__ import annotations
 

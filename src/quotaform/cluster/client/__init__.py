@@ -1,1 +1,1 @@
-"""Java client properties, as the settings of a connection."""
+"""Java client properties and the connection settings read from them."""

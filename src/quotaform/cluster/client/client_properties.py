@@ -1,4 +1,4 @@
-"""Client properties by key, their variables expanded, with the place of each and the problems found in them."""
+"""Client properties by key, with expanded variables, locations and problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How to talk to a cluster, as values."""
+"""The connection settings of a cluster."""
 
 from __future__ import annotations
 

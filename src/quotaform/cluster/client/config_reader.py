@@ -1,4 +1,4 @@
-"""What a Java client properties file says, as a `ClientConfig`.
+"""Reads a Java client properties file as a `ClientConfig`.
 
 The file is the one that Kafka's own commands take as `--command-config`. What this client cannot do is an error
 that names the line; only keys that change nothing here are passed over (`quotaform.cluster.client.property_key`).

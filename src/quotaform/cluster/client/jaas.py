@@ -1,4 +1,4 @@
-"""The value of `sasl.jaas.config`: a login module, a control flag and its options.
+"""Parses `sasl.jaas.config`: a login module, a control flag and its options.
 
 Read as Kafka reads it (`org.apache.kafka.common.security.JaasConfig`, a `java.io.StreamTokenizer`): values in double
 or single quotes with backslash escapes, or plain words; comments; a semicolon at the end.

@@ -1,4 +1,4 @@
-r"""The `.properties` format of `java.util.Properties`.
+r"""Parses the `.properties` format of `java.util.Properties`.
 
 | written | read |
 | --- | --- |

@@ -1,4 +1,4 @@
-"""The keys of Kafka client properties: which are used, which change nothing here, and what to do about the others."""
+"""The keys of Kafka client properties: those used, those without effect here, and remedies for the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TLS as Java clients configure it with PEM stores, as a Python SSL context."""
+"""Builds a Python SSL context from the PEM settings of Java clients."""
 
 from __future__ import annotations
 

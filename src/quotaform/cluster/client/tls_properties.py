@@ -1,4 +1,4 @@
-"""The `ssl.` keys of client properties."""
+"""Reads the `ssl.*` client properties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One connection to one broker: frames, versions, authentication, and one request at a time."""
+"""A connection to one broker: frames, API versions, authentication, one request at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From when until when a certificate is valid, as messages about a refused one say it."""
+"""The validity period of a certificate, for messages."""
 
 from __future__ import annotations
 

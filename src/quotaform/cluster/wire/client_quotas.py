@@ -1,4 +1,4 @@
-"""DescribeClientQuotas and AlterClientQuotas (KIP-546): the two messages that may be large, and the fastest here."""
+"""DescribeClientQuotas and AlterClientQuotas (KIP-546), optimised because they can be large."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connection to a cluster: one broker at a time, another one when it is lost, and always the same cluster.
+"""A connection to a cluster: one broker at a time, failing over to another broker of the same cluster.
 
 An attempt is made once per server, in order, and fails with what the socket, TLS or the broker said.
 """

@@ -1,4 +1,4 @@
-"""The primitive types of Kafka's protocol, read and written with every length checked.
+"""Reads and writes the primitive types of Kafka's protocol, checking every length.
 
 A message is either flexible (KIP-482: lengths are unsigned varints, one more than they are, and every structure ends in
 tagged fields) or not (lengths are INT16 or INT32, -1 for null); which one it is follows from its version.

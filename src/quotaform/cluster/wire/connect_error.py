@@ -1,4 +1,4 @@
-"""One clear sentence for every way in which a connection fails."""
+"""One-sentence messages for all connection failures."""
 
 from __future__ import annotations
 

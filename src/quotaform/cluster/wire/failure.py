@@ -1,4 +1,4 @@
-"""What can go wrong between a client and a server, and where: the causes, and what sentences about them need to know.
+"""Connection failures: the causes, and the facts that messages about them need.
 
 A cause is one of the errors here, an `OSError` of the system (`TimeoutError` when there was no response in time), or an
 `SSLError` of OpenSSL.

@@ -1,4 +1,4 @@
-"""A request and its answer as messages of Kafka's protocol, and those with which every connection begins."""
+"""Requests and responses of Kafka's protocol, and those that open every connection."""
 
 from __future__ import annotations
 

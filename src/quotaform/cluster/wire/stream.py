@@ -1,4 +1,4 @@
-"""A TCP or TLS connection of blocking calls, each of which ends by a deadline.
+"""A blocking TCP or TLS connection on which every call has a deadline.
 
 A call waits in slices: one that another thread closes ends within a slice, and so does one whose signal (Ctrl-C) came
 in the instant before it began to wait; any other signal interrupts it at once. Deadlines are times of `monotonic`.

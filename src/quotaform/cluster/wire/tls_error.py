@@ -1,4 +1,4 @@
-"""What is known of a TLS connection that failed, in one sentence, and no more than is known.
+"""One-sentence messages for TLS failures, which state only what is known.
 
 A connection that ends during the handshake has many causes: a listener without TLS hangs up, and so does a healthy one
 behind a proxy or with a connection quota. So nobody is told to do without TLS.

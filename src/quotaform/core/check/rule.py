@@ -1,7 +1,7 @@
 """The table of rules: one row per kind of finding in files, plans and clusters.
 
-A finding is made from its row: `rule.BAD_MATCH.finding("...", location=...)`. A message describes one finding; a row
-has the general meaning and remedy, from which `docs/rules.md` is generated.
+A finding is created from its row: `rule.BAD_MATCH.finding("...", location=...)`. The message describes one finding;
+the row contains the general meaning and remedy, from which `docs/rules.md` is generated.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ EMPTY_DIRECTORY: Final = FindingRule(
 )
 NOTHING_DECLARED: Final = FindingRule(
     "nothing-declared",
-    "The files are valid and declare nothing for a cluster; a plan for it is blocked by `empty`.",
-    "Declare its entities; if nothing is meant to be declared, `--allow empty` lifts the block of a plan.",
+    "The files are valid but declare nothing for a cluster; `empty` blocks a plan for it.",
+    "Declare its entities; if none should be declared, plan with `--allow empty`.",
     _WARNING,
 )
 UNKNOWN_CLUSTER: Final = FindingRule(
@@ -79,17 +79,17 @@ TOO_LARGE: Final = FindingRule(
 )
 UNFORMATTABLE: Final = FindingRule(
     "unformattable",
-    "`quotaform fmt` cannot rewrite a file so that it says the same.",
-    "Write the file in a simpler form, or leave it as it is.",
+    "`quotaform fmt` cannot rewrite a file without changing what it declares.",
+    "Simplify the file, or leave it unformatted.",
 )
 MORE_PROBLEMS: Final = FindingRule(
-    "more-problems", "There are more problems than are shown.", "Correct those that are shown and check again.", _NOTE
+    "more-problems", "There are more problems than are shown.", "Correct the problems shown, and validate again.", _NOTE
 )
 MORE_WARNINGS: Final = FindingRule(
-    "more-warnings", "There are more warnings and notes than are shown.", "Correct those that are shown.", _NOTE
+    "more-warnings", "There are more warnings and notes than are shown.", "Correct those shown first.", _NOTE
 )
 
-# The shape that a JSON Schema asks for.
+# Validation against a JSON Schema.
 UNKNOWN_FIELD: Final = FindingRule("unknown-field", "A field is unknown.", "Correct or remove it.")
 MISSING_FIELD: Final = FindingRule("missing-field", "A required field is missing.", "Add the field.")
 EMPTY_FIELD: Final = FindingRule("empty-field", "A field must not be empty.", "Add a value, or remove the field.")
@@ -130,8 +130,8 @@ UNSET_VARIABLE: Final = FindingRule(
 # approvals.yaml.
 BAD_APPROVAL: Final = FindingRule(
     "bad-approval",
-    "An approval is for a rule that cannot be approved, or its address is not valid.",
-    "Use a rule that is approved per entity, and an address as plans print it.",
+    "An approval names a rule that cannot be approved, or its address is not valid.",
+    "Use a rule that can be approved for an entity, and an address as printed by plans.",
 )
 DUPLICATE_APPROVAL: Final = FindingRule(
     "duplicate-approval", "A rule is approved twice for one entity.", "Remove one of the two."
@@ -208,19 +208,19 @@ OUT_OF_SCOPE: Final = FindingRule(
 
 CLAIMED_TWICE: Final = FindingRule(
     "claimed-twice",
-    "Two quota repositories declare an entity for the same cluster: the one with the same pinned id, or with the same "
-    "name if an id is not pinned.",
-    "Declare it in one of them.",
+    "Two quota repositories declare the same entity for one cluster. Clusters are the same if their pinned ids are "
+    "equal or, if an id is not pinned, their names.",
+    "Declare the entity in only one of the repositories.",
 )
 BAD_ROOT: Final = FindingRule(
     "bad-root",
-    "A path under `roots:` in quotaform.yaml is not another quota repository, or may not be read.",
-    "Give the path of a quotas directory, or of its parent, within the git work tree or beside this repository.",
+    "A path in `roots` of quotaform.yaml is not another quota repository, or must not be read.",
+    "Use the path of a quotas directory, or of its parent, in the same git work tree or next to this repository.",
 )
 PRUNE_SCOPE: Final = FindingRule(
     "prune-scope",
-    "`prune: scope` deletes every undeclared entity in scope, and quotaform.yaml does not say what is in scope.",
-    "Write `scope:` with `include:`, or another mode.",
+    "`prune: scope` deletes every undeclared entity in scope, but quotaform.yaml does not define the scope.",
+    "Add `scope` with `include`, or use another mode.",
 )
 
 # Other files.
@@ -241,87 +241,87 @@ REQUESTS: Final = FindingRule(
 # Policies.
 POLICY: Final = FindingRule(
     "policy",
-    "A policy refuses a declared entry; the message says which one, and what it asks for.",
-    "Change the entry; nothing allows it for one plan.",
+    "A declared entry violates a policy; the message names the policy and the constraint.",
+    "Change the entry or the policy; no option allows a violation.",
     is_blocking=True,
 )
 BAD_POLICY: Final = FindingRule(
     "bad-policy",
-    "A file of `policies` cannot be used: it is missing, too large, not JSON, not a JSON Schema, or asks for what no "
-    "entry has.",
-    "Correct the reported location; see `quotaform schema entry` for the fields of an entry.",
+    "A file in `policies` cannot be used: it is missing, too large, not JSON, not a JSON Schema, or refers to fields "
+    "that entries do not have.",
+    "Correct the reported location; `quotaform schema entry` prints the fields of an entry.",
 )
 SLOW_POLICY: Final = FindingRule(
     "slow-policy",
-    "A policy takes too long, so it was not checked to the end.",
-    "Simplify its patterns and its lists.",
+    "A policy took too long to evaluate, so not all entries were checked.",
+    "Simplify its patterns and lists.",
     is_blocking=True,
 )
 
 # Lints.
 SHADOWED_ENTRY: Final = FindingRule(
     "shadowed-entry",
-    "An entry, or a key of it, applies to no request: an entry of a stronger level has a value for every request that "
-    "it matches. A client-id entry never applies where `user=<default>` has the same key.",
+    "An entry, or one of its keys, never applies: an entry of a higher level has a value for every request that it "
+    "matches. For example, a client-id entry never applies if `user=<default>` has the same key.",
     "Remove the key from one of the two entries.",
     _WARNING,
     is_lint=True,
 )
 RENAMABLE_CLIENT_ID: Final = FindingRule(
     "renamable-client-id",
-    "A client escapes the limit of its client-id by sending another one, because a higher limit or none applies to "
-    "that. An empty client-id, too, meets no entry with a client-id.",
-    "Limit the user, or declare the default client-id with a value that is not higher.",
+    "A client can evade the limit of its client-id by sending another client-id, which has a higher limit or none. "
+    "Likewise, no entry with a client-id matches an empty client-id.",
+    "Limit the user instead, or declare the default client-id with a value that is not higher.",
     _WARNING,
     is_lint=True,
 )
 DEFAULT_USER_BROKERS: Final = FindingRule(
     "default-user-brokers",
-    "A default user entry also limits the principals of the brokers, whose requests to each other it slows down, and "
-    "that of quotaform; or, as a note, `principals.brokers` does not say which principals these are.",
-    "Declare each of these principals with values of its own, and list those of the brokers in `principals.brokers`.",
+    "A default user entry also limits the principals of the brokers, whose requests to each other are then throttled, "
+    "and that of quotaform. A note if `principals.brokers` is not configured.",
+    "Declare each of these principals with its own values, and list those of the brokers in `principals.brokers`.",
     _WARNING,
     is_lint=True,
 )
 SUSPICIOUS_UNIT: Final = FindingRule(
     "suspicious-unit",
-    "A byte rate is a number below 1024 without a unit, so it is bytes per second; probably the unit is missing.",
-    "Write the unit: `10MiB/s`, or `10B/s` if that is meant.",
+    "A byte rate is a number below 1024 without a unit, which is bytes per second; the unit is probably missing.",
+    "Add the unit: `10MiB/s`, or `10B/s` for bytes.",
     _WARNING,
     is_lint=True,
 )
 EXPIRES_SOON: Final = FindingRule(
     "expires-soon",
-    "An entry expires within 14 days, or `lints.expires_within_days`; from then on it counts as absent.",
+    "An entry expires within 14 days, or `lints.expires_within_days`; it is then treated as absent.",
     "Set a later date, or let it expire.",
     _WARNING,
     is_lint=True,
 )
 OVER_CAPACITY: Final = FindingRule(
     "over-capacity",
-    "The declared limits of a key add up to more than the `capacity` of the cluster. A default counts once, however "
-    "many users, client-ids or addresses it is for; what never applies and what is unlimited does not count.",
-    "Lower some limits, or correct the capacity.",
+    "The sum of the declared limits of a key exceeds the `capacity` of the cluster. A default counts once, however "
+    "many users, client-ids or addresses it applies to; shadowed entries and unlimited values do not count.",
+    "Reduce some limits, or correct the capacity.",
     _WARNING,
     is_lint=True,
 )
 OTHER_WARNINGS: Final = FindingRule(
     "other-warnings",
-    "Lints have warnings or notes about entries that a plan does not change.",
+    "There are lint warnings or notes about entries that the plan does not change.",
     "`quotaform validate` lists them.",
     _NOTE,
 )
 LINT_IGNORE_UNUSED: Final = FindingRule(
-    "lint-ignore-unused", "An item of `lints.ignore` ignores nothing in the files.", "Remove it.", _NOTE
+    "lint-ignore-unused", "An item of `lints.ignore` matches no finding.", "Remove it.", _NOTE
 )
 LINT_IGNORE_EXPIRED: Final = FindingRule(
     "lint-ignore-expired",
-    "An item of `lints.ignore` has expired, so it ignores nothing.",
+    "An item of `lints.ignore` has expired and has no effect.",
     "Remove it, or set a later date.",
     _WARNING,
 )
 
-# What a cluster holds.
+# Live entities and values.
 UNKNOWN_TYPE: Final = FindingRule(
     "unknown-type", "A live entity has an unknown entity type.", "None needed; the entity is left unchanged.", _WARNING
 )
@@ -339,8 +339,8 @@ IP_NAME: Final = FindingRule(
 )
 IP_ALIAS: Final = FindingRule(
     "ip-alias",
-    "Several entities, or an entity and the request, have different spellings of one address, which has one limit.",
-    "Keep only the canonical spelling.",
+    "Several entities, or an entity and the request, spell the same address differently, but an address has one limit.",
+    "Use only the canonical spelling.",
     _WARNING,
 )
 MISFIT_KEY: Final = FindingRule(
@@ -372,22 +372,22 @@ CLUSTER_ID: Final = FindingRule(
 EMPTY: Final = FindingRule(
     "empty",
     "The files declare no entries for a cluster, or the quotas directory does not exist.",
-    "Give the right directory; if nothing is to be declared, allow it.",
+    "Check the directory; if no entry should be declared, allow it.",
     is_blocking=True,
     is_allowable=True,
 )
 SHRINK: Final = FindingRule(
     "shrink",
-    "The files declare over half of the entities of the base no longer, and at least 5 of them.",
-    "Check that no file is missing; remove many entities in several steps, or allow it.",
+    "The files declare less than half of the entities that the base declares, and at least 5 fewer.",
+    "Check that no file is missing; remove the entities in several steps, or allow it.",
     is_blocking=True,
     is_allowable=True,
 )
 DELETE: Final = FindingRule(
     "delete",
-    "A plan deletes more entities than `guards.delete` allows, or all managed ones. Managed are the declared "
-    "entities that are live, and those that the plan deletes.",
-    "Check the plan; allow the number of deletions if they are all meant.",
+    "A plan deletes more entities than `guards.delete` allows, or all managed entities: the declared ones that are "
+    "live, and those that the plan deletes.",
+    "Check the plan; allow the number of deletes if all of them are intended.",
     is_blocking=True,
     is_allowable=True,
     takes_number=True,
@@ -395,16 +395,16 @@ DELETE: Final = FindingRule(
 UPDATE: Final = FindingRule(
     "update",
     "A plan updates more entities than `guards.update` allows.",
-    "Check the plan; allow the number of updates if they are all meant.",
+    "Check the plan; allow the number of updates if all of them are intended.",
     is_blocking=True,
     is_allowable=True,
     takes_number=True,
 )
 CHANGE_FACTOR: Final = FindingRule(
     "change-factor",
-    "A value, or the limit in effect once one is removed, changes by `guards.change_factor` (10) or more, either way. "
-    "A change to `unlimited` is not one of these, but `to-unlimited`.",
-    "Check the unit; allow the change if it is meant.",
+    "A value, or the effective limit after a value is removed, changes by a factor of `guards.change_factor` (10) or "
+    "more, up or down. For a change to unlimited, see `to-unlimited`.",
+    "Check the unit; allow the change if it is intended.",
     is_blocking=True,
     is_allowable=True,
     is_approvable=True,
@@ -412,7 +412,7 @@ CHANGE_FACTOR: Final = FindingRule(
 TO_UNLIMITED: Final = FindingRule(
     "to-unlimited",
     "An effective limit becomes unlimited.",
-    "Declare a value, or a default that applies instead; allow the change if it is meant.",
+    "Declare a value, or a default that applies instead; allow the change if it is intended.",
     is_blocking=True,
     is_allowable=True,
     is_approvable=True,
@@ -420,43 +420,43 @@ TO_UNLIMITED: Final = FindingRule(
 DEFAULT_ENTITY: Final = FindingRule(
     "default-entity",
     "A plan changes `user=<default>`, `client-id=<default>`, `user=<default>,client-id=<default>` or `ip=<default>`, "
-    "which limit everybody without an own entry.",
-    "Check who has no own entry; allow the change if it is meant.",
+    "which apply to everybody without an entry of their own.",
+    "Check who has no entry; allow the change if it is intended.",
     is_blocking=True,
     is_allowable=True,
     is_approvable=True,
 )
 PROTECT: Final = FindingRule(
     "protect",
-    "A plan deletes an entity of `protect`, or an effective limit of one becomes half or less through any entry.",
+    "A plan deletes a protected entity, or a change to any entry reduces one of its effective limits to half or less.",
     "Add an approval for the entity to `approvals.yaml`.",
     is_blocking=True,
     is_approvable=True,
 )
 GUARDS_LOOSENED: Final = FindingRule(
     "guards-loosened",
-    "The files loosen `guards` or `protect` of quotaform.yaml against the base, let more be pruned, widen `scope`, "
-    "change or take away a policy, or take away `cluster_id` or `confirm`, so that the same change could pass; or "
-    "quotaform.yaml of the base cannot be read, so that nobody knows.",
-    "Make this a change of its own, or make the base readable; allow it if it is meant.",
+    "Compared with the base, quotaform.yaml loosens `guards` or `protect`, prunes more, widens `scope`, changes or "
+    "removes a policy, or removes `cluster_id` or `confirm`; or quotaform.yaml of the base cannot be read, so this is "
+    "unknown.",
+    "Make these changes separately first, or make the base readable; allow it if it is intended.",
     is_blocking=True,
     is_allowable=True,
 )
 UNUSED_ALLOWANCE: Final = FindingRule(
     "unused-allowance",
-    "An `--allow` lifted nothing.",
-    "Leave it out.",
+    "An `--allow` option had no effect.",
+    "Remove the option.",
     _NOTE,
 )
 UNUSED_APPROVAL: Final = FindingRule(
     "unused-approval",
-    "An approval lifted nothing: no finding of its rule is about its entity.",
-    "Remove it when the change has been applied; otherwise correct the rule or the address.",
+    "An approval had no effect: there is no finding of its rule for its entity.",
+    "Remove it if the change has been applied; otherwise correct the rule or the address.",
     _NOTE,
 )
 EXPIRED_APPROVAL: Final = FindingRule(
     "expired-approval",
-    "An approval has expired and lifts nothing.",
+    "An approval has expired and has no effect.",
     "Remove it, or ask for a new approval.",
     _WARNING,
 )
@@ -468,119 +468,119 @@ NO_MATCH: Final = FindingRule(
 )
 UNKNOWN_COMMIT: Final = FindingRule(
     "unknown-commit",
-    "The files are in a git work tree, but their commit could not be read, so the plan does not name it.",
-    "Install git, or do what the message says.",
+    "The files are in a git work tree, but their commit could not be read, so the plan does not contain it.",
+    "Install git, or follow the message.",
     _WARNING,
 )
 NO_LONGER_DECLARED: Final = FindingRule(
     "no-longer-declared",
-    "A live entity was declared in the files before and is no longer; it stays on the cluster. Git is asked along the "
-    "first parents of HEAD, within limits: see `history-not-searched`.",
+    "A live entity was removed from the files but stays on the cluster. The git history is searched along the first "
+    "parents of HEAD, within limits: see `history-not-searched`.",
     "To delete it, declare it with `state: absent`.",
     _WARNING,
 )
 HISTORY_NOT_SEARCHED: Final = FindingRule(
     "history-not-searched",
-    "Not all earlier files were searched for entities that are no longer declared: the clone is shallow, or a limit is "
-    "reached (500 commits, 64 MiB read, 10 seconds, 2 MiB for a file, 4 MiB parsed).",
-    "Look at the undeclared entities with `--show-unmanaged`; in a shallow clone, fetch the history.",
+    "Not all earlier files were searched for entities that are no longer declared: the clone is shallow, or a limit "
+    "was reached (500 commits, 64 MiB read, 3 seconds, 2 MiB per file, 4 MiB parsed).",
+    "Review the undeclared entities with `--show-unmanaged`; in a shallow clone, fetch the history.",
     _NOTE,
 )
 REVERT_DIFFERS: Final = FindingRule(
     "revert-differs",
-    "The files declare other values than those that a revert puts back, or it is not known what they declare.",
-    "Revert the commit that changed the entries, or declare the values that are put back; otherwise the next plan "
-    "makes the change again.",
+    "The files declare other values than those that a revert restores, or their values are unknown.",
+    "Revert the commit that changed the entries, or declare the restored values; otherwise the next plan makes the "
+    "change again.",
     _WARNING,
 )
 REVERT_LEAVES: Final = FindingRule(
     "revert-leaves",
-    "An apply found entities as planned and did not change them, so its revert leaves them alone.",
-    "Revert the apply that changed them with its own receipt, or declare the values that they are to have.",
+    "Some entities already had the planned values, so the apply did not change them, and its revert does not either.",
+    "Revert the apply that changed them, with its receipt, or declare the values that they should have.",
     _NOTE,
 )
 
 # Drift.
 DRIFT_MODIFIED: Final = FindingRule(
     "drift-modified",
-    "A live entity has other values than were agreed.",
-    "Apply the files, or declare what is live.",
+    "A live entity has other values than the files or the baseline.",
+    "Apply the files, or declare the live values.",
     _WARNING,
 )
 DRIFT_MISSING: Final = FindingRule(
     "drift-missing",
-    "An entity that was agreed is not on the cluster.",
+    "An entity that the files or the baseline declare is not on the cluster.",
     "Apply the files, or remove the entry.",
     _WARNING,
 )
 DRIFT_UNEXPECTED: Final = FindingRule(
     "drift-unexpected",
-    "A live entity was not agreed.",
-    "Declare it, or remove it from the cluster.",
+    "Neither the files nor the baseline declare a live entity.",
+    "Declare it, or delete it from the cluster.",
     _WARNING,
 )
 DRIFT_IGNORE_EXPIRED: Final = FindingRule(
     "drift-ignore-expired",
-    "An item of `drift_ignore` has expired, so what it named counts as drift again.",
-    "Remove the item, or give it a later date.",
+    "An item of `drift_ignore` has expired and has no effect.",
+    "Remove the item, or set a later date.",
     _WARNING,
 )
 DRIFT_IGNORE_EXPIRES: Final = FindingRule(
     "drift-ignore-expires",
     "An item of `drift_ignore` expires within seven days.",
-    "Apply the files, declare what is live, or give the item a later date.",
+    "Apply the files, declare the live values, or set a later date.",
     _WARNING,
 )
 DRIFT_IGNORE_UNUSED: Final = FindingRule(
     "drift-ignore-unused",
-    "An item of `drift_ignore` ignores nothing at present.",
+    "An item of `drift_ignore` matches no drift at present.",
     "Remove the item if it is no longer needed.",
     _NOTE,
 )
 BASELINE_VALUES_UNKNOWN: Final = FindingRule(
     "baseline-values-unknown",
-    "A receipt that serves as the baseline does not hold the values of some entities that differ, so that pending "
-    "changes of these count as drift.",
-    "Give a git ref as the baseline.",
+    "The receipt used as the baseline does not contain the values of some entities that differ, so their pending "
+    "changes count as drift.",
+    "Use a git ref as the baseline.",
     _NOTE,
 )
 
 # The base that the files are compared with, and what is pruned.
 BASE_UNREADABLE: Final = FindingRule(
     "base-unreadable",
-    "The base that the CI system names could not be read, so the plan does not say what its changes are due to.",
-    "Fetch the history (`fetch-depth: 0`), give another base with `--base`, or use `--no-base`.",
+    "The base from the CI system could not be read, so the changes of the plan have no origin.",
+    "Fetch the history (`fetch-depth: 0`), set another base with `--base`, or use `--no-base`.",
     _WARNING,
 )
 BASE_INVALID: Final = FindingRule(
     "base-invalid",
-    "The files at the base are invalid, so the plan does not say what its changes are due to.",
-    "Give a base with valid files, or use `--no-base`.",
+    "The files at the base are invalid, so the changes of the plan have no origin.",
+    "Use a base with valid files, or `--no-base`.",
     _WARNING,
 )
 BASE_EMPTY: Final = FindingRule(
     "base-empty",
-    "The base declares nothing for the cluster, so that everything counts as new.",
-    "None needed if the files or the cluster are new; else give another base.",
+    "The base declares nothing for the cluster, so every change has the origin `config`.",
+    "None needed if the files or the cluster are new; otherwise use another base.",
     _NOTE,
 )
 PRUNE_UNKNOWN: Final = FindingRule(
     "prune-unknown",
-    "With `prune: removed`, it is not known which of the live entities the files declared before: there is no base and "
-    "no receipt of this cluster.",
-    "Give a git revision or a receipt with `--base`, or write `prune: report`.",
+    "With `prune: removed`, it is unknown which live entities the files declared before, because there is neither a "
+    "base nor a receipt of this cluster.",
+    "Set a git revision or a receipt with `--base`, or use `prune: report`.",
     is_blocking=True,
 )
 RECEIPT_IGNORED: Final = FindingRule(
     "receipt-ignored",
-    "A receipt beside quotaform.yaml does not count as that of the last apply: it is committed to git, so that whoever "
-    "changes the files could write it, or is from the future.",
-    "Remove it from git and list `.quotaform/` in `.gitignore`; to use it all the same, give it with `--base`.",
+    "A receipt next to quotaform.yaml is not used as that of the last apply, because it is committed to git, where "
+    "anybody who can change the files could have written it, or is dated in the future.",
+    "Remove it from git and add `.quotaform/` to `.gitignore`; to use it anyway, pass it with `--base`.",
     _WARNING,
 )
 NOT_PRUNED: Final = FindingRule(
     "not-pruned",
-    "A plan with `--select` or `--exclude` removes no undeclared entity, whatever `prune` says.",
+    "A plan with `--select` or `--exclude` deletes no undeclared entities, whatever the prune mode.",
     "Plan without a selection.",
     _NOTE,
 )
@@ -595,7 +595,7 @@ UNKNOWN_PRINCIPAL: Final = FindingRule(
 NO_SCRAM: Final = FindingRule(
     "no-scram",
     "The cluster has no SCRAM credentials, so declared users were not checked.",
-    "None needed if clients authenticate by other means.",
+    "None needed if clients use another mechanism to authenticate.",
     _NOTE,
 )
 
@@ -604,13 +604,13 @@ EMPTY_CLIENT_ID: Final = FindingRule(
     "empty-client-id",
     "A request has an empty client-id, so no entry with a client-id matches (KAFKA-13341); a warning if such entries "
     "exist.",
-    "Give the client-id that the client sends, or leave it out for one that no quota mentions.",
+    "Use the client-id that the client sends, or omit it to resolve one that no quota mentions.",
     _NOTE,
 )
 DEFAULT_WORD: Final = FindingRule(
     "default-word",
-    "A requested name is `<default>`; requests never have that name.",
-    "Give a name; defaults apply to any name without its own entry.",
+    "A requested name is `<default>`, which is not a name that requests have.",
+    "Use a name; defaults apply to any name without its own entry.",
     _WARNING,
 )
 ODD_VALUE: Final = FindingRule(
@@ -621,7 +621,7 @@ ODD_VALUE: Final = FindingRule(
 )
 UNKNOWN_SHAPE: Final = FindingRule(
     "unknown-shape",
-    "Live entries have a combination of entity types that only the brokers know.",
+    "Live entries have a combination of entity types that quotaform does not recognise.",
     "See the documentation of the brokers; these entries are not resolved.",
     _NOTE,
 )
@@ -653,9 +653,9 @@ PLAN_STALE: Final = FindingRule(
 RULES: Final[Mapping[str, FindingRule]] = {
     row.id: row for row in tuple(globals().values()) if isinstance(row, FindingRule)
 }
-"""All rows by id, in the order of this module."""
+"""All rules by id, in the order of this module."""
 
 LINTS: Final[Mapping[str, FindingRule]] = {name: row for name, row in RULES.items() if row.is_lint}
-"""The rows that `lints.ignore` can ignore."""
+"""The rules that `lints.ignore` can ignore."""
 APPROVABLE: Final = tuple(row.id for row in RULES.values() if row.is_approvable)
 """The rules that approvals.yaml can lift for one entity."""

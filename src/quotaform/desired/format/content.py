@@ -1,4 +1,4 @@
-"""What a YAML file says, apart from how it is written: what must not change when it is formatted."""
+"""What a YAML file declares, which formatting must not change."""
 
 from __future__ import annotations
 

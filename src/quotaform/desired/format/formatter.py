@@ -1,4 +1,4 @@
-"""A file as bytes -> the same file in the style, or why it stays as it is."""
+"""Formats a file, or returns why it is left unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands on one line, and where comments go that cannot stay where they are."""
+"""Which nodes are on one line, and where comments move."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A YAML file as it is written: its nodes with the comments that belong to them."""
+"""The syntax tree of a YAML file: nodes with their comments."""
 
 from __future__ import annotations
 

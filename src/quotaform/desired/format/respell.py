@@ -1,4 +1,4 @@
-"""Values as `quotaform fmt` spells them: the same number, without a change of what the author meant.
+"""Respells values in the canonical style without changing the number or the unit family.
 
 | written | respelled |
 | --- | --- |

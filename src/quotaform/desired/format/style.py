@@ -1,4 +1,4 @@
-"""How files are to look: the order of keys, the spelling of values, what stands on one line."""
+"""The style of `quotaform fmt`: order of keys, spelling of values, line breaks."""
 
 from __future__ import annotations
 

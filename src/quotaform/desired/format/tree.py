@@ -1,4 +1,4 @@
-"""YAML text -> a tree of nodes and comments.
+"""Parses YAML text into a tree of nodes and comments.
 
 libyaml's tokens leave out comments, which stand in the gaps between them. What a comment belongs to follows from where
 it stands:

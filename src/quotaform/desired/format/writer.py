@@ -1,4 +1,4 @@
-"""A tree of nodes and comments -> YAML text."""
+"""Writes a tree of nodes and comments as YAML text."""
 
 from __future__ import annotations
 

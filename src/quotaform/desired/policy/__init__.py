@@ -1,1 +1,1 @@
-"""Policies: files that are JSON Schemas of resolved entries, read, checked and asked."""
+"""Policies: JSON Schema files against which entries are validated."""

@@ -1,4 +1,4 @@
-"""Where in a text of JSON a value is written."""
+"""Finds the position of a value in JSON text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keywords of a policy: those of JSON Schema that say something about an entry, and two of quotaform's own.
+"""The keywords supported in policies: those of JSON Schema, and two of quotaform.
 
 A JSON Schema passes everything that it does not know: a keyword or a field with a wrong letter in it would be a policy
 that never applies. So here what is unknown is an error.

@@ -1,4 +1,4 @@
-"""A file of `policies` -> a policy that can be asked, or what is wrong with it."""
+"""Reads and evaluates a policy file."""
 
 from __future__ import annotations
 

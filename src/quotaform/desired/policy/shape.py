@@ -1,4 +1,4 @@
-"""What a policy may be: keywords and fields that exist, references within its file, and not too much of it."""
+"""Checks the structure of a policy: known keywords and fields, local references, limited size."""
 
 from __future__ import annotations
 

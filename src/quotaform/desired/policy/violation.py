@@ -1,4 +1,4 @@
-"""What a policy refuses of an entry, in words: the value, what was asked of it, and what the policy says about that."""
+"""Messages for policy violations: the value, the constraint, and the policy's own text."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""YAML text to plain values with the place of each."""
+"""Reads YAML as plain values with their locations."""

@@ -1,4 +1,4 @@
-"""What a YAML file holds, as plain Python values, and where it is written."""
+"""The content of a YAML file as plain Python values, and the location of each."""
 
 from __future__ import annotations
 

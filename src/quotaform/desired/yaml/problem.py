@@ -1,4 +1,4 @@
-"""What is wrong with a file as YAML: the limits of what is read, and one message for each problem."""
+"""Limits on YAML input, and the message for each problem."""
 
 from __future__ import annotations
 

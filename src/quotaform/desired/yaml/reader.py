@@ -1,4 +1,4 @@
-"""YAML text -> a document, in one pass over the parser's events.
+"""Reads YAML text as a document, in one pass over the parser's events.
 
 No node tree is built. Where things are written is recorded only when it is asked for (`detailed`): a good
 file is read once, a bad one a second time to say where and how it was written.

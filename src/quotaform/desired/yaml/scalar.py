@@ -1,4 +1,4 @@
-"""How plain YAML scalars are read: one reading that YAML 1.1, YAML 1.2 and people agree on, or none.
+"""Interprets plain YAML scalars for which YAML 1.1 and 1.2 agree, and rejects the others.
 
 | written without quotes | read as |
 | --- | --- |

@@ -1,4 +1,4 @@
-"""What the YAML parser says about a file that is not YAML, and what was probably meant."""
+"""Readable messages for YAML syntax errors, with the probable cause."""
 
 from __future__ import annotations
 

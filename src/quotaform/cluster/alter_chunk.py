@@ -1,8 +1,8 @@
 """Splits alterations into requests that a broker accepts, and interprets the responses.
 
-Why requests are cut (measured on Kafka 4.3.1):
+Why requests are split (measured on Kafka 4.3.1):
 
-| limit | what a broker does beyond it |
+| limit | behaviour of a broker beyond it |
 | --- | --- |
 | 10,000 changed values in a request | POLICY_VIOLATION on every entity, nothing applied |
 | 8 MiB of records in a request | the active controller resigns, and `validate_only` does not warn |

@@ -1,10 +1,10 @@
 """Describes and alters the SCRAM credentials of a running cluster (KIP-554).
 
-What brokers do, seen on Kafka 4.3.1:
+Behaviour of brokers, observed on Kafka 4.3.1:
 
-| asked | a broker answers |
+| request | response of a broker |
 | --- | --- |
-| all users, as a null list, without the right to | nothing at all (a NullPointerException of its own) |
+| all users, as a null list, without authorisation | none (a NullPointerException in the broker) |
 | all users, as an empty list | all of them, or code 31 |
 | one user twice in a request, even with two mechanisms | code 92, and none of it is done |
 | under 4096 or over 16384 iterations | code 93, `Too few iterations`, `Too many iterations` |

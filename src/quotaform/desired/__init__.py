@@ -1,4 +1,4 @@
 """Reads, validates and writes the files: quotas.d, quotaform.yaml, approvals.yaml and policies.
 
-The only package that imports yaml and jsonschema, and that only when a file is read.
+The only package that imports `yaml`, and only when a file is read.
 """

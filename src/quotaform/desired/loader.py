@@ -1,7 +1,7 @@
 """Loads quotas.d: reads, validates, expands and merges the files.
 
-`load_file` is pure per file, so that files can be read anywhere and in any order; `assemble` puts together
-what they say about one cluster.
+`load_file` depends on a single file, so files can be loaded anywhere and in any order; `assemble` merges them for
+one cluster.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The fast path for plain items, which nearly all are: one name per entity type, values, an owner, a reason.
 
-It is a part of `quotaform.desired.declaration`, which reads every other item, and would read a plain one the same way
-in three times the time: here nothing is reported, so no path to what is read is kept, and equal values are read once.
+It is part of `quotaform.desired.declaration`, which reads all other items and would return the same result for plain
+ones in three times the time. Nothing is reported here, so locations are not tracked, and equal values are read once.
 """
 
 from __future__ import annotations

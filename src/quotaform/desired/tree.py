@@ -1,6 +1,6 @@
 """A quotas directory as paths and bytes, and the rules of its layout.
 
-Nothing is read here. A work tree, a git commit and rows on a Spark executor are ways to make a `Tree`.
+Nothing is read here: a `Tree` can be created from a work tree, a git commit or rows on a Spark executor.
 """
 
 from __future__ import annotations

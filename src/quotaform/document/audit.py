@@ -1,13 +1,13 @@
 """The audit log: one JSON object per line for what an apply did.
 
-| event | when | fields of its own |
+| event | written | additional fields |
 | --- | --- | --- |
-| `start` | before the cluster is connected to | `changes`, `allowances` |
+| `start` | before the connection to the cluster | `changes`, `allowances` |
 | `change` | for each quota key of the plan, after the apply | `address` to `message` |
-| `end` | after that | `outcome`, `reason`, `summary` |
+| `end` | last | `outcome`, `reason`, `summary` |
 
-A `start` without an `end` is an apply that was killed. Lines are ASCII, so that no name moves the cursor of a terminal
-or begins a line of its own.
+A `start` without an `end` means that the apply was killed. Lines are ASCII, so no name can move the cursor of a
+terminal or start a new line.
 """
 
 from __future__ import annotations

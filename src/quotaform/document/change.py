@@ -1,7 +1,7 @@
 """The JSON of a change, one line of the plan file.
 
-Lines are put together from texts, which takes a fifth of the time of `json.dumps` and gives the same; what is read
-shares equal texts and limits instead of holding one for each line.
+A plan may have 100,000 changes, so time and memory matter: lines are concatenated from strings, which takes a fifth of
+the time of `json.dumps` with the same result, and equal strings and limits are shared when a file is read.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """The plan file: a plan as JSON, refused if it was modified.
 
 Format 1.1, `schemas/plan.schema.json`. Minor versions only add fields; an unknown major version is refused.
-Two digests protect it: `plan_id` covers what the plan would do and to which cluster, `digest` the whole file. Neither
-helps against somebody who computes them again, so a plan file is read with suspicion:
+It has two digests: `plan_id` covers the changes and the cluster, `digest` the whole file. Neither protects against
+somebody who recomputes them, so a plan file is verified when it is loaded:
 
-| step | refused is |
+| check | rejects |
 | --- | --- |
-| digest | what was changed without computing it again |
-| schema | a field that is missing or of another type |
-| plan id | changes, a cluster or allowances other than those of the id |
-| what follows | a field that contradicts those from which it follows: it would be written differently |
-| contents | a change that no plan makes: an entity twice, a value that files cannot declare |
+| digest | a file that was modified without recomputing it |
+| schema | a missing field, or one of the wrong type |
+| plan id | changes, a cluster or allowances that do not match the id |
+| derived fields | a field that differs from the one recomputed from other fields |
+| contents | a change that no plan contains: an entity twice, a value that files cannot declare |
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The receipt of an apply as JSON, refused if it was modified.
 
-Format 1.2, `schemas/receipt.schema.json`. Like a plan file it is read with suspicion: its digest, its schema, what
-follows from other fields, and its contents (`quotaform.core.check.saved.receipt`) are checked.
+Format 1.2, `schemas/receipt.schema.json`. Like a plan file, it is verified when it is loaded: its digest, schema,
+derived fields and contents (`quotaform.core.check.saved.receipt`) are checked.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Validates a document from an untrusted source.
 
-A path such as `changes[3].keys[0].after` says where it is not. Long lists are checked item by item, as they are read.
+Errors have a path such as `changes[3].keys[0].after`. Long lists are validated item by item while they are read.
 """
 
 from __future__ import annotations

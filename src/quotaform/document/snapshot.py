@@ -1,7 +1,7 @@
 """The JSON of a snapshot, written by `quotaform snapshot` and read to plan offline.
 
-The file holds everything that a describe returned, one entity per line, sorted by address, so that two snapshots
-can be compared line by line. `schemas/snapshot.schema.json` describes it.
+The file contains everything that a describe returned, one entity per line, sorted by address, so two snapshots can be
+compared line by line. Its schema is `schemas/snapshot.schema.json`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What things are: entities, quota keys, values, quotas, alterations and precedence.
+"""The domain model: entities, quota keys, values, quotas, alterations and precedence.
 
-Standard library only, no input or output (`HOUSE` law 3: the middle is pure).
+It uses the standard library only and does no input or output.
 """

@@ -8,9 +8,9 @@
 | PREFIX | every name that begins with the text; never the default | KIP-546, draft |
 | NOT | every other name, and the default | KIP-546, draft |
 
-Components are AND-ed. An entity that lacks the type of a component does not match, NOT included. A strict filter
-also asks that the entity has no other types than those of the components. Names are compared as they are:
-case-sensitive, not sanitized, not normalised.
+Components are AND-ed. An entity without the type of a component does not match, even with NOT. A strict filter also
+requires that the entity has no other types than those of the components. Names are compared literally: case-sensitive,
+not sanitized, not normalised.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The canonical spelling of an IP address.
 
-A broker keeps the string but enforces the address that it resolves to, so that two spellings of one address
-are two entities that fight over one limit; host names are looked up on the controller (KIP-612,
-org.apache.kafka.controller.ClientQuotaControlManager). Hence only canonical literals are written.
+A broker stores the string but enforces the address that it resolves to, so two spellings of one address are two
+entities that set the same limit; host names are resolved on the controller (KIP-612,
+org.apache.kafka.controller.ClientQuotaControlManager). quotaform therefore writes only canonical addresses.
 """
 
 from __future__ import annotations

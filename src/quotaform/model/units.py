@@ -6,7 +6,8 @@
 | percent | `150%`, a bare number | a percent of one thread |
 | events per second | `20/s`, a bare number | one per second |
 
-`unlimited` stands for the key's own maximum. Nothing is rounded on the way in: what a double cannot hold is refused.
+`unlimited` stands for the key's own maximum. Input is never rounded: a value that a double cannot represent exactly is
+rejected.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Expands `${env:NAME}` in quotaform.yaml and client properties.
 
-What may be changed in a pull request must not choose which variables of the machine are read. So only variables are
-expanded whose names begin with `QUOTAFORM_`, or that the operator lists in the environment variable
-`QUOTAFORM_ENV`. The environment is an argument. What a variable holds is a secret: whoever shows an expanded text
-shows it as it was written.
+A pull request must not be able to choose which variables are read, so only variables whose names begin with
+`QUOTAFORM_`, or that the operator lists in the environment variable `QUOTAFORM_ENV`, are expanded. The environment is
+an argument. Values of variables are secret: messages show the reference as written, never the expanded text.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A real Apache Kafka on loopback.
 
-`Sandbox` is the whole of it::
+Usage::
 
     with Sandbox() as kafka:
         print(kafka.bootstrap_servers)

@@ -1,7 +1,7 @@
 """The cache directory of quotaform, and its locks.
 
-What is in there is run (jars, class archives) and believed (process ids), so it must be this user's alone: a directory
-that somebody else owns or may write to is refused, and so is a file that is no regular one of this user.
+Its files are executed (jars, class archives) and trusted (process ids), so only this user may have access to it: a
+directory that another user owns or can write to is refused, as is anything but a regular file owned by this user.
 """
 
 from __future__ import annotations

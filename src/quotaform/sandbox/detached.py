@@ -1,7 +1,7 @@
 """Named sandboxes that keep running after the command that started them.
 
-A sandbox's state is a file in the cache directory, and its supervisor holds that file's lock for as long as
-it lives. So a state whose lock is free is stale, whatever process has got its process id since.
+The state of a sandbox is a file in the cache directory, and its supervisor holds the lock on that file while it runs. A
+state file whose lock is free is therefore stale, even if its process id has been reused.
 """
 
 from __future__ import annotations

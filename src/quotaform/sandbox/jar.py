@@ -1,8 +1,8 @@
 """Finds the jars of Apache Kafka in KAFKA_HOME, or downloads them once to the cache.
 
-What belongs into the cache is pinned: `kafka-4.3.1.sha256` beside this module lists every jar with its
-SHA-256 sum. Only listed jars with the right sum get in, and all of them are summed again at each use
-(45 MB, some 30 ms), so a damaged cache is noticed and filled anew.
+The content of the cache is pinned: `kafka-4.3.1.sha256` next to this module lists every jar with its SHA-256 checksum.
+Only listed jars with the right checksum are stored, and all checksums are verified at each use (45 MB, some 30 ms), so
+a damaged cache is detected and downloaded again.
 """
 
 from __future__ import annotations

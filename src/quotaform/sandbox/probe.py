@@ -1,8 +1,8 @@
 """Checks whether a broker is ready, with DescribeCluster (KIP-700) over a plain socket.
 
 A broker takes requests only after it has caught up with the metadata and is unfenced
-(`kafka.server.BrokerServer.startup`), so an answer means ready. The cluster id in it tells this sandbox's
-broker from a stranger on the same port.
+(`kafka.server.BrokerServer.startup`), so a response means that it is ready. The cluster id in the response
+distinguishes the sandbox's broker from another server on the same port.
 """
 
 from __future__ import annotations

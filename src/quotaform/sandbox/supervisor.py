@@ -1,8 +1,8 @@
 """The supervisor process, which starts a sandbox's processes and guarantees that they end.
 
-It runs on its own, by path, with the standard library only, and reads one JSON object per line from its
-standard input, which is a pipe from the sandbox's owner. When that pipe closes, for whatever reason, SIGKILL
-of the owner included, it ends what it has started, removes the data directory and exits.
+It is run by path, with the standard library only, and reads one JSON object per line from its standard input, which is
+a pipe from the sandbox's owner. When that pipe closes for any reason, including SIGKILL of the owner, it ends the
+processes that it has started, removes the data directory and exits.
 
 | request                                | answer                                   |
 | -------------------------------------- | ---------------------------------------- |
@@ -11,7 +11,7 @@ of the owner included, it ends what it has started, removes the data directory a
 | `{"do": "poll", name}`                 | `{"code": null or exit code}`            |
 | `{"do": "signal", name, signal}`       | `{}`                                     |
 | `{"do": "keep", from, to}`             | `{}`: a file to save from the directory  |
-| `{"do": "detach"}`                     | `{}`: lives on until SIGTERM             |
+| `{"do": "detach"}`                     | `{}`: keeps running until SIGTERM        |
 | `{"do": "stop"}`                       | none: ends                               |
 
 If this process itself is killed, the kernel ends the brokers (Linux), and the next supervisor removes the

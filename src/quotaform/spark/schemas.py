@@ -1,8 +1,8 @@
 """The schemas of the DataFrames of the Spark engine.
 
-They are long: one row per cluster, entity and quota key. An entity is identified by its `entity_key`, which is
-`Entity.address`: canonical, unique and never null. Its names are in `entity`, where null is the default; nothing
-joins on them, since in SQL NULL = NULL is not true.
+They are in long format: one row per cluster, entity and quota key. An entity is identified by its `entity_key`, which
+is `Entity.address`: canonical, unique and never null. Its names are in `entity`, where null is the default; they are
+never join columns, because NULL = NULL is not true in SQL.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads a Java client properties file as a `ClientConfig`.
 
-The file is the one that Kafka's own commands take as `--command-config`. What this client cannot do is an error
-that names the line; only keys that change nothing here are passed over (`quotaform.cluster.client.property_key`).
+The file is the one that Kafka's own commands take as `--command-config`. An unsupported setting is an error that names
+the line; only keys without effect here are ignored (`quotaform.cluster.client.property_key`).
 """
 
 from __future__ import annotations

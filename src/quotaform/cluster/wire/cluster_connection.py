@@ -1,6 +1,6 @@
 """A connection to a cluster: one broker at a time, failing over to another broker of the same cluster.
 
-An attempt is made once per server, in order, and fails with what the socket, TLS or the broker said.
+Servers are tried once each, in order; the error is that of the socket, TLS or the broker.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A blocking TCP or TLS connection on which every call has a deadline.
 
-A call waits in slices: one that another thread closes ends within a slice, and so does one whose signal (Ctrl-C) came
-in the instant before it began to wait; any other signal interrupts it at once. Deadlines are times of `monotonic`.
+A call waits in slices. If another thread closes the connection, or a signal (Ctrl-C) arrives just before the wait
+begins, the call ends within one slice; any other signal interrupts it immediately. Deadlines are times of `monotonic`.
 """
 
 from __future__ import annotations

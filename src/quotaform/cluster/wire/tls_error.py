@@ -1,7 +1,7 @@
 """One-sentence messages for TLS failures, which state only what is known.
 
 A connection that ends during the handshake has many causes: a listener without TLS hangs up, and so does a healthy one
-behind a proxy or with a connection quota. So nobody is told to do without TLS.
+behind a proxy or with a connection quota. The messages therefore never suggest disabling TLS.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Parses YAML text into a tree of nodes and comments.
 
-libyaml's tokens leave out comments, which stand in the gaps between them. What a comment belongs to follows from where
-it stands:
+libyaml's tokens do not include comments, which are found in the gaps between tokens. The position of a comment
+determines the node that it belongs to:
 
 | comment | belongs to |
 | --- | --- |
 | at the end of a line | the key, or the item of a list, that the line ends with |
 | below such a comment, in the same column | the same |
-| on a line of its own | the next key or item of the collection that it is indented like |
-| the same, and there is no next one | the end of that collection |
+| on its own line | the next key or item of the collection with the same indentation |
+| the same, without a next key or item | the end of that collection |
 """
 
 from __future__ import annotations

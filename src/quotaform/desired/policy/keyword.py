@@ -1,7 +1,7 @@
 """The keywords supported in policies: those of JSON Schema, and two of quotaform.
 
-A JSON Schema passes everything that it does not know: a keyword or a field with a wrong letter in it would be a policy
-that never applies. So here what is unknown is an error.
+JSON Schema ignores unknown keywords, so a policy with a misspelt keyword or field would never reject anything. Unknown
+keywords and fields are therefore errors.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Reads YAML text as a document, in one pass over the parser's events.
 
-No node tree is built. Where things are written is recorded only when it is asked for (`detailed`): a good
-file is read once, a bad one a second time to say where and how it was written.
+No node tree is built. Locations are recorded only on request (`detailed`): a valid file is read once, an invalid one a
+second time to locate its problems.
 
-Everything is bounded. One long list of the root may be handed over in parts (`Stream`), so that a file can be long; all
-else in it, and each item of that list, is limited in size. Aliases share what they point to, and what they would expand
-to is counted and limited.
+Everything has a limit. One long list at the root may be returned in parts (`Stream`), so a file can be long; everything
+else in it, and each item of that list, is limited in size. Aliases share their value, and the number of values to which
+they would expand is limited.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 | `yes`, `No`, `on`, `true` | a boolean |
 | `5`, `-5` | an integer |
 | `1.5`, `1e6` | an exact decimal |
-| `007`, `0x1F`, `1_000`, `1:30`, `.inf`, `2026-12-31` | text, known to be odd: another reader sees a number or a date |
+| `007`, `0x1F`, `1_000`, `1:30`, `.inf`, `2026-12-31` | text, marked as ambiguous: others read a number or a date |
 """
 
 from __future__ import annotations

@@ -235,6 +235,7 @@ WRONG: dict[str, Edit] = {
         {**_change(document)["keys"][0], "key": 7}
     ),
     "values that are no object": lambda document: _change(document).update(before=[1]),
+    "an unknown way to prune": lambda document: document["options"].update(prune="all"),
     "options that are no object": lambda document: document.update(options=5),
     "a count that is no number": lambda document: document["summary"].update(no_op="many"),
     "an unknown severity": lambda document: document["findings"][0].update(severity="fatal"),

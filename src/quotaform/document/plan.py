@@ -40,7 +40,7 @@ from quotaform.document.field import (
 )
 from quotaform.document.plan_options import dump_options, load_options
 from quotaform.document.sealed_content import SealedContent, SealedFormat, Strict
-from quotaform.document.shape import ShapeError, require_shape, shaped_items
+from quotaform.document.shape import ShapeError, loaded_items, readable, require_shape
 from quotaform.errors import PlanFileChangedError, PlanFileError
 from quotaform.model.address import parse_address
 from quotaform.model.allowance import Allowance
@@ -49,8 +49,6 @@ from quotaform.model.document_kind import PLAN
 from quotaform.model.entity import Entity
 
 T = TypeVar("T")
-
-_UNREADABLE: Final = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 PLAN_LISTS: Final[Mapping[str, str]] = {
     "changes": "change",
@@ -181,29 +179,14 @@ def _unmanaged(item: Mapping[str, Any]) -> Unmanaged:
 
 
 def _items(document: Mapping[str, Any], name: str, load: Callable[[Any], T]) -> Iterator[T]:
-    """Yield what the items of a long list stand for.
-
-    Raises:
-        ShapeError: An item does not match the schema, or holds something that the schema takes for a value.
-    """
-    read = 0
-    try:
-        for item in shaped_items(document, name, PLAN.name, PLAN_LISTS[name]):
-            yield load(item)
-            read += 1
-    except _UNREADABLE as error:
-        raise ShapeError(f"{name}[{read}]", "has a value that this version cannot read") from error
+    return loaded_items(document, name, load, PLAN.name, PLAN_LISTS[name])
 
 
 def _allowances(document: Mapping[str, Any]) -> tuple[Allowance, ...]:
-    try:
+    with readable("allowances"):
         return tuple(map(Allowance.parse, document.get("allowances", ())))
-    except _UNREADABLE as error:
-        raise ShapeError("allowances", "has a value that this version cannot read") from error
 
 
 def _approvals(document: Mapping[str, Any]) -> tuple[Approval, ...]:
-    try:
+    with readable("approvals"):
         return tuple(map(load_approval, document.get("approvals", ())))
-    except _UNREADABLE as error:
-        raise ShapeError("approvals", "has a value that this version cannot read") from error

@@ -9,7 +9,7 @@ from quotaform.core.guard_limits import GuardLimits
 from quotaform.core.plan_options import PlanOptions
 from quotaform.core.prune import PruneMode
 from quotaform.core.scope import count_problem
-from quotaform.document.shape import ShapeError
+from quotaform.document.shape import ShapeError, readable
 
 
 def dump_options(options: PlanOptions) -> dict[str, Any]:
@@ -32,12 +32,14 @@ def load_options(item: Mapping[str, Any]) -> PlanOptions:
     """Return the options of a plan as `dump_options` had them.
 
     Raises:
-        ShapeError: It protects more than a quotaform.yaml can say.
+        ShapeError: There is no such way to prune, or it protects more than a quotaform.yaml can say.
     """
     if problem := count_problem(item.get("protect", ())):
         raise ShapeError("options.protect", f"is too long: {problem}")
+    with readable("options.prune"):
+        prune = PruneMode(item["prune"])
     return PlanOptions(
-        prune=PruneMode(item["prune"]),
+        prune=prune,
         select=tuple(item["select"]),
         exclude=tuple(item["exclude"]),
         limits=GuardLimits.load(item),

@@ -26,7 +26,7 @@ from quotaform.document.field import (
 )
 from quotaform.document.plan_options import dump_options, load_options
 from quotaform.document.sealed_content import SealedContent, SealedFormat, Strict
-from quotaform.document.shape import ShapeError, require_shape, shaped_items
+from quotaform.document.shape import ShapeError, loaded_items, readable, require_shape
 from quotaform.errors import ReceiptFileChangedError, ReceiptFileError
 from quotaform.model.address import parse_address
 from quotaform.model.allowance import Allowance
@@ -38,7 +38,6 @@ T = TypeVar("T")
 RECEIPT_LISTS: Final[Mapping[str, str]] = {"declared": "address", "results": "result"}
 """The fields of a receipt with a line per item, and the definition of an item in the schema."""
 
-_UNREADABLE: Final = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 _FORMAT: Final = SealedFormat(
     kind=RECEIPT,
     lists=RECEIPT_LISTS,
@@ -121,10 +120,8 @@ def load_receipt(text: str | bytes, file: str) -> SavedReceipt:
 
 def _checked(content: SealedContent, document: Mapping[str, Any], strict: Strict) -> SavedReceipt:
     require_shape(document, RECEIPT.name, RECEIPT_LISTS)
-    try:
+    with readable():
         receipt = _receipt(document)
-    except _UNREADABLE as error:
-        raise ShapeError("", "it has a value that this version cannot read") from error
     if problem := saved_receipt_problem(receipt):
         raise ShapeError(*problem)
     content.require_written(lambda: _fields(receipt), strict)
@@ -169,15 +166,4 @@ def _load_result(item: Mapping[str, Any]) -> SavedResult:
 
 
 def _items(document: Mapping[str, Any], name: str, load: Callable[[Any], T]) -> Iterator[T]:
-    """Yield what the items of a long list stand for.
-
-    Raises:
-        ShapeError: An item does not match the schema, or holds something that the schema takes for a value.
-    """
-    read = 0
-    try:
-        for item in shaped_items(document, name, RECEIPT.name, RECEIPT_LISTS[name]):
-            yield load(item)
-            read += 1
-    except _UNREADABLE as error:
-        raise ShapeError(f"{name}[{read}]", "has a value that this version cannot read") from error
+    return loaded_items(document, name, load, RECEIPT.name, RECEIPT_LISTS[name])

@@ -5,17 +5,22 @@ Errors have a path such as `changes[3].keys[0].after`. Long lists are validated 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import zip_longest
 from json import loads
 from re import compile as regex
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from quotaform.document.envelope import Spelled
 from quotaform.document.line_layout import ItemLines
 from quotaform.model.text import quote
 from quotaform.schema.validator import gate
 
+T = TypeVar("T")
+
+_UNREADABLE: Final = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+"""What is raised while something is made of a document that fits its schema and is not what quotaform writes."""
 _WORD: Final = regex(r"[A-Za-z0-9_-]{1,40}").fullmatch
 _MISSING: Final = object()
 
@@ -59,6 +64,46 @@ def shaped_items(document: Mapping[str, Any], name: str, schema: str, definition
         if not fits:
             _require_valid(item, f"{name}[{index}]", schema, definition)
         yield item
+
+
+def loaded_items(
+    document: Mapping[str, Any], name: str, load: Callable[[Any], T], schema: str, definition: str
+) -> Iterator[T]:
+    """Yield what the items of a long list stand for.
+
+    Args:
+        document: What was read.
+        name: The field.
+        load: Returns what an item stands for.
+        schema: The schema of the document.
+        definition: The definition of an item in it.
+
+    Raises:
+        ShapeError: An item does not match the schema, or holds something that the schema takes for a value.
+    """
+    read = 0
+    try:
+        for item in shaped_items(document, name, schema, definition):
+            yield load(item)
+            read += 1
+    except _UNREADABLE as error:
+        raise ShapeError(f"{name}[{read}]", "has a value that this version cannot read") from error
+
+
+@contextmanager
+def readable(path: str = "") -> Iterator[None]:
+    """Make sure that something can be made of a document: a schema takes some texts for values that are none.
+
+    Args:
+        path: The field; empty for the whole document.
+
+    Raises:
+        ShapeError: It cannot.
+    """
+    try:
+        yield
+    except _UNREADABLE as error:
+        raise ShapeError(path, f"{'' if path else 'it '}has a value that this version cannot read") from error
 
 
 def _require_valid(item: object, path: str, schema: str, definition: str | None = None) -> None:

@@ -3,7 +3,7 @@
 * It speaks Kafka's protocol by kafka-python's codec, so that ours is held against another one.
 * It has `quotas`, one SASL user (`alice`, `alice-secret`, mechanism PLAIN) and one cluster id. It accepts every alter
   and applies none.
-* `asked` holds every request that reached it, whole.
+* `asked` holds every request that reached it, whole; `connections` and `ended` count what began and what is closed.
 * `spoil` is called with each request and the frame that answers it, and returns what is sent instead: bytes, or a list
   of bytes to send, seconds to wait, and how it goes on: `HANG` sends nothing more, `RESET` and `HANG_UP` end the
   connection.
@@ -25,6 +25,8 @@ from typing import Any, Final
 API_VERSIONS, METADATA, HANDSHAKE, AUTHENTICATE, DESCRIBE, ALTER = 18, 3, 17, 36, 48, 49
 
 HANG: Final = "hang"
+HANGING: Final = 60.0
+"""Seconds until a broker that hangs ends the connection."""
 RESET: Final = "reset"
 HANG_UP: Final = "hang up"
 Step = bytes | str | float
@@ -80,6 +82,7 @@ class FakeBroker:
     asked: list[Asked] = field(default_factory=list)
     address: str = ""
     connections: int = 0
+    ended: int = 0
     over: Event = field(default_factory=Event)
 
     def asked_keys(self) -> list[int]:
@@ -89,6 +92,12 @@ class FakeBroker:
     def talk(self, connection: socket) -> None:
         """Serve one connection until it ends."""
         self.connections += 1
+        try:
+            self._talk(connection)
+        finally:
+            self.ended += 1
+
+    def _talk(self, connection: socket) -> None:
         if self.tls is not None:
             connection = self.tls.wrap_socket(connection, server_side=True)
         with connection, suppress(OSError):
@@ -98,7 +107,7 @@ class FakeBroker:
                 sent = self.spoil(asked, self.answer(asked))
                 for step in [sent] if isinstance(sent, bytes) else sent:
                     if step == HANG:
-                        self.over.wait(20)
+                        self.over.wait(HANGING)
                         return
                     if step == RESET:
                         connection.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))

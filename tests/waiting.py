@@ -1,0 +1,50 @@
+"""Waiting on a busy machine, on which any thread may stand still for seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic, sleep
+from typing import Final
+
+import pytest
+
+PATIENCE: Final = 60.0
+"""Seconds after which a test gives up; nothing that works takes so long."""
+_STEP: Final = 0.2
+"""The longest that the connection to a broker waits between two looks at the clock."""
+
+
+def wait_until(is_so: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """Wait until something is so."""
+    deadline = monotonic() + seconds
+    while not is_so():
+        assert monotonic() < deadline
+        sleep(0.005)
+
+
+class PatientClock:
+    """A `monotonic` that leaves out the time in which nobody looked at it, but for a step.
+
+    A time limit that a test makes short is then used up by waiting alone, and not by a process that was not scheduled.
+    """
+
+    def __init__(self) -> None:
+        self._now = self._seen = monotonic()
+
+    def __call__(self) -> float:
+        now = monotonic()
+        self._now += min(now - self._seen, _STEP)
+        self._seen = now
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self._now += seconds
+
+    @classmethod
+    def of_connections(cls, monkeypatch: pytest.MonkeyPatch) -> PatientClock:
+        """Return what is the clock of all connections to brokers from now on."""
+        clock = cls()
+        for module in ("wire.stream", "wire.broker_connection", "wire.cluster_connection", "broker_gateway"):
+            monkeypatch.setattr(f"quotaform.cluster.{module}.monotonic", clock)
+        return clock

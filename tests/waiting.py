@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Thread
 from time import monotonic, sleep
 from typing import Final
 
@@ -48,3 +49,15 @@ class PatientClock:
         for module in ("wire.stream", "wire.broker_connection", "wire.cluster_connection", "broker_gateway"):
             monkeypatch.setattr(f"quotaform.cluster.{module}.monotonic", clock)
         return clock
+
+
+def once(is_so: Callable[[], object], act: Callable[[], object]) -> Thread:
+    """Do something in another thread as soon as something is so."""
+
+    def work() -> None:
+        wait_until(is_so)
+        act()
+
+    thread = Thread(target=work)
+    thread.start()
+    return thread

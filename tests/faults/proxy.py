@@ -45,6 +45,8 @@ class Action(StrEnum):
     """There is a pause in it."""
     DRIP = "drip"
     """It comes in small pieces."""
+    HOLD = "hold"
+    """It waits until it is released."""
     CORRUPT = "corrupt"
     """It is no frame of Kafka's protocol any more."""
 
@@ -115,13 +117,14 @@ class Proxy:
     Attributes:
         bootstrap_servers: Their addresses.
         reached: Set when the moment of the fault has come.
+        released: Set when frames that are held may go on.
         node: The broker through whose proxy that frame went.
     """
 
     def __init__(self, brokers: Sequence[str]) -> None:
         self.reached = Event()
+        self.released = Event()
         self.node = 0
-        self._over = Event()
         self._lock = Lock()
         self._fault: FrameFault | None = None
         self._seen = 0
@@ -140,6 +143,7 @@ class Proxy:
     def disturbed(self, fault: FrameFault) -> Iterator[None]:
         """Let a fault happen at its moment; at the end all connections through the proxy are gone."""
         self.reached.clear()
+        self.released.clear()
         with self._lock:
             self._fault, self._seen = fault, 0
         try:
@@ -147,15 +151,22 @@ class Proxy:
         finally:
             with self._lock:
                 self._fault = None
-                links, self._links = self._links, []
-            for link in links:
-                link.end()
+            self._end_links()
 
     def close(self) -> None:
-        """Take no more connections."""
-        self._over.set()
+        """Take no more connections, and end those that there are."""
         for listening in self._listening:
+            # Closing alone would leave it to whoever waits for a connection.
+            with suppress(OSError):
+                listening.shutdown(SHUT_RDWR)
             listening.close()
+        self._end_links()
+
+    def _end_links(self) -> None:
+        with self._lock:
+            links, self._links = self._links, []
+        for link in links:
+            link.end()
 
     def _accept(self, node: int, listening: socket, port: int) -> None:
         with suppress(OSError):
@@ -203,6 +214,10 @@ class Proxy:
                     frame = frame.replace(advertised, proxy)
         fault = self._due(link, side, api_key)
         if fault is None or fault.action is Action.PASS:
+            target.sendall(frame)
+        elif fault.action is Action.HOLD:
+            while not self.released.wait(0.02) and not link.over.is_set():
+                pass
             target.sendall(frame)
         elif fault.action is Action.CORRUPT:
             target.sendall(corrupt(frame, Random(fault.seed)))

@@ -47,7 +47,7 @@ def admin(shared_admin: QuotaAdmin) -> QuotaAdmin:
 
 
 def settle(holds: Callable[[], bool]) -> None:
-    deadline = monotonic() + 5
+    deadline = monotonic() + 60
     while not holds() and monotonic() < deadline:
         sleep(0.01)
 
@@ -306,4 +306,4 @@ class TestConnection:
         begin = monotonic()
         with pytest.raises(ConnectError, match=r"nothing listens at 127\.0\.0\.1:1"):
             QuotaAdmin.connect("127.0.0.1:1")
-        assert monotonic() - begin < 5
+        assert monotonic() - begin < 9

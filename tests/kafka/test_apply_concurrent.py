@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from time import sleep
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.quotas import Values
 from quotaform.sandbox import Sandbox
 from tests.builder import HEADER, PRODUCER, plan_of
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -55,11 +55,7 @@ class Other:
 
     def set(self, value: float | None, entity: Entity = ALICE) -> None:
         self.gateway.alter([Alteration(entity, {PRODUCER: value})]).raise_for_errors()
-        for _ in range(200):
-            if self.read(entity) == ({} if value is None else {PRODUCER: value}):
-                return
-            sleep(0.02)
-        raise AssertionError("it does not show")
+        wait_until(lambda: self.read(entity) == ({} if value is None else {PRODUCER: value}))
 
     def read(self, entity: Entity = ALICE) -> Values:
         return self.gateway.describe().get(entity, {})

@@ -36,7 +36,7 @@ def jaas(user: str, password: str) -> str:
     return f'org.apache.kafka.common.security.scram.ScramLoginModule required username="{user}" password="{password}";'
 
 
-def failure(address: str, settings: ClientConfig, *, within: float = 3.0) -> ClusterError:
+def failure(address: str, settings: ClientConfig, *, within: float = 9.0) -> ClusterError:
     begin = monotonic()
     with pytest.raises(ClusterError) as caught:
         KafkaGateway.connect(address, settings, name="prod")

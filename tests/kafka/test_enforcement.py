@@ -85,7 +85,7 @@ def admin(kafka: Sandbox) -> Iterator[QuotaAdmin]:
 def write(admin: QuotaAdmin, quotas: Quotas) -> None:
     """Set quotas and wait until the broker enforces what it shows."""
     admin.alter([Alteration(entity, values) for entity, values in quotas.items()]).raise_for_errors()
-    deadline = monotonic() + 10
+    deadline = monotonic() + 60
     while admin.describe() != quotas:
         assert monotonic() < deadline
         sleep(0.02)
@@ -130,7 +130,7 @@ def produce(sandbox: Sandbox, requests: list[tuple[str, str]]) -> list[Traffic]:
     with ThreadPoolExecutor(len(traffic)) as pool:
         runs = [pool.submit(each.produce, sandbox, make_batch(RECORD), is_over) for each in traffic]
         try:
-            deadline = monotonic() + 20
+            deadline = monotonic() + 60
             while not all(each.taken for each in traffic) and monotonic() < deadline:
                 sleep(0.01)
             sleep(WARM_UP)

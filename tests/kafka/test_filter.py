@@ -69,7 +69,7 @@ def replace_all(admin: QuotaAdmin, quotas: Quotas) -> None:
     stale = admin.describe().items()
     admin.alter([Alteration(entity, dict.fromkeys(values)) for entity, values in stale]).raise_for_errors()
     admin.alter([Alteration(entity, values) for entity, values in quotas.items()]).raise_for_errors()
-    deadline = monotonic() + 5
+    deadline = monotonic() + 60
     while admin.describe() != quotas and monotonic() < deadline:
         sleep(0.01)
     assert admin.describe() == quotas

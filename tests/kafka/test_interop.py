@@ -121,7 +121,7 @@ def wipe(admin: QuotaAdmin) -> None:
 
 
 def wait_for(admin: QuotaAdmin, quotas: Quotas) -> None:
-    deadline = monotonic() + 5
+    deadline = monotonic() + 60
     while admin.describe() != quotas and monotonic() < deadline:
         sleep(0.01)
     assert admin.describe() == quotas

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from os import getpid, kill
 from signal import SIGINT
 from threading import Timer
@@ -13,11 +11,13 @@ import pytest
 
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.cluster.scram import ScramGateway
+from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.errors import ClusterError, ConnectError
 from quotaform.model.alteration import Alteration, AlterRow, Outcome
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
 from tests.broker import SHORT_SESSIONS
+from tests.waiting import once
 
 pytestmark = pytest.mark.kafka
 
@@ -26,17 +26,6 @@ PRODUCE = "producer_byte_rate"
 
 def alterations(prefix: str, count: int) -> list[Alteration]:
     return [Alteration(Entity(user=f"{prefix}-{number}"), {PRODUCE: 1.0}) for number in range(count)]
-
-
-@contextmanager
-def interrupted(seconds: float) -> Iterator[None]:
-    """Send this process a SIGINT after some time."""
-    timer = Timer(seconds, kill, (getpid(), SIGINT))
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.join()
 
 
 def rows_until_interrupt(gateway: KafkaGateway, asked: list[Alteration]) -> list[AlterRow]:
@@ -76,7 +65,7 @@ class TestAnotherCluster:
                 with pytest.raises(ConnectError) as caught:
                     do()
                 assert str(caught.value) == told
-            assert monotonic() - begin < 3, "that is certain and not tried again until time is up"
+            assert monotonic() - begin < 9, "that is certain and not tried again until time is up"
             assert gateway.cluster_id() == first.cluster_id
             with KafkaGateway.connect(sandbox.bootstrap_servers) as other:
                 assert not [entity for entity in other.describe() if "stray" in entity.address]
@@ -112,10 +101,16 @@ class TestGivingUp:
             KafkaGateway.connect(kafka.bootstrap_servers) as other,
         ):
             kafka.pause(1)
-            broker = gateway.connection.broker  # type: ignore[attr-defined]
-            broker.shutdown()
-            with interrupted(0.5):
-                rows = rows_until_interrupt(gateway, alterations("late", 1))
+            connection = gateway.connection
+            assert isinstance(connection, ClusterConnection)
+            lost = connection.broker
+            assert lost is not None
+            lost.shutdown()
+            once(
+                lambda: connection.broker not in (None, lost),
+                lambda: Timer(0.3, kill, (getpid(), SIGINT)).start(),
+            )
+            rows = rows_until_interrupt(gateway, alterations("late", 1))
             kafka.resume(1)
             assert [row.outcome for row in rows] == [Outcome.UNKNOWN]
             sleep(1.5)

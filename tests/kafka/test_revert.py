@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from time import sleep
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -24,6 +23,7 @@ from quotaform.model.quotas import Quotas
 from quotaform.sandbox import Sandbox
 from tests.builder import HEADER, guarded, plan_of
 from tests.strategies import desired, quotas
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -44,11 +44,7 @@ def become(gateway: KafkaGateway, wanted: Quotas) -> None:
     ]
     if alterations:
         gateway.alter(alterations).raise_for_errors()
-    for _ in range(200):
-        if gateway.describe() == wanted:
-            return
-        sleep(0.02)
-    raise AssertionError("the cluster does not show what was written")
+    wait_until(lambda: gateway.describe() == wanted)
 
 
 def revert_of(text: str, actual: Quotas, files: Desired, cluster_id: str) -> Plan:

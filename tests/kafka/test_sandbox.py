@@ -43,7 +43,7 @@ def answers(address: str) -> bool:
     return accepts(host, int(port))
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 30) -> bool:
+def eventually(condition: Callable[[], bool], seconds: float = 60) -> bool:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -123,11 +123,13 @@ def test_a_tool_reads_the_input_it_is_given(sandbox: Sandbox) -> None:
 
 
 def test_a_changed_quota_is_not_logged(sandbox: Sandbox) -> None:
-    before = sandbox.log_tail(lines=1000)
+    before = sandbox.log_tail(lines=1000).splitlines()
     where = ("--bootstrap-server", sandbox.bootstrap_servers, "--entity-type", "users", "--entity-name", "quiet")
     for change in (("--add-config", "producer_byte_rate=1024"), ("--delete-config", "producer_byte_rate")):
         assert sandbox.run_tool(CONFIG_COMMAND, *where, "--alter", *change).returncode == 0
-    assert sandbox.log_tail(lines=1000) == before
+    # A busy machine makes a broker warn of other things.
+    told = [line for line in sandbox.log_tail(lines=1000).splitlines() if line not in before]
+    assert not [line for line in told if "quiet" in line or "quota" in line.lower()]
 
 
 def test_two_sandboxes_at_once_are_two_clusters(sandbox: Sandbox) -> None:
@@ -189,24 +191,24 @@ def test_a_signal_to_the_owner_leaves_no_broker(owner: Any, number: signal.Signa
     process, address, directory, _ = owner()
     assert answers(address)
     process.send_signal(number)
-    process.wait(30)
+    process.wait(120)
     assert eventually(lambda: not directory.exists())
     assert not answers(address)
 
 
 def test_an_owner_that_exits_without_stopping_leaves_no_broker(owner: Any) -> None:
     process, address, directory, _ = owner("import os; os._exit(0)")
-    process.wait(30)
+    process.wait(120)
     assert eventually(lambda: not directory.exists())
     assert not answers(address)
 
 
 def test_a_child_that_the_owner_forked_does_not_keep_the_broker_alive(owner: Any) -> None:
     # The child inherits the owner's end of the pipe, so the pipe alone would never close.
-    fate = "import os; os.fork() and (time.sleep(0.2), os._exit(0)); os.closerange(1, 3); time.sleep(20); os._exit(0)"
+    fate = "import os; os.fork() and (time.sleep(0.2), os._exit(0)); os.closerange(1, 3); time.sleep(90); os._exit(0)"
     process, address, directory, _ = owner(fate)
-    process.wait(30)
-    assert eventually(lambda: not directory.exists(), 15)
+    process.wait(120)
+    assert eventually(lambda: not directory.exists())
     assert not answers(address)
 
 
@@ -243,7 +245,7 @@ def test_a_paused_broker_is_silent_until_it_is_resumed() -> None:
         kafka.pause(1)
         assert not ask(kafka, 1)
         kafka.resume(1)
-        assert eventually(lambda: ask(kafka, 1), 10)
+        assert eventually(lambda: ask(kafka, 1))
 
 
 def test_a_paused_broker_can_be_restarted() -> None:
@@ -451,7 +453,7 @@ def test_the_command_starts_tells_and_stops_a_sandbox(name: str) -> None:
 
 def test_a_detached_sandbox_outlives_the_process_that_started_it(name: str) -> None:
     script = f"from quotaform.sandbox import detached; print(detached.start({name!r}, secured=True)[0].client_config)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240, check=True)
     found = detached.find(name)
     assert found is not None
     assert answers(found.bootstrap_servers)
@@ -479,5 +481,5 @@ def test_two_starts_at_once_start_one_sandbox(name: str) -> None:
         subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True)
         for _ in range(2)
     ]
-    told = [process.communicate(timeout=120)[0] for process in both]
+    told = [process.communicate(timeout=240)[0] for process in both]
     assert told[0] == told[1] != ""

@@ -305,7 +305,7 @@ class Slow(ScriptedGateway):
         self.inside += 1
         self.most = max(self.most, self.inside)
         self.entered.set()
-        self.may_end.wait(10)
+        self.may_end.wait(60)
         self.inside -= 1
         return {}
 
@@ -321,10 +321,10 @@ class TestThreads:
         threads = [Thread(target=admin.describe) for _ in range(4)]
         for thread in threads:
             thread.start()
-        assert gateway.entered.wait(10)
+        assert gateway.entered.wait(60)
         gateway.may_end.set()
         for thread in threads:
-            thread.join(10)
+            thread.join(60)
         assert gateway.most == 1
 
     def test_closing_does_not_wait_for_a_call(self) -> None:
@@ -332,9 +332,9 @@ class TestThreads:
         admin = QuotaAdmin(gateway)
         thread = Thread(target=admin.describe)
         thread.start()
-        assert gateway.entered.wait(10)
+        assert gateway.entered.wait(60)
         admin.close()
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
         with pytest.raises(ClusterError, match="is closed"):
             admin.describe()

@@ -118,7 +118,7 @@ def test_no_thread_waits_for_a_base_that_does_not_exist(repository: PlannedRepos
     before = set(enumerate_threads())
     repository("plan", "--base", "mian")
     for thread in set(enumerate_threads()) - before:
-        thread.join(5)
+        thread.join(60)
         assert not thread.is_alive()
 
 

@@ -91,12 +91,13 @@ OPEN: list[ClusterConnection] = []
 
 @pytest.fixture
 def broker() -> Iterator[FakeBroker]:
+    before = set(threads())
     with serving(FakeBroker(quotas=QUOTAS)) as made:
         yield made
         # However the test ended.
         while OPEN:
             OPEN.pop().close()
-    assert not [thread for thread in threads() if thread.name.startswith("quotaform")]
+    assert not [thread for thread in set(threads()) - before if thread.name.startswith("quotaform")]
 
 
 @contextmanager
@@ -481,9 +482,8 @@ class TestAnswers:
     ) -> None:
         """It was told as not sent."""
         broker.spoil = at(ALTER, HANG)
-        with open_gateway(broker) as gateway:
-            with meanwhile(broker, ALTER, gateway.close):
-                assert [row.outcome for row in gateway.alter(CHANGE)] == [Outcome.UNKNOWN]
+        with open_gateway(broker) as gateway, meanwhile(broker, ALTER, gateway.close):
+            assert [row.outcome for row in gateway.alter(CHANGE)] == [Outcome.UNKNOWN]
 
     def test_a_broker_that_reads_nothing_is_given_up_in_time(self, broker: FakeBroker, clock: PatientClock) -> None:
         broker.spoil = at(DESCRIBE, HANG)

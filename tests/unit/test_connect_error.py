@@ -68,9 +68,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> PatientClock:
 
 def failure(servers: str, config: ClientConfig | None = None, *, timeout: float = 60.0) -> str:
     """Connect, and return why that failed; what takes as long as the time limit is told as that."""
+    before = set(threads())
     with pytest.raises(ClusterError) as caught:
         KafkaGateway.connect(servers, config, name="lab", timeout=timeout)
-    assert not [thread for thread in threads() if thread.name.startswith("quotaform")]
+    assert not [thread for thread in set(threads()) - before if thread.name.startswith("quotaform")]
     text = str(caught.value)
     assert text.startswith("Cannot connect to lab: ")
     assert isinstance(caught.value, (ConnectError, AuthenticationError))
@@ -111,12 +112,11 @@ def test_a_name_that_does_not_resolve() -> None:
 @pytest.fixture
 def lookups() -> Iterator[Event]:
     """Set when lookups of names may end, at the end of the test in any case."""
-    over = Event()
+    over, before = Event(), set(threads())
     yield over
     over.set()
-    for thread in threads():
-        if thread.name.startswith("quotaform"):
-            thread.join(PATIENCE)
+    for thread in set(threads()) - before:
+        thread.join(PATIENCE)
 
 
 def test_a_name_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, lookups: Event) -> None:

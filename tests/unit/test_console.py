@@ -61,7 +61,7 @@ def test_a_connection_that_takes_its_time_has_a_progress_line(
     shown_meanwhile = []
 
     def connect(_: object) -> NoReturn:
-        deadline = monotonic() + 10
+        deadline = monotonic() + 60
         while line not in terminal.getvalue() and monotonic() < deadline:
             sleep(0.01)
         shown_meanwhile.append(terminal.getvalue())

@@ -23,7 +23,7 @@ def test_a_second_update_waits_until_the_first_one_ends(tmp_path: Path) -> None:
         second.start()
         second.join(0.2)
         order.append("first")
-    second.join(10)
+    second.join(60)
     assert order == ["first", "second"]
     assert list(tmp_path.iterdir()) == []
 

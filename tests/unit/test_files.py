@@ -123,14 +123,15 @@ def test_a_folder_is_refused(tmp_path: Path) -> None:
         write_text_atomically(tmp_path, "x")
 
 
-def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quotaform.atomic_file._READER_SECONDS", 60.0)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     read: list[str] = []
     reader = Thread(target=lambda: read.append(pipe.read_text(encoding="utf-8")))
     reader.start()
     write_text_atomically(pipe, "through")
-    reader.join(10)
+    reader.join(60)
     assert read == ["through"]
     assert pipe.is_fifo()
 

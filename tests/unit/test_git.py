@@ -457,13 +457,16 @@ def test_the_bytes_and_the_time_of_reading_are_limited(
         assert "the commit of the files is not known: at most 0 MiB of the repository are read\n" in (
             capsys.readouterr().out
         )
-    left = TimeLeft(0.3)
+    passed = [0.0]
+    for module in (git, git_process):
+        monkeypatch.setattr(module, "monotonic", lambda: time.monotonic() + passed[0])
+    left = TimeLeft(300)
     with open_objects(origin.path, left) as objects:
-        time.sleep(0.2)
+        passed[0] += 200
         assert objects.commit("HEAD") is not None
-    assert left.seconds < 0.1
-    with open_objects(origin.path, TimeLeft(0.1)) as objects:
-        time.sleep(0.1)
+    assert left.seconds < 100
+    with open_objects(origin.path, TimeLeft(100)) as objects:
+        passed[0] += 100
         with pytest.raises(GitError, match=r"^the repository is read for at most 3 seconds$"):
             objects.commit("HEAD")
     with pytest.raises(GitError, match="at most 3 seconds"), open_objects(origin.path, TimeLeft(0)):
@@ -508,7 +511,7 @@ def test_a_git_that_does_not_answer_is_not_waited_for(
     started = time.monotonic()
     with open_objects(origin.path, TimeLeft(0.5)) as objects, pytest.raises(GitError):
         objects.commit("HEAD")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
 
 
 def test_a_git_that_writes_many_warnings_still_answers(origin: GitRepository, fake_git: Callable[[str], None]) -> None:

@@ -241,7 +241,7 @@ def test_what_was_read_before_an_interrupt_is_printed_and_written(
 
     monkeypatch.setattr(Console, "progress", stop)
     assert run([command, "--all", "--out", "made/{cluster}.json"]) == code
-    assert monotonic() - interrupted[0] < 2
+    assert monotonic() - interrupted[0] < 9, "the connection is given up after 10 seconds"
     printed = capsys.readouterr()
     saved = ["Saved the plans to: made/eu.json, made/us.json"] if command == "plan" else []
     assert printed.err.splitlines() == [*saved, f"Error: {message}"]

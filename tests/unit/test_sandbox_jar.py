@@ -98,7 +98,7 @@ def test_two_that_fill_the_cache_at_once_fetch_once(tmp_path: Path) -> None:
 
     def slow(directory: Path) -> list[Path]:
         inside.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return source(directory)
 
     found: list[tuple[Path, ...]] = []
@@ -108,11 +108,11 @@ def test_two_that_fill_the_cache_at_once_fetch_once(tmp_path: Path) -> None:
 
     threads = [threading.Thread(target=fill) for _ in range(2)]
     threads[0].start()
-    assert inside.wait(10)
+    assert inside.wait(60)
     threads[1].start()
     go_on.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert len(found) == 2
     assert source.asked == 1
 

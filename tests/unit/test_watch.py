@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,7 @@ from unittest.mock import Mock
 import pytest
 
 from quotaform.app.base.base import BaseChoice, read_chosen_base
+from quotaform.app.drift import watch as watch_module
 from quotaform.app.drift.alert import AlertOptions, DriftAlerts
 from quotaform.app.drift.metrics_file import MetricStore
 from quotaform.app.drift.report import DriftReporter
@@ -174,14 +175,21 @@ def test_a_cluster_that_is_down_is_asked_less_often_and_keeps_its_metrics(tmp_pa
     assert world.health["status"] == "ok"
 
 
-def test_a_cluster_that_hangs_keeps_no_other_waiting_and_is_not_asked_twice(tmp_path: Path) -> None:
+def test_a_cluster_that_hangs_keeps_no_other_waiting_and_is_not_asked_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     is_over = Event()
 
     def hang() -> Quotas:
-        is_over.wait(20)
+        is_over.wait(60)
         return SYNC
 
-    world = World(tmp_path, {"eu": SYNC, "us": hang}, interval=0.05)
+    def wait_for_eu(checks: list[Future[None]], timeout: float) -> None:
+        assert timeout == 30
+        wait(checks[:1], timeout=60)
+
+    monkeypatch.setattr(watch_module, "wait", wait_for_eu)
+    world = World(tmp_path, {"eu": SYNC, "us": hang}, interval=30)
     try:
         world.run(4)
         assert world.asked.count("eu") == 4
@@ -197,7 +205,7 @@ def test_a_mistake_in_a_check_that_ends_after_its_round_is_not_lost(tmp_path: Pa
     is_over = Event()
 
     def hang() -> Quotas:
-        is_over.wait(20)
+        is_over.wait(60)
         return SYNC
 
     world = World(tmp_path, {"us": hang}, interval=0.05)
@@ -208,7 +216,7 @@ def test_a_mistake_in_a_check_that_ends_after_its_round_is_not_lost(tmp_path: Pa
         is_over.set()
     check = world.watch._clusters["us"].check
     assert check is not None
-    wait([check], timeout=20)
+    wait([check], timeout=60)
     with pytest.raises(RuntimeError, match="broken"):
         world.run()
 

@@ -133,7 +133,7 @@ def run_process(
     cwd: Path,
     env: Mapping[str, str] | None = None,
     stdin: str | None = None,
-    timeout: float = 120,
+    timeout: float = 240,
     command: str = QUOTAFORM,
 ) -> Result:
     """Run `quotaform` in a process of its own to its end, without a terminal."""
@@ -175,7 +175,7 @@ class Running:
         """Send it a signal."""
         self._process.send_signal(number)
 
-    def end(self, *, timeout: float = 60) -> Result:
+    def end(self, *, timeout: float = 200) -> Result:
         """Wait until it ends."""
         try:
             code = self._process.wait(timeout)
@@ -262,12 +262,11 @@ class Cluster:
         return self.gateway.describe()
 
     def read_until(self, expected: Quotas) -> Quotas:
-        """Read until the cluster has these quotas, or ten seconds have passed: accepted changes show with a delay."""
-        for _ in range(200):
-            if self.read() == expected:
-                break
+        """Read until the cluster has these quotas, or a minute has passed: accepted changes show with a delay."""
+        deadline = time.monotonic() + 60
+        while (live := self.read()) != expected and time.monotonic() < deadline:
             time.sleep(0.05)
-        return self.read()
+        return live
 
     def values(self, **names: str | None) -> Mapping[str, float]:
         """Return the values of one entity, empty when it is not there."""
@@ -283,14 +282,15 @@ class Cluster:
         answer = self.gateway.connection.send(request, timeout=60)
         refused = [row for row in answer.rows if row[1]]
         assert not refused, refused
-        for _ in range(200):
+        deadline = time.monotonic() + 60
+        while True:
             live = self.read()
             if all(
                 same_value(live.get(entity, {}).get(key), v) for entity, ops in quotas.items() for key, v in ops.items()
             ):
                 return
+            assert time.monotonic() < deadline, "the cluster does not show what was written"
             time.sleep(0.05)
-        raise AssertionError("the cluster does not show what was written")
 
     def wipe(self) -> None:
         """Remove everything."""

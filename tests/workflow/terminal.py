@@ -23,7 +23,7 @@ def talk(
     cwd: Path,
     answers: Sequence[tuple[str, str]],
     env: Mapping[str, str] | None = None,
-    timeout: float = 60,
+    timeout: float = 200,
     hides_answers: bool = True,
 ) -> tuple[int, str]:
     """Run `quotaform` on a terminal and answer it.

@@ -15,7 +15,9 @@ import pytest
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
 from quotaform.sandbox import Sandbox
+from tests.faults.proxy import Proxy
 from tests.workflow.command import Cluster, Repository, Running
+from tests.workflow.held import held_apply
 
 pytestmark = pytest.mark.workflow
 
@@ -51,25 +53,24 @@ def second(sandbox: Sandbox, tmp_path: Path) -> Repository:
 
 
 def test_a_second_apply_from_the_same_checkout_is_refused_while_the_first_one_runs(
-    repository: Repository, cluster: Cluster, sandbox: Sandbox
+    tmp_path: Path, cluster: Cluster, sandbox: Sandbox
 ) -> None:
+    proxy = Proxy([sandbox.bootstrap_servers])
+    repository = Repository(tmp_path, proxy.bootstrap_servers)
     declare(repository, 1)
-    first = repository.start("apply", "plan.json")
-    wait_for_the_first(cluster, first)
-    sandbox.pause(1)
-    try:
+    with held_apply(repository, proxy, "plan.json", values=2 * MANY) as first:
         refused = repository("apply", "plan.json")
-    finally:
-        sandbox.resume(1)
+        proxy.released.set()
+        assert first.end().code == 0
     assert refused.code == 1
     assert "another apply to cluster lab is running in this directory, so nothing was written" in refused.err
-    assert first.end().code == 0
     assert cluster.read() == held(1)
     again = repository("apply", "plan.json")
     assert (again.code, again.last) == (
         0,
         f"Apply complete! Resources: 0 added, 0 changed, 0 destroyed ({MANY} already applied).",
     )
+    proxy.close()
 
 
 def test_two_different_plans_are_never_applied_half_each(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import signal
-import time
+from pathlib import Path
 
 import pytest
 
 from quotaform.sandbox import Sandbox
+from tests.faults.proxy import Proxy
+from tests.waiting import wait_until
 from tests.workflow.command import Cluster, Repository
+from tests.workflow.held import held_apply
 
 pytestmark = pytest.mark.workflow
 
@@ -21,26 +24,20 @@ def events(repository: Repository) -> list[str]:
 
 
 def test_an_apply_that_was_killed_is_finished_by_the_same_command(
-    repository: Repository, cluster: Cluster, sandbox: Sandbox
+    tmp_path: Path, cluster: Cluster, sandbox: Sandbox
 ) -> None:
+    proxy = Proxy([sandbox.bootstrap_servers])
+    repository = Repository(tmp_path, proxy.bootstrap_servers)
     names = ", ".join(f"u{number:05}" for number in range(MANY))
     repository.quotas(f"  - match: {{user: [{names}]}}\n    values: {{producer_byte_rate: 1MiB/s}}\n")
     assert repository("plan", "--out", "plan.json", "-q").code == 0
-    running = repository.start("apply", "plan.json", "--audit", "audit.jsonl")
-    deadline = time.monotonic() + 60
-    while not cluster.read():
-        assert not running.is_over, running.end()
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-    sandbox.pause(1)
-    try:
+    with held_apply(repository, proxy, "plan.json", "--audit", "audit.jsonl", values=MANY) as running:
+        wait_until(cluster.read)
         running.signal(signal.SIGKILL)
         assert running.end().code == -signal.SIGKILL
-    finally:
-        sandbox.resume(1)
     assert events(repository) == ["start"]
     assert repository.receipts == []
-    assert 0 < len(cluster.read()) <= MANY
+    assert 0 < len(cluster.read()) < MANY
 
     finished = repository("apply", "plan.json", "--audit", "audit.jsonl")
     assert finished.code == 0, finished.said
@@ -52,3 +49,4 @@ def test_an_apply_that_was_killed_is_finished_by_the_same_command(
     assert results <= {"applied", "already-applied"}
     noted = repository("plan", "--revert", path, "--allow", f"delete={MANY}", "--allow", "to-unlimited")
     assert "held the planned values before the apply, which did not change them" in noted.out
+    proxy.close()

@@ -13,7 +13,9 @@ from quotaform.cluster.kafka import KafkaGateway
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
 from tests.broker import SHORT_SESSIONS
+from tests.faults.proxy import Proxy
 from tests.workflow.command import Cluster, Repository, Running
+from tests.workflow.held import held_apply
 
 pytestmark = pytest.mark.workflow
 
@@ -44,18 +46,14 @@ def wait_for_the_first(cluster: Cluster, running: Running) -> None:
 
 @pytest.mark.parametrize(("number", "code", "name"), [(signal.SIGINT, 130, "SIGINT"), (signal.SIGTERM, 143, "SIGTERM")])
 def test_an_interrupted_apply_says_what_was_done_and_can_be_finished(
-    repository: Repository, cluster: Cluster, sandbox: Sandbox, number: int, code: int, name: str
+    tmp_path: Path, cluster: Cluster, sandbox: Sandbox, number: int, code: int, name: str
 ) -> None:
+    proxy = Proxy([sandbox.bootstrap_servers])
+    repository = Repository(tmp_path, proxy.bootstrap_servers)
     plan_many(repository)
-    running = repository.start("apply", "plan.json")
-    wait_for_the_first(cluster, running)
-    sandbox.pause(1)
-    try:
+    with held_apply(repository, proxy, "plan.json", values=2 * MANY) as running:
         running.signal(number)
-        time.sleep(0.3)
-    finally:
-        sandbox.resume(1)
-    stopped = running.end()
+        stopped = running.end()
     assert stopped.code == code, stopped
     assert f"Interrupted by {name}." in stopped.out
     assert stopped.last.startswith("Apply incomplete! Resources: ")
@@ -84,6 +82,7 @@ def test_an_interrupted_apply_says_what_was_done_and_can_be_finished(
     )
     assert len(cluster.read()) == MANY
     assert repository("plan", "--detailed-exitcode").code == 0
+    proxy.close()
 
 
 def test_many_entities_are_applied_and_held(repository: Repository, cluster: Cluster) -> None:
@@ -103,14 +102,13 @@ def test_many_entities_are_applied_and_held(repository: Repository, cluster: Clu
 @pytest.mark.timeout(300)
 def test_a_broker_that_dies_between_two_requests_leaves_an_honest_account(tmp_path: Path) -> None:
     with Sandbox(properties=SHORT_SESSIONS) as kafka, KafkaGateway.connect(kafka.bootstrap_servers) as gateway:
-        repository = Repository(tmp_path, kafka.bootstrap_servers)
+        proxy = Proxy([kafka.bootstrap_servers])
+        repository = Repository(tmp_path, proxy.bootstrap_servers)
         plan_many(repository)
-        running = repository.start("apply", "plan.json")
-        wait_for_the_first(Cluster(gateway), running)
-        kafka.kill(1)
-        began = time.monotonic()
-        stopped = running.end(timeout=150)
-        assert time.monotonic() - began < 120
+        with held_apply(repository, proxy, "plan.json", values=2 * MANY) as running:
+            kafka.kill(1)
+            proxy.close()
+            stopped = running.end()
         assert stopped.code == 6, stopped
         assert stopped.last.startswith("Apply incomplete! Resources: ")
         assert stopped.last.endswith(" not attempted.")
@@ -121,6 +119,7 @@ def test_a_broker_that_dies_between_two_requests_leaves_an_honest_account(tmp_pa
         assert sum(receipt["summary"].values()) == MANY
 
         kafka.restart(1)
+        Repository(tmp_path, kafka.bootstrap_servers)
         live = {entity.address for entity in Cluster(gateway).read()}
         results = {item["address"]: item["result"] for item in receipt["results"]}
         assert {address for address, result in results.items() if result in ("applied", "unconfirmed")} <= live
@@ -141,7 +140,7 @@ def test_one_of_three_brokers_that_dies_does_not_stop_an_apply(three_brokers: Sa
         wait_for_the_first(cluster, running)
         three_brokers.kill(1)
         try:
-            done = running.end(timeout=150)
+            done = running.end()
             assert done.code == 0, done
             assert done.last == f"Apply complete! Resources: {MANY} added, 0 changed, 0 destroyed."
             assert len(cluster.read()) == MANY

@@ -213,7 +213,8 @@ def test_a_cluster_that_is_down_hides_no_other_and_keeps_its_gauges(
 def test_a_webhook_in_trouble_is_said_and_changes_nothing_else(
     applied: Repository, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, trouble: str, said: str
 ) -> None:
-    monkeypatch.setattr(webhook, "_LIMITS", Limits(connect=0.5, total=0.5))
+    if trouble == "hangs":
+        monkeypatch.setattr(webhook, "_LIMITS", Limits(connect=30.0, total=0.5))
     monkeypatch.setattr(webhook, "_TOTAL", 3.0)
     cluster.set({PRODUCER: 9 * MIB}, user="alice")
     is_well = False
@@ -222,7 +223,7 @@ def test_a_webhook_in_trouble_is_said_and_changes_nothing_else(
         if is_well:
             return answer(200, b"ok")
         if trouble == "hangs":
-            server.is_over.wait(5)
+            server.is_over.wait(60)
         if trouble == "redirects":
             return answer(302, Location=f"http://127.0.0.2:9/{TOKEN}")
         return answer(500, f"<b>{TOKEN}</b>".encode())
@@ -232,7 +233,7 @@ def test_a_webhook_in_trouble_is_said_and_changes_nothing_else(
         arguments = ("drift", "--notify", f"{url}/{TOKEN}", "--notify-state", "state.json", "--metrics", "q.prom")
         started = monotonic()
         result = applied(*arguments)
-        assert monotonic() - started < 8
+        assert monotonic() - started < 40
         assert result.code == 2
         assert result.last == "Drift: 1 modified, 0 missing, 0 unexpected; 1 in sync."
         (warning,) = result.err.splitlines()
@@ -242,6 +243,7 @@ def test_a_webhook_in_trouble_is_said_and_changes_nothing_else(
         assert TOKEN not in result.said
         assert metrics(applied.path / "q.prom")["last_notify_success lab"] == 0
         server.received.clear()
+        monkeypatch.undo()
         is_well = True
         if trouble != "is gone":
             result = applied(*arguments)
@@ -309,14 +311,15 @@ def free_port() -> int:
 
 
 def ask(port: int, path: str) -> str:
-    with closing(urlopen(f"http://127.0.0.1:{port}{path}", timeout=10)) as found:
+    with closing(urlopen(f"http://127.0.0.1:{port}{path}", timeout=60)) as found:
         return str(found.read().decode())
 
 
 def await_metric(port: int, name: str, value: float) -> None:
     """Wait until a metric has a value."""
     seen: dict[str, float] = {}
-    for _ in range(300):
+    deadline = monotonic() + 120
+    while monotonic() < deadline:
         try:
             seen = parsed(ask(port, "/metrics"))
         except OSError:
@@ -360,8 +363,8 @@ def test_a_process_watches_through_edits_invalid_files_and_a_broker_that_is_gone
         await_metric(port, "last_run_success drift lab", 1)
         running.signal(signal.SIGTERM)
         started = monotonic()
-        result = running.end(timeout=20)
-        assert monotonic() - started < 3
+        result = running.end()
+        assert monotonic() - started < 9, "a connection is given up after 10 seconds"
     assert result.code == 143, result.said
     assert result.out == ""
     assert events(receiver) == ["drift.detected", "drift.resolved"]
@@ -382,12 +385,12 @@ def test_a_signal_ends_a_watch_in_the_middle_of_a_read(tmp_path: Path, number: i
         repository = Repository(tmp_path / "repository", address)
         declare(repository, alice=1)
         running = repository.start("drift", "--watch", "1h", "--listen", f"127.0.0.1:{free_port()}")
-        accepted.wait(20)
+        assert accepted.wait(60)
         sleep(0.2)
         running.signal(number)
         started = monotonic()
-        result = running.end(timeout=20)
-        assert monotonic() - started < 3
+        result = running.end()
+        assert monotonic() - started < 9, "a connection is given up after 10 seconds"
     assert result.code == code, result.said
 
 

@@ -151,7 +151,7 @@ def test_one_document_tells_of_all_clusters(fleet: Repository, cluster: Cluster)
 
 def test_an_interrupt_waits_for_no_cluster(fleet: Repository) -> None:
     with create_server(("127.0.0.1", 0)) as silent:
-        silent.settimeout(30)
+        silent.settimeout(120)
         port = silent.getsockname()[1]
         fleet.config(
             f"clusters: {{a: {{bootstrap_servers: ['127.0.0.1:{port}']}}, b: {{bootstrap_servers: ['127.0.0.1:1']}}}}\n"
@@ -161,5 +161,5 @@ def test_an_interrupt_waits_for_no_cluster(fleet: Repository) -> None:
         with connection:
             begun = monotonic()
             running.signal(SIGINT)
-            assert running.end(timeout=20).code == 130
-            assert monotonic() - begun < 5
+            assert running.end().code == 130
+            assert monotonic() - begun < 9, "the connection is given up after 10 seconds"

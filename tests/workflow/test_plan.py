@@ -6,14 +6,13 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from quotaform.model.entity import Entity
-from quotaform.sandbox import Sandbox
 from tests.workflow.command import QUOTAFORM, Cluster, Repository, environment, run
+from tests.workflow.test_signals import socket_that_says_nothing
 
 pytestmark = pytest.mark.workflow
 
@@ -324,7 +323,7 @@ def test_a_reader_that_goes_away_is_no_accident(changing: Repository, cluster: C
             stdin=subprocess.DEVNULL,
             stdout=writer,
             stderr=subprocess.PIPE,
-            timeout=60,
+            timeout=240,
             check=False,
         )
         os.close(writer)
@@ -360,16 +359,14 @@ def test_the_commit_that_is_planned_is_named(changing: Repository) -> None:
     assert document["source"] == {"directory": "quotas.d", "commit": commit, "dirty": True, "base": None}
 
 
-def test_a_plan_that_is_cut_short_while_reading_says_so(changing: Repository, sandbox: Sandbox) -> None:
+def test_a_plan_that_is_cut_short_while_reading_says_so(changing: Repository) -> None:
     for number, code, word in ((signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")):
-        sandbox.pause(1)
-        try:
+        with socket_that_says_nothing() as (address, accepted):
+            changing.config(f"clusters: {{lab: {{bootstrap_servers: ['{address}']}}}}\n")
             running = changing.start("apply", "--auto-approve")
-            time.sleep(1.5)
+            assert accepted.wait(60)
             running.signal(number)
             stopped = running.end()
-        finally:
-            sandbox.resume(1)
         assert (stopped.code, stopped.out) == (code, "")
         assert stopped.err.endswith(f"Error: {word}\n")
     assert changing.receipts == []

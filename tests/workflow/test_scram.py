@@ -56,7 +56,7 @@ class Credentials:
 
     @staticmethod
     def _wait(is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not is_so() and time.monotonic() < deadline:
             time.sleep(0.02)
 

@@ -41,7 +41,7 @@ def test_a_signal_while_a_process_ends_does_not_kill_it(tmp_path: Path, number: 
         process.stdout.readline()
         time.sleep(0.004 * step)
         process.send_signal(number)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=120)
         assert process.returncode in (0, 130 if number == signal.SIGINT else 143), err
         assert "Traceback" not in err
 
@@ -60,9 +60,9 @@ def test_every_signal_has_its_exit_code(
     """The command of KIP-546 was killed by SIGTERM and SIGHUP."""
     with socket_that_says_nothing() as (address, accepted):
         process = start(command, *arguments, address, cwd=tmp_path)
-        accepted.wait(20)
+        assert accepted.wait(60)
         process.send_signal(number)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=120)
     assert process.returncode == code, err
     assert "Traceback" not in err
 
@@ -71,12 +71,12 @@ def test_a_signal_that_is_ignored_stays_so(tmp_path: Path) -> None:
     """Under nohup, a closed terminal ended the command all the same."""
     with socket_that_says_nothing() as (address, accepted):
         process = start(QUOTAFORM, "describe", "--bootstrap-server", address, cwd=tmp_path, ignored=True)
-        accepted.wait(20)
+        assert accepted.wait(60)
         process.send_signal(signal.SIGHUP)
         time.sleep(0.5)
         assert process.poll() is None
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
     assert process.returncode == 143
 
 

@@ -273,16 +273,20 @@ class _Workers:
 
     def __init__(self) -> None:
         self._todo: SimpleQueue[tuple[Callable[[], None], Future[None]]] = SimpleQueue()
-        self._idle = 0
         self._count = 0
+        self._free = 0
+        """How many threads have nothing to do; below zero, how much waits for a thread."""
         self._lock = Lock()
 
     def submit(self, work: Callable[[], None]) -> Future[None]:
         """Have something done."""
         done: Future[None] = Future()
         with self._lock:
-            is_needed = self._todo.qsize() >= self._idle and self._count < AT_ONCE
+            # Counted here and not by the thread that takes it: until then it would seem free, and what comes next would
+            # wait for it to end.
+            is_needed = self._free <= 0 and self._count < AT_ONCE
             self._count += is_needed
+            self._free += is_needed - 1
         self._todo.put((work, done))
         if is_needed:
             Thread(target=self._run, name="quotaform-watch", daemon=True).start()
@@ -290,14 +294,16 @@ class _Workers:
 
     def _run(self) -> None:
         while True:
-            with self._lock:
-                self._idle += 1
             work, done = self._todo.get()
-            with self._lock:
-                self._idle -= 1
+            problem: BaseException | None = None
             try:
                 work()
-                done.set_result(None)
             except BaseException as error:
-                done.set_exception(error)
-            del work, done
+                problem = error
+            with self._lock:
+                self._free += 1
+            if problem is None:
+                done.set_result(None)
+            else:
+                done.set_exception(problem)
+            del work, done, problem

@@ -223,6 +223,15 @@ def test_drift_that_an_apply_reverts_is_apart_and_a_conflict_shows_three_values(
     assert "base `origin/main` at `a91be02`" in text
 
 
+def test_a_deletion_that_the_base_says_too_has_the_reason_of_the_text() -> None:
+    # Of an expired entry and of `state: absent` it said "the base does not declare it either".
+    absent = Entity(user="absent")
+    text = render_plan_markdown(based({absent: {}}, {absent: {}}, {absent: {PRODUCER: 9.0}}))
+    reason = "absent in the base too (not applied yet, or made by hand)"
+    assert f"no fallback: unlimited; loosen, UNLIMITED; drift: {reason} |" in text
+    assert f"origin: drift, not in this change: {reason})" in text
+
+
 def test_drift_gives_way_before_creates_and_updates() -> None:
     entities = [Entity(user=f"svc-{index}") for index in range(2_000)]
     values: dict[Entity, Values] = {each: {PRODUCER: 10.0 + index} for index, each in enumerate(entities)}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from math import inf
+from math import inf, log
 from typing import Final
 
 from quotaform.core.resolve.differing import DifferingNames
@@ -15,8 +15,10 @@ from quotaform.core.resolve.index import QuotaIndex
 from quotaform.core.resolve.request import representative
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import Quotas
+from quotaform.model.quotas import Quotas, same_value
 from quotaform.model.units import is_unlimited
+
+_FIRST_LIMIT: Final = 1e-12
 
 
 class Direction(StrEnum):
@@ -42,6 +44,11 @@ class Effect:
     after: Effective
     differs: Mapping[str, int] = field(default_factory=lambda: NO_NAMES)
 
+    @property
+    def is_same(self) -> bool:
+        """Whether the same value limits the request, from wherever it comes."""
+        return same_value(self.before.value, self.after.value)
+
     def direction(self, key: str) -> Direction:
         """Whether the effective limit loosens or tightens; NONE when it stays, or cannot be compared (NaN)."""
         return _direction(key, self.before.value, self.after.value)
@@ -52,6 +59,18 @@ class Effect:
             return False
         known = QUOTA_KEYS.get(key)
         return not is_unlimited(known, self.before.value) and is_unlimited(known, self.after.value)
+
+    def magnitude(self, key: str) -> float:
+        """Return by how much the limit changes, up or down: the logarithm of the factor; 0 when it cannot be compared.
+
+        That a limit goes is more than any factor; that the first one comes is less.
+        """
+        before, after = _size(key, self.before.value), _size(key, self.after.value)
+        if before == inf:
+            return 0.0 if after == inf else _FIRST_LIMIT
+        if after == inf:
+            return inf
+        return abs(log(after) - log(before)) if before > 0 and after > 0 else 0.0
 
     def shadowed_by(self, entity: Entity, after: float | None) -> Entity | None:
         """The entity match that wins over `entity` on both sides, so that changing it has no effect here."""

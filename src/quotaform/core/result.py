@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity
-from quotaform.model.quotas import Values
+from quotaform.model.quotas import Values, same_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,10 @@ class Altered:
     after: Values
     is_validation: bool = False
     is_late: bool = False
+
+    def has_changed(self, key: str) -> bool:
+        """Whether a key has, or would have, another value than before."""
+        return not same_value(self.before.get(key), self.after.get(key))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

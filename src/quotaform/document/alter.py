@@ -8,7 +8,6 @@ from quotaform.document.envelope import envelope, indented
 from quotaform.document.field import dump_cluster, dump_entity, dump_values
 from quotaform.model.document_kind import ALTER
 from quotaform.model.quota_key import key_order
-from quotaform.model.quotas import same_value
 
 
 def dump_altered(done: Altered, *, cluster_name: str, cluster_id: str, read_at: str) -> str:
@@ -20,7 +19,7 @@ def dump_altered(done: Altered, *, cluster_name: str, cluster_id: str, read_at: 
         cluster_id: The id that it gave itself.
         read_at: When the values were read, as ISO 8601 in UTC.
     """
-    pairs = [(key, done.before.get(key), done.after.get(key)) for key in sorted(done.ops, key=key_order)]
+    changed = [key for key in sorted(done.ops, key=key_order) if done.has_changed(key)]
     fields = {
         "cluster": dump_cluster(cluster_name, cluster_id),
         "read_at": read_at,
@@ -28,9 +27,8 @@ def dump_altered(done: Altered, *, cluster_name: str, cluster_id: str, read_at: 
         **dump_entity(done.entity),
         "values": dump_values(done.after),
         "changes": [
-            {"key": key, "before": json_number(before), "after": json_number(after)}
-            for key, before, after in pairs
-            if not same_value(before, after)
+            {"key": key, "before": json_number(done.before.get(key)), "after": json_number(done.after.get(key))}
+            for key in changed
         ],
     }
     return indented(envelope(ALTER, fields))

@@ -30,7 +30,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause
 from quotaform.model.location import Location
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
-from quotaform.model.quotas import Values
+from quotaform.model.quotas import Values, same_value
 
 
 class DriftClass(StrEnum):
@@ -69,6 +69,10 @@ class DriftedEntity:
     def agreed(self, change: Change) -> float | None:
         """Return the value of a key that was last agreed: that of the baseline, or of the files if it has none."""
         return change.after if self.baseline is None else self.baseline.get(change.key)
+
+    def has_moved(self, change: Change) -> bool:
+        """Whether the files say something else of a key than what was last agreed."""
+        return not same_value(self.agreed(change), change.after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

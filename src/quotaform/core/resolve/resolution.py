@@ -12,6 +12,7 @@ from quotaform.core.resolve.resolver import Resolver
 from quotaform.model.entity import Entity
 from quotaform.model.precedence import level_of
 from quotaform.model.quota_key import KEY_ORDER, QUOTA_KEYS, key_order
+from quotaform.model.quotas import same_value
 from quotaform.model.snapshot import SnapshotFile
 
 
@@ -45,6 +46,11 @@ class KeyResolution(NamedTuple):
     key: str
     resolved: Resolved
     before: Resolved | None = None
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the plan changes the value, from wherever it comes."""
+        return self.before is not None and not same_value(self.before.value, self.resolved.value)
 
 
 class Resolution(NamedTuple):

@@ -10,11 +10,11 @@ from quotaform.core.drift.drift import Drift
 from quotaform.core.drift.drifted import DriftClass, DriftedEntity
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.text import inert
+from quotaform.views.address_group import by_prefix
 from quotaform.views.drift.drift_text import drift_line
 from quotaform.views.finding.finding_markdown import block_lines, note_items, note_lines
 from quotaform.views.markdown import code, code_cell, link, table, words, words_cell
 from quotaform.views.markdown_fit import COMMENT_BYTES, Part, fit, form
-from quotaform.views.plan.change_table import by_prefix
 from quotaform.views.plan.effect_text import value_text
 from quotaform.views.plan.plan_markdown import comment_marker
 from quotaform.views.reading_text import reading_text

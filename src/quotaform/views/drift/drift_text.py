@@ -10,7 +10,6 @@ from quotaform.core.drift.drift import Drift, IgnoredDrift
 from quotaform.core.drift.drifted import DriftClass, DriftedEntity, PendingChange
 from quotaform.model.entity import spell_name
 from quotaform.model.location import Location
-from quotaform.model.quotas import same_value
 from quotaform.model.text import inert
 from quotaform.views.finding.finding_text import render_findings, render_removed
 from quotaform.views.plan.effect_text import value_text
@@ -127,9 +126,9 @@ def _about(location: Location | None, owner: str | None, more: Iterable[str]) ->
 def _key_lines(drifted: DriftedEntity) -> Iterator[str]:
     width = max((len(change.key) for change in drifted.changes), default=0)
     for change in drifted.changes:
-        agreed = drifted.agreed(change)
         text = _difference(change, drifted.absent)
-        if not same_value(agreed, change.after):
+        if drifted.has_moved(change):
+            agreed = drifted.agreed(change)
             text += f", {'not set' if agreed is None else value_text(change.key, agreed)} in the baseline"
         yield f"      {spell_name(change.key):<{width}} : {text}"
 

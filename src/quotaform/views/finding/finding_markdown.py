@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from quotaform.model.finding import Finding
+from quotaform.views.address_group import by_prefix
 from quotaform.views.finding.finding_group import APPROVAL_EXAMPLE, FindingGroup, Line, approval_item, grouped
 from quotaform.views.markdown import code, fenced, words
-from quotaform.views.plan.change_table import by_prefix
 from quotaform.views.style import counted
 
 _MOST_RULES: Final = 30

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import islice
-from re import compile as regex
 from typing import Final, NamedTuple, TypeAlias
 
 from quotaform.core.change import Action, Change
@@ -15,19 +13,15 @@ from quotaform.core.entity_change import EntityChange
 from quotaform.core.origin import Origin
 from quotaform.core.resolve.entry import Effective
 from quotaform.model.entity import Entity, spell_name
+from quotaform.views.address_group import by_prefix, largest, pattern_of
 from quotaform.views.markdown import LONGEST_NAME, code_cell, table, words_cell
+from quotaform.views.plan.change_part import Row, Rows
 from quotaform.views.plan.effect_text import effect_text, fallback_text, value_text
+from quotaform.views.plan.origin_text import drift_reason
 from quotaform.views.style import counted
 
 MOST_GROUPS: Final = 60
 """How many groups of equal changes are listed."""
-MOST_PREFIXES: Final = 40
-"""How many beginnings of addresses are listed."""
-_LONGEST_PATTERN: Final = 80
-_FEW_GROUPS: Final = 3
-"""With fewer groups than this, more of them than are listed say more."""
-_MOST_WORDS: Final = 4
-_WORD_ENDS: Final = regex(r"""(?<=[\w"])[-._:/@,](?=\w)""").finditer
 _NOT_SET: Final = "not set"
 _REMOVED: Final = "removed"
 _SOME: Final = Entity(user="some")
@@ -40,55 +34,6 @@ _DIRECTIONS: Final = {
 }
 _WORDS: Final = (*_DIRECTIONS.values(), "to unlimited")
 Cells: TypeAlias = tuple[str, str, str, str]
-
-
-class Row(NamedTuple):
-    """One quota key that changes.
-
-    Attributes:
-        change: The change of its entity.
-        row: The key, with its value before and after.
-        effect: What it does to the effective limit.
-        origin: What it is due to.
-    """
-
-    change: EntityChange
-    row: Change
-    effect: Effect
-    origin: Origin | None
-
-
-Rows = Sequence[tuple[EntityChange, Sequence[Row]]]
-"""Entities, each with those of its rows that a table is about."""
-
-
-class Parts(NamedTuple):
-    """The changes of a plan, apart by what becomes of the entities; `drift` are those that only the cluster made."""
-
-    deletes: Rows
-    updates: Rows
-    creates: Rows
-    drift: Rows
-
-
-def parts_of(changes: Iterable[EntityChange]) -> Parts:
-    """Divide changes: a change that reverts drift is with the drift, but a deletion is always with the deletions."""
-    parts = Parts([], [], [], [])
-    by_action = {Action.DELETE: parts.deletes, Action.UPDATE: parts.updates, Action.CREATE: parts.creates}
-    for change in changes:
-        rows = [
-            Row(change, row, effect, change.origin_of(row))
-            for row, effect in zip(change.changes, change.effects, strict=True)
-        ]
-        action = change.action
-        drift = () if action is Action.DELETE else [row for row in rows if row.origin is Origin.DRIFT]
-        rest = [row for row in rows if row.origin is not Origin.DRIFT] if drift else rows
-        for entities, some in ((parts.drift, drift), (by_action[action], rest)):
-            if some:
-                entities.append((change, some))  # type: ignore[attr-defined]
-    return parts
-
-
 HEADER: Final = ("", "Entity", "Quota", "Now", "After", "Effective limit", "Owner, reason")
 
 
@@ -115,7 +60,7 @@ def grouped_table(entities: Rows) -> Iterator[str]:
     """Yield a table in which entities with equal changes share a row; the largest groups come first."""
     groups: dict[tuple[object, ...], list[tuple[EntityChange, Sequence[Row]]]] = {}
     for change, rows in entities:
-        groups.setdefault((change.action, *map(_sameness, rows)), []).append((change, rows))
+        groups.setdefault((change.action, *map(_content, rows)), []).append((change, rows))
     ordered = sorted(groups.values(), key=len, reverse=True)
     yield from table(HEADER, (cells for group in ordered[:MOST_GROUPS] for cells in _group_rows(group)))
     yield "\n"
@@ -145,39 +90,12 @@ def counted_table(entities: Rows) -> Iterator[str]:
     for address, change in changes.items():
         by_owner.setdefault(change.owner or "", []).append(address)
     if len(by_owner) > 1 and len(by_owner.get("", ())) * 2 < len(changes):
-        title, groups = "Owner", _largest(by_owner, lambda owner, _: words_cell(_shortened(owner)) or "none", "owners")
+        title, groups = "Owner", largest(by_owner, lambda owner, _: words_cell(_shortened(owner)) or "none", "owners")
     else:
         title, groups = "Entities", by_prefix(list(changes))
     rows = [(shown, f"{len(some):,}", directions_of([changes[address] for address in some])) for shown, some in groups]
     yield from table((title, "Number", "Effective limits"), rows)
     yield "\n"
-
-
-def _largest(
-    groups: Mapping[str, list[str]], spell: Callable[[str, list[str]], str], noun: str, most: int = MOST_PREFIXES
-) -> list[tuple[str, list[str]]]:
-    """Return the largest groups, and all others as one more."""
-    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
-    shown = [(spell(name, some), some) for name, some in ordered[:most]]
-    rest = [address for _, some in ordered[most:] for address in some]
-    return [*shown, (f"others ({len(ordered) - most:,} {noun})", rest)] if rest else shown
-
-
-def _sameness(row: Row) -> tuple[object, ...]:
-    """Return what is equal for rows with equal `_content`, without the time that making that takes."""
-    change, effect = row.row, row.effect
-    entity, before, after = change.entity, effect.before, effect.after
-    return (
-        change.key,
-        change.before,
-        change.after,
-        before.value,
-        _SOME if before.source is entity else before.source,
-        after.value,
-        _SOME if after.source is entity else after.source,
-        tuple(effect.differs.items()) if effect.differs else (),
-        "" if row.origin is None else _origin_note(row),
-    )
 
 
 class _Content(NamedTuple):
@@ -186,22 +104,26 @@ class _Content(NamedTuple):
     key: str
     before: float | None
     after: float | None
-    limit_before: Effective
-    limit_after: Effective
+    limit_before: float | None
+    source_before: Entity | None
+    limit_after: float | None
+    source_after: Entity | None
     differs: tuple[tuple[str, int], ...]
     note: str
 
 
 def _content(row: Row) -> _Content:
-    entity, change, effect = row.change.entity, row.row, row.effect
-    before, after = effect.before, effect.after
+    change, effect = row.row, row.effect
+    entity, before, after = change.entity, effect.before, effect.after
     return _Content(
         change.key,
         change.before,
         change.after,
-        before if before.source != entity else before._replace(source=_SOME),
-        after if after.source != entity else after._replace(source=_SOME),
-        tuple(effect.differs.items()),
+        before.value,
+        _SOME if before.source == entity else before.source,
+        after.value,
+        _SOME if after.source == entity else after.source,
+        tuple(effect.differs.items()) if effect.differs else (),
         "" if row.origin is None else _origin_note(row),
     )
 
@@ -212,7 +134,7 @@ def _origin_note(row: Row) -> str:
         declared = base.get(change.key)
         return f"conflict: the base declares {_NOT_SET if declared is None else value_text(change.key, declared)}"
     is_drift = row.origin is Origin.DRIFT and row.change.action is Action.DELETE
-    return "drift: the base does not declare it either" if is_drift else ""
+    return f"drift: {drift_reason(row.change)}" if is_drift else ""
 
 
 def _values(row: Row) -> Cells:
@@ -223,7 +145,9 @@ def _values(row: Row) -> Cells:
 @lru_cache(maxsize=4096)
 def _cells(content: _Content) -> Cells:
     change = Change(_SOME, content.key, content.before, content.after)
-    effect = Effect(content.limit_before, content.limit_after, dict(content.differs))
+    before = Effective(content.limit_before, content.source_before)
+    after = Effective(content.limit_after, content.source_after)
+    effect = Effect(before, after, dict(content.differs))
     notes = [effect_text(change, effect)[1:-1], content.note]
     if change.after is None and effect.shadowed_by(_SOME, None) is None:
         notes.insert(0, fallback_text(change.key, effect.after)[1:-1])
@@ -248,49 +172,3 @@ def directions_of(changes: Iterable[EntityChange]) -> str:
         if direction in (Direction.LOOSEN, Direction.MIXED):
             counts["to unlimited"] += change.becomes_unlimited
     return ", ".join(f"{counts[word]:,} {word}" for word in _WORDS if counts[word]) or "none"
-
-
-def pattern_of(addresses: Sequence[str]) -> str:
-    """Return what all addresses begin with, as a cell.
-
-    >>> pattern_of(["user=svc-1", "user=svc-20"])
-    '`user=svc-*`'
-    """
-    first, last = min(addresses), max(addresses)
-    same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
-    return code_cell(f"{first[:same]}*", _LONGEST_PATTERN)
-
-
-def by_prefix(addresses: Sequence[str], most: int = MOST_PREFIXES) -> list[tuple[str, list[str]]]:
-    """Group addresses by as many of their first words as gives few groups, the largest first.
-
-    >>> by_prefix(["user=svc-1", "user=svc-2", "user=etl"], 2)
-    [('`user=svc-*`', ['user=svc-1', 'user=svc-2']), ('`user=etl`', ['user=etl'])]
-
-    Args:
-        addresses: The addresses.
-        most: How many groups there may be; all others are one more, at the end.
-    """
-    groups = _grouped(addresses, 1)
-    for number in range(2, _MOST_WORDS):
-        finer = _grouped(addresses, number)
-        if len(finer) > most and len(groups) >= min(_FEW_GROUPS, most):
-            break
-        groups = finer
-        if len(finer) > most:
-            break
-    return _largest(
-        groups,
-        lambda _, some: code_cell(some[0], _LONGEST_PATTERN) if len(some) == 1 else pattern_of(some),
-        "beginnings",
-        most,
-    )
-
-
-def _grouped(addresses: Sequence[str], number: int) -> dict[str, list[str]]:
-    """Group addresses by their first words."""
-    groups: dict[str, list[str]] = {}
-    for address in addresses:
-        ends = [found.end() for found in islice(_WORD_ENDS(address), number)]
-        groups.setdefault(address[: ends[-1]] if len(ends) == number else address, []).append(address)
-    return groups

@@ -10,7 +10,6 @@ from quotaform.core.change import Change
 from quotaform.core.effects import Direction, Effect
 from quotaform.core.resolve.entry import Effective
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.model.quotas import same_value
 from quotaform.model.units import is_unlimited, plain_fraction, render_value
 from quotaform.views.style import counted
 
@@ -43,7 +42,7 @@ def effect_text(change: Change, effect: Effect) -> str:
     """
     notes = []
     shadow = effect.shadowed_by(change.entity, change.after)
-    is_same = same_value(effect.before.value, effect.after.value)
+    is_same = effect.is_same
     if shadow is not None and is_same:
         notes.append(f"no effect: shadowed by {shadow.address}")
     elif shadow is not None:

@@ -32,21 +32,23 @@ def origin_text(change: EntityChange) -> str | None:
             return None
         case Origin.CONFIG:
             return "origin: config"
-        case Origin.DRIFT if change.cause is Cause.EXPIRED:
-            return "origin: drift, not in this change: the entry has expired"
-        case Origin.DRIFT if change.base is None:
-            return "origin: drift, not in this change: the base does not declare it either"
-        case Origin.DRIFT if not change.base:
-            return "origin: drift, not in this change: absent in the base too (not applied yet, or made by hand)"
         case Origin.DRIFT:
-            return (
-                "origin: drift, not in this change: already in the base, but not on the cluster (not applied yet, or "
-                "edited by hand)"
-            )
+            return f"origin: drift, not in this change: {drift_reason(change)}"
         case Origin.BOTH:
             return "origin: both, the files and the cluster differ from the base"
         case None:
             return None
+
+
+def drift_reason(change: EntityChange) -> str:
+    """Return why an entity changes although the files say of it what the base says."""
+    if change.cause is Cause.EXPIRED:
+        return "the entry has expired"
+    if change.base is None:
+        return "the base does not declare it either"
+    if not change.base:
+        return "absent in the base too (not applied yet, or made by hand)"
+    return "already in the base, but not on the cluster (not applied yet, or edited by hand)"
 
 
 def three_values_text(change: EntityChange, row: Change) -> str:

@@ -16,7 +16,8 @@ from quotaform.model.finding import Finding
 from quotaform.views.finding.finding_markdown import block_lines, note_items, note_lines, removed_lines
 from quotaform.views.markdown import code, details, fenced, link, marker, words
 from quotaform.views.markdown_fit import COMMENT_BYTES, Part, fit, form, joined
-from quotaform.views.plan.change_table import Rows, counted_table, full_table, grouped_table, parts_of
+from quotaform.views.plan.change_part import Rows, parts_of
+from quotaform.views.plan.change_table import counted_table, full_table, grouped_table
 from quotaform.views.plan.origin_text import DRIFTED, drift_text
 from quotaform.views.plan.plan_text import effect_line, no_changes, render_plan
 from quotaform.views.reading_text import reading_text

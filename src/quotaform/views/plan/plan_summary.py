@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from heapq import nsmallest
-from math import inf, log
 from typing import Final
 
-from quotaform.core.change import Action, Change
-from quotaform.core.effects import Effect
+from quotaform.core.change import Action
 from quotaform.core.plan import Plan
 from quotaform.model.entity import spell_name
-from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.text import inert
-from quotaform.model.units import is_unlimited
 from quotaform.views.finding.finding_text import render_findings
 from quotaform.views.plan.effect_text import effect_text, value_text
 from quotaform.views.plan.plan_text import effect_line, header_lines, no_changes, summary_line
@@ -24,7 +20,6 @@ MOST_GROUPS: Final = 10
 """How many owners, files and rules are listed; the others are counted."""
 MOST_LARGEST: Final = 10
 """How many of the largest changes are listed."""
-_FIRST: Final = 1e-12
 MOST_DELETES: Final = 500
 """How many deleted entities are listed."""
 MOST_BLOCKS: Final = 5
@@ -76,7 +71,7 @@ def _group(title: str, words: Iterable[str]) -> Iterator[str]:
 
 def _largest(plan: Plan, style: Style) -> Iterator[str]:
     rows = (
-        (-_size(row, effect), change.entity.address, row, effect)
+        (-effect.magnitude(row.key), change.entity.address, row, effect)
         for change in plan.changes
         for row, effect in zip(change.changes, change.effects, strict=True)
     )
@@ -91,22 +86,6 @@ def _largest(plan: Plan, style: Style) -> Iterator[str]:
         note = effect_text(row, effect)
         yield f"    {address} {spell_name(row.key)} = {before} -> {after}{f'   {note}' if note else ''}"
     yield ""
-
-
-def _size(row: Change, effect: Effect) -> float:
-    """Return by how much an effective limit changes, up or down: the logarithm of the factor.
-
-    That a limit goes is more than any factor; that the first one comes is less.
-    """
-    before, after = effect.before.value, effect.after.value
-    known = QUOTA_KEYS.get(row.key)
-    if is_unlimited(known, before):
-        return 0.0 if is_unlimited(known, after) else _FIRST
-    if is_unlimited(known, after):
-        return inf
-    if before is None or after is None or not (before > 0 and after > 0):
-        return 0.0
-    return abs(log(after) - log(before))
 
 
 def _deletes(plan: Plan, style: Style) -> Iterator[str]:

@@ -8,9 +8,11 @@ from typing import Final
 from quotaform.core.change import Action
 from quotaform.core.receipt import Receipt
 from quotaform.model.entity import spell_name
+from quotaform.views.address_group import by_prefix
 from quotaform.views.markdown import code, link, words
 from quotaform.views.markdown_fit import COMMENT_BYTES, Part, fit, form
-from quotaform.views.plan.change_table import Parts, Rows, by_prefix, counted_table, full_table, grouped_table, parts_of
+from quotaform.views.plan.change_part import Parts, Rows, parts_of
+from quotaform.views.plan.change_table import counted_table, full_table, grouped_table
 from quotaform.views.plan.plan_markdown import MARKER, comment_marker
 from quotaform.views.plan.receipt_text import RESULT_WORDS, resources_line
 from quotaform.views.style import counted

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from quotaform.core.result import Altered
 from quotaform.model.entity import spell_name
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
-from quotaform.model.quotas import same_value
 from quotaform.model.units import render_value
 from quotaform.views.quotas.describe_text import value_lines
 from quotaform.views.reading_text import cluster_line
@@ -28,7 +27,7 @@ def render_altered(done: Altered, style: Style = PLAIN, *, heading: str | None =
 
 def _lines(done: Altered, style: Style) -> Iterator[str]:
     would = done.is_validation
-    changed = {key: _note(key, done.before.get(key)) for key in done.ops if _is_changed(done, key)}
+    changed = {key: _note(key, done.before.get(key)) for key in done.ops if done.has_changed(key)}
     if done.after:
         yield style.paint(done.entity.address, "bold")
         yield from value_lines(done.after, changed)
@@ -43,10 +42,6 @@ def _lines(done: Altered, style: Style) -> Iterator[str]:
         yield style.paint(f"Altered {done.entity.address}.", "green")
     else:
         yield f"No changes: {done.entity.address} already has these values."
-
-
-def _is_changed(done: Altered, key: str) -> bool:
-    return not same_value(done.before.get(key), done.after.get(key))
 
 
 def _note(key: str, value: float | None) -> str:

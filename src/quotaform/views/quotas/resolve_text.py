@@ -10,7 +10,6 @@ from quotaform.core.resolve.resolution import Detail, KeyResolution, Resolution,
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS, keys_for
-from quotaform.model.quotas import same_value
 from quotaform.model.units import UNLIMITED, is_unlimited
 from quotaform.views.finding.finding_text import render_findings
 from quotaform.views.plan.effect_text import differs_text, size_and_direction, value_text
@@ -80,7 +79,7 @@ def _headline(row: KeyResolution, style: Style) -> str:
     known = QUOTA_KEYS.get(row.key)
     scope = f" per {known.per}" if known and row.resolved.source else ""
     value = style.paint(limit_text(row.key, row.resolved), "bold")
-    if row.before is not None and not same_value(row.before.value, row.resolved.value):
+    if row.before is not None and row.is_changed:
         value = f"{limit_text(row.key, row.before)} -> {value}"
         notes = size_and_direction(row.key, row.before.value, row.resolved.value)
         scope += f"   ({', '.join(notes)})" if notes else ""

@@ -302,7 +302,9 @@ def test_what_one_allowance_lifts_is_listed_by_entity_with_the_allowance_once() 
 
 
 def test_the_lines_for_approvals_yaml_are_there_once() -> None:
-    findings = tuple(PROTECT.finding("this entity is protected", address=f"user=kafka-{each}") for each in ("`1`", 2))
+    findings = tuple(
+        PROTECT.finding("this entity is protected", address=f"user=kafka-{each}", key=PRODUCER) for each in ("`1`", 2)
+    )
     text = render_plan_markdown(replace(many(3), findings=findings))
     assert (
         "> - `protect` `user=kafka-2`: this entity is protected. Allow: an approval in approvals.yaml\n"

@@ -7,28 +7,29 @@
         * NoClusterError         there is no cluster to choose
         * KeyNotHeldError        an unknown key is to be removed that is not there
     * InvalidFilesError          files are invalid (exit 3)
-    * FileReadError              a file cannot be read
+    * FileReadError              a file cannot be read (exit 1)
         * NotTextError           it is not UTF-8 text
     * BaseError                  the files cannot be compared with the base that was given (exit 1)
     * ExistingFilesError         files that are to be made exist already (exit 1)
     * UndeclaredError            no file declares the entity that was asked for (exit 1)
-    * SavedFileError             a file that quotaform wrote is unreadable or of an unknown format (exit 3)
-        * PlanFileError          a plan file is
-        * ReceiptFileError       a receipt is
+    * SavedFileError             a file that quotaform wrote cannot be used: truncated, of an unknown format (exit 3)
+        * PlanFileError          a plan file
+        * ReceiptFileError       a receipt
+        * SavedFileChangedError  it was changed after quotaform wrote it (exit 5; a StaleError as well)
+            * PlanFileChangedError     a plan file was
+            * ReceiptFileChangedError  a receipt was
     * BlockedError               refused before anything was written (exit 4)
         * ClusterIdError         the cluster is not the one pinned in quotaform.yaml
         * PlanBlockedError       findings of a plan block it
         * RefusedError           the broker's dry run refused entities
         * NotApprovedError       nobody approved the plan
     * StaleError                 plan, plan id or cluster no longer match (exit 5)
-        * SavedFileChangedError  a file was changed after quotaform wrote it
-            * PlanFileChangedError     a plan file was
-            * ReceiptFileChangedError  a receipt was
         * PlanIdError            a plan is not the approved one
         * PlanAgeError           a plan is too old, or from the future
         * PlanGuardsError        a plan was made by looser guards than those of the repository
-        * PlanClusterError       a plan is for another cluster
-        * ReceiptClusterError    a receipt is of another cluster
+        * OtherClusterError      a file is about another cluster
+            * PlanClusterError     a plan is
+            * ReceiptClusterError  a receipt is
         * RevertError            what an apply changed cannot be put back
         * StaleEntitiesError     entities have changed since the plan was made
     * PartialError               some changes were written, and some are not in effect (exit 6)
@@ -55,9 +56,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from quotaform.duration import duration_text
 from quotaform.exit_code import ExitCode
 from quotaform.printable import printable
 
@@ -219,7 +222,7 @@ class UndeclaredError(QuotaformError):
 
 
 class SavedFileError(QuotaformError):
-    """A file that quotaform writes cannot be read: truncated, of another kind, or of an unknown major version.
+    """A file that quotaform writes cannot be used: truncated, of another kind, or of an unknown major version.
 
     Attributes:
         file: Its name.
@@ -235,11 +238,11 @@ class SavedFileError(QuotaformError):
 
 
 class PlanFileError(SavedFileError):
-    """A plan file cannot be read."""
+    """A plan file cannot be used."""
 
 
 class ReceiptFileError(SavedFileError):
-    """A receipt cannot be read."""
+    """A receipt cannot be used."""
 
 
 class BlockedError(QuotaformError):
@@ -265,11 +268,17 @@ class ClusterIdError(BlockedError):
 
 
 class PlanBlockedError(BlockedError):
-    """Findings of a plan block it; they are in `findings`."""
+    """Findings of a plan block it.
+
+    Attributes:
+        cluster: The name of the cluster that the plan is for.
+        findings: What blocks it.
+    """
 
     shown = 20
 
-    def __init__(self, findings: Sequence[Finding]) -> None:
+    def __init__(self, cluster: str, findings: Sequence[Finding]) -> None:
+        self.cluster = cluster
         self.findings = tuple(findings)
         lines = [
             f"  {finding.rule}: {f'{finding.address}: ' if finding.address else ''}{finding.message}"
@@ -296,7 +305,19 @@ class RefusedError(BlockedError):
 
 
 class NotApprovedError(BlockedError):
-    """Nobody approved the plan."""
+    """Nobody approved a change.
+
+    Attributes:
+        clusters: The names of the clusters that were to be changed.
+        problem: Why it was not approved.
+        remedy: What to do, if there is nobody to ask.
+    """
+
+    def __init__(self, clusters: Sequence[str], problem: str = "not approved", *, remedy: str | None = None) -> None:
+        self.clusters = tuple(clusters)
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"{problem}; nothing was written{'' if remedy is None else f'; {remedy}'}")
 
 
 class StaleError(QuotaformError):
@@ -305,20 +326,19 @@ class StaleError(QuotaformError):
     exit_code = ExitCode.STALE
 
 
-class SavedFileChangedError(StaleError):
+class SavedFileChangedError(SavedFileError, StaleError):
     """A file was changed after quotaform wrote it.
 
     Attributes:
-        file: Its name.
         mismatch: What no longer matches: `plan id` or `digest`.
     """
 
+    exit_code = ExitCode.STALE
     remedy: ClassVar[str] = "use the file as it was written"
 
     def __init__(self, file: str, mismatch: str) -> None:
-        self.file = file
         self.mismatch = mismatch
-        super().__init__(f"{file} was changed after it was written: its {mismatch} does not match; {self.remedy}")
+        super().__init__(file, f"was changed after it was written: its {mismatch} does not match; {self.remedy}")
 
 
 class PlanFileChangedError(SavedFileChangedError):
@@ -354,11 +374,23 @@ class PlanAgeError(StaleError):
     """A plan is too old to be applied, or from the future.
 
     Attributes:
+        cluster: The name of the cluster that it is for.
         created_at: When it was made, as it says.
+        age: How old it is, below zero for one from the future; `None` when `created_at` is not a time.
+        limit: How old it may be.
     """
 
-    def __init__(self, created_at: str, problem: str) -> None:
+    def __init__(self, cluster: str, created_at: str, *, age: timedelta | None, limit: timedelta) -> None:
+        self.cluster = cluster
         self.created_at = created_at
+        self.age = age
+        self.limit = limit
+        if age is None:
+            problem = "which is not a time"
+        elif age < timedelta():
+            problem = f"which is {duration_text(-age)} in the future: check the clocks"
+        else:
+            problem = f"{duration_text(age)} ago, and may be {duration_text(limit)} old at most"
         super().__init__(f"the plan was made at {created_at}, {problem}; nothing was written: make a new plan")
 
 
@@ -378,38 +410,35 @@ class PlanGuardsError(StaleError):
         )
 
 
-class PlanClusterError(StaleError):
-    """A plan is for another cluster.
+class OtherClusterError(StaleError):
+    """A file that quotaform wrote is about another cluster.
 
     Attributes:
-        expected: The id of the cluster that the plan is for.
+        expected: The id of the cluster that it is about.
         found: The id of this cluster.
     """
+
+    belongs: ClassVar[str] = "the file is of cluster"
+    remedy: ClassVar[str] = "choose its cluster"
 
     def __init__(self, expected: str, found: str) -> None:
         self.expected = expected
         self.found = found
-        super().__init__(
-            f"the plan is for cluster {expected}, but this is cluster {found}; nothing was written: check the "
-            "bootstrap servers, or make a new plan"
-        )
+        super().__init__(f"{self.belongs} {expected}, but this is cluster {found}; {self.remedy}")
 
 
-class ReceiptClusterError(StaleError):
-    """A receipt is of another cluster.
+class PlanClusterError(OtherClusterError):
+    """A plan is for another cluster."""
 
-    Attributes:
-        expected: The id of the cluster that the receipt is of.
-        found: The id of this cluster.
-    """
+    belongs = "the plan is for cluster"
+    remedy = "nothing was written: check the bootstrap servers, or make a new plan"
 
-    def __init__(self, expected: str, found: str) -> None:
-        self.expected = expected
-        self.found = found
-        super().__init__(
-            f"the receipt is of cluster {expected}, but this is cluster {found}; choose the cluster of the receipt, or "
-            "give a receipt of this one"
-        )
+
+class ReceiptClusterError(OtherClusterError):
+    """A receipt is of another cluster."""
+
+    belongs = "the receipt is of cluster"
+    remedy = "choose the cluster of the receipt, or give a receipt of this one"
 
 
 class RevertError(StaleError):

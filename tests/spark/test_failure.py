@@ -66,7 +66,7 @@ def test_a_failure_is_raised_as_it_was(error: QuotaformError) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "base"), [(UnansweredError("lost"), ClusterError), (PlanBlockedError([FULL]), BlockedError)]
+    ("error", "base"), [(UnansweredError("lost"), ClusterError), (PlanBlockedError("lab", [FULL]), BlockedError)]
 )
 def test_an_error_that_is_not_known_everywhere_is_its_base(error: QuotaformError, base: type[QuotaformError]) -> None:
     raised = again(error)

@@ -22,7 +22,7 @@ from quotaform.errors import (
     AuthorizationError,
     BlockedError,
     ClusterError,
-    PlanFileError,
+    FileReadError,
     RefusedError,
     StaleError,
 )
@@ -468,9 +468,9 @@ def test_a_saved_plan_is_applied_as_it_was_made(tmp_path: Path) -> None:
 
 
 def test_a_saved_plan_that_cannot_be_read_says_why(tmp_path: Path) -> None:
-    with pytest.raises(PlanFileError, match=r"none\.json cannot be read: No such file or directory"):
+    with pytest.raises(FileReadError, match=r"none\.json cannot be read: No such file or directory; quotaform plan"):
         load_plan_file(tmp_path / "none.json")
-    with pytest.raises(PlanFileError, match="cannot be read"):
+    with pytest.raises(FileReadError, match="cannot be read"):
         load_plan_file(tmp_path)
 
 

@@ -155,12 +155,12 @@ def test_without_a_file_nothing_is_written() -> None:
 def test_a_refusal_is_noted_once_and_with_its_reason(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     log = AuditFile(path)
-    for error in (NotApprovedError("not approved"), KeyboardInterrupt()):
+    for error in (NotApprovedError(["lab"]), KeyboardInterrupt()):
         with pytest.raises(type(error)), log.refusals([PLAN]):
             raise error
     log.close()
     assert [(line["event"], line["outcome"], line["reason"]) for line in read(path)] == [
-        ("end", "refused", "not approved")
+        ("end", "refused", "not approved; nothing was written")
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 
@@ -24,6 +25,7 @@ from quotaform.errors import (
     KeyNotHeldError,
     LayerDirectoryError,
     NoClusterError,
+    NotApprovedError,
     NotTextError,
     PartialError,
     PlanAgeError,
@@ -40,7 +42,9 @@ from quotaform.errors import (
     ReceiptFileError,
     RefusedError,
     RevertError,
+    SavedFileError,
     StaleEntitiesError,
+    StaleError,
     UndeclaredError,
     UnsettledError,
     UsageError,
@@ -66,14 +70,15 @@ EXAMPLES: list[QuotaformError] = [
     PlanFileError("plan.json", "cannot be read: gone"),
     ReceiptFileError("receipt.json", "cannot be read: gone"),
     ClusterIdError(FINDING, expected="a", found="b"),
-    PlanBlockedError([FINDING]),
+    PlanBlockedError("lab", [FINDING]),
     RefusedError({ALICE: "no"}, 3),
+    NotApprovedError(["lab"], remedy="ask"),
     PlanFileChangedError("plan.json", "digest"),
     ReceiptFileChangedError("receipt.json", "digest"),
     ReceiptClusterError(expected="a", found="b"),
     RevertError({(ALICE, "producer_byte_rate"): "is 7 B/s"}),
     PlanIdError(expected="a", found="b"),
-    PlanAgeError("2026-11-20T09:12:44Z", "2d ago"),
+    PlanAgeError("lab", "2026-11-20T09:12:44Z", age=timedelta(days=2), limit=timedelta(days=1)),
     PlanGuardsError(["of the plan, protect has no user=kafka-*"]),
     PlanClusterError(expected="a", found="b"),
     StaleEntitiesError({ALICE: ["producer_byte_rate is 2 B/s"]}),
@@ -150,5 +155,7 @@ def test_the_file_is_in_the_error() -> None:
         "plan.json is not a plan",
     )
     changed = PlanFileChangedError("plan.json", "digest")
-    assert (changed.file, changed.mismatch) == ("plan.json", "digest")
+    assert (changed.file, changed.mismatch, changed.exit_code) == ("plan.json", "digest", 5)
+    assert isinstance(changed, SavedFileError)
+    assert isinstance(changed, StaleError)
     assert str(changed) == "plan.json was changed after it was written: its digest does not match; make a new plan"

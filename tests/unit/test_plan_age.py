@@ -10,8 +10,9 @@ import pytest
 from quotaform.app.clock import SystemClock
 from quotaform.app.plan.plan_file import require_recent
 from quotaform.core.plan import Plan
+from quotaform.duration import duration_text
 from quotaform.errors import PlanAgeError
-from quotaform.model.duration import duration_text, parse_duration
+from quotaform.model.duration import parse_duration
 from tests.builder import plan_of
 
 DAY = timedelta(days=1)
@@ -50,7 +51,7 @@ def test_without_a_limit_a_plan_of_any_age_is_accepted() -> None:
 def test_a_plan_that_is_too_old_or_from_the_future_is_refused(created_at: str, problem: str) -> None:
     with pytest.raises(PlanAgeError, match=f"the plan was made at {created_at}, {problem}") as refused:
         require_recent(plan_at(created_at), DAY, Noon())
-    assert refused.value.exit_code == 5
+    assert (refused.value.exit_code, refused.value.created_at, refused.value.limit) == (5, created_at, DAY)
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("1s", 1), ("30m", 1800), ("24h", 86400), ("7d", 604800)])

@@ -26,7 +26,7 @@ from quotaform.core.plan_options import PlanOptions
 from quotaform.core.receipt import EntityResult, Receipt, Result, Run, SavedReceipt
 from quotaform.document.envelope import sealed_lines
 from quotaform.document.receipt import RECEIPT_LISTS, dump_receipt, load_receipt
-from quotaform.errors import BaseError, ReceiptFileChangedError, ReceiptFileError
+from quotaform.errors import BaseError, FileReadError, ReceiptFileChangedError, ReceiptFileError
 from quotaform.model.entity import Entity
 from tests.builder import CONSUMER, PRODUCER, plan_of
 from tests.strategies import desired, quotas
@@ -163,7 +163,7 @@ def test_a_receipt_that_no_apply_writes_is_refused_although_its_digest_is_right(
 
 
 def test_a_receipt_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ReceiptFileError, match="cannot be read: No such file or directory"):
+    with pytest.raises(FileReadError, match="cannot be read: No such file or directory"):
         load_receipt_file(tmp_path / "none.json")
 
 

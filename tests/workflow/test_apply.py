@@ -306,7 +306,7 @@ def test_a_plan_file_that_is_not_utf8_or_not_there_is_refused(ready: Repository)
     ready.write("plan.json", b"\xff\xfe\x00")
     assert ready("apply", "plan.json").code == 3
     missing = ready("apply", "nowhere.json")
-    assert (missing.code, missing.out) == (3, "")
+    assert (missing.code, missing.out) == (1, "")
     assert "nowhere.json cannot be read: No such file" in missing.err
 
 

@@ -110,7 +110,7 @@ def test_a_snapshot_among_the_clusters_is_planned_and_left_out_of_an_apply(
     [
         (
             ["plan.jsn"],
-            3,
+            1,
             "plan.jsn cannot be read: No such file or directory; quotaform plan --out plan.json saves a plan",
         ),
         (["quotas.d/all.yaml"], 64, "quotas.d/all.yaml contains quotas; apply takes saved plans or a quotas"),

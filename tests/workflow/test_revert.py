@@ -100,7 +100,7 @@ def test_a_receipt_that_was_edited_or_cut_is_refused(applied: Repository) -> Non
     refused = applied("plan", "--revert", "quotaform.yaml")
     assert refused.code == 3
     refused = applied("plan", "--revert", "none.json")
-    assert refused.code == 3
+    assert refused.code == 1
     assert "none.json cannot be read: No such file or directory" in refused.err
 
 

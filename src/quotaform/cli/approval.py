@@ -22,9 +22,10 @@ def require_confirmed(console: Console, chosen: Cluster, *, auto_approve: bool) 
         return
     if not sys.stdin.isatty():
         raise NotApprovedError(
-            f"cluster {chosen.name} requires typing its name (confirm: name), but there is no terminal, so nothing was "
-            "done; use --auto-approve"
+            [chosen.name],
+            f"cluster {chosen.name} requires typing its name (confirm: name), but there is no terminal",
+            remedy="use --auto-approve",
         )
     console.write_stderr(f"Type the name of the cluster, {chosen.name}, to change it: ")
     if sys.stdin.readline().strip() != chosen.name:
-        raise NotApprovedError("not approved; nothing was written")
+        raise NotApprovedError([chosen.name])

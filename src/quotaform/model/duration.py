@@ -25,21 +25,3 @@ def parse_duration(text: str) -> timedelta:
     if match is None or not int(match[1]):
         raise ValueError(f"{quote(text)} is not a duration; write for example 30m, 24h or 7d")
     return timedelta(**{_UNITS[match[2]]: int(match[1])})
-
-
-def duration_text(duration: timedelta) -> str:
-    """Return a duration in its two largest units; what is smaller is left out.
-
-    >>> duration_text(timedelta(days=2, hours=3, minutes=59)), duration_text(timedelta(seconds=61))
-    ('2d 3h', '1m 1s')
-    """
-    seconds = int(duration.total_seconds())
-    parts = [
-        (seconds // 86_400, "d"),
-        (seconds // 3_600 % 24, "h"),
-        (seconds // 60 % 60, "m"),
-        (seconds % 60, "s"),
-    ]
-    first = next((index for index, (number, _) in enumerate(parts) if number), len(parts) - 1)
-    shown = [f"{number}{unit}" for number, unit in parts[first : first + 2] if number]
-    return " ".join(shown) or "0s"

@@ -208,7 +208,7 @@ def require_applyable(plan: Plan) -> None:
     """
     blocking = [finding for finding in plan.findings if finding.blocking]
     if blocking:
-        raise PlanBlockedError(blocking)
+        raise PlanBlockedError(plan.header.cluster_name, blocking)
 
 
 def _require_valid_approvals(plan: Plan, today: date) -> None:
@@ -226,7 +226,7 @@ def _require_valid_approvals(plan: Plan, today: date) -> None:
         if not today < each.expires <= today + timedelta(MOST_DAYS)
     ]
     if expired:
-        raise PlanBlockedError(expired)
+        raise PlanBlockedError(plan.header.cluster_name, expired)
 
 
 def _read_fresh(changes: tuple[EntityChange, ...], gateway: Gateway, clock: Clock) -> Freshness:

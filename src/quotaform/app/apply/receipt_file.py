@@ -8,7 +8,6 @@ from quotaform.app.apply.receipt_name import numbered_paths
 from quotaform.atomic_file import write_new_text, write_text_atomically
 from quotaform.core.receipt import Receipt, SavedReceipt
 from quotaform.document.receipt import load_receipt, receipt_lines
-from quotaform.errors import FileReadError, ReceiptFileError
 from quotaform.files import RECEIPT_LIMIT, read_bytes
 
 
@@ -20,14 +19,11 @@ def load_receipt_file(path: Path, *, within: Path | None = None) -> SavedReceipt
         within: The folder that it must not lead out of; `None` for one that the operator names.
 
     Raises:
-        ReceiptFileError: It cannot be read, is cut off, or is of an unknown major version.
+        FileReadError: It cannot be read.
+        ReceiptFileError: It is cut off, or of an unknown major version.
         ReceiptFileChangedError: It was changed after it was written.
     """
-    try:
-        content = read_bytes(path, RECEIPT_LIMIT, within=within)
-    except FileReadError as error:
-        raise ReceiptFileError(error.path, f"cannot be read: {error.reason}") from error
-    return load_receipt(content, str(path))
+    return load_receipt(read_bytes(path, RECEIPT_LIMIT, within=within), str(path))
 
 
 def write_receipt(path: Path, receipt: Receipt) -> Path:

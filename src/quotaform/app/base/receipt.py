@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from quotaform.core.base import Base, DeclaredBase
 from quotaform.core.change import Action
 from quotaform.core.cluster_base import ClusterBase
-from quotaform.errors import BaseError, ReceiptFileError
+from quotaform.errors import BaseError, FileReadError, ReceiptFileError
 from quotaform.model.entry import Desired, Entry
 from quotaform.model.text import inert
 
@@ -49,6 +49,8 @@ def read_receipt_base(path: str) -> ReceiptBase:
 
     try:
         receipt = load_receipt_file(Path(path))
+    except FileReadError as error:
+        raise BaseError(inert(path), error.reason) from None
     except ReceiptFileError as error:
         raise BaseError(inert(path), error.problem) from None
     if receipt.is_revert:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,10 +11,9 @@ from typing import TYPE_CHECKING, Final
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.core.plan import Plan
 from quotaform.document.plan import load_plan
-from quotaform.errors import FileReadError, PlanAgeError, PlanFileError, PlanGuardsError, PlanIdError
+from quotaform.errors import FileReadError, PlanAgeError, PlanGuardsError, PlanIdError
 from quotaform.files import PLAN_LIMIT, read_bytes
 from quotaform.model.approval import APPROVALS_NAME
-from quotaform.model.duration import duration_text
 
 if TYPE_CHECKING:
     from quotaform.app.repository.repository import Repository
@@ -26,16 +26,17 @@ def load_plan_file(path: Path) -> Plan:
     """Read a saved plan.
 
     Raises:
-        PlanFileError: It cannot be read, is cut off, or is of an unknown major version.
+        FileReadError: It cannot be read.
+        PlanFileError: It is cut off, or of an unknown major version.
         PlanFileChangedError: It was changed after it was written.
     """
     try:
         content = read_bytes(path, PLAN_LIMIT)
     except FileReadError as error:
-        if error.is_missing:
-            problem = f"cannot be read: {error.reason}; quotaform plan --out plan.json saves a plan"
-            raise PlanFileError(error.path, problem) from error
-        raise PlanFileError(error.path, f"cannot be read: {error.reason}") from error
+        if not error.is_missing:
+            raise
+        reason = f"{error.reason}; quotaform plan --out plan.json saves a plan"
+        raise FileReadError(error.path, reason, is_missing=True) from error
     return load_plan(content, str(path))
 
 
@@ -92,11 +93,8 @@ def require_recent(plan: Plan, longest: timedelta | None, clock: Clock = SYSTEM_
     if longest is None:
         return
     created_at = plan.header.created_at
-    try:
+    age: timedelta | None = None
+    with suppress(ValueError):
         age = clock.now() - datetime.strptime(created_at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-    except ValueError:
-        raise PlanAgeError(created_at, "which is not a time") from None
-    if age > longest:
-        raise PlanAgeError(created_at, f"{duration_text(age)} ago, and may be {duration_text(longest)} old at most")
-    if -age > _SKEW:
-        raise PlanAgeError(created_at, f"which is {duration_text(-age)} in the future: check the clocks")
+    if age is None or not -_SKEW <= age <= longest:
+        raise PlanAgeError(plan.header.cluster_name, created_at, age=age, limit=longest)

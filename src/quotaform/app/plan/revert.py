@@ -43,6 +43,7 @@ def load_revertible(path: Path) -> SavedReceipt:
     """Read a receipt from which an apply can be reverted.
 
     Raises:
+        FileReadError: It cannot be read.
         ReceiptFileError: It is no valid receipt, or one of an early version, which holds no values.
         ReceiptFileChangedError: It was changed after it was written.
     """

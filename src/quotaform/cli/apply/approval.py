@@ -30,7 +30,7 @@ def ask(settings: ApplySettings, cluster: Cluster) -> None:
     """
     console = settings.console
     if console.is_lost:
-        raise NotApprovedError("the plan cannot be shown, so it was not approved; nothing was written")
+        raise NotApprovedError([cluster.name], "the plan cannot be shown, so it was not approved")
     wanted = cluster.name if cluster.confirm == "name" else "yes"
     question = (
         f"\nApply this plan to cluster {cluster.label}? Nothing is rolled back afterwards.\n"
@@ -38,4 +38,4 @@ def ask(settings: ApplySettings, cluster: Cluster) -> None:
     )
     (console.echo if settings.is_text else console.write_stderr)(question)
     if sys.stdin.readline().strip() != wanted:
-        raise NotApprovedError("not approved; nothing was written")
+        raise NotApprovedError([cluster.name])

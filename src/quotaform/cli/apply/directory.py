@@ -73,8 +73,9 @@ def _require_approved(settings: ApplySettings, plans: Sequence[ClusterPlan]) -> 
         return
     if not sys.stdin.isatty():
         raise NotApprovedError(
-            "there is no terminal to ask for approval, so nothing was written; give --auto-approve, or apply a "
-            "saved plan"
+            [cluster.name for cluster in changed],
+            "there is no terminal to ask for approval",
+            remedy="give --auto-approve, or apply a saved plan",
         )
     for cluster in changed:
         ask(settings, cluster)

@@ -191,6 +191,19 @@ def test_a_cluster_that_is_new_was_not_declared(repository: PlannedRepository) -
     assert changes(repository.plan("--base", "main", "--cluster", "lab")) == ORIGINS
 
 
+def test_a_cluster_that_is_removed_from_the_configuration_is_named(repository: PlannedRepository) -> None:
+    """Without its line in quotaform.yaml and its directory, a cluster was left alone without a word."""
+    repository.write("quotaform.yaml", "clusters: {lab: {snapshot: lab.json}, prod: {snapshot: lab.json}}\n")
+    repository.quotas("prod/own.yaml", only_there=rate(2))
+    repository.commit()
+    repository.write("quotaform.yaml", CONFIG)
+    (repository.path / "quotas.d" / "prod" / "own.yaml").unlink()
+    (repository.path / "quotas.d" / "prod").rmdir()
+    said = findings(repository.plan("--base", "HEAD"))["cluster-removed"]
+    assert said.startswith("cluster prod is not in quotaform.yaml any more; the base HEAD declares ")
+    assert said.endswith(" entities for it, and its quotas stay as they are")
+
+
 def test_the_profiles_are_those_of_the_base(repository: PlannedRepository) -> None:
     repository.write("quotaform.yaml", CONFIG + "profiles: {gold: {producer_byte_rate: 1MiB/s}}\n")
     repository.quotas(by_profile="profile: gold", same=rate(1))

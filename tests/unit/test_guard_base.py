@@ -135,6 +135,16 @@ def test_a_change_that_takes_away_a_pin_a_confirmation_or_a_policy_is_blocked(re
     )
 
 
+def test_a_change_of_the_pinned_id_is_blocked(repository: PlannedRepository) -> None:
+    """With another pin and other servers, what was reviewed for one cluster was planned for another."""
+    repository.write("quotaform.yaml", CONFIG.replace("}}", ", cluster_id: other}}"))
+    repository.commit()
+    repository.write("quotaform.yaml", CONFIG.replace("}}", ", cluster_id: id}}"))
+    code, out, _ = repository("plan", "--base", "HEAD")
+    assert code == 4
+    assert "cluster_id is id instead of other" in out
+
+
 CAPS = '{"properties": {"values": {"properties": {"producer_byte_rate": {"maximum": 2097152}}}}}\n'
 POLICIES = CONFIG + "policies: [policies/*.json]\n"
 

@@ -52,8 +52,12 @@ class Safeguards:
         for path in base.policies:
             if path not in self.policies:
                 yield f"policies has no {inert(path)}"
-        if base.pinned_id and not self.pinned_id:
-            yield "the cluster has no cluster_id"
+        if base.pinned_id and self.pinned_id != base.pinned_id:
+            yield (
+                f"cluster_id is {inert(self.pinned_id)} instead of {inert(base.pinned_id)}"
+                if self.pinned_id
+                else "the cluster has no cluster_id"
+            )
         if base.must_confirm and not self.must_confirm:
             yield "the cluster has no confirm: name"
         if _MODES.index(self.prune) > _MODES.index(base.prune):

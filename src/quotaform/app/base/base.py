@@ -8,7 +8,7 @@ must be readable; one that a CI system names need not be, see `quotaform.app.bas
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -26,7 +26,8 @@ from quotaform.core.base import Base, DeclaredBase
 from quotaform.core.check import rule
 from quotaform.core.cluster_base import ClusterBase
 from quotaform.errors import BaseError, InvalidFilesError, UsageError
-from quotaform.model.finding import Severity
+from quotaform.model.entry import Cause
+from quotaform.model.finding import Finding, Severity
 from quotaform.model.text import inert, quote
 
 if TYPE_CHECKING:
@@ -218,10 +219,31 @@ def _declared(
             except InvalidFilesError as error:
                 found[name] = _invalid(base, error)
     digests = policy_digests(folder, earlier.policies)
+    removed = tuple(_removed_clusters(config, earlier, files, base))
     return {
-        name: replace(each, safeguards=safeguards_of(earlier, earlier.clusters.get(name), digests))
+        name: replace(
+            each,
+            safeguards=safeguards_of(earlier, earlier.clusters.get(name), digests),
+            findings=(*each.findings, *removed),
+        )
         for name, each in found.items()
     }
+
+
+def _removed_clusters(config: Config, earlier: Config, files: LoadedFiles, base: Base) -> Iterator[Finding]:
+    """Yield a finding for each cluster of the base that quotaform.yaml does not have."""
+    for name in earlier.clusters:
+        if name in config.clusters:
+            continue
+        try:
+            number = sum(entry.cause is Cause.ENTRY for entry in files.desired(name).values())
+            declared = f"{number:,} {'entity' if number == 1 else 'entities'}"
+        except InvalidFilesError:
+            declared = "invalid entries"
+        yield rule.CLUSTER_REMOVED.finding(
+            f"cluster {inert(name)} is not in quotaform.yaml any more; the base {base.ref} declares {declared} for it, "
+            "and its quotas stay as they are"
+        )
 
 
 def _empty(base: Base, why: str) -> ClusterBase:

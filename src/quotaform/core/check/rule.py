@@ -564,6 +564,13 @@ BASE_EMPTY: Final = FindingRule(
     "None needed if the files or the cluster are new; otherwise use another base.",
     _NOTE,
 )
+CLUSTER_REMOVED: Final = FindingRule(
+    "cluster-removed",
+    "quotaform.yaml of the base has a cluster that quotaform.yaml does not have: it was removed or renamed.",
+    "Put it back, unless its quotas are meant to stay on it unmanaged; `prune` deletes nothing there. Give a renamed "
+    "cluster the `cluster_id` that it had.",
+    _WARNING,
+)
 PRUNE_UNKNOWN: Final = FindingRule(
     "prune-unknown",
     "With `prune: removed`, it is unknown which live entities the files declared before, because there is neither a "

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.repository import revision
+from quotaform.app.repository import tree_reading
 from quotaform.app.repository.repository import Repository, open_gateway
 from quotaform.app.repository.revision import WORK_TREE, WorkTree
 from quotaform.desired.config import Cluster
@@ -98,11 +98,11 @@ def test_what_is_not_read_is_not_opened(quotas: Path) -> None:
 
 
 def test_the_number_and_the_size_of_the_files_are_bounded(quotas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(revision, "MOST_BYTES", 25)
+    monkeypatch.setattr(tree_reading, "MOST_BYTES", 25)
     for name in "bc":
         (quotas / f"{name}.yaml").write_bytes(QUOTAS)
     assert read(quotas).unreadable == {"": "its files are larger than 0 MiB together"}
-    monkeypatch.setattr(revision, "MOST_ENTRIES", 2)
+    monkeypatch.setattr(tree_reading, "MOST_ENTRIES", 2)
     assert read(quotas).unreadable == {"": "it contains more than 2 files and directories"}
     [problem] = Layout(read(quotas)).problems(None)
     assert problem.message == "cannot be read: it contains more than 2 files and directories"

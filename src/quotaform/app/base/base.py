@@ -20,8 +20,8 @@ from quotaform.app.git.object_store import GitObjects, find_work_tree, open_obje
 from quotaform.app.git.process import GitError, TimeLeft
 from quotaform.app.git.revision import GitRevision
 from quotaform.app.repository.policy_files import DiskFolder, Folder, policy_digests
-from quotaform.app.repository.revision import MOST_BYTES
 from quotaform.app.repository.safeguard import safeguards_of
+from quotaform.app.repository.tree_reading import MOST_BYTES
 from quotaform.core.base import Base, DeclaredBase
 from quotaform.core.check import rule
 from quotaform.core.cluster_base import ClusterBase

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quotaform.app.git.object import TreeEntry, blob_id
 from quotaform.app.git.object_store import GitObjects
 from quotaform.app.git.process import GitError, ObjectTooLargeError
-from quotaform.app.repository.revision import MOST_BYTES, MOST_ENTRIES, Revision
+from quotaform.app.repository.revision import Revision
+from quotaform.app.repository.tree_reading import TreeReading
 from quotaform.errors import FileReadError
-from quotaform.files import CONFIG_LIMIT, MIB, POLICY_LIMIT, QUOTAS_LIMIT, size_text
+from quotaform.files import CONFIG_LIMIT, POLICY_LIMIT, QUOTAS_LIMIT, size_text
 
 if TYPE_CHECKING:
     from quotaform.desired.tree import SourceFile, Tree
@@ -89,18 +91,7 @@ class GitRevision:
             return Tree(name=name, root=Root.MISSING)
         if not entry.is_folder:
             return Tree(name=name, root=Root.FILE)
-        reading = _Reading(self, place)
-        try:
-            reading.read()
-        except _TooMuchError as error:
-            return Tree(name=name, unreadable={"": str(error)})
-        return Tree(
-            name=name,
-            files=reading.files,
-            others=reading.others,
-            folders=reading.folders,
-            unreadable=reading.unreadable,
-        )
+        return _CommitReading(self, place).read(name)
 
     def folder(self, path: Path) -> GitFolder | None:
         """Return a folder of the work tree as the commit has it; `None` when it is outside of it."""
@@ -209,71 +200,32 @@ class GitFolder:
         return TreeEntry(0, "") if entry is None else entry
 
 
-class _TooMuchError(Exception):
-    """A quotas directory has more than is read."""
+class _CommitReading(TreeReading[TreeEntry]):
+    """Reads a quotas directory at a commit; git may raise a `GitError` for anything."""
 
+    def __init__(self, revision: GitRevision, place: str) -> None:
+        super().__init__()
+        self._revision, self._place = revision, place
 
-@dataclass(slots=True)
-class _Reading:
-    """The files of a quotas directory, as `quotaform.app.repository.revision` reads them on disk."""
-
-    revision: GitRevision
-    place: str
-    files: dict[str, bytes] = field(default_factory=dict)
-    others: list[str] = field(default_factory=list)
-    folders: list[str] = field(default_factory=list)
-    unreadable: dict[str, str] = field(default_factory=dict)
-    entries: int = 0
-    size: int = 0
-
-    def read(self) -> None:
-        """Read the directory and the folders in it.
-
-        Raises:
-            _TooMuchError: There is more than a limit allows.
-            GitError: Git does not answer, or a limit is reached.
-        """
-        for name, found in self._list(""):
-            if self._add(name, found):
-                for inner, entry in self._list(name):
-                    self._add(inner, entry)
-
-    def _list(self, folder: str) -> Iterator[tuple[str, _Found]]:
-        """Yield what is in a folder by name, hidden things left out."""
-        from quotaform.desired.tree import is_hidden
-
-        revision = self.revision
-        place = f"{self.place}/{folder}" if folder else self.place
-        here = revision.objects.entry(revision.root, place)
-        for name, listed in sorted(revision.objects.tree(here.id).items()) if here is not None else ():
-            self.entries += 1
-            if self.entries > MOST_ENTRIES:
-                raise _TooMuchError(f"it contains more than {MOST_ENTRIES:,} files and directories")
+    def entries(self, folder: str) -> Iterator[tuple[str, TreeEntry]]:
+        objects = self._revision.objects
+        here = objects.entry(self._revision.root, self._inner(folder) if folder else self._place)
+        for name, listed in objects.tree(here.id).items() if here is not None else ():
             if "/" in name:
                 raise GitError("a folder of the repository is damaged")
-            if not is_hidden(name):
-                inner = f"{folder}/{name}" if folder else name
-                yield inner, revision.follow(f"{place}/{name}", listed)
+            yield name, listed
 
-    def _add(self, path: str, found: _Found) -> bool:
-        """Take up what is at a path, and return whether it is a folder that can be listed."""
-        from quotaform.desired.tree import is_read
+    def reader(self, path: str, entry: TreeEntry) -> Callable[[], bytes] | None:
+        found, problem = self._revision.follow(self._inner(path), entry)
+        if found is None:
+            raise FileReadError(path, problem or _NOWHERE)
+        return None if found.is_folder else partial(self._content, path, found)
 
-        entry = found.entry
-        if entry is None:
-            self.unreadable[path] = found.problem or _NOWHERE
-        elif entry.is_folder:
-            self.folders.append(path)
-            return True
-        elif not is_read(path):
-            self.others.append(path)
-        else:
-            try:
-                content = self.files[path] = self.revision.content(path, entry)
-            except ObjectTooLargeError:
-                self.unreadable[path] = f"it is larger than {size_text(QUOTAS_LIMIT)}"
-                return False
-            self.size += len(content)
-            if self.size > MOST_BYTES:
-                raise _TooMuchError(f"its files are larger than {MOST_BYTES // MIB} MiB together")
-        return False
+    def _inner(self, path: str) -> str:
+        return f"{self._place}/{path}"
+
+    def _content(self, path: str, entry: TreeEntry) -> bytes:
+        try:
+            return self._revision.content(path, entry)
+        except ObjectTooLargeError:
+            raise FileReadError(path, f"it is larger than {size_text(QUOTAS_LIMIT)}") from None

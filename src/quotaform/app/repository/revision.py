@@ -13,22 +13,19 @@ reader of a git ref is another `Revision`; no other module needs to know where f
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from stat import S_ISDIR
 from typing import TYPE_CHECKING, Final, Protocol
 
+from quotaform.app.repository.tree_reading import TreeReading
 from quotaform.errors import FileReadError
-from quotaform.files import CONFIG_LIMIT, LEADS_OUT, MIB, QUOTAS_LIMIT, is_link, is_within, read_bytes, reason_of
+from quotaform.files import CONFIG_LIMIT, LEADS_OUT, QUOTAS_LIMIT, is_link, is_within, read_bytes, reason_of
 
 if TYPE_CHECKING:
     from quotaform.desired.tree import SourceFile, Tree
-
-MOST_ENTRIES: Final = 50_000
-"""How many files and folders a quotas directory may have."""
-MOST_BYTES: Final = 256 * MIB
-"""How many bytes the files of a quotas directory may have together."""
 
 
 class Revision(Protocol):
@@ -99,86 +96,31 @@ def read_work_tree(directory: Path) -> Tree:
         return Tree(name=name, unreadable={"": reason_of(error)})
     if not is_folder:
         return Tree(name=name, root=Root.FILE)
-    reading = _Reading(directory)
-    try:
-        reading.read()
-    except _TooMuchError as error:
-        return Tree(name=name, unreadable={"": str(error)})
-    return Tree(
-        name=name,
-        files=reading.files,
-        others=reading.others,
-        folders=reading.folders,
-        unreadable=reading.unreadable,
-    )
+    return _FolderReading(directory).read(name)
 
 
-class _TooMuchError(Exception):
-    """A quotas directory has more than is read."""
+class _FolderReading(TreeReading["os.DirEntry[str]"]):
+    """Reads a quotas directory on disk."""
 
+    def __init__(self, root: Path) -> None:
+        super().__init__()
+        self._root = root
 
-@dataclass(slots=True)
-class _Reading:
-    root: Path
-    files: dict[str, bytes] = field(default_factory=dict)
-    others: list[str] = field(default_factory=list)
-    folders: list[str] = field(default_factory=list)
-    unreadable: dict[str, str] = field(default_factory=dict)
-    entries: int = 0
-    size: int = 0
-
-    def read(self) -> None:
-        """Read the directory and the folders in it.
-
-        Raises:
-            _TooMuchError: There is more than a limit allows.
-        """
-        for entry in self._list(self.root, ""):
-            if self._add(entry, entry.name):
-                for inner in self._list(entry.path, entry.name):
-                    self._add(inner, f"{entry.name}/{inner.name}")
-
-    def _list(self, directory: str | Path, name: str) -> list[os.DirEntry[str]]:
-        """List what is in a folder by name, hidden things left out."""
+    def entries(self, folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
         try:
-            with os.scandir(directory) as entries:
-                return sorted(self._counted(entries), key=lambda entry: entry.name)
+            with os.scandir(self._root / folder) as entries:
+                for entry in entries:
+                    yield entry.name, entry
         except OSError as error:
-            self.unreadable[name] = reason_of(error)
-            return []
+            raise FileReadError(folder, reason_of(error)) from error
 
-    def _counted(self, entries: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
-        for entry in entries:
-            self.entries += 1
-            if self.entries > MOST_ENTRIES:
-                raise _TooMuchError(f"it contains more than {MOST_ENTRIES:,} files and directories")
-            if not entry.name.startswith("."):
-                yield entry
-
-    def _add(self, entry: os.DirEntry[str], name: str) -> bool:
-        """Take up an entry, and return whether it is a folder that can be listed."""
-        from quotaform.desired.tree import is_read
-
-        if entry.is_symlink() and (reason := self._astray(entry)):
-            self.unreadable[name] = reason
-        elif _is_folder(entry):
-            self.folders.append(name)
-            return True
-        elif not is_read(name):
-            self.others.append(name)
-        else:
-            # What is no link lies in its folder, and need not be asked where it leads.
-            within = self.root if entry.is_symlink() else Path(entry.path).parent
-            try:
-                content = read_bytes(entry.path, QUOTAS_LIMIT, within=within)
-            except FileReadError as error:
-                self.unreadable[name] = error.reason
-                return False
-            self.files[name] = content
-            self.size += len(content)
-            if self.size > MOST_BYTES:
-                raise _TooMuchError(f"its files are larger than {MOST_BYTES // MIB} MiB together")
-        return False
+    def reader(self, path: str, entry: os.DirEntry[str]) -> Callable[[], bytes] | None:
+        is_link = entry.is_symlink()
+        if is_link and (reason := self._astray(entry)):
+            raise FileReadError(path, reason)
+        # What is no link lies in its folder, and need not be asked where it leads.
+        within = self._root if is_link else Path(entry.path).parent
+        return None if _is_folder(entry) else partial(read_bytes, entry.path, QUOTAS_LIMIT, within=within)
 
     def _astray(self, link: os.DirEntry[str]) -> str | None:
         """Return why a link is not followed; `None` when it is."""
@@ -188,7 +130,7 @@ class _Reading:
             return "it is a link to a file that does not exist"
         except OSError as error:
             return reason_of(error)
-        return None if is_within(link.path, self.root) else LEADS_OUT
+        return None if is_within(link.path, self._root) else LEADS_OUT
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

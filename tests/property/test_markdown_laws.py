@@ -127,7 +127,7 @@ def test_any_plan_fits(prefix: str, number: int, shares: tuple[int, int], distin
     )
     text = render_plan_markdown(replace(plan, findings=blocking))
     assert len(text.encode()) <= COMMENT_BYTES
-    assert f"**{len(blocking):,} blocked" in text or not blocking
+    assert f"**Blocked by {len(blocking):,} finding" in text or not blocking
     deleted = plan.summary["delete"]
     assert f"#### Deleted: {deleted:,} entit" in text or not deleted
     assert plan.header.cluster_name in text

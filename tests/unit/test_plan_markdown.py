@@ -149,7 +149,7 @@ def test_very_many_deletions_are_addresses_or_counts(number: int, name: str) -> 
     plan = replace(plan, findings=blocked("delete", [change.entity.address for change in plan.changes]))
     text = render_plan_markdown(plan)
     assert len(text.encode()) <= COMMENT_BYTES
-    assert f"{number:,} blocked" in text
+    assert f"Blocked by {number:,} findings" in text
     assert f"#### Deleted: {number:,} entities" in text
     if number == 900:
         assert all(f"user=svc-{index}\n" in text for index in range(number))
@@ -292,7 +292,7 @@ def test_what_one_allowance_lifts_is_listed_by_entity_with_the_allowance_once() 
         )
     )
     assert (
-        "> **7 blocked: nothing will be applied until this is resolved.**\n>\n"
+        "> **Blocked by 7 findings: nothing will be applied until they are resolved.**\n>\n"
         "> - `to-unlimited` 6 findings about 3 entities. Allow: `--allow to-unlimited`\n"
         ">   - `user=svc-0`: producer_byte_rate would become unlimited; consumer_byte_rate would become unlimited\n"
         ">   - `user=svc-1`: producer_byte_rate would become unlimited; consumer_byte_rate would become unlimited\n"

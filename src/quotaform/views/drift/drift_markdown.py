@@ -23,7 +23,8 @@ from quotaform.views.style import counted
 MARKER: Final = "drift"
 _MOST_NOTES: Final = 50
 _NOT_COMPARED: Final = "Not compared:"
-_HEADER: Final = ("", "Entity", "Quota", "On the cluster", "Agreed", "In the files", "Owner")
+_HEADER: Final = ("", "Entity", "Quota", "On the cluster", "In the files", "Owner")
+_BASED_HEADER: Final = ("", "Entity", "Quota", "On the cluster", "Agreed", "In the files", "Owner")
 
 
 def render_drift_markdown(
@@ -42,7 +43,9 @@ def render_drift_markdown(
     ignored = [(each.drifted.entity, each.ignore.reason, None, each.drifted.changes) for each in drift.ignored]
     blocking = [finding for finding in drift.findings if finding.blocking]
     others = [finding for finding in drift.findings if not finding.blocking]
-    entities = Part([form(_drifted_table, by_class), form(_counted, [each.entity for each in by_class])])
+    entities = Part(
+        [form(_drifted_table, by_class, drift.baseline is not None), form(_counted, [each.entity for each in by_class])]
+    )
     folded = [
         Part([form(_folded, title, rows, _other_table), form(_folded, title, rows, _other_counts)])
         for title, rows in (
@@ -68,13 +71,15 @@ def _head(drift: Drift, root: str) -> Iterator[str]:
     yield f"{drift_line(drift) if drift.is_known else 'This is not the cluster that the files are for.'}\n\n"
 
 
-def _drifted_table(entities: Sequence[DriftedEntity]) -> Iterator[str]:
+def _drifted_table(entities: Sequence[DriftedEntity], has_baseline: bool) -> Iterator[str]:
     if entities:
-        yield from table(_HEADER, (cells for each in entities for cells in _drifted_rows(each)))
+        rows = (cells for each in entities for cells in _drifted_rows(each, has_baseline))
+        yield from table(_BASED_HEADER if has_baseline else _HEADER, rows)
         yield "\n"
 
 
-def _drifted_rows(drifted: DriftedEntity) -> Iterator[Sequence[str]]:
+def _drifted_rows(drifted: DriftedEntity, has_baseline: bool) -> Iterator[Sequence[str]]:
+    """Yield a row for each key; what was agreed is what the files say when there is no baseline."""
     first = drifted.drift_class.value, code_cell(drifted.entity.address)
     owner = words_cell(drifted.owner) if drifted.owner else ""
     for change in drifted.changes:
@@ -85,7 +90,7 @@ def _drifted_rows(drifted: DriftedEntity) -> Iterator[Sequence[str]]:
             *first,
             code_cell(spell_name(change.key)),
             _value(change, change.before),
-            _value(change, drifted.agreed(change)),
+            *((_value(change, drifted.agreed(change)),) if has_baseline else ()),
             declared,
             owner,
         )

@@ -36,10 +36,15 @@ def block_lines(blocking: Sequence[Finding], most: int = _ALL, heading: str | No
     if len(groups) > len(shown):
         lines.append(f"- and {len(groups) - len(shown):,} more rules")
     yield "> [!CAUTION]\n"
-    yield f"> **{heading or f'{len(blocking):,} blocked: nothing will be applied until this is resolved.'}**\n>\n"
+    yield f"> **{heading or _blocked_by(len(blocking))}**\n>\n"
     yield from (f"> {line}\n" for line in lines)
     yield from _approval_lines(blocking)
     yield "\n"
+
+
+def _blocked_by(number: int) -> str:
+    they = "it is" if number == 1 else "they are"
+    return f"Blocked by {counted(number, 'finding')}: nothing will be applied until {they} resolved."
 
 
 def _approval_lines(blocking: Sequence[Finding]) -> Iterator[str]:

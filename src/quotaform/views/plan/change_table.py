@@ -16,7 +16,7 @@ from quotaform.model.entity import Entity, spell_name
 from quotaform.views.address_group import by_prefix, largest, pattern_of
 from quotaform.views.markdown import LONGEST_NAME, code_cell, table, words_cell
 from quotaform.views.plan.change_part import Row, Rows
-from quotaform.views.plan.effect_text import effect_text, fallback_text, value_text
+from quotaform.views.plan.effect_text import DIRECTIONS, effect_text, fallback_text, value_text
 from quotaform.views.plan.origin_text import drift_reason
 from quotaform.views.style import counted
 
@@ -26,13 +26,7 @@ _NOT_SET: Final = "not set"
 _REMOVED: Final = "removed"
 _SOME: Final = Entity(user="some")
 """Stands for the entity of a row, so that rows that say the same are equal."""
-_DIRECTIONS: Final = {
-    Direction.LOOSEN: "loosened",
-    Direction.TIGHTEN: "tightened",
-    Direction.MIXED: "mixed",
-    Direction.NONE: "without effect",
-}
-_WORDS: Final = (*_DIRECTIONS.values(), "to unlimited")
+_WORDS: Final = (*DIRECTIONS.values(), "to unlimited")
 Cells: TypeAlias = tuple[str, str, str, str]
 HEADER: Final = ("", "Entity", "Quota", "Now", "After", "Effective limit", "Owner, reason")
 
@@ -168,7 +162,7 @@ def directions_of(changes: Iterable[EntityChange]) -> str:
     counts: Counter[str] = Counter()
     for change in changes:
         direction = change.direction
-        counts[_DIRECTIONS[direction]] += 1
+        counts[DIRECTIONS[direction]] += 1
         if direction in (Direction.LOOSEN, Direction.MIXED):
             counts["to unlimited"] += change.becomes_unlimited
     return ", ".join(f"{counts[word]:,} {word}" for word in _WORDS if counts[word]) or "none"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
+from typing import Final
 
 from quotaform.core.change import Change
 from quotaform.core.effects import Direction, Effect
@@ -13,6 +14,13 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.units import is_unlimited, plain_fraction, render_value
 from quotaform.views.style import counted
 
+DIRECTIONS: Final = {
+    Direction.LOOSEN: "loosened",
+    Direction.TIGHTEN: "tightened",
+    Direction.MIXED: "mixed",
+    Direction.NONE: "without effect",
+}
+"""What becomes of the limits of an entity, in words."""
 _PLURALS = {"user": "user", "client-id": "client-id", "ip": "address"}
 
 

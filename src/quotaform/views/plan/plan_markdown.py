@@ -19,7 +19,7 @@ from quotaform.views.markdown_fit import COMMENT_BYTES, Part, fit, form, joined
 from quotaform.views.plan.change_part import Rows, parts_of
 from quotaform.views.plan.change_table import counted_table, full_table, grouped_table
 from quotaform.views.plan.origin_text import DRIFTED, drift_text
-from quotaform.views.plan.plan_text import effect_line, no_changes, render_plan
+from quotaform.views.plan.plan_text import blocked_by, effect_line, no_changes, render_plan
 from quotaform.views.reading_text import reading_text
 from quotaform.views.style import counted
 
@@ -112,7 +112,7 @@ def _head(plan: Plan) -> Iterator[str]:
             f"{summary[Action.CREATE]} to add, {summary[Action.UPDATE]} to change, {summary[Action.DELETE]} to destroy"
         )
     else:
-        what = "no changes" if plan.is_applyable else f"{summary['blocked']:,} blocked"
+        what = "no changes" if plan.is_applyable else blocked_by(summary["blocked"]).lower()
     yield f"### Kafka quota plan for {code(spell_name(header.cluster_name), 100)}: {what}\n\n"
     if plan.changes:
         yield f"{effect_line(plan)} Byte rates are per broker.\n\n"

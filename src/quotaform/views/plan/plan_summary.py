@@ -12,8 +12,8 @@ from quotaform.core.plan import Plan
 from quotaform.model.entity import spell_name
 from quotaform.model.text import inert
 from quotaform.views.finding.finding_text import render_findings
-from quotaform.views.plan.effect_text import effect_text, value_text
-from quotaform.views.plan.plan_text import effect_line, header_lines, no_changes, summary_line
+from quotaform.views.plan.effect_text import DIRECTIONS, effect_text
+from quotaform.views.plan.plan_text import effect_line, header_lines, no_changes, summary_line, values_text
 from quotaform.views.style import PLAIN, Style, counted
 
 MOST_GROUPS: Final = 10
@@ -49,7 +49,7 @@ def _lines(plan: Plan, style: Style) -> Iterator[str]:
 def _groups(plan: Plan) -> Iterator[str]:
     changes = plan.changes
     yield from _group("Action", (change.action.value for change in changes))
-    yield from _group("Direction", (change.direction.value for change in changes))
+    yield from _group("Direction", (DIRECTIONS[change.direction] for change in changes))
     if any(change.origin is not None for change in changes):
         yield from _group("Origin", (change.origin.value if change.origin else "none" for change in changes))
     yield from _group("Owner", (inert(change.owner) if change.owner else "(none)" for change in changes))
@@ -81,10 +81,8 @@ def _largest(plan: Plan, style: Style) -> Iterator[str]:
         return
     yield style.paint("Largest changes of effective limits:", "bold")
     for _, address, row, effect in shown:
-        before = "not set" if row.before is None else value_text(row.key, row.before)
-        after = "not set" if row.after is None else value_text(row.key, row.after)
         note = effect_text(row, effect)
-        yield f"    {address} {spell_name(row.key)} = {before} -> {after}{f'   {note}' if note else ''}"
+        yield f"    {address} {spell_name(row.key)} = {values_text(row, effect)}{f'   {note}' if note else ''}"
     yield ""
 
 

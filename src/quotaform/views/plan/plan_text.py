@@ -149,7 +149,7 @@ def _entity_lines(change: EntityChange, style: Style, shows_unchanged: bool) -> 
 
 def _row(row: Change, effect: Effect, width: int) -> str:
     note = effect_text(row, effect)
-    line = f"{spell_name(row.key):<{width}} = {_values_text(row, effect)}"
+    line = f"{spell_name(row.key):<{width}} = {values_text(row, effect)}"
     return f"{line}   {note}" if note else line
 
 
@@ -159,7 +159,8 @@ def _first_limit(key: str, value: float | None, width: int) -> str:
     return _row(Change(_SOME, key, None, value), Effect(NO_LIMIT, Effective(value, _SOME)), width)
 
 
-def _values_text(row: Change, effect: Effect) -> str:
+def values_text(row: Change, effect: Effect) -> str:
+    """Return the values of a key before and after; of one that goes, what applies in its place."""
     before = None if row.before is None else value_text(row.key, row.before)
     if row.after is None:
         shadow = effect.shadowed_by(row.entity, None)
@@ -195,6 +196,11 @@ def _unmanaged_lines(unmanaged: tuple[Unmanaged, ...], shows_unmanaged: bool) ->
     yield ""
 
 
+def blocked_by(number: int) -> str:
+    """Return how many findings block a plan."""
+    return f"Blocked by {counted(number, 'finding')}"
+
+
 def effect_line(plan: Plan) -> str:
     """Return how many entities have looser and tighter limits after the plan."""
     summary = plan.summary
@@ -205,7 +211,7 @@ def effect_line(plan: Plan) -> str:
         f" ({unlimited[direction]:,} to unlimited)" if unlimited[direction] else ""
         for direction in (Direction.LOOSEN, Direction.MIXED)
     )
-    blocked = f" {summary['blocked']:,} blocked." if summary["blocked"] else ""
+    blocked = f" {blocked_by(summary['blocked'])}." if summary["blocked"] else ""
     state = "put back" if plan.header.options.is_revert else "as declared"
     without = len(plan.changes) - summary["loosen"] - summary["tighten"] - summary["mixed"]
     none = f", {without:,} without effect" if without else ""

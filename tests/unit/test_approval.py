@@ -245,3 +245,11 @@ def test_a_wrong_allowance_says_what_to_write(given: list[str], said: str) -> No
 
 def test_what_can_be_approved_is_about_one_entity() -> None:
     assert APPROVABLE == ("change-factor", "to-unlimited", "default-entity", "protect")
+
+
+def test_one_key_may_be_approved_with_several_values() -> None:
+    """Clusters may differ, and approvals.yaml is that of all of them."""
+    text = "".join(f"{GOOD}  to: {{producer_byte_rate: {value}}}\n" for value in ("5MB/s", "6MB/s"))
+
+    assert problems(text) == []
+    assert len(problems(text + GOOD + "  to: {producer_byte_rate: 5MB/s}\n")) == 1

@@ -23,6 +23,7 @@ from quotaform.model.allowance import Allowance
 from quotaform.model.approval import CHANGE, DELETE, Approval
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, Values
+from quotaform.views.finding.finding_group import approval_item
 from tests.builder import CONSUMER, PRODUCER, REQUEST, declare, plan_of
 
 MIB = 1048576.0
@@ -543,3 +544,96 @@ def test_a_limit_of_no_deletions_blocks_each() -> None:
     plan = checked(*deleting(1, 9), limits=GuardLimits(delete=CountLimit(0, 100)))
 
     assert "delete" in rules(plan)
+
+
+def noted(plan: Plan, rule: str) -> list[str]:
+    return [f"{found.severity}: {found.message}" for found in plan.findings if found.rule == rule]
+
+
+def test_an_approval_for_any_value_is_a_warning_with_the_value_that_it_lifts() -> None:
+    """An approval of ten times the value lifted a thousand times for a month, and nothing told so."""
+    wanted, actual = {ALICE: {PRODUCER: 20 * MIB, CONSUMER: 5e7}}, {ALICE: {PRODUCER: MIB, CONSUMER: 1e6}}
+    plan = checked(wanted, actual, approvals=[approval("change-factor", ALICE)])
+
+    assert plan.is_applyable
+    assert noted(plan, "unbound-approval") == [
+        "warning: the approval of change-factor in approvals.yaml is for any value of any key until 2026-11-30; for "
+        "this one only, add to: {consumer_byte_rate: 50MB/s, producer_byte_rate: 20MiB/s}"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (approval("change-factor", ALICE, to={PRODUCER: 20 * MIB}), {ALICE: {PRODUCER: 20 * MIB}}),
+        (approval("to-unlimited", ALICE, action=DELETE), {ALICE: {}}),
+        (approval("change-factor", BOB), {ALICE: {PRODUCER: 2 * MIB}}),
+        (approval("default-entity", EVERYBODY), {ALICE: {PRODUCER: MIB}, EVERYBODY: {PRODUCER: 1.5 * MIB}}),
+    ],
+)
+def test_an_approval_for_one_value_a_deletion_an_entity_or_nothing_is_no_such_warning(
+    given: Approval, wanted: dict[Entity, Values]
+) -> None:
+    plan = checked(wanted, {ALICE: {PRODUCER: MIB}, EVERYBODY: {PRODUCER: MIB}}, approvals=[given])
+
+    assert noted(plan, "unbound-approval") == []
+
+
+def test_an_approval_for_the_value_comes_before_one_for_any() -> None:
+    bound = approval("change-factor", ALICE, to={PRODUCER: 20 * MIB})
+    plan = checked(
+        {ALICE: {PRODUCER: 20 * MIB}},
+        {ALICE: {PRODUCER: MIB}},
+        approvals=[approval("change-factor", ALICE), bound],
+    )
+
+    assert plan.approvals == (bound,)
+    assert noted(plan, "unbound-approval") == []
+
+
+def test_that_a_limit_goes_away_is_approved_with_the_value_unlimited() -> None:
+    """No value was equal to no limit at all, so that such an approval could not be for one key."""
+    actual: Quotas = {ALICE: {PRODUCER: MIB, CONSUMER: MIB}}
+    given = approval("to-unlimited", ALICE, to={PRODUCER: UNLIMITED})
+
+    assert checked({ALICE: {CONSUMER: MIB}}, actual, approvals=[given]).is_applyable
+    assert checked({ALICE: {PRODUCER: UNLIMITED, CONSUMER: MIB}}, actual, approvals=[given]).is_applyable
+    assert not checked({ALICE: {PRODUCER: MIB}}, actual, approvals=[given]).is_applyable
+
+
+@pytest.mark.parametrize(
+    ("earlier", "notes"),
+    [
+        (None, []),
+        (frozenset(), ["note: the approval of change-factor by carol@example.com is new or changed in this change"]),
+        (frozenset([approval("change-factor", ALICE)]), []),
+        (
+            frozenset([approval("change-factor", ALICE, days=9)]),
+            ["note: the approval of change-factor by carol@example.com is new or changed in this change"],
+        ),
+    ],
+)
+def test_an_approval_that_the_base_does_not_have_is_noted(
+    earlier: frozenset[Approval] | None, notes: list[str]
+) -> None:
+    wanted, actual = {ALICE: {PRODUCER: 20 * MIB}}, {ALICE: {PRODUCER: MIB}}
+    given = approval("change-factor", ALICE)
+    plan = plan_of(wanted, actual)
+    facts = Facts(
+        desired=declare(wanted),
+        actual=actual,
+        approvals=(given, approval("change-factor", BOB)),
+        base=ClusterBase(approvals=earlier),
+        today=TODAY,
+    )
+
+    assert noted(with_findings(plan, facts, GUARDS), "new-approval") == notes
+
+
+def test_the_item_that_would_lift_a_block_is_for_its_values() -> None:
+    actual: Quotas = {KAFKA: {PRODUCER: 9 * MIB, CONSUMER: 8e6}}
+    plan = checked({KAFKA: {PRODUCER: MIB, CONSUMER: 1e6}}, actual, limits=PROTECTED)
+    item = '- {rule: protect, address: "user=kafka-1", to: {consumer_byte_rate: 1MB/s, producer_byte_rate: 1MiB/s}, '
+
+    assert approval_item(plan.findings) == f"{item}reason: WHY, approver: WHO, expires: YYYY-MM-DD}}"
+    assert approval_item(load_plan(dump_plan(plan), "plan.json").findings) == approval_item(plan.findings)

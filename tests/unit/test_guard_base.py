@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -316,3 +317,40 @@ def test_of_many_things_that_are_looser_the_first_are_named(repository: PlannedR
     repository.commit()
     repository.write("quotaform.yaml", CONFIG)
     assert looser(repository).endswith("protect has no user=k19; and 5 more")
+
+
+def test_an_approval_that_a_change_brings_along_is_noted_in_every_format(repository: PlannedRepository) -> None:
+    item = "{{rule: change-factor, address: 'user={user}', reason: r, approver: a, expires: {day}, to: {to}}}"
+    values = {"day": (datetime.now(UTC) + timedelta(9)).date(), "to": "{producer_byte_rate: 100MiB/s}"}
+    old, new = (f"- {item.format(user=user, **values)}\n" for user in ("u1", "u2"))
+    repository.write("approvals.yaml", old)
+    repository.commit()
+    repository.write("approvals.yaml", old + new)
+    repository.quotas(**USERS | {"u1": rate(100), "u2": rate(100)})
+    (found,) = (each for each in repository.plan("--base", "HEAD")["findings"] if each["rule"] == "new-approval")
+    assert (found["address"], found["severity"], found["blocking"], found["location"]) == (
+        "user=u2",
+        "note",
+        False,
+        {"file": "approvals.yaml", "line": 2, "column": 3},
+    )
+    text, markdown = (repository("plan", "--base", "HEAD", "--format", form)[1] for form in ("text", "markdown"))
+    assert text.count("the approval of change-factor by a is new or changed in this change") == 1
+    assert markdown.count("(for producer_byte_rate 100 MiB/s), **new in this change**: r\n") == 1
+    approvals = repository.plan("--base", "HEAD")["approvals"]
+    assert [(each["address"], each.get("new")) for each in approvals] == [("user=u1", None), ("user=u2", True)]
+    repository.commit()
+    assert "new-approval" not in repository("plan", "--base", "HEAD")[1]
+
+
+def test_an_invalid_file_of_approvals_at_the_base_approved_nothing(repository: PlannedRepository) -> None:
+    day = (datetime.now(UTC) + timedelta(9)).date()
+    repository.write("approvals.yaml", "- nothing\n")
+    repository.commit()
+    repository.write(
+        "approvals.yaml",
+        f"- {{rule: change-factor, address: user=u1, reason: r, approver: a, expires: {day}, "
+        "to: {producer_byte_rate: 100MiB/s}}\n",
+    )
+    repository.quotas(**USERS | {"u1": rate(100)})
+    assert "new-approval" in repository("plan", "--base", "HEAD")[1]

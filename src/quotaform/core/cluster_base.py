@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from quotaform.core.base import DeclaredBase
 from quotaform.core.safeguards import Safeguards
+from quotaform.model.approval import Approval
 from quotaform.model.finding import Finding
 
 
@@ -19,6 +20,7 @@ class ClusterBase:
         cluster_id: The id of the cluster that the base is of, if it is a receipt.
         safeguards: What protects the cluster at the base; `None` when there is no base, or nobody knows.
         safeguards_problem: Why nobody knows it, although there is a base.
+        approvals: What the base approves; `None` like `safeguards`.
     """
 
     declared: DeclaredBase | None = None
@@ -26,3 +28,4 @@ class ClusterBase:
     cluster_id: str | None = None
     safeguards: Safeguards | None = None
     safeguards_problem: str | None = None
+    approvals: frozenset[Approval] | None = None

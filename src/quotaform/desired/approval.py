@@ -51,7 +51,7 @@ def _read_items(root: Any, report: FileReport, today: date) -> list[Approval]:
         report.at("").add_at(rule.TOO_LARGE, text, report.document.place(items, MOST_APPROVALS).key)
         report.document.hold(items[MOST_APPROVALS:])
         del items[MOST_APPROVALS:]
-    found: dict[tuple[str, Entity, str, tuple[str, ...]], Approval] = {}
+    found: dict[tuple[str, Entity, str, tuple[tuple[str, float], ...]], Approval] = {}
     for index, item in enumerate(items):
         if not isinstance(item, dict):
             continue
@@ -59,8 +59,7 @@ def _read_items(root: Any, report: FileReport, today: date) -> list[Approval]:
         approval = _read_item(item, part, today)
         if approval is None:
             continue
-        keys = tuple(key for key, _ in approval.to)
-        first = found.setdefault((approval.rule, approval.entity, approval.action, keys), approval)
+        first = found.setdefault((approval.rule, approval.entity, approval.action, approval.to), approval)
         if first is not approval:
             address = approval.entity.address
             text = (

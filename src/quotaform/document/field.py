@@ -91,6 +91,7 @@ def dump_finding(finding: Finding) -> dict[str, Any]:
         "message": finding.message,
         "override": finding.override,
         **_allowance(finding.allowance),
+        **({} if finding.value is None else {"value": json_number(finding.value)}),
         **({} if finding.allowed_by is None else {"allowed_by": finding.allowed_by}),
         "location": dump_location(finding.location),
     }
@@ -116,6 +117,7 @@ def load_finding(item: Mapping[str, Any]) -> Finding:
         override=item["override"],
         allowance=_load_allowance(item.get("allowance")),
         allowed_by=item.get("allowed_by"),
+        value=load_number(item.get("value")),
         location=load_location(item["location"]),
     )
 
@@ -130,6 +132,7 @@ def dump_approval(approval: Approval) -> dict[str, Any]:
         "expires": approval.expires.isoformat(),
         **({"action": approval.action} if approval.action != CHANGE else {}),
         **({"to": dump_values(dict(approval.to))} if approval.to else {}),
+        **({"new": True} if approval.is_new else {}),
     }
 
 
@@ -147,4 +150,5 @@ def load_approval(item: Mapping[str, Any]) -> Approval:
         expires=date.fromisoformat(item["expires"]),
         action=item.get("action", CHANGE),
         to=tuple(sorted(load_values(item.get("to")).items())),
+        is_new=item.get("new", False),
     )

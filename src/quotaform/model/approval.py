@@ -43,6 +43,7 @@ class Approval:
         expires: The day (UTC) from which on it lifts nothing.
         action: What may happen to the entity: `CHANGE` or `DELETE`.
         to: The only keys that it is for, each with the only value that may be the outcome; any if empty.
+        is_new: Whether the base does not have it in this form.
         location: Where it is written, if it comes from the file.
     """
 
@@ -53,11 +54,17 @@ class Approval:
     expires: date
     action: str = CHANGE
     to: tuple[tuple[str, float], ...] = ()
+    is_new: bool = field(default=False, compare=False)
     location: Location | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         bound = f", {self.bound}" if self.bound else ""
         return f"approval of {inert(self.approver)}, until {self.expires}{bound}"
+
+    @property
+    def is_for_any_value(self) -> bool:
+        """Whether it is for a change to any value."""
+        return self.action == CHANGE and not self.to
 
     @property
     def bound(self) -> str:

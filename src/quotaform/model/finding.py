@@ -29,7 +29,7 @@ class Finding:
         blocking: Whether a plan that holds this finding may not be applied.
         address: The address of the entity it is about, if any.
         key: The quota key it is about, if any.
-        value: The value that the key would have, where an approval may depend on it; no document holds it.
+        value: The value or the effective limit that the key would have, where an approval may depend on it.
         override: What lifts the block, in words, if anything does.
         allowance: The smallest allowance that lifts it, if one does.
         allowed_by: What lifted it: an option or an approval; `None` for all other findings.

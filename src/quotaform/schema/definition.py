@@ -181,10 +181,11 @@ def _finding() -> Node:
                     "number": maybe({"type": "integer", "minimum": 0}, "The number, for a rule that counts."),
                 },
             ),
+            "value": ref("value", "The value or effective limit that an approval may be for; omitted if none."),
             "allowed_by": text("The option or the approval that allows it; omitted otherwise.", "--allow delete=8"),
             "location": ref("maybe_location"),
         },
-        optional=("allowance", "allowed_by"),
+        optional=("allowance", "value", "allowed_by"),
     )
 
 
@@ -202,8 +203,9 @@ def approvals() -> Node:
                 "expires": text("The day (UTC) on which it expires.", "2026-12-31", pattern=DAY),
                 "action": choice("What it is for if the entity is deleted; omitted otherwise.", [DELETE]),
                 "to": ref("values", "The keys that it is for and their only outcome; omitted if it is for any."),
+                "new": boolean("Whether the base does not have it in this form; omitted if not, or without a base."),
             },
-            optional=("action", "to"),
+            optional=("action", "to", "new"),
         ),
     )
 

@@ -26,6 +26,7 @@ from quotaform.core.base import Base, DeclaredBase
 from quotaform.core.check import rule
 from quotaform.core.cluster_base import ClusterBase
 from quotaform.errors import BaseError, InvalidFilesError, UsageError
+from quotaform.model.approval import Approval
 from quotaform.model.entry import Cause
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.text import inert, quote
@@ -218,12 +219,13 @@ def _declared(
                 found[name] = ClusterBase(declared=DeclaredBase(base, files.desired(name)))
             except InvalidFilesError as error:
                 found[name] = _invalid(base, error)
-    digests = policy_digests(folder, earlier.policies)
+    digests, approvals = policy_digests(folder, earlier.policies), _approvals(repository, today)
     removed = tuple(_removed_clusters(config, earlier, files, base))
     return {
         name: replace(
             each,
             safeguards=safeguards_of(earlier, earlier.clusters.get(name), digests),
+            approvals=approvals,
             findings=(*each.findings, *removed),
         )
         for name, each in found.items()
@@ -244,6 +246,14 @@ def _removed_clusters(config: Config, earlier: Config, files: LoadedFiles, base:
             f"cluster {inert(name)} is not in quotaform.yaml any more; the base {base.ref} declares {declared} for it, "
             "and its quotas stay as they are"
         )
+
+
+def _approvals(repository: Repository, today: date) -> frozenset[Approval]:
+    """Return what a base approves; a file that is invalid approves nothing."""
+    try:
+        return frozenset(repository.approvals(today))
+    except InvalidFilesError:
+        return frozenset()
 
 
 def _empty(base: Base, why: str) -> ClusterBase:

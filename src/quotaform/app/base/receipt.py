@@ -78,6 +78,7 @@ def with_commit(receipt: ReceiptBase, at_commit: ClusterBase) -> ClusterBase:
         receipt.base,
         safeguards=at_commit.safeguards,
         safeguards_problem=at_commit.safeguards_problem,
+        approvals=at_commit.approvals,
     )
     declared, files = base.declared, at_commit.declared
     if declared is None or files is None or not receipt.is_commit:

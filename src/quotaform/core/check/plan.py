@@ -121,12 +121,12 @@ def check_plan(plan: Plan, facts: Facts, checks: Iterable[Check] = CHECKS) -> tu
 def with_findings(plan: Plan, facts: Facts, checks: Iterable[Check] = CHECKS) -> Plan:
     """Return the plan together with the findings of checks and the approvals that lift any of them.
 
-    What was allowed or approved and lifts nothing is a finding, too.
+    What there is to know about allowances and approvals, such as that one lifts nothing, is a finding, too.
     """
     lifted = _lifted(plan, facts, checks)
-    return replace(plan, findings=tuple(by_weight(lifted.findings + lifted.unused)), approvals=lifted.approvals)
+    return replace(plan, findings=tuple(by_weight(lifted.findings + lifted.notes)), approvals=lifted.approvals)
 
 
 def _lifted(plan: Plan, facts: Facts, checks: Iterable[Check]) -> Lifted:
     found = (finding for check in checks for finding in check(plan, facts))
-    return lift(found, plan.allowances, facts.approvals, facts.today, plan.deleted)
+    return lift(found, plan.allowances, facts.approvals, facts.today, plan.deleted, facts.base.approvals)

@@ -454,6 +454,18 @@ UNUSED_APPROVAL: Final = FindingRule(
     "Remove it if the change has been applied; otherwise correct the rule or the address.",
     _NOTE,
 )
+NEW_APPROVAL: Final = FindingRule(
+    "new-approval",
+    "A plan depends on an approval that the base does not have, or has with other words, values or dates.",
+    "Review the approval with the change.",
+    _NOTE,
+)
+UNBOUND_APPROVAL: Final = FindingRule(
+    "unbound-approval",
+    "An approval without `to` lifted a block of a value. Until it expires, it lifts any other value as well.",
+    "Add `to` with the value that was reviewed.",
+    _WARNING,
+)
 EXPIRED_APPROVAL: Final = FindingRule(
     "expired-approval",
     "An approval has expired and has no effect.",

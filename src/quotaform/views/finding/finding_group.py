@@ -8,6 +8,7 @@ from json.encoder import encode_basestring as quoted
 from typing import Final, NamedTuple
 
 from quotaform.core.check import rule
+from quotaform.core.check.guard.approval import bound_values
 from quotaform.model.approval import APPROVALS_NAME, DELETE
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.location import Location
@@ -113,12 +114,14 @@ def approval_item(blocking: Iterable[Finding]) -> str | None:
 
     `None` when there is no such block.
     """
-    needed = next((finding for finding in blocking if finding.rule == rule.PROTECT.id), None)
-    if needed is None:
+    protected = [finding for finding in blocking if finding.rule == rule.PROTECT.id]
+    if not protected:
         return None
-    action = f" action: {DELETE}," if needed.key is None else ""
+    needed = protected[0]
+    values = bound_values(finding for finding in protected if finding.address == needed.address)
+    bound = f" action: {DELETE}," if needed.key is None else f" to: {values}," if values else ""
     return (
-        f"- {{rule: {needed.rule}, address: {quoted(needed.address or '')},{action} reason: WHY, approver: WHO, "
+        f"- {{rule: {needed.rule}, address: {quoted(needed.address or '')},{bound} reason: WHY, approver: WHO, "
         "expires: YYYY-MM-DD}"
     )
 

@@ -129,7 +129,8 @@ def _head(plan: Plan) -> Iterator[str]:
         entity, reason = approval.entity.address, approval.reason[:_LONGEST_ADDRESS]
         yield f"- Approved: {code(approval.rule, 60)} {code(entity, _LONGEST_ADDRESS)} by "
         bound = f" ({words(approval.bound)})" if approval.bound else ""
-        yield f"{code(approval.approver, _LONGEST_ADDRESS)} until {approval.expires}{bound}: {words(reason)}\n"
+        new = ", **new in this change**" if approval.is_new else ""
+        yield f"{code(approval.approver, _LONGEST_ADDRESS)} until {approval.expires}{bound}{new}: {words(reason)}\n"
     if len(plan.approvals) > _MOST_APPROVALS:
         yield f"- and {len(plan.approvals) - _MOST_APPROVALS:,} more approvals\n"
     if plan.approvals:

@@ -6,11 +6,15 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from itertools import starmap
 
 from quotaform.core.check import rule
 from quotaform.model.allowance import Allowance
 from quotaform.model.approval import APPROVALS_NAME, DELETE, Approval
 from quotaform.model.finding import Finding, Severity
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.text import inert
+from quotaform.model.units import spell_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +23,12 @@ class Lifted:
 
     Attributes:
         findings: All findings, those that were lifted and those that were not.
-        unused: What is to be said of allowances and approvals that lifted nothing.
+        notes: What there is to know about allowances and approvals.
         approvals: The approvals that lifted something, by rule and address.
     """
 
     findings: list[Finding]
-    unused: list[Finding]
+    notes: list[Finding]
     approvals: tuple[Approval, ...]
 
 
@@ -34,6 +38,7 @@ def lift(
     approvals: Sequence[Approval],
     today: date,
     deleted: Collection[str] = (),
+    earlier: Collection[Approval] | None = None,
 ) -> Lifted:
     """Lift the blocks that an approval or an allowance is for; an approval comes first.
 
@@ -43,12 +48,14 @@ def lift(
         approvals: What the repository approves.
         today: The day (UTC) on which approvals may have expired.
         deleted: The addresses of the entities that the plan deletes, for which approvals must be meant.
+        earlier: What the base approves; `None` when there is no base, or nobody knows.
     """
     valid: dict[tuple[str, str | None], list[Approval]] = defaultdict(list)
-    for each in approvals:
+    for each in sorted(approvals, key=lambda each: not each.to):  # What is for a value comes before what is for any.
         if each.expires > today:
             valid[each.rule, each.entity.address].append(each)
     used: set[Approval | Allowance] = set()
+    unbound: dict[Approval, list[Finding]] = defaultdict(list)
     result: list[Finding] = []
     for finding in findings:
         by = None
@@ -59,14 +66,24 @@ def lift(
             by = _lifter(finding, allowances, approval)
         if by is not None:
             used.add(by)
+            if isinstance(by, Approval) and by.is_for_any_value and finding.key is not None:
+                unbound[by].append(finding)
             text = by.option if isinstance(by, Allowance) else str(by)
             finding = replace(finding, blocking=False, severity=Severity.WARNING, allowed_by=text)
         result.append(finding)
-    taken = sorted(
-        (each for each in approvals if each in used),
-        key=lambda each: (each.rule, each.entity.address, each.action, each.to),
+    taken = _by_entity(
+        replace(each, is_new=earlier is not None and each not in earlier) for each in approvals if each in used
     )
-    return Lifted(result, list(_unused(allowances, approvals, used, today)), tuple(taken))
+    notes = [
+        *_unused(allowances, approvals, used, today),
+        *(_new(each) for each in taken if each.is_new),
+        *starmap(_any_value, unbound.items()),
+    ]
+    return Lifted(result, notes, taken)
+
+
+def _by_entity(approvals: Iterable[Approval]) -> tuple[Approval, ...]:
+    return tuple(sorted(approvals, key=lambda each: (each.rule, each.entity.address, each.action, each.to)))
 
 
 def _lifter(
@@ -77,6 +94,43 @@ def _lifter(
         return approval
     needed = finding.allowance
     return None if needed is None else next((each for each in allowances if each.covers(needed)), None)
+
+
+def _new(approval: Approval) -> Finding:
+    """Return a note about an approval that the base does not have."""
+    return rule.NEW_APPROVAL.finding(
+        f"the approval of {approval.rule} by {inert(approval.approver)} is new or changed in this change",
+        address=approval.entity.address,
+        location=approval.location,
+    )
+
+
+def _any_value(approval: Approval, lifted: Iterable[Finding]) -> Finding:
+    """Return a warning about an approval that would lift any other value as well."""
+    values = bound_values(lifted)
+    remedy = f"; for this one only, add to: {values}" if values else ""
+    return rule.UNBOUND_APPROVAL.finding(
+        f"the approval of {approval.rule} in {APPROVALS_NAME} is for any value of any key until {approval.expires}"
+        f"{remedy}",
+        address=approval.entity.address,
+        location=approval.location,
+    )
+
+
+def bound_values(findings: Iterable[Finding]) -> str:
+    """Return what `to` of an approval of findings about one entity must be; empty if that cannot be written.
+
+    >>> bound_values([rule.CHANGE_FACTOR.finding("", key="producer_byte_rate", value=1048576.0)])
+    '{producer_byte_rate: 1MiB/s}'
+    """
+    found: dict[str, str] = {}
+    for finding in findings:
+        key = QUOTA_KEYS.get(finding.key or "")
+        text = None if key is None or finding.value is None else spell_value(key, finding.value)
+        if key is None or text is None:
+            return ""
+        found[key.name] = text
+    return f"{{{', '.join(f'{key}: {text}' for key, text in sorted(found.items()))}}}" if found else ""
 
 
 def expired_approval(approval: Approval) -> Finding:

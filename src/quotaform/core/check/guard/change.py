@@ -101,7 +101,7 @@ def _check_row(
             f"{key} would become {UNLIMITED}; the limit is {_from(change, key, effect.before)}",
             address=change.entity.address,
             key=key,
-            value=effect.after.value,
+            value=QUOTA_KEYS[key].maximum if key in QUOTA_KEYS else None,
         )
     if is_protected and change.action is not Action.DELETE and is_halved(key, effect):
         was, will_be = shown_limit(key, effect.before.value), shown_limit(key, effect.after.value)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
+from traceback import walk_tb
 from typing import Any
 from unittest.mock import Mock
 
@@ -415,6 +416,18 @@ def test_files_that_change_again_and_again_are_not_kept(tmp_path: Path) -> None:
     lines = world.run(20)
     assert lines.count("the files have changed and were read again") == 19
     assert held() - before <= 2
+
+
+def test_an_error_of_the_files_that_stays_holds_on_to_no_round(tmp_path: Path) -> None:
+    """It is raised at each round, and its traceback had the frames of all of them."""
+    world = World(tmp_path, {"eu": SYNC})
+    world.write("quotas.d/all.yaml", "quotas: [\n")
+    world.run(20)
+    state = world.watch._state
+    assert state is not None
+    error = state.desired["eu"]
+    assert isinstance(error, InvalidFilesError)
+    assert len(list(walk_tb(error.__traceback__))) <= 2
 
 
 def test_a_repository_that_cannot_be_read_at_the_start_is_an_error(tmp_path: Path) -> None:

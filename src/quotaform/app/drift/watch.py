@@ -114,14 +114,11 @@ class Watch:
         """Read the files and compare every cluster whose turn it is; wait for those that answer within an interval."""
         self._round_at = self.clock.monotonic()
         state = self._reload()
-        if state is None:
-            self._require_sound_checks()
-            self._write_metrics()
-            return
-        due = [cluster for cluster in state.request.clusters if self._is_due(cluster.name)]
-        checks = [self._begin(state, cluster) for cluster in due]
-        self._checks += checks
-        wait(checks, timeout=self.interval)
+        if state is not None:
+            due = [cluster for cluster in state.request.clusters if self._is_due(cluster.name)]
+            checks = [self._begin(state, cluster) for cluster in due]
+            self._checks += checks
+            wait(checks, timeout=self.interval)
         self._require_sound_checks()
         self._write_metrics()
         # Commands collect cycles rarely, as they end soon; this one does not.
@@ -167,7 +164,11 @@ class Watch:
             for name in self._clusters:
                 self._take(name, ClusterOutcome(name, error=error), 0.0, is_logged=False)
             return None
-        if before is not None and self._state is not before:
+        is_reloaded = before is not None and self._state is not before
+        if is_reloaded:
+            # Cycles of the files as they were are too old for the collection of each round.
+            del before
+            gc.collect()
             self.log(FilesReloaded())
         elif self._problem is not None:
             self.log(FilesRecovered())

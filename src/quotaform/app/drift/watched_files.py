@@ -57,7 +57,8 @@ class WatchedState:
         """
         found = self.desired[cluster]
         if isinstance(found, QuotaformError):
-            raise found
+            # It is raised at each round, and a traceback only grows: it would hold on to the frames of all of them.
+            raise found.with_traceback(None)
         return found
 
 
@@ -125,7 +126,8 @@ class WatchedFiles:
             try:
                 desired[cluster.name] = files.desired(cluster.name)
             except QuotaformError as error:
-                desired[cluster.name] = error
+                # A traceback would hold on to this frame, and so to the files as they were before.
+                desired[cluster.name] = error.with_traceback(None)
         bases: Mapping[str, ClusterBase] = {}
         if request.base is not None:
             bases = read_chosen_base(request.repository, config, request.base, request.clusters, today, similar=files)

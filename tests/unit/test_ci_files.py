@@ -46,6 +46,21 @@ def test_the_workflows_to_copy_are_those_that_init_writes() -> None:
         assert path.read_text() == template.read_text(), f"copy it from {TEMPLATES}"
 
 
+def test_the_step_for_code_scanning_is_whole_once_it_is_uncommented(tmp_path: Path) -> None:
+    (path,) = (path for path in WORKFLOWS if path.name == "quotas-plan.yml")
+    head, body = path.read_text().split("\njobs:\n")
+    marked = re.compile(r"^( *)# (?=.*\(code scanning\)|- name: Code scanning|  )", re.MULTILINE)
+    copy = tmp_path / path.name
+    copy.write_text(head + "\njobs:\n" + marked.sub(r"\1", body))
+    test_a_file_is_what_its_schema_says("github-workflows", copy)
+    job = load(copy)["jobs"]["plan"]
+    assert job["permissions"]["security-events"] == "write"
+    (upload,) = (step for step in job["steps"] if step.get("name") == "Code scanning")
+    written = next(step["run"] for step in job["steps"] if step.get("name") == "Plan")
+    assert re.fullmatch(r"github/codeql-action/upload-sarif@v\d+", upload["uses"])
+    assert upload["with"]["sarif_file"].replace("${{ matrix.cluster }}", "$CLUSTER") in written.split('"sarif=')[1]
+
+
 def steps_of(path: Path) -> list[dict[str, Any]]:
     document = load(path)
     if "runs" in document:

@@ -567,7 +567,7 @@ class AuthenticationError(ClusterError):
 
 
 class AuthorizationError(ClusterError):
-    """The principal may not describe or alter client quotas (CLUSTER_AUTHORIZATION_FAILED, 31)."""
+    """The principal is not authorised to describe or alter client quotas (CLUSTER_AUTHORIZATION_FAILED, 31)."""
 
     joint = ": "
 

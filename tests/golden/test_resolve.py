@@ -51,7 +51,7 @@ ASKED = (
 )
 CONFIG = BrokerConfig(
     {1: "io.example.Callback", 2: None, 3: "io.example.Callback"},
-    {4: AuthorizationError("The principal may not read the configuration of broker 4: grant it.")},
+    {4: AuthorizationError("The principal is not authorised to read the configuration of broker 4: grant it.")},
 )
 
 

@@ -89,7 +89,7 @@ class TestRights:
             with pytest.raises(AuthorizationError) as caught:
                 gateway.describe()
             assert str(caught.value) == (
-                "The principal may not read the client quotas of prod:"
+                "The principal is not authorised to read the client quotas of prod:"
                 " grant it DESCRIBE_CONFIGS on the Cluster resource (kafka-cluster)."
             )
 
@@ -127,7 +127,7 @@ class TestBarredWays:
         address = secured_sandbox.listeners["SASL_PLAINTEXT"]
         settings = config(secured_sandbox, "SASL_PLAINTEXT", sasl_jaas_config=jaas("admin", "wrong-secret"))
         error = failure(f"{address},{address.replace('127.0.0.1', 'localhost')}", settings)
-        assert "Tried as well" not in str(error)
+        assert "Also tried" not in str(error)
 
     def test_passwords_are_not_logged_even_at_debug_level(
         self, secured_sandbox: Sandbox, caplog: pytest.LogCaptureFixture

@@ -54,7 +54,7 @@ class TestAnotherCluster:
             told = (
                 f"Cannot connect to lab: {sandbox.bootstrap_servers} is cluster {sandbox.cluster_id}, not"
                 f" {first.cluster_id}; check that all bootstrap servers and advertised listeners are of one cluster."
-                f" Tried as well: {first.bootstrap_servers} (connection refused)."
+                f" Also tried: {first.bootstrap_servers} (connection refused)."
             )
             begin = monotonic()
             for do in (

@@ -548,11 +548,11 @@ def test_a_dry_run_without_an_answer_never_says_that_something_may_have_changed(
 def test_who_may_not_read_is_told_the_right_that_applying_takes() -> None:
     """First one right was asked for and, once it was granted, another one that includes it."""
     denied = AuthorizationError(
-        "The principal may not read the client quotas of lab", remedy="grant it DESCRIBE", code=31
+        "The principal is not authorised to read the client quotas of lab", remedy="grant it DESCRIBE", code=31
     )
     with pytest.raises(AuthorizationError) as caught:
         applied(PLAN, ScriptedGateway(BEFORE, reads=[denied]))
     assert str(caught.value) == (
-        "The principal may not read the client quotas of lab: grant it ALTER_CONFIGS on the Cluster resource"
-        " (kafka-cluster), which includes DESCRIBE_CONFIGS"
+        "The principal is not authorised to read the client quotas of lab: grant it ALTER_CONFIGS on the Cluster "
+        "resource (kafka-cluster), which includes DESCRIBE_CONFIGS"
     )

@@ -119,7 +119,7 @@ def test_an_expired_approval_is_no_mistake() -> None:
         (changed("address:", "alice"), '2:12: error: address: "alice" is not an address; write for example user=svc-a'),
         (
             changed("address:", "'client-id=b,user=a'"),
-            '2:12: error: address: "client-id=b,user=a" is not spelled as plans print it; write user=a,client-id=b',
+            '2:12: error: address: "client-id=b,user=a" is not in canonical form; write user=a,client-id=b',
         ),
         (changed("reason:", "''"), "3:11: error: reason must not be empty; write for example moves to the new cluster"),
         (changed("approver:", "5"), '4:13: error: approver must be text, but YAML reads 5 as a number; write "5"'),
@@ -137,11 +137,11 @@ def test_an_expired_approval_is_no_mistake() -> None:
         (GOOD + "  to: {producer_rate: 5MB/s}\n", '6:8: error: user=<default>: unknown quota key "producer_rate"'),
         (
             GOOD + "  action: delete\n  to: {producer_byte_rate: 5MB/s}\n",
-            "7:7: error: to: an approval with action: delete is about an entity and not about a value; leave it out",
+            "7:7: error: to: an approval with action: delete concerns the whole entity; remove this field",
         ),
         (
             changed("rule:", "default-entity") + "\n  to: {producer_byte_rate: 5MB/s}\n",
-            "6:7: error: to: default-entity is about an entity and not about a value; leave it out",
+            "6:7: error: to: default-entity concerns the whole entity; remove this field",
         ),
         ("rule: protect\n", "1:1: error: the file must be a list, not a mapping [wrong-type]"),
         (
@@ -163,7 +163,7 @@ def test_a_thousand_approvals_are_enough() -> None:
     items = "".join(GOOD.replace("user=<default>", f"user=u{number}") for number in range(1001))
 
     assert [line.partition("error: ")[2] for line in problems(items)] == [
-        "the file holds more than 1,000 approvals, the most that are allowed; remove some [too-large]"
+        "the file contains more than the limit of 1,000 approvals; remove some [too-large]"
     ]
 
 

@@ -89,15 +89,16 @@ SASL = ClientConfig(
 
 def test_a_server_that_is_down() -> None:
     assert failure("127.0.0.1:1") == (
-        "nothing listens at 127.0.0.1:1 (connection refused); check host and port, and whether the broker runs."
+        "nothing listens at 127.0.0.1:1 (connection refused); check the host and port, and whether the broker is "
+        "running."
     )
 
 
 def test_several_servers_that_are_down_are_all_tried_and_named() -> None:
     text = failure("127.0.0.1:1,no-such-host.invalid:2,127.0.0.1:3,[::1]:4,127.0.0.1:5")
     assert text == (
-        "nothing listens at 127.0.0.1:1 (connection refused); check host and port, and whether the broker runs."
-        " Tried as well: no-such-host.invalid:2 (name not resolved), 127.0.0.1:3 (connection refused),"
+        "nothing listens at 127.0.0.1:1 (connection refused); check the host and port, and whether the broker is "
+        "running. Also tried: no-such-host.invalid:2 (name not resolved), 127.0.0.1:3 (connection refused),"
         " [::1]:4 (connection refused) and 1 more."
     )
 
@@ -137,7 +138,7 @@ def test_a_name_that_takes_too_long_leaves_the_other_servers_to_be_tried(
         KafkaGateway.connect("slow.example:9092,127.0.0.1:1", name="lab", timeout=1.0)
     text = str(caught.value)
     assert text.startswith("Cannot connect to lab: looking up the host name slow.example takes longer than 0.5 s;")
-    assert text.endswith("Tried as well: 127.0.0.1:1 (connection refused).")
+    assert text.endswith("Also tried: 127.0.0.1:1 (connection refused).")
 
 
 def slow_getaddrinfo(over: Event) -> Callable[..., object]:
@@ -192,7 +193,7 @@ def test_the_server_that_came_closest_is_told_first() -> None:
     with server(silent) as address:
         text = failure(f"127.0.0.1:1,{address}", timeout=0.5)
     assert text.startswith(f"{address} accepted the connection")
-    assert text.endswith("Tried as well: 127.0.0.1:1 (connection refused).")
+    assert text.endswith("Also tried: 127.0.0.1:1 (connection refused).")
 
 
 def test_a_server_that_hangs_up() -> None:
@@ -301,8 +302,8 @@ def test_a_certificate_of_an_unknown_authority(certificates: Certificates) -> No
 def test_a_certificate_for_another_host(certificates: Certificates) -> None:
     with server(tls_server(certificates), host="127.0.0.2") as address:
         assert failure(address, trusting(certificates)) == (
-            f"the certificate of {address} was not issued for 127.0.0.2; connect by a name that the certificate holds,"
-            " or turn this check off with an empty ssl.endpoint.identification.algorithm."
+            f"the certificate of {address} was not issued for 127.0.0.2; connect by a name in the certificate,"
+            " or disable this check with an empty ssl.endpoint.identification.algorithm."
         )
         unchecked = trusting(certificates, check_host=False)
         assert "accepted the connection and did not answer" in failure(address, unchecked, timeout=0.5)
@@ -445,7 +446,7 @@ def test_the_failure_that_came_furthest_is_told() -> None:
     )
     assert str(error) == (
         "Cannot connect to lab: b:2 did not finish authenticating user alice (PLAIN) within 3 s;"
-        " check that the broker is healthy. Tried as well: a:1 (connection refused)."
+        " check that the broker is healthy. Also tried: a:1 (connection refused)."
     )
 
 

@@ -133,4 +133,4 @@ def test_a_wrong_ignore_has_its_place(item: str, problem: str) -> None:
 def test_there_may_not_be_too_many() -> None:
     item = "- {match: {user: a}, reason: x, expires: 2026-12-31}\n"
     (problem,) = problems_of("drift_ignore:\n" + item * 1001)
-    assert "drift_ignore holds more than 1,000 items" in problem
+    assert "drift_ignore contains more than the limit of 1,000 items" in problem

@@ -117,7 +117,7 @@ NO_HOST = "is not an IP address; host names are not used because a broker would 
         (
             "010.0.0.1",
             None,
-            "010.0.0.1 is not an IP address: leading zeros mean octal to some readers; write it without them",
+            "010.0.0.1 is not an IP address: some programs read leading zeros as octal; write it without them",
         ),
         ("a\n::error", None, f'"a\\n::error" {NO_HOST}'),
         ("١.٢.٣.٤", None, f'"١.٢.٣.٤" {NO_HOST}'),

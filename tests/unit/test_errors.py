@@ -85,7 +85,7 @@ EXAMPLES: list[QuotaformError] = [
     ApplyRunningError("lab"),
     PartialError("late", [ALICE]),
     ClusterError("gone"),
-    ConnectError("nothing listens", remedy="start it.", server="b1:9092", cluster="lab", more=" Tried as well: b2."),
+    ConnectError("nothing listens", remedy="start it.", server="b1:9092", cluster="lab", more=" Also tried: b2."),
     UnsettledError("lab", 60.0),
     HttpError("https://a", "did not answer", status=500),
 ]

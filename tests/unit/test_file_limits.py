@@ -115,10 +115,10 @@ def test_what_is_too_large_is_one_problem(text: str, broken: str) -> None:
     ("text", "said"),
     [
         (FEW["a name"][0], f"2:19: error: this text has 5,000,000 characters; at most {MAX_CHARACTERS:,} are allowed"),
-        (FEW["a list of names"][0], f"4:9: error: this entry holds more than {MAX_VALUES:,} values; divide it"),
+        (FEW["a list of names"][0], f"4:9: error: this entry contains more than {MAX_VALUES:,} values; divide it"),
         (
             FEW["a list of the file"][0],
-            f"2:3: error: this file holds, beside its entries, more than {MAX_VALUES:,} values; divide it",
+            f"2:3: error: this file contains, besides its entries, more than {MAX_VALUES:,} values; divide it",
         ),
         (
             FEW["anchors"][0],

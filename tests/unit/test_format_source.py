@@ -216,7 +216,7 @@ def test_line_ends_stay_and_a_byte_order_mark_goes() -> None:
         ("? [a]\n: b\n", "quotas.d/a.yaml:1:3: error: a key must be text"),
         (b"quotas: [\xff]", "quotas.d/a.yaml:1: error: byte 10 is not UTF-8"),
         ("[" * 200 + "]" * 200, "nested more than 100 levels deep"),
-        ("? \n: a\n", "quotas.d/a.yaml: error: this file cannot be formatted without a change of what it says"),
+        ("? \n: a\n", "quotas.d/a.yaml: error: this file cannot be formatted without changing what it declares"),
     ],
 )
 def test_a_file_that_cannot_be_rewritten_stays_as_it_is_and_says_why(text: str | bytes, problem: str) -> None:

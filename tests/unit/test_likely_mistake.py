@@ -55,8 +55,8 @@ def test_a_name_with_commas_must_be_quoted(match: str, remedy: str | None) -> No
         ("quotas:\n\t- match: {user: a}\n", "2:1", "indent with spaces, YAML does not allow tabs"),
         ("{% if x %}\nquotas: []\n", "1:2", "is this a template that was not rendered?"),
         ("quotas:[]\nowner: a\n", "2:6", "write a space after the colon of a key"),
-        ("quotas:\n  - match: {user: a}\n  values: {}\n", "3:3", "indent the fields of an item alike"),
-        ("quotas:\n  - match: {user: a}\n     values: {}\n", "3:6", "indent the keys of a mapping alike"),
+        ("quotas:\n  - match: {user: a}\n  values: {}\n", "3:3", "indent all fields of an item equally"),
+        ("quotas:\n  - match: {user: a}\n     values: {}\n", "3:6", "indent all keys of a mapping equally"),
     ],
 )
 def test_what_is_not_yaml_is_explained(text: str, place: str, remedy: str) -> None:
@@ -93,11 +93,11 @@ def test_a_misplaced_or_misspelt_field_is_one_problem(fields: str, problem: str 
 @pytest.mark.parametrize(
     ("name", "warning"),
     [
-        ("<Default>", 'user="<Default>" is a name like any other; did you mean <default>?'),
-        ("<DEFAULT>", 'user="<DEFAULT>" is a name like any other; did you mean <default>?'),
-        ("default", "user=default is a name like any other; did you mean <default>?"),
-        ("DEFAULT", "user=DEFAULT is a name like any other; did you mean <default>?"),
-        ("'<default> '", 'user="<default> " is a name like any other; did you mean <default>?'),
+        ("<Default>", 'user="<Default>" is an ordinary name; did you mean <default>?'),
+        ("<DEFAULT>", 'user="<DEFAULT>" is an ordinary name; did you mean <default>?'),
+        ("default", "user=default is an ordinary name; did you mean <default>?"),
+        ("DEFAULT", "user=DEFAULT is an ordinary name; did you mean <default>?"),
+        ("'<default> '", 'user="<default> " is an ordinary name; did you mean <default>?'),
         ("'*'", "user=* contains *, but names are not patterns (<default> means all others); Kafka uses it literally"),
         ("svc-*", "user=svc-* contains *, but names are not patterns (<default> means all others); "),
         ("User:alice", "user=User:alice begins with User:, but quotas use the name without it; did you mean alice?"),

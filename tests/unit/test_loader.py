@@ -235,7 +235,7 @@ quotas:
 def test_a_problem_in_what_was_merged_is_named_where_it_is_written() -> None:
     text = "quotas:\n  - match: {user: a}\n    values:\n      <<: {producer_byte_rate: 007}\n"
     assert problems(SourceFile("f.yaml", text)) == [
-        'f.yaml:4:32: error: user=a producer_byte_rate: some readers of YAML take "007" for an octal '
+        'f.yaml:4:32: error: user=a producer_byte_rate: some YAML parsers read "007" as an octal '
         "number; write it in plain digits [bad-value]"
     ]
 
@@ -252,7 +252,7 @@ def test_a_file_may_say_nothing(text: str | bytes) -> None:
         ("quotas: []\n".encode("utf-16"), "f.yaml: error: this is UTF-16; save the file as UTF-8 [not-utf8]"),
         (
             "# \ud800",
-            "f.yaml:1: error: character 3 is half of a surrogate pair, which no file can hold [not-utf8]",
+            "f.yaml:1: error: character 3 is half of a surrogate pair, which files cannot contain [not-utf8]",
         ),
         (
             'quotas: "é\x1b"\n',

@@ -100,8 +100,8 @@ def test_the_files_of_a_cluster_declare_a_limited_number_of_entities(monkeypatch
     files, parsed = loaded({f"{name}.yaml": item % (name, name) for name in "abc"})
     _, findings = files.check(None)
     assert [str(finding) for finding in findings] == [
-        "q/b.yaml: error: the files up to this one declare more than 3 entities, the most of one cluster; remove some "
-        "[too-many-entities]"
+        "q/b.yaml: error: the files up to this one declare more than 3 entities, the limit for one cluster; remove "
+        "some [too-many-entities]"
     ]
     assert parsed == ["q/a.yaml", "q/b.yaml"]
 
@@ -126,27 +126,27 @@ def test_all_clusters_together_show_a_hundred_problems(tmp_path: Path) -> None:
         (
             "MOST_CLUSTERS",
             "clusters:\n  a: {snapshot: s}\n  b: {snapshot: s}\n  c: {snapshot: s}\n",
-            "f.yaml:4:3: error: clusters holds more than 2 clusters",
+            "f.yaml:4:3: error: clusters contains more than the limit of 2 clusters",
         ),
         (
             "MOST_PROFILES",
             "profiles:\n  a: {producer_byte_rate: 1}\n  b: {producer_byte_rate: 1}\n  c: {producer_byte_rate: 007}\n",
-            "f.yaml:4:3: error: profiles holds more than 2 profiles",
+            "f.yaml:4:3: error: profiles contains more than the limit of 2 profiles",
         ),
         (
             "MOST_PATTERNS",
             "scope:\n  include: [{user: a}, {user: b}, {user: c}]\n",
-            "f.yaml:2:35: error: include holds more than 2 patterns",
+            "f.yaml:2:35: error: include contains more than the limit of 2 patterns",
         ),
         (
             "MOST_PATTERNS",
             "scope:\n  exclude: [{user: a}, {user: b}, {user: c}]\n",
-            "f.yaml:2:35: error: exclude holds more than 2 patterns",
+            "f.yaml:2:35: error: exclude contains more than the limit of 2 patterns",
         ),
         (
             "MOST_SERVERS",
             "clusters:\n  a: {bootstrap_servers: ['a:1', 'b:1', 'c:1']}\n",
-            "f.yaml:2:41: error: bootstrap_servers holds more than 2 servers",
+            "f.yaml:2:41: error: bootstrap_servers contains more than the limit of 2 servers",
         ),
     ],
 )
@@ -155,7 +155,7 @@ def test_what_quotaform_yaml_lists_is_limited(
 ) -> None:
     monkeypatch.setattr(config, limit, 2)
     _, findings = read_config(SourceFile("f.yaml", text), Path())
-    assert list(map(str, findings)) == [f"{said}, the most that are allowed; remove some [too-large]"]
+    assert list(map(str, findings)) == [f"{said}; remove some [too-large]"]
 
 
 def test_of_many_bad_clusters_the_first_by_line_are_shown() -> None:
@@ -169,8 +169,8 @@ def test_a_hundred_thousand_clusters_are_refused_with_the_limit() -> None:
     text = "clusters:\n" + "".join(f"  c{number}: {{snapshot: s.json}}\n" for number in range(100_000))
     _, findings = read_config(SourceFile("f.yaml", text), Path())
     assert [finding.message for finding in findings] == [
-        "this file holds more than 100,000 values; shorten it",
-        "clusters holds more than 1,000 clusters, the most that are allowed; remove some",
+        "this file contains more than 100,000 values; shorten it",
+        "clusters contains more than the limit of 1,000 clusters; remove some",
     ]
 
 
@@ -225,16 +225,16 @@ def test_a_snapshot_of_very_many_values_is_refused_before_it_is_parsed(value: st
         load_snapshot(SNAPSHOT_START + f"{value}," * MOST_VALUES + "7]}", "s.json")
     assert time.process_time() - begin < 20
     assert [finding.message for finding in caught.value.problems] == [
-        f"it holds more than {MOST_VALUES:,} values, the most that are read"
+        f"it contains more than the limit of {MOST_VALUES:,} values"
     ]
 
 
 def test_a_plan_file_of_another_layout_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of 500 MB on one line took several times its size."""
-    with pytest.raises(PlanFileError, match=r"it holds more than 2,000,000 values, and its lines are not those that"):
+    with pytest.raises(PlanFileError, match=r"it contains more than 2,000,000 values, and is not formatted as"):
         load_plan(b"[" + b"{}," * MOST_VALUES + b"{}]", "p.json")
     monkeypatch.setattr(sealed_content, "WHOLE_LIMIT", 1 << 16)
-    with pytest.raises(PlanFileError, match=r"it is larger than 64 KiB, and its lines are not those that"):
+    with pytest.raises(PlanFileError, match=r"it is larger than 64 KiB, and is not formatted as"):
         load_plan(b"x" * 70_000, "p.json")
 
 

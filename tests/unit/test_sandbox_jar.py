@@ -74,7 +74,7 @@ def test_a_damaged_jar_without_a_source_is_one_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (CONTENT | {"b-2.jar": b"forged"}, "b-2.jar has another SHA-256 sum"),
+        (CONTENT | {"b-2.jar": b"forged"}, "b-2.jar has another SHA-256 checksum"),
         ({"a-1.jar": b"first"}, "b-2.jar is missing"),
     ],
 )

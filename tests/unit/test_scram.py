@@ -167,7 +167,7 @@ class TestAltering:
         result = made.alter([upsertion("a")])
         assert result.rows[0].message.endswith("grant it ALTER on the Cluster resource (kafka-cluster).")
         assert not result.wrote_anything
-        with pytest.raises(AuthorizationError, match="a SCRAM-SHA-512: The principal may not alter"):
+        with pytest.raises(AuthorizationError, match="a SCRAM-SHA-512: The principal is not authorised to alter"):
             result.raise_for_errors()
 
     @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_what_is_no_json_is_told_with_its_place() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[]", "this is not a snapshot: it does not hold a JSON object"),
+        ("[]", "this is not a snapshot: it does not contain a JSON object"),
         ("{}", 'this is not a snapshot: its "kind" is not "quotaform.snapshot"'),
         (
             SMALL_TEXT.replace('"1.0"', '"2.0"'),

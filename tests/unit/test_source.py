@@ -79,7 +79,7 @@ def test_a_folder_in_the_folder_of_a_cluster_is_a_problem(tmp_path: Path) -> Non
 def test_a_directory_that_is_missing_is_a_problem(tmp_path: Path) -> None:
     assert problems(tmp_path / "quotas.d") == [
         "DIR: error: the quotas directory does not exist; create it, with a file such as "
-        "DIR/defaults.yaml, which may be quotas: [] [empty-directory]"
+        "DIR/defaults.yaml (to declare no quotas: quotas: []) [empty-directory]"
     ]
 
 
@@ -90,9 +90,8 @@ def test_a_file_instead_of_a_directory_is_a_problem(tmp_path: Path) -> None:
 @pytest.mark.parametrize("names", [[], ["README.md"], [".hidden.yaml"], ["prod/README.md"]])
 def test_a_directory_without_any_file_is_a_problem(tmp_path: Path, names: list[str]) -> None:
     assert problems(make(tmp_path, *names), "prod") == [
-        "DIR: error: the quotas directory contains no YAML file; if nothing is to be declared, add one that says "
-        "so, such as DIR/defaults.yaml: quotas: [] "
-        "[empty-directory]"
+        "DIR: error: the quotas directory contains no YAML file; to declare no quotas, add a file "
+        "such as DIR/defaults.yaml that contains quotas: [] [empty-directory]"
     ]
 
 

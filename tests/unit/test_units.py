@@ -72,11 +72,11 @@ NEAREST = "the nearest values are"
         (
             REQUEST_PERCENTAGE,
             "0",
-            "0 is not above 0; write unlimited for no limit, or leave the key out to inherit one",
+            "0 is not above 0; write unlimited for no limit, or omit the key to inherit one",
         ),
         (REQUEST_PERCENTAGE, "0.0%", "0.0% is not above 0; "),
         (REQUEST_PERCENTAGE, "-1", '"-1" is not a value of request_percentage; write unlimited for no limit'),
-        (REQUEST_PERCENTAGE, "-5\n::error", '"-5\\n::error" is not above 0; write unlimited for no limit, or leave '),
+        (REQUEST_PERCENTAGE, "-5\n::error", '"-5\\n::error" is not above 0; write unlimited for no limit, or omit '),
         (REQUEST_PERCENTAGE, "1e400", "1e400 is out of range: no quota value has that many digits"),
         (REQUEST_PERCENTAGE, "1e-400", "1e-400 is out of range: no quota value has that many digits"),
         (REQUEST_PERCENTAGE, "1e9999999999", "1e9999999999 is out of range: no quota value has that many digits"),

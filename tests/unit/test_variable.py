@@ -82,4 +82,4 @@ def test_a_secret_that_is_no_part_of_a_connection_is_never_expanded(name: str) -
     found = expand(f"${{env:{name}}}.example:9092", {name: "hunter2", "QUOTAFORM_ENV": name})
     assert found.problems == ((ReferenceProblem.NOT_ALLOWED, name),)
     assert "hunter2" not in found.text
-    assert "holds a secret that is no part of a connection" in problem_text(ReferenceProblem.NOT_ALLOWED, name)
+    assert "contains a secret that is not part of a connection" in problem_text(ReferenceProblem.NOT_ALLOWED, name)

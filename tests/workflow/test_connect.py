@@ -67,7 +67,7 @@ def test_nothing_listens(patient: Repository) -> None:
 )
 def test_every_command_says_it_the_same_way(patient: Repository, command: list[str]) -> None:
     patient.config("clusters: {lab: {bootstrap_servers: ['127.0.0.1:1', '127.0.0.1:2']}}\n")
-    one_sentence(patient(*command), "Cannot connect to lab: nothing listens at 127.0.0.1:", "Tried as well: 127.0.0.1:")
+    one_sentence(patient(*command), "Cannot connect to lab: nothing listens at 127.0.0.1:", "Also tried: 127.0.0.1:")
     assert patient.receipts == []
 
 

@@ -30,7 +30,7 @@ _ENTRY_BYTES: Final = 8
 _STRING_BYTES: Final = 4
 _OP_BYTES: Final = 16
 
-ALTER_ACL: Final = f"The principal may not alter client quotas: {grant('ALTER_CONFIGS')}"
+ALTER_ACL: Final = f"The principal is not authorised to alter client quotas: {grant('ALTER_CONFIGS')}"
 
 RawRow = tuple[Iterable[Part], int, str | None]
 """A row of an answer: the entity's parts in any order, the error code and the broker's words."""

@@ -43,7 +43,7 @@ def require_success(code: int, message: str | None, *, subject: str, right: str,
     if code == 0:
         return
     if code == CLUSTER_AUTHORIZATION_FAILED:
-        raise AuthorizationError(f"The principal may not read {subject}", remedy=grant(right), code=code)
+        raise AuthorizationError(f"The principal is not authorised to read {subject}", remedy=grant(right), code=code)
     kind = ERRORS_BY_CODE.get(code, ClusterError)
     if kind is UnknownOutcomeError:
         # A read has no outcome that could be unknown.

@@ -46,7 +46,7 @@ from quotaform.model.scram import (
 )
 from quotaform.model.secret import Secret
 
-ALTER_ACL: Final = f"The principal may not alter SCRAM credentials: {grant('ALTER')}"
+ALTER_ACL: Final = f"The principal is not authorised to alter SCRAM credentials: {grant('ALTER')}"
 MAX_ALTERATIONS: Final = 1_000
 """Alterations per request: a controller writes one record for each, and 10,000 are its end."""
 

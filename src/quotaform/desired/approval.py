@@ -47,7 +47,7 @@ def read_approvals(source: SourceFile, today: date) -> tuple[tuple[Approval, ...
 def _read_items(root: Any, report: FileReport, today: date) -> list[Approval]:
     items = root if isinstance(root, list) else []
     if len(items) > MOST_APPROVALS:
-        text = f"the file holds more than {MOST_APPROVALS:,} approvals, the most that are allowed; remove some"
+        text = f"the file contains more than the limit of {MOST_APPROVALS:,} approvals; remove some"
         report.at("").add_at(rule.TOO_LARGE, text, report.document.place(items, MOST_APPROVALS).key)
         report.document.hold(items[MOST_APPROVALS:])
         del items[MOST_APPROVALS:]
@@ -124,7 +124,7 @@ def _read_entity(item: dict[str, Any], part: Part) -> Entity | None:
     else:
         if entity.address == address:
             return entity
-        text = f"{quote(address)} is not spelled as plans print it; write {entity.address}"
+        text = f"{quote(address)} is not in canonical form; write {entity.address}"
     part.at("address").add(rule.BAD_APPROVAL, f"address: {text}", item, "address")
     return None
 
@@ -138,7 +138,7 @@ def _read_to(
         return None if "to" in item else ()
     if action == DELETE or name == rule.DEFAULT_ENTITY.id:
         what = f"an approval with action: {DELETE}" if action == DELETE else name
-        text = f"to: {what} is about an entity and not about a value; leave it out"
+        text = f"to: {what} concerns the whole entity; remove this field"
         part.at("to").add(rule.BAD_APPROVAL, text, item, "to")
         return None
     if not isinstance(raw, dict) or not raw:

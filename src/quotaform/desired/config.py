@@ -280,7 +280,7 @@ def _limit(root: dict[str, Any], report: FileReport) -> None:
             continue
         beyond = list(node)[most:] if isinstance(node, dict) else range(most, len(node))
         place = report.document.place(node, beyond[0])
-        text = f"{path[-1]} holds more than {most:,} {what}, the most that are allowed; remove some"
+        text = f"{path[-1]} contains more than the limit of {most:,} {what}; remove some"
         report.at(*path, "").add_at(rule.TOO_LARGE, text, place.key)
         if isinstance(node, dict):
             for key in beyond:

@@ -191,7 +191,9 @@ def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = FULL_SCOPE
 
 
 def _too_many(file: LoadedFile) -> Finding:
-    text = f"the files up to this one declare more than {MAX_ENTITIES:,} entities, the most of one cluster; remove some"
+    text = (
+        f"the files up to this one declare more than {MAX_ENTITIES:,} entities, the limit for one cluster; remove some"
+    )
     return rule.TOO_MANY_ENTITIES.finding(text, location=Location(file.name))
 
 

@@ -20,10 +20,10 @@ def name_oddness(entity_type: str, name: str) -> str | None:
     """Return what is odd about a name and what to check; `None` if nothing is.
 
     >>> print(name_oddness("user", "Default"))
-    is a name like any other; did you mean <default>?
+    is an ordinary name; did you mean <default>?
     """
     if name != DEFAULT_WORD and name.strip().strip("<>").lower() == _DEFAULT:
-        return f"is a name like any other; did you mean {DEFAULT_WORD}?"
+        return f"is an ordinary name; did you mean {DEFAULT_WORD}?"
     if not name.isprintable():
         return f"contains characters that are not printable; {_LITERALLY}"
     if PREFIX in name:

@@ -162,8 +162,8 @@ class Layout:
             return []
         example = PurePosixPath(self.tree.name) / "defaults.yaml"
         text = (
-            "the quotas directory contains no YAML file; if nothing is to be declared, "
-            f"add one that says so, such as {example}: quotas: []"
+            "the quotas directory contains no YAML file; to declare no quotas, "
+            f"add a file such as {example} that contains quotas: []"
         )
         return [self._problem(rule.EMPTY_DIRECTORY, text, "")]
 
@@ -172,7 +172,10 @@ class Layout:
         if self.tree.root is Root.FILE:
             return f"this is a file; give the quotas directory that contains it: {path.parent}"
         example = path / "defaults.yaml"
-        return f"the quotas directory does not exist; create it, with a file such as {example}, which may be quotas: []"
+        return (
+            f"the quotas directory does not exist; create it, with a file such as {example} "
+            "(to declare no quotas: quotas: [])"
+        )
 
     def _shown(self, path: str) -> str:
         return shown_path(PurePosixPath(self.tree.name) / path)
@@ -213,7 +216,7 @@ def decode(source: SourceFile) -> str | Finding:
         source.text.encode()
         return source.text.removeprefix("\ufeff")
     except UnicodeEncodeError as error:
-        text = f"character {error.start + 1} is half of a surrogate pair, which no file can hold"
+        text = f"character {error.start + 1} is half of a surrogate pair, which files cannot contain"
         line = error.object.count("\n", 0, error.start) + 1
     except UnicodeDecodeError as error:
         text = f"byte {error.start + 1} is not UTF-8; save the file as UTF-8"

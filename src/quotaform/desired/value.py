@@ -99,7 +99,7 @@ def _value_text(raw: Any, text: str | None, oddity: Oddity | None) -> str:
         ValueError: It is nothing that is written as one text.
     """
     if raw is None:
-        raise ValueError(f"there is no value; leave the key out to inherit one, or write {UNLIMITED}")
+        raise ValueError(f"there is no value; omit the key to inherit one, or write {UNLIMITED}")
     if isinstance(raw, bool):
         raise ValueError(f"{text} is a boolean, not a limit; write a value, or {UNLIMITED}")
     if isinstance(raw, dict | list):
@@ -107,7 +107,7 @@ def _value_text(raw: Any, text: str | None, oddity: Oddity | None) -> str:
             f"{'a mapping' if isinstance(raw, dict) else 'a list'} is not a limit; write a value, or {UNLIMITED}"
         )
     if oddity in _UNCLEAR_NUMBERS:
-        raise ValueError(f"some readers of YAML take {quote(text or '')} for {oddity}; write it in plain digits")
+        raise ValueError(f"some YAML parsers read {quote(text or '')} as {oddity}; write it in plain digits")
     if isinstance(raw, Decimal):
         return text or str(raw)
     return str(raw)

@@ -40,7 +40,7 @@ def load_notify_state(text: str) -> dict[str, ClusterState]:
         document = require_kind(loads(text), NOTIFY_STATE)
         return {str(name): _load_state(item) for name, item in document["clusters"].items()}
     except EnvelopeError:
-        raise ValueError("it is no state of quotaform drift, or of an unknown version") from None
+        raise ValueError("it is not a state file of quotaform drift, or has an unknown version") from None
     except _UNREADABLE:
         raise ValueError("it is damaged") from None
 

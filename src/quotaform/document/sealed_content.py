@@ -165,7 +165,7 @@ class SealedContent:
         if len(self._content) > WHOLE_LIMIT:
             raise self._unlike(f"is larger than {size_text(WHOLE_LIMIT)}")
         if has_too_many_values(self._content):
-            raise self._unlike(f"holds more than {MOST_VALUES:,} values")
+            raise self._unlike(f"contains more than {MOST_VALUES:,} values")
         try:
             document = _strictly(self._content)
         except ConstantError:
@@ -191,7 +191,7 @@ class SealedContent:
         return not self._content.strip() or self._content.lstrip().startswith(b"{")
 
     def _unlike(self, size: str) -> SavedFileError:
-        return self.invalid(f"it {size}, and its lines are not those that {self._form.command} writes")
+        return self.invalid(f"it {size}, and is not formatted as {self._form.command} writes it")
 
     def _expected(self, document: object) -> dict[str, Any]:
         form = self._form

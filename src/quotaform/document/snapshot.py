@@ -115,7 +115,7 @@ class _Reader:
     def _parse(self) -> dict[str, Any]:
         """Return the top object; what is no JSON object ends the reading."""
         if has_too_many_values(self._text):
-            self._stop(f"it holds more than {MOST_VALUES:,} values, the most that are read")
+            self._stop(f"it contains more than the limit of {MOST_VALUES:,} values")
         try:
             document = loads(self._text, object_pairs_hook=mark_repeated, parse_constant=refuse_constant)
         except JSONDecodeError as error:
@@ -132,7 +132,7 @@ class _Reader:
         except ValueError:
             self._stop("a number in this file has too many digits to be a quota value")
         if not isinstance(document, dict):
-            self._stop("this is not a snapshot: it does not hold a JSON object")
+            self._stop("this is not a snapshot: it does not contain a JSON object")
         return document
 
     def _check_format(self, document: dict[str, Any]) -> None:

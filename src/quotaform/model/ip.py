@@ -80,7 +80,7 @@ def ip_problem(name: str) -> str | None:
             return f"{shown} is written as a network{remedy}"
         return f"{shown} is a network; Kafka limits single addresses or all of them (<default>)"
     if not canonical and _ZEROS(name):
-        return f"{shown} is not an IP address: leading zeros mean octal to some readers; write it without them"
+        return f"{shown} is not an IP address: some programs read leading zeros as octal; write it without them"
     if not canonical:
         return f"{shown} is not an IP address; host names are not used because a broker would have to look them up"
     if "%" in name:

@@ -74,9 +74,7 @@ def parse_value(key: QuotaKey, text: str) -> float:
         raise ValueError(f"{_cut(text)} is out of range: no quota value has that many digits")
     exact = Fraction(number) * factor
     if exact <= 0:
-        raise ValueError(
-            f"{_cut(text)} is not above 0; write {UNLIMITED} for no limit, or leave the key out to inherit one"
-        )
+        raise ValueError(f"{_cut(text)} is not above 0; write {UNLIMITED} for no limit, or omit the key to inherit one")
     if key.is_whole and exact.denominator != 1:
         raise ValueError(f"{_cut(text)} is not a whole number of {key.measures}")
     return _to_double(key, text, exact)
@@ -115,7 +113,7 @@ def _not_a_value(key: QuotaKey, text: str) -> str:
     if _SPELLED_NUMBER(folded) or folded in {UNLIMITED, "none", "infinite", "max", "-1"}:
         return f"{shown} is not a value of {key.name}; write {UNLIMITED} for no limit"
     if folded.startswith("-"):
-        return f"{shown} is not above 0; write {UNLIMITED} for no limit, or leave the key out to inherit one"
+        return f"{shown} is not above 0; write {UNLIMITED} for no limit, or omit the key to inherit one"
     return f"{shown} is not a value of {key.name}; write for example {_EXAMPLES[key.unit]}"
 
 

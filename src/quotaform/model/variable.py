@@ -127,7 +127,9 @@ def problem_text(problem: ReferenceProblem, name: str) -> str:
     if problem is ReferenceProblem.UNSET:
         return f"the environment variable {shown} is not set; set it"
     if name in OWN_SECRETS:
-        return f"the environment variable {name} holds a secret that is no part of a connection; use another variable"
+        return (
+            f"the environment variable {name} contains a secret that is not part of a connection; use another variable"
+        )
     if problem is ReferenceProblem.NOT_ALLOWED:
         renamed = f"{ALLOWED_PREFIX}{name}" if _USUAL_NAME(name) else f"{ALLOWED_PREFIX}…"
         return f"the environment variable {shown} may not be read; rename it to {renamed} or list it in {ALLOW_LIST}"

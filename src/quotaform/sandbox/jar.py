@@ -150,8 +150,9 @@ def _fill(directory: Path, sums: Mapping[str, str], fetch: Fetch) -> None:
             found = fetched.get(name)
             if found is None or _sum(found) != total:
                 raise SandboxError(
-                    f"The download of Apache Kafka {KAFKA_VERSION} is not the one that quotaform knows: {name} "
-                    f"{'is missing' if found is None else 'has another SHA-256 sum'}; try again, or set KAFKA_HOME."
+                    f"The download of Apache Kafka {KAFKA_VERSION} is not the expected one: {name} "
+                    f"{'is missing' if found is None else 'has another SHA-256 checksum'}; "
+                    "try again, or set KAFKA_HOME."
                 )
             shutil.copyfile(found, fresh / name)
         shutil.rmtree(directory, ignore_errors=True)

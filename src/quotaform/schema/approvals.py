@@ -12,8 +12,7 @@ from quotaform.schema.quotas import values
 def approvals() -> tuple[Node, dict[str, Node]]:
     """Return the schema and its definitions."""
     schema: Node = {
-        "description": "approvals.yaml, next to quotaform.yaml: what a plan may do to one entity although a guard "
-        "would block it.",
+        "description": "approvals.yaml, next to quotaform.yaml: approvals that lift a blocking rule for one entity.",
         "type": "array",
         "items": ref("approval"),
         "maxItems": MOST_APPROVALS,
@@ -25,7 +24,7 @@ def _approval() -> Node:
     fields = {
         "rule": choice("The rule that blocks.", APPROVABLE),
         "address": text(
-            "The entity, as plans print its address.", "user=<default>", "user=svc-a,client-id=etl", minLength=1
+            "The address of the entity, as printed in plans.", "user=<default>", "user=svc-a,client-id=etl", minLength=1
         ),
         "reason": text("The reason.", "moves to the new cluster", minLength=1),
         "approver": text("The person who approves it.", "alice@example.com", minLength=1),
@@ -36,11 +35,11 @@ def _approval() -> Node:
         ),
     }
     optional = {
-        "action": choice(f"What may happen to the entity; {CHANGE} if left out.", (CHANGE, DELETE)),
+        "action": choice(f"The approved action; {CHANGE} if omitted.", (CHANGE, DELETE)),
         "to": ref(
             "values",
-            "The only keys that it is for, each with the value that may be the outcome, as quotas have it; any if left "
-            "out.",
+            "Limits the approval to these keys, each with its only approved value, written as in quotas; any if "
+            "omitted.",
         ),
     }
     return closed("An approval for one rule and one entity.", {**fields, **optional}, required=list(fields))

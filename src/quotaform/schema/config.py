@@ -47,7 +47,7 @@ def config() -> tuple[Node, dict[str, Node]]:
                     "delete": _count_limit("Deleted entities", DEFAULT_GUARD_LIMITS.delete),
                     "update": _count_limit("Updated entities", DEFAULT_GUARD_LIMITS.update),
                     "change_factor": _whole(
-                        "A value that changes by this factor or more, either way, requires --allow change-factor.",
+                        "A value that changes by this factor or more, up or down, requires --allow change-factor.",
                         2,
                         1_000_000,
                     )
@@ -61,7 +61,7 @@ def config() -> tuple[Node, dict[str, Node]]:
             )
             | {"default": "report"},
             "drift_ignore": items(
-                "Drift that does not count in quotaform drift and its alerts. Plans are not affected.",
+                "Drift to ignore in quotaform drift and its alerts. Plans are not affected.",
                 ref("drift_ignore"),
             ),
             "policies": items(
@@ -71,7 +71,7 @@ def config() -> tuple[Node, dict[str, Node]]:
                 minItems=1,
             ),
             "roots": items(
-                "Other quota repositories, relative to this file: within the same git work tree, or beside this "
+                "Other quota repositories, relative to this file: in the same git work tree, or next to this "
                 "repository. An entity that one of them declares for the same cluster is an error here.",
                 text("The path of a quotas directory, or of its parent.", "../other-team", minLength=1),
                 minItems=1,
@@ -79,9 +79,9 @@ def config() -> tuple[Node, dict[str, Node]]:
             "lints": closed(
                 "Settings of lints: warnings that block nothing.",
                 {
-                    "ignore": items("Findings that are known and accepted.", ref("lint_ignore")),
+                    "ignore": items("Accepted findings, which are not shown.", ref("lint_ignore")),
                     "expires_within_days": {
-                        "description": "How many days before an entry expires that is a warning.",
+                        "description": "The number of days before the expiry of an entry from which to warn.",
                         "type": "integer",
                         "minimum": 0,
                         "maximum": 3650,
@@ -94,7 +94,7 @@ def config() -> tuple[Node, dict[str, Node]]:
                 "Users with a special role.",
                 {
                     "brokers": items(
-                        "The principals of the brokers, as quotas name users: those that they are to each other.",
+                        "The principals with which brokers authenticate to each other, as user names in quotas.",
                         text("A user name, without User:.", "kafka", "ANONYMOUS", minLength=1),
                         minItems=1,
                     )
@@ -117,11 +117,11 @@ def _lint_ignore() -> Node:
         "Findings of a lint that are not shown: all of them, or those about one entity or about entities that match.",
         {
             "rule": choice("The lint.", LINTS),
-            "address": text("The entity, as findings show it.", "client-id=etl", minLength=1),
+            "address": text("The address of the entity, as shown in findings.", "client-id=etl", minLength=1),
             "match": ref("pattern"),
             "reason": text("Why it is accepted.", "agreed with team-etl until the migration", minLength=1),
             "expires": text(
-                "Ignores nothing from this date (UTC) on.", "2026-12-31", pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+                "Has no effect from this date (UTC) on.", "2026-12-31", pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
             ),
         },
         required=["rule", "reason"],
@@ -167,8 +167,8 @@ def _cluster() -> Node:
             ),
             "capacity": {
                 "allOf": [ref("values")],
-                "description": "What a broker can do (for keys per cluster: the cluster). Declared limits that add up "
-                "to more are a warning.",
+                "description": "The capacity of one broker (of the cluster for keys per cluster). There is a warning "
+                "if the declared limits add up to more.",
                 "examples": [{"producer_byte_rate": "500MiB/s"}],
             },
         },
@@ -179,12 +179,12 @@ def _cluster() -> Node:
 def _drift_ignore() -> Node:
     key = {"type": "string", "examples": list(QUOTA_KEYS)}
     return closed(
-        "Entities whose drift does not count for a time.",
+        "Entities whose drift is ignored until a date.",
         {
             "match": ref("pattern"),
             "keys": items("Only these quota keys (default: all).", key, minItems=1),
-            "reason": text("Why it does not count.", "load test of the new brokers", minLength=1),
-            "expires": text("The day (UTC) from which on it counts again.", "2026-12-31", minLength=1),
+            "reason": text("Why it is ignored.", "load test of the new brokers", minLength=1),
+            "expires": text("The date (UTC) from which it counts again.", "2026-12-31", minLength=1),
         },
         required=["match", "reason", "expires"],
     )

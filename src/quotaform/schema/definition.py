@@ -128,11 +128,11 @@ def _count_limit() -> Node:
 def ci_run() -> Node:
     """Return the schema of the job of a CI system."""
     return record(
-        "The job of a CI system that applied it, as its environment says; omitted elsewhere.",
+        "The CI job that applied it, according to its environment; omitted outside CI.",
         {
             "system": text("The CI system.", "github", "gitlab"),
-            "url": maybe_text("The address of the job, or null."),
-            "actor": maybe_text("The user of the CI system who started it, or null."),
+            "url": maybe_text("The URL of the job, or null."),
+            "actor": maybe_text("The CI user who started it, or null."),
         },
     )
 
@@ -201,9 +201,11 @@ def approvals() -> Node:
                 "reason": text("The reason."),
                 "approver": text("The person who approved it."),
                 "expires": text("The day (UTC) on which it expires.", "2026-12-31", pattern=DAY),
-                "action": choice("What it is for if the entity is deleted; omitted otherwise.", [DELETE]),
-                "to": ref("values", "The keys that it is for and their only outcome; omitted if it is for any."),
-                "new": boolean("Whether the base does not have it in this form; omitted if not, or without a base."),
+                "action": choice("The approved action if the entity is deleted; omitted otherwise.", [DELETE]),
+                "to": ref("values", "The approved keys and values; omitted if the approval is for any."),
+                "new": boolean(
+                    "Whether it is new or changed compared with the base; omitted if not, or without a base."
+                ),
             },
             optional=("action", "to", "new"),
         ),

@@ -45,8 +45,10 @@ def drift() -> tuple[Node, dict[str, Node]]:
             "fingerprint": digest("A digest of the drift; it changes only if the differences change."),
             "summary": _summary(("pending", "ignored")),
             "entities": items("The entities that differ, by address.", ref("drifted")),
-            "pending": items("The changes that are not applied yet, by address; no drift.", ref("pending_change")),
-            "ignored": items("What differs and is listed in drift_ignore, by address; not counted.", ref("ignored")),
+            "pending": items(
+                "The changes that are not applied yet, by address; these are not drift.", ref("pending_change")
+            ),
+            "ignored": items("Differences listed in drift_ignore, by address; not counted.", ref("ignored")),
             "findings": items("Findings about the live cluster.", ref("finding")),
         },
         optional=("snapshot", "baseline", "pending", "ignored"),
@@ -109,7 +111,7 @@ def _summary(optional: tuple[str, ...]) -> Node:
         {
             **{each.value: count(_CLASSES[each]) for each in DriftClass},
             "in_sync": count(IN_SYNC),
-            "pending": count("Entities that are as in the baseline and not as in the files: no drift."),
+            "pending": count("Entities that match the baseline but not the files; these are not drift."),
             "ignored": count("Entities with keys that differ and are listed in drift_ignore."),
         },
         optional,
@@ -119,17 +121,17 @@ def _summary(optional: tuple[str, ...]) -> Node:
 def _definitions() -> dict[str, Node]:
     drifted = record("One entity that differs.", _drifted_fields(), optional=("absent",))
     ignored = record(
-        "Keys of an entity that differ and do not count.",
+        "Ignored differences of an entity.",
         {
             **_drifted_fields(),
             "reason": text("The reason given in drift_ignore."),
-            "expires": text("The day (UTC) from which on it counts.", "2026-12-31"),
+            "expires": text("The date (UTC) from which it counts.", "2026-12-31"),
             "ignored_by": ref("maybe_location", "The location of the item of drift_ignore."),
         },
         optional=("absent",),
     )
     pending = record(
-        "One entity that is as in the baseline and not as in the files.",
+        "One entity that matches the baseline but not the files.",
         {
             "address": address(),
             "entity": ref("entity"),

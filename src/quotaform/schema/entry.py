@@ -17,7 +17,7 @@ def entry() -> tuple[Node, dict[str, Node]]:
     """Return the schema and its definitions."""
     schema = record(
         "A resolved entry: what the files declare for one entity on one cluster, profiles and layers included. "
-        "Policies are schemas of it. A field that has no value is left out.",
+        "Policies are evaluated against it. Fields without a value are omitted.",
         {
             "address": text("The entity on one line.", "user=svc-orders", f"user={DEFAULT_WORD},client-id=etl"),
             ENTITY: _closed(
@@ -25,7 +25,7 @@ def entry() -> tuple[Node, dict[str, Node]]:
                 {row.name: _name(row.name, row.examples) for row in KNOWN_TYPES.values()},
             ),
             VALUES: _closed(
-                "Quota key to its value, in the unit of the key; a key that is inherited is left out.",
+                "Quota key to its value, in the unit of the key; inherited keys are omitted.",
                 {
                     key.name: _number(f"{key.limits}, per {key.per}; {UNLIMITED} is {int(key.maximum)}.")
                     for key in QUOTA_KEYS.values()
@@ -36,9 +36,9 @@ def entry() -> tuple[Node, dict[str, Node]]:
             ),
             "owner": text("The owner.", "team-orders"),
             "reason": text("The reason.", "checkout traffic"),
-            "expires": text("The day (UTC) from which on it counts as absent.", "2026-12-31"),
+            "expires": text("The date (UTC) from which the entry is treated as absent.", "2026-12-31"),
             "profile": text("The profile that the entry names.", "gold"),
-            "cluster": text("The cluster, as quotaform.yaml names it.", "prod-eu"),
+            "cluster": text("The name of the cluster in quotaform.yaml.", "prod-eu"),
         },
         optional=("owner", "reason", "expires", "profile", "cluster"),
     )

@@ -76,7 +76,7 @@ def _text() -> Node:
         "An owner, a reason or a coming expiry.",
         {
             "field": choice("Owner, reason or expiry.", ("owner", "reason", "expires")),
-            "text": text("The text; of expires the day (UTC), such as 2026-12-31."),
+            "text": text("The text; for expires the date (UTC), such as 2026-12-31."),
             "layer": _layer(),
             "location": ref("maybe_location", "The entry that it belongs to."),
             "replaced": boolean("Whether a later layer replaces it."),

@@ -15,7 +15,7 @@ _NUMBER: Final = r"(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 def values() -> Node:
     """Return the schema of values as people write them: one field per quota key."""
     return closed(
-        "Quota keys and their limits. A key that is left out is inherited.",
+        "Quota keys and their limits. An omitted key is inherited.",
         {name: _value(key) for name, key in QUOTA_KEYS.items()},
         minProperties=1,
     )

@@ -47,7 +47,7 @@ def connect_error(intent: Intent, failures: Sequence[Failure]) -> ClusterError:
     if others:
         listed = ", ".join(f"{other.server} ({shorten(other.cause)})" for other in others[:3])
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-        also = f" Tried as well: {listed}{more}."
+        also = f" Also tried: {listed}{more}."
     return kind(
         f"Cannot connect to {intent.name}: {problem}",
         remedy=f"{remedy}.",
@@ -84,7 +84,7 @@ def _explain_connect(intent: Intent, failure: Failure, cause: BaseException) -> 
         return (
             ConnectError,
             f"nothing listens at {server} (connection refused)",
-            "check host and port, and whether the broker runs",
+            "check the host and port, and whether the broker is running",
         )
     if isinstance(cause, TimeoutError):
         return (

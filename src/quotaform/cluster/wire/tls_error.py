@@ -60,7 +60,7 @@ def _explain_certificate(server: str, error: CertificateError) -> Sentence:
         return (
             ConnectError,
             f"the certificate of {server} was not issued for {host}",
-            "connect by a name that the certificate holds, or turn this check off with an empty"
+            "connect by a name in the certificate, or disable this check with an empty"
             " ssl.endpoint.identification.algorithm",
         )
     if error.code in (EXPIRED, NOT_YET_VALID):

@@ -39,7 +39,7 @@ def format_source(source: SourceFile) -> FormattedFile:
             formatted = formatted.replace("\n", _WINDOWS_END)
         return FormattedFile(name=source.name, before=before, after=formatted)
     if not problems:
-        message = "this file cannot be formatted without a change of what it says, so it stays as it is"
+        message = "this file cannot be formatted without changing what it declares, so it is left unchanged"
         problems = [rule.UNFORMATTABLE.finding(message, location=Location(source.name))]
     return FormattedFile(name=source.name, before=before, after=before, problems=tuple(problems))
 

@@ -64,7 +64,7 @@ class SchemaPolicy:
         if is_valid:
             return ()
         found = [violation_of(refusal, self._schema) for refusal in self._gate.refusals(document, MOST_VIOLATIONS)]
-        return found or [Violation("the policy refuses the entry")]
+        return found or [Violation("the policy rejects the entry")]
 
 
 def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | None, list[Finding], int]:
@@ -103,7 +103,9 @@ def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | No
     scope, problems = _read_match(schema)
     problems += checked.problems
     if not problems and checked.steps > room:
-        problems = [ShapeProblem((), f"the policies ask for more than {MOST_STEPS:,} schemas; simplify them")]
+        problems = [
+            ShapeProblem((), f"the policies ask for more than {MOST_STEPS:,} subschemas per entry; simplify them")
+        ]
     if not problems:
         from quotaform.schema.validator import PolicySchemaError, make_policy_gate
 
@@ -151,13 +153,13 @@ def _int(text: str) -> int | float:
 def _draft(schema: Any) -> tuple[Draft, ShapeProblem | None]:
     named = schema.get("$schema") if isinstance(schema, dict) else None
     if not isinstance(schema, dict):
-        return Draft.DRAFT_2020, ShapeProblem((), "a policy is a JSON Schema, and that is an object: {...}")
+        return Draft.DRAFT_2020, ShapeProblem((), "a policy must be a JSON Schema object: {...}")
     if named is None:
         return Draft.DRAFT_2020, None
     draft = DRAFTS.get(named.rstrip("#")) if isinstance(named, str) else None
     if draft is None:
         shown = quote(named) if isinstance(named, str) else "this"
-        text = f"{shown} is no version of JSON Schema that policies can use; write {' or '.join(map(quote, DRAFTS))}"
+        text = f"{shown} is not a supported version of JSON Schema; write {' or '.join(map(quote, DRAFTS))}"
         return Draft.DRAFT_2020, ShapeProblem(("$schema",), text)
     return draft, None
 
@@ -199,8 +201,8 @@ def _schema_text(path: Sequence[str | int], reason: str) -> str:
     keyword = inert(str(path[-1])) if path else "the policy"
     if keyword == "pattern" or "patternProperties" in path:
         return (
-            "the pattern is no regular expression that is matched in linear time: look-around and references to groups "
-            "are not supported; write it without them, and shorter"
+            "the pattern is not a regular expression that can be matched in linear time, without look-around and "
+            "backreferences; simplify it"
         )
     if keyword == "format":
         return "the format is unknown; use a pattern"

@@ -74,7 +74,7 @@ class ShapeCheck:
             return 1  # A boolean is a schema; what is none, the validator refuses.
         key = id(node), place.name
         if key in self._open:
-            self._report(path, "the schema refers to itself; an entry is not nested, so take the $ref apart")
+            self._report(path, "the schema refers to itself, which is not supported; replace the $ref")
             return 1
         if depth > MAX_DEPTH:
             self._report(path, f"schemas are nested more than {MAX_DEPTH} deep; simplify the policy")
@@ -127,17 +127,17 @@ class ShapeCheck:
 
     def _reference(self, node: dict[str, Any], value: Any, path: JsonPath, place: _Place, depth: int) -> int:
         if self._draft is Draft.DRAFT_7 and (beside := node.keys() - ANNOTATIONS - ROOT_KEYWORDS - {"$ref"}):
-            text = f"draft-07 ignores {min(beside)} beside $ref; put the two in an allOf"
+            text = f"draft-07 ignores {min(beside)} next to $ref; put both in an allOf"
             self._report(path, text)
         if not isinstance(value, str):
             return 0
         if not value.startswith("#"):
-            text = f"$ref {quote(value)} leads out of the file, and nothing is fetched; write #/$defs/NAME"
+            text = f"$ref {quote(value)} refers to another file, which is not supported; write #/$defs/NAME"
             self._report(path, text)
             return 0
         found = _find(self._root, value[1:])
         if found is None:
-            self._report(path, f"$ref {quote(value)} leads nowhere; write #/$defs/NAME, as it is spelled in $defs")
+            self._report(path, f"$ref {quote(value)} does not exist; write #/$defs/NAME with a name in $defs")
             return 0
         return self._walk(found[1], found[0], place, depth + 1)
 
@@ -155,7 +155,7 @@ class ShapeCheck:
             return f"{name} has no effect in {self._draft.value}, it is a keyword of {other}"
         known = [each for each, row in KEYWORDS.items() if self._draft in row.drafts]
         guess = did_you_mean(name, [*known, *ROOT_KEYWORDS] if is_root else known)
-        return f"unknown keyword {quote(name)}{guess or '; a policy with it would not do what it says'}"
+        return f"unknown keyword {quote(name)}{guess or '; JSON Schema would ignore it'}"
 
     def _report(self, path: JsonPath, text: str) -> None:
         if path not in self._reported:

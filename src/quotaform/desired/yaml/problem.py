@@ -98,11 +98,11 @@ class ProblemReporter:
         raise error
 
     def report_size(self, is_item: bool, mark: Any) -> None:
-        what, remedy = "this file holds, beside its entries,", "divide it"
+        what, remedy = "this file contains, besides its entries,", "divide it"
         if is_item:
-            what = "this entry holds"
+            what = "this entry contains"
         elif not self._is_streamed:
-            what, remedy = "this file holds", "shorten it"
+            what, remedy = "this file contains", "shorten it"
         self.report_at_mark(rule.TOO_LARGE, f"{what} more than {MAX_VALUES:,} values; {remedy}", mark)
 
     def report_length(self, length: int, event: Any) -> None:

@@ -13,14 +13,14 @@ _HINTS: Final = {
     "mapping values are not allowed in this context": "quote a text that contains a colon and a space, and write a "
     "space after the colon of a key",
     "could not find expected ':'": "write KEY: VALUE, or - ITEM in a list",
-    "did not find expected '-' indicator": "indent the fields of an item alike, and begin each item with -",
-    "did not find expected key": "indent the keys of a mapping alike",
+    "did not find expected '-' indicator": "indent all fields of an item equally, and begin each item with -",
+    "did not find expected key": "indent all keys of a mapping equally",
     "did not find expected ',' or '}'": 'close the { with }, and quote a text that contains ": " or a quote',
     "did not find expected ',' or ']'": 'close the [ with ], and quote a text that contains ": " or a quote',
     "found unexpected end of stream": "close the quote",
     "found unknown escape character": r"in double quotes, write a backslash as \\",
     "found invalid Unicode character escape code": "half of a surrogate pair is not a character",
-    "block sequence entries are not allowed in this context": "begin a list on a line of its own",
+    "block sequence entries are not allowed in this context": "begin a list on a new line",
     "did not find expected comment or line break": "quote a text that begins with | or >",
     "did not find expected whitespace or line break": "quote a text that begins with !",
 }

@@ -8,8 +8,10 @@ from datetime import date
 from typing import Any
 
 from quotaform.core.check import rule
+from quotaform.core.check.facts import Facts
 from quotaform.core.check.guard.approval import lift
 from quotaform.core.check.guard.change import check_changes
+from quotaform.core.check.plan import CHECKS, Check, with_findings
 from quotaform.core.difference import diff, make_plan
 from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS, GuardLimits
 from quotaform.core.plan import Plan, PlanHeader, PlanSource
@@ -20,7 +22,7 @@ from quotaform.core.resolve.resolver import Resolver
 from quotaform.model.alteration import Alteration, apply_ops
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause, Desired, Entry, LayerFile
-from quotaform.model.finding import by_weight
+from quotaform.model.finding import Finding, by_weight
 from quotaform.model.location import pack_position
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas, Values
@@ -80,6 +82,11 @@ def guarded(plan: Plan, limits: GuardLimits = DEFAULT_GUARD_LIMITS) -> Plan:
     allowed = replace(plan, allowances=tuple(sorted({*plan.allowances, *allowances})))
     lifted = lift(found, allowed.allowances, (), date.max).findings
     return replace(allowed, findings=tuple(by_weight([*plan.findings, *lifted])))
+
+
+def findings_of(plan: Plan, facts: Facts, checks: Iterable[Check] = CHECKS) -> tuple[Finding, ...]:
+    """What checks find in a plan."""
+    return with_findings(plan, facts, checks).findings
 
 
 def altered(quotas: Quotas, alterations: Iterable[Alteration]) -> Quotas:

@@ -9,27 +9,28 @@ from typing import Any, Final
 from quotaform.core.canonical import digest
 from quotaform.core.receipt import EntityResult, Receipt, Result, Run
 from quotaform.document.envelope import sealed_lines
-from quotaform.document.plan import PLAN_LISTS, dump_plan, load_plan
-from quotaform.document.receipt import RECEIPT_LISTS, dump_receipt, load_receipt
+from quotaform.document.plan import PLAN_LISTS, load_plan
+from quotaform.document.receipt import RECEIPT_LISTS, load_receipt
 from quotaform.document.snapshot import dump_snapshot, load_snapshot
 from quotaform.errors import PlanFileChangedError, QuotaformError
 from quotaform.model.entity import Entity
 from quotaform.model.snapshot import Snapshot
 from quotaform.views.plan.plan_text import render_plan
 from tests.builder import guarded
+from tests.dumped import dumped_plan, dumped_receipt
 from tests.fuzz.target import Target
 from tests.golden.example import ACTUAL, empty_plan, example_plan
 
 
 def _plans() -> Sequence[bytes]:
     plans = guarded(example_plan()), guarded(example_plan(with_findings=False)), empty_plan()
-    return [dump_plan(plan).encode() for plan in plans]
+    return [dumped_plan(plan).encode() for plan in plans]
 
 
 def _read_plan(document: bytes) -> None:
     plan = load_plan(document, "plan.json")
-    text = dump_plan(plan)
-    assert dump_plan(load_plan(text, "again.json")) == text, "what was written does not read back"
+    text = dumped_plan(plan)
+    assert dumped_plan(load_plan(text, "again.json")) == text, "what was written does not read back"
     for line in "".join(render_plan(plan)).splitlines():
         assert line.isprintable(), line
 
@@ -81,12 +82,12 @@ def _receipts() -> Sequence[bytes]:
         )
         moments = {"started_at": "2026-11-20T09:13:00Z", "finished_at": "2026-11-20T09:13:01Z"}
         found.append(Receipt(plan=plan, results=results, applied_by="alice", run=run, **moments))
-    return [dump_receipt(receipt).encode() for receipt in found]
+    return [dumped_receipt(receipt).encode() for receipt in found]
 
 
 def _read_receipt(document: bytes) -> None:
-    text = dump_receipt(load_receipt(document, "receipt.json"))
-    assert dump_receipt(load_receipt(text, "again.json")) == text, "what was written does not read back"
+    text = dumped_receipt(load_receipt(document, "receipt.json"))
+    assert dumped_receipt(load_receipt(text, "again.json")) == text, "what was written does not read back"
 
 
 def _read_sealed_receipt(document: bytes) -> None:

@@ -15,11 +15,11 @@ from typing import Any
 from quotaform.core.difference import diff, make_plan
 from quotaform.core.drift.drift import make_drift
 from quotaform.document.drift import dump_drift
-from quotaform.document.plan import dump_plan
 from quotaform.model.finding import by_weight
 from quotaform.views.drift.drift_text import render_drift
 from quotaform.views.plan.plan_text import render_plan
 from quotaform.views.style import Style
+from tests.dumped import dumped_plan
 from tests.golden.example import ACTUAL, ENTRIES, FINDINGS, SCOPE, example_plan
 
 
@@ -44,7 +44,7 @@ def views(seed: int) -> dict[str, str]:
         "plan.txt": "".join(render_plan(plan)),
         "plan-full.txt": "".join(render_plan(plan, shows_unchanged=True, shows_unmanaged=True)),
         "plan-colour.txt": "".join(render_plan(plan, Style(True))),
-        "plan.json": dump_plan(plan),
+        "plan.json": dumped_plan(plan),
         "drift.txt": render_drift(make_drift(plan)),
         "drift.json": dump_drift(make_drift(plan)),
     }

@@ -15,8 +15,7 @@ from quotaform.core.drift.drift import make_drift
 from quotaform.core.plan import Plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.document.drift import dump_drift
-from quotaform.document.plan import dump_plan, load_plan
-from quotaform.document.receipt import dump_receipt
+from quotaform.document.plan import load_plan
 from quotaform.views.drift.drift_markdown import render_drift_markdown
 from quotaform.views.drift.drift_text import render_drift
 from quotaform.views.plan.plan_markdown import render_plan_markdown
@@ -25,6 +24,7 @@ from quotaform.views.plan.plan_text import NO_CHANGES, render_plan
 from quotaform.views.plan.receipt_markdown import render_receipt_markdown
 from quotaform.views.plan.receipt_text import render_receipt
 from quotaform.views.style import Style
+from tests.dumped import dumped_plan, dumped_receipt
 from tests.golden.based_example import based_plan
 from tests.golden.conftest import FOLDER, Golden
 from tests.golden.drift_example import example_drift
@@ -50,13 +50,13 @@ def test_plan_text_without_changes(golden: Golden) -> None:
 
 def test_plan_with_a_base(golden: Golden) -> None:
     golden("plan-base.txt", "".join(render_plan(based_plan())))
-    golden("plan-base.json", dump_plan(based_plan()))
+    golden("plan-base.json", dumped_plan(based_plan()))
 
 
 def test_plan_with_guards(golden: Golden) -> None:
     golden("plan-guarded.txt", "".join(render_plan(guarded_plan())))
-    golden("plan-guarded.json", dump_plan(guarded_plan()))
-    assert dump_plan(load_plan(dump_plan(guarded_plan()), "plan.json")) == dump_plan(guarded_plan())
+    golden("plan-guarded.json", dumped_plan(guarded_plan()))
+    assert dumped_plan(load_plan(dumped_plan(guarded_plan()), "plan.json")) == dumped_plan(guarded_plan())
 
 
 def test_plan_summary(golden: Golden) -> None:
@@ -68,7 +68,7 @@ def test_plan_markdown(golden: Golden) -> None:
 
 
 def test_plan_json(golden: Golden) -> None:
-    golden("plan.json", dump_plan(example_plan()))
+    golden("plan.json", dumped_plan(example_plan()))
 
 
 def test_drift_text(golden: Golden) -> None:
@@ -117,7 +117,7 @@ def test_receipt_of_a_complete_apply(golden: Golden) -> None:
     receipt = _receipt(plan, [Result.APPLIED] * (len(plan.changes) - 1) + [Result.ALREADY_APPLIED])
     golden("receipt.txt", render_receipt(receipt))
     golden("receipt.md", render_receipt_markdown(receipt))
-    golden("receipt.json", dump_receipt(receipt))
+    golden("receipt.json", dumped_receipt(receipt))
 
 
 def test_receipt_of_an_incomplete_apply(golden: Golden) -> None:
@@ -139,7 +139,7 @@ def test_terraform_tools_can_parse_the_plan() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["".join(render_plan(example_plan())), dump_plan(example_plan())], ids=["text", "json"]
+    "text", ["".join(render_plan(example_plan())), dumped_plan(example_plan())], ids=["text", "json"]
 )
 def test_no_name_can_forge_a_line(text: str) -> None:
     assert not any(line.startswith("::") for line in text.splitlines())

@@ -15,13 +15,14 @@ from quotaform.core.plan import Plan
 from quotaform.core.plan_options import PlanOptions
 from quotaform.core.revert import as_revert, find_revert, require_receipt_cluster, require_revertible
 from quotaform.core.scope import ALL
-from quotaform.document.plan import dump_plan, load_plan
-from quotaform.document.receipt import dump_receipt, load_receipt
+from quotaform.document.plan import load_plan
+from quotaform.document.receipt import load_receipt
 from quotaform.model.alteration import Alteration
 from quotaform.model.entry import Desired
 from quotaform.model.quotas import Quotas
 from quotaform.sandbox import Sandbox
 from tests.builder import HEADER, guarded, plan_of
+from tests.dumped import dumped_plan, dumped_receipt
 from tests.strategies import desired, quotas
 from tests.waiting import wait_until
 
@@ -54,7 +55,7 @@ def revert_of(text: str, actual: Quotas, files: Desired, cluster_id: str) -> Pla
     require_revertible(found)
     header = replace(HEADER, cluster_id=cluster_id, options=PlanOptions(revert=receipt.plan_id))
     plan = guarded(as_revert(make_plan(found.rows, files, actual, header), found))
-    return load_plan(dump_plan(plan), "plan.json")
+    return load_plan(dumped_plan(plan), "plan.json")
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -66,12 +67,12 @@ def test_an_apply_and_its_revert_bring_back_the_state_before(
     plan = plan_of(files, before, header=replace(HEADER, cluster_id=sandbox.cluster_id))
     done = apply_plan(plan, gateway)
     assert done.is_complete
-    back = revert_of(dump_receipt(done), gateway.describe(), files, sandbox.cluster_id)
+    back = revert_of(dumped_receipt(done), gateway.describe(), files, sandbox.cluster_id)
     assert len(back.rows) == len(plan.rows)
     undone = apply_plan(back, gateway)
     assert undone.is_complete
     assert gateway.describe() == before
-    forward = revert_of(dump_receipt(undone), gateway.describe(), files, sandbox.cluster_id)
+    forward = revert_of(dumped_receipt(undone), gateway.describe(), files, sandbox.cluster_id)
     assert {(row.entity, row.key, row.before, row.after) for row in forward.rows} == {
         (row.entity, row.key, row.before, row.after) for row in plan.rows
     }

@@ -18,7 +18,7 @@ from quotaform.core.plan import Plan
 from quotaform.core.plan_options import PlanOptions
 from quotaform.core.safeguards import Safeguards
 from quotaform.core.scope import Pattern, Scope
-from quotaform.document.plan import dump_plan, load_plan
+from quotaform.document.plan import load_plan
 from quotaform.errors import PlanFileError
 from quotaform.model.allowance import Allowance
 from quotaform.model.approval import CHANGE, DELETE, Approval
@@ -27,6 +27,7 @@ from quotaform.model.entry import Desired
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas
 from tests.builder import plan_of
+from tests.dumped import dumped_plan
 from tests.strategies import desired, live_quotas
 
 TODAY = date(2026, 11, 20)
@@ -121,7 +122,7 @@ def test_a_plan_file_from_which_a_guard_was_removed_is_refused(
 ) -> None:
     """A file whose digests are computed again says what its author wants, but what follows from it is computed, too."""
     plan = checked(files, actual, limits, allowances)
-    assert dump_plan(load_plan(dump_plan(plan), "plan.json")) == dump_plan(plan)
+    assert dumped_plan(load_plan(dumped_plan(plan), "plan.json")) == dumped_plan(plan)
 
     own = {(row.entity.address, row.key) for row in plan.rows}
     for found in plan.findings:
@@ -130,7 +131,7 @@ def test_a_plan_file_from_which_a_guard_was_removed_is_refused(
         if found.blocking and is_in_plan:
             for forged in (_without(plan, found), _without(plan, found, replace(found, blocking=False))):
                 with pytest.raises(PlanFileError):
-                    load_plan(dump_plan(forged), "plan.json")
+                    load_plan(dumped_plan(forged), "plan.json")
 
 
 def _without(plan: Plan, found: Finding, *instead: Finding) -> Plan:

@@ -22,11 +22,12 @@ from quotaform.core.freshness import check_fresh
 from quotaform.core.plan import Plan
 from quotaform.core.plan_options import PlanOptions
 from quotaform.core.scope import ALL, FULL_SCOPE, Scope, Selection
-from quotaform.document.plan import dump_plan, load_plan
+from quotaform.document.plan import load_plan
 from quotaform.model.entry import Desired, Entry, LayerFile
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas, same_values
 from tests.builder import HEADER, altered, declare, guarded
+from tests.dumped import dumped_plan
 from tests.strategies import SCOPES, SELECTIONS, desired, live_quotas, quotas
 
 
@@ -134,22 +135,22 @@ def test_a_plan_does_not_depend_on_the_order_of_what_it_is_made_of(
         return dict(items)
 
     again = plan_of(shuffled(files), shuffled(actual), scope)
-    assert dump_plan(again) == dump_plan(plan_of(files, actual, scope))
+    assert dumped_plan(again) == dumped_plan(plan_of(files, actual, scope))
 
 
 @given(desired(), live_quotas(), SELECTIONS)
 def test_a_plan_file_reads_back_as_the_plan(files: Desired, actual: Quotas, selection: Selection) -> None:
     plan = guarded(plan_of(files, actual, selection=selection))
-    text = dump_plan(plan)
+    text = dumped_plan(plan)
     again = load_plan(text, "plan.json")
     assert spelled(again) == spelled(plan)
     assert again.plan_id == plan.plan_id
-    assert dump_plan(again) == text
+    assert dumped_plan(again) == text
 
 
 @given(desired(), live_quotas())
 def test_a_fresh_plan_is_pending_and_an_applied_one_is_done(files: Desired, actual: Quotas) -> None:
-    plan = load_plan(dump_plan(guarded(plan_of(files, actual))), "plan.json")
+    plan = load_plan(dumped_plan(guarded(plan_of(files, actual))), "plan.json")
     assert check_fresh(plan.changes, actual).pending == plan.changes
     assert check_fresh(plan.changes, after_apply(plan, actual)).applied == plan.changes
 

@@ -15,11 +15,12 @@ from quotaform.core.plan import Plan
 from quotaform.core.plan_options import PlanOptions
 from quotaform.core.prune import PruneMode, prune, removable_entities
 from quotaform.core.scope import FULL_SCOPE, Scope
-from quotaform.document.plan import dump_plan, load_plan
+from quotaform.document.plan import load_plan
 from quotaform.model.entry import Cause, Desired
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
 from tests.builder import HEADER, altered, declare, guarded
+from tests.dumped import dumped_plan
 from tests.property.test_plan_laws import spelled, within
 from tests.strategies import SCOPES, desired, live_quotas, quotas
 
@@ -115,7 +116,7 @@ def test_a_plan_after_the_apply_prunes_nothing_more(
 @given(desired(), desired(), live_quotas(), MODES)
 def test_a_plan_with_a_base_reads_back(base: Desired, files: Desired, actual: Quotas, mode: PruneMode) -> None:
     plan = guarded(plan_of(base, files, actual, mode))
-    text = dump_plan(plan)
+    text = dumped_plan(plan)
     again = load_plan(text, "plan.json")
     assert spelled(again.changes) == spelled(plan.changes)
-    assert dump_plan(again) == text
+    assert dumped_plan(again) == text

@@ -12,9 +12,9 @@ from quotaform.app.plan.request import PlanRequest
 from quotaform.app.repository.repository import Repository, Target
 from quotaform.core.plan import Plan
 from quotaform.core.scope import ALL, Selection
-from quotaform.document.plan import dump_plan
 from quotaform.errors import QuotaformError
 from quotaform.spark.plan import plan as plan_on_spark
+from tests.dumped import dumped_plan
 
 Outcome = str | tuple[str, int, str]
 """The bytes of a plan file, or the class, exit code and message of an error."""
@@ -57,6 +57,6 @@ def refusal(request: PlanRequest) -> tuple[str, int, str]:
 def _outcome(planner: Planner, request: PlanRequest) -> Outcome:
     try:
         (outcome,) = planner(request)
-        return dump_plan(outcome.require())
+        return dumped_plan(outcome.require())
     except QuotaformError as error:
         return type(error).__name__, error.exit_code, str(error)

@@ -17,7 +17,6 @@ from quotaform.app.plan.plan_file import load_plan_file, require_plan_id
 from quotaform.cli.exit_code import judge_receipt
 from quotaform.core.plan import Plan
 from quotaform.core.receipt import Receipt, Result
-from quotaform.document.plan import dump_plan
 from quotaform.errors import (
     AuthorizationError,
     BlockedError,
@@ -32,6 +31,7 @@ from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas
 from quotaform.views.plan.receipt_text import render_receipt
 from tests.builder import CONSUMER, PRODUCER, guarded, plan_of
+from tests.dumped import dumped_plan
 from tests.scripted_gateway import (
     ANSWER_LOST,
     FINE,
@@ -460,7 +460,7 @@ def test_another_plan_id_is_stale(expected: str) -> None:
 
 def test_a_saved_plan_is_applied_as_it_was_made(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
-    path.write_text(dump_plan(guarded(PLAN)), encoding="utf-8")
+    path.write_text(dumped_plan(guarded(PLAN)), encoding="utf-8")
     saved: Plan = load_plan_file(path)
     gateway = ScriptedGateway(BEFORE)
     assert results(applied(saved, gateway)) == all_of(APPLIED)

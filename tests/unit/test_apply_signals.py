@@ -24,12 +24,12 @@ from quotaform.app.apply.apply import ClusterPlan, apply_plans
 from quotaform.cli.main import run
 from quotaform.core.receipt import Receipt, Result
 from quotaform.desired.config import Cluster
-from quotaform.document.plan import dump_plan
 from quotaform.errors import ClusterError
 from quotaform.interrupt import held_signals
 from quotaform.model.entity import Entity
 from tests import scripted_gateway
 from tests.builder import PRODUCER, plan_of
+from tests.dumped import dumped_plan
 from tests.scripted_gateway import ANSWER_LOST, FINE, REQUEST_LOST, Answer, Clock, ScriptedGateway
 
 pytestmark = pytest.mark.exhaustive
@@ -170,7 +170,7 @@ def test_an_error_when_all_is_done_keeps_no_other_cluster_from_being_applied(
     )
     for name in ("a", "b"):
         plan = replace(PLAN, header=replace(PLAN.header, cluster_name=name))
-        (tmp_path / f"{name}.json").write_text(dump_plan(plan))
+        (tmp_path / f"{name}.json").write_text(dumped_plan(plan))
     gateways = {"a": FailsToClose({}), "b": ScriptedGateway({})}
     monkeypatch.setattr("quotaform.cluster.kafka.KafkaGateway.connect", lambda *_, name, **__: gateways[name])
     monkeypatch.chdir(tmp_path)
@@ -192,7 +192,7 @@ def test_an_interrupt_between_clusters_leaves_the_outcomes_so_far(
     )
     for name in names:
         plan = replace(PLAN, header=replace(PLAN.header, cluster_name=name))
-        (tmp_path / f"{name}.json").write_text(dump_plan(plan))
+        (tmp_path / f"{name}.json").write_text(dumped_plan(plan))
 
     def connect(*_: object, name: str, **__: object) -> ScriptedGateway:
         if name == "two":

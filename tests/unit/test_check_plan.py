@@ -9,14 +9,14 @@ import pytest
 
 from quotaform.core.check import rule
 from quotaform.core.check.facts import Facts
-from quotaform.core.check.plan import check_plan, with_findings
+from quotaform.core.check.plan import with_findings
 from quotaform.core.plan import Plan
 from quotaform.core.scope import Selection
 from quotaform.model.allowance import Allowance
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding, Severity
 from quotaform.model.rule import FindingRule
-from tests.builder import HEADER, PRODUCER, declare, plan_of
+from tests.builder import HEADER, PRODUCER, declare, findings_of, plan_of
 
 ALICE, BOB = Entity(user="alice"), Entity(user="bob")
 GUARD = FindingRule("guard", "Summary.", "Remedy.", is_blocking=True, is_allowable=True)
@@ -53,7 +53,7 @@ def test_another_cluster_than_the_pinned_one_blocks() -> None:
 
 @pytest.mark.parametrize("pinned", [None, "", HEADER.cluster_id])
 def test_the_pinned_cluster_and_one_that_is_not_pinned_pass(pinned: str | None) -> None:
-    assert check_plan(plan_of({}, {}), replace(NO_FACTS, pinned_id=pinned)) == ()
+    assert findings_of(plan_of({}, {}), replace(NO_FACTS, pinned_id=pinned)) == ()
 
 
 def test_a_pattern_that_matches_nothing_is_a_warning() -> None:
@@ -63,7 +63,7 @@ def test_a_pattern_that_matches_nothing_is_a_warning() -> None:
         selection=Selection(("user=alice", "user=bob", "user=carol")),
     )
 
-    (finding,) = check_plan(plan_of({}, {}), facts)
+    (finding,) = findings_of(plan_of({}, {}), facts)
 
     assert str(finding) == 'warning: --select "user=carol" matches no entity [no-match]'
     assert not finding.blocking
@@ -73,7 +73,7 @@ def test_what_files_cannot_write_is_reported_unless_they_declare_it() -> None:
     actual = {ALICE: {PRODUCER: float("nan"), "future_rate": 1.0}, BOB: {PRODUCER: float("nan")}}
     facts = Facts(desired=declare({ALICE: {PRODUCER: 1.0}}), actual=actual)
 
-    found = check_plan(plan_of({}, {}), facts)
+    found = findings_of(plan_of({}, {}), facts)
 
     assert [(finding.rule, finding.severity, finding.address) for finding in found] == [
         ("nan-value", Severity.WARNING, "user=bob"),
@@ -84,7 +84,7 @@ def test_what_files_cannot_write_is_reported_unless_they_declare_it() -> None:
 def test_a_check_sees_the_plan() -> None:
     plan = plan_of({ALICE: {PRODUCER: 1.0}, BOB: {PRODUCER: 1.0}}, {})
 
-    found = check_plan(plan, NO_FACTS, [guard])
+    found = findings_of(plan, NO_FACTS, [guard])
 
     assert [(finding.address, finding.blocking, finding.override) for finding in found] == [
         ("user=alice", True, "--allow guard"),
@@ -104,14 +104,16 @@ def test_a_check_sees_the_plan() -> None:
 def test_an_allowance_lifts_what_its_rule_blocks(allowances: tuple[Allowance, ...], blocks: bool) -> None:
     plan = plan_of({ALICE: {PRODUCER: 1.0}}, {}, allowances=allowances)
 
-    (finding,) = check_plan(plan, NO_FACTS, [guard])
+    finding, *others = findings_of(plan, NO_FACTS, [guard])
 
     assert finding.blocking is blocks
+    assert [each.rule for each in others] == [rule.UNUSED_ALLOWANCE.id] * (blocks and len(allowances))
 
 
 def test_nothing_lifts_a_rule_without_an_override() -> None:
     plan = plan_of({}, {}, allowances=(Allowance("cluster-id"),))
 
-    (finding,) = check_plan(plan, replace(NO_FACTS, pinned_id="other"))
+    finding, unused = findings_of(plan, replace(NO_FACTS, pinned_id="other"))
 
     assert (finding.rule, finding.blocking) == (rule.CLUSTER_ID.id, True)
+    assert unused.rule == rule.UNUSED_ALLOWANCE.id

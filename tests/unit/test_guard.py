@@ -18,13 +18,14 @@ from quotaform.core.guard_limits import CountLimit, GuardLimits
 from quotaform.core.plan import Plan
 from quotaform.core.safeguards import Safeguards
 from quotaform.core.scope import Pattern
-from quotaform.document.plan import dump_plan, load_plan
+from quotaform.document.plan import load_plan
 from quotaform.model.allowance import Allowance
 from quotaform.model.approval import CHANGE, DELETE, Approval
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, Values
 from quotaform.views.finding.finding_group import approval_item
 from tests.builder import CONSUMER, PRODUCER, REQUEST, declare, plan_of
+from tests.dumped import dumped_plan
 
 MIB = 1048576.0
 TODAY = date(2026, 11, 20)
@@ -413,7 +414,7 @@ def test_an_approval_may_be_for_a_value_of_a_key(given: Approval, lifts: bool) -
 
     assert plan.is_applyable is lifts
     assert plan.approvals == ((given,) if lifts else ())
-    assert load_plan(dump_plan(plan), "plan.json") == plan
+    assert load_plan(dumped_plan(plan), "plan.json") == plan
 
 
 def test_an_approval_of_a_value_is_for_protected_limits_that_others_change() -> None:
@@ -636,4 +637,4 @@ def test_the_item_that_would_lift_a_block_is_for_its_values() -> None:
     item = '- {rule: protect, address: "user=kafka-1", to: {consumer_byte_rate: 1MB/s, producer_byte_rate: 1MiB/s}, '
 
     assert approval_item(plan.findings) == f"{item}reason: WHY, approver: WHO, expires: YYYY-MM-DD}}"
-    assert approval_item(load_plan(dump_plan(plan), "plan.json").findings) == approval_item(plan.findings)
+    assert approval_item(load_plan(dumped_plan(plan), "plan.json").findings) == approval_item(plan.findings)

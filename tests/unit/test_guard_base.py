@@ -10,9 +10,9 @@ import pytest
 
 from quotaform.core.plan import PlanSource
 from quotaform.core.receipt import Receipt
-from quotaform.document.receipt import dump_receipt
 from quotaform.model.entity import Entity
 from tests.builder import HEADER, PRODUCER, plan_of
+from tests.dumped import dumped_receipt
 from tests.planned_repository import CONFIG, MIB, PlannedRepository, own_environment, rate
 
 USERS = {f"u{number}": rate(1) for number in range(9)}
@@ -112,7 +112,7 @@ def receipt_of(repository: PlannedRepository, commit: str | None = None) -> str:
     plan = plan_of(declared, declared, header=replace(HEADER, cluster_id="id", source=source))
     moment = "2026-11-20T09:13:00Z"
     receipt = Receipt(plan=plan, results=(), applied_by="alice", started_at=moment, finished_at=moment)
-    repository.write("receipt.json", dump_receipt(receipt))
+    repository.write("receipt.json", dumped_receipt(receipt))
     return "receipt.json"
 
 

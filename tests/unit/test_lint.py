@@ -14,7 +14,6 @@ from quotaform.core.check.facts import Facts, LintRequest
 from quotaform.core.check.lint.fact import LintFacts
 from quotaform.core.check.lint.lint import Linted, check_lints, declared_quotas, unused_ignores
 from quotaform.core.check.lint.setting import Capacity, LintIgnore, LintSettings
-from quotaform.core.check.plan import check_plan
 from quotaform.core.scope import ALL, Pattern, Selection
 from quotaform.desired.tree import SourceFile
 from quotaform.errors import InvalidFilesError
@@ -23,7 +22,7 @@ from quotaform.model.entry import Desired, Entry
 from quotaform.model.finding import Severity
 from quotaform.model.location import Location
 from quotaform.model.quotas import Quotas, Values
-from tests.builder import CONNECTION, CONSUMER, MUTATION, PRODUCER, REQUEST, declare, plan_of
+from tests.builder import CONNECTION, CONSUMER, MUTATION, PRODUCER, REQUEST, declare, findings_of, plan_of
 from tests.loading import load, load_config
 
 MIB = 1048576.0
@@ -410,10 +409,10 @@ def test_a_plan_is_linted_as_the_cluster_will_be() -> None:
     request = LintRequest(settings=LintSettings(), capacity=Capacity(), today=TODAY)
     facts = Facts(desired=desired, actual=actual, lints=request)
 
-    assert check_plan(plan_of(desired, actual), facts) == (), "the default user goes, the default client-id stays"
-    assert check_plan(plan_of(desired, actual), replace(facts, lints=None)) == ()
+    assert findings_of(plan_of(desired, actual), facts) == (), "the default user goes, the default client-id stays"
+    assert findings_of(plan_of(desired, actual), replace(facts, lints=None)) == ()
     stays = replace(facts, desired=declare({ETL: {PRODUCER: MIB}}))
-    assert [each.rule for each in check_plan(plan_of(stays.desired, actual), stays)] == ["shadowed-entry"]
+    assert [each.rule for each in findings_of(plan_of(stays.desired, actual), stays)] == ["shadowed-entry"]
 
 
 def test_a_plan_has_the_lints_of_what_it_changes_and_the_number_of_the_others() -> None:
@@ -428,7 +427,7 @@ def test_a_plan_has_the_lints_of_what_it_changes_and_the_number_of_the_others() 
         ),
     )
 
-    findings = check_plan(plan_of(desired, actual), facts)
+    findings = findings_of(plan_of(desired, actual), facts)
 
     assert [(each.rule, each.address) for each in findings] == [
         ("over-capacity", None),
@@ -448,7 +447,7 @@ def test_a_note_about_another_entry_is_not_counted_as_a_warning(others: list[Ent
     desired = declare({**actual, Entity(user="new"): {PRODUCER: MIB}})
     request = LintRequest(settings=LintSettings(), capacity=Capacity(), today=TODAY)
 
-    findings = check_plan(plan_of(desired, actual), Facts(desired=desired, actual=actual, lints=request))
+    findings = findings_of(plan_of(desired, actual), Facts(desired=desired, actual=actual, lints=request))
 
     assert [each.message for each in findings] == [
         f"{number} about entries that this plan does not change; quotaform validate lists them"
@@ -572,7 +571,7 @@ def test_a_plan_shows_what_its_changes_do_to_entries_that_it_does_not_change() -
     actual: Quotas = {entity: entry.values for entity, entry in desired.items() if entity != ANY_USER}
     request = LintRequest(settings=NO_BROKERS, capacity=Capacity(), today=TODAY)
 
-    found = check_plan(plan_of(desired, actual), Facts(desired=desired, actual=actual, lints=request))
+    found = findings_of(plan_of(desired, actual), Facts(desired=desired, actual=actual, lints=request))
 
     assert [(each.rule, each.address) for each in found] == [
         ("shadowed-entry", "client-id=etl"),

@@ -11,7 +11,7 @@ import pytest
 
 from quotaform.cli.option.completion import complete_quota_key, complete_value
 from quotaform.desired.tree import SourceFile
-from quotaform.document.plan import dump_plan, load_plan
+from quotaform.document.plan import load_plan
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import PRODUCER_BYTE_RATE, QUOTA_KEYS
@@ -20,6 +20,7 @@ from quotaform.schema.validator import explainer, gate
 from quotaform.views.plan.plan_text import render_plan
 from quotaform.views.quotas.describe_text import render_quotas_text
 from tests import builder
+from tests.dumped import dumped_plan
 from tests.loading import load
 from tools.key_table import render_table
 
@@ -65,7 +66,7 @@ def test_it_is_planned_shown_with_its_unit_and_read_back() -> None:
     text = "".join(render_plan(plan, shows_unmanaged=True))
     assert f"~ {NAME} = 1 MiB/s -> 2 MiB/s" in text
     assert f"{NAME} = 5 B/s" in text
-    written = dump_plan(plan)
+    written = dumped_plan(plan)
     explainer("plan").validate(loads(written))
     assert load_plan(written, "plan.json").changes == plan.changes
 

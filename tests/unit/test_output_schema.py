@@ -20,8 +20,6 @@ from quotaform.core.plan_options import PlanOptions
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.core.result import Validation
 from quotaform.document.drift import dump_drift
-from quotaform.document.plan import dump_plan
-from quotaform.document.receipt import dump_receipt
 from quotaform.document.validation import dump_validation
 from quotaform.model.allowance import Allowance
 from quotaform.model.entity import Entity
@@ -31,6 +29,7 @@ from quotaform.model.location import Location
 from quotaform.model.quotas import Quotas
 from quotaform.schema.catalog import load_schema
 from tests import builder
+from tests.dumped import dumped_plan, dumped_receipt
 from tests.strategies import desired, quotas
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -46,7 +45,7 @@ ALLOWANCES = (Allowance("delete", 12), Allowance("to-unlimited"))
 
 def sealed_receipt(receipt: Receipt) -> dict[str, Any]:
     """A receipt as a reader finds it."""
-    document: dict[str, Any] = loads(dump_receipt(receipt))
+    document: dict[str, Any] = loads(dumped_receipt(receipt))
     return document
 
 
@@ -175,7 +174,7 @@ def test_generated_plans_their_drift_and_their_receipts_are_valid(files: Desired
         finished_at=HEADER.created_at,
         interrupted_by="SIGTERM",
     )
-    validator("plan").validate(loads(dump_plan(plan)))
+    validator("plan").validate(loads(dumped_plan(plan)))
     validator("drift").validate(loads(dump_drift(make_drift(plan))))
     validator("receipt").validate(sealed_receipt(receipt))
 
@@ -185,7 +184,7 @@ def test_any_double_that_a_broker_shows_is_valid(value: float) -> None:
     entity, other = Entity(user="a"), Entity({"group": "g", "user": None})
     actual = {entity: {"producer_byte_rate": value, "future_rate": value}, other: {"future_rate": value}}
     plan = builder.plan_of({entity: {"consumer_byte_rate": 1.0}}, actual)
-    validator("plan").validate(loads(dump_plan(plan)))
+    validator("plan").validate(loads(dumped_plan(plan)))
     validator("drift").validate(loads(dump_drift(make_drift(plan))))
 
 
@@ -203,7 +202,7 @@ def test_an_empty_result_is_valid(name: str) -> None:
         plan=plan, results=(), applied_by="alice", started_at=HEADER.created_at, finished_at=HEADER.created_at
     )
     documents = {
-        "plan": loads(dump_plan(plan)),
+        "plan": loads(dumped_plan(plan)),
         "drift": loads(dump_drift(make_drift(plan))),
         "receipt": sealed_receipt(receipt),
     }

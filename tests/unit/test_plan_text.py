@@ -8,12 +8,13 @@ from json import dumps, loads
 from jsonschema import Draft7Validator
 
 from quotaform.core.scope import Selection
-from quotaform.document.plan import dump_plan, load_plan
+from quotaform.document.plan import load_plan
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause
 from quotaform.schema.catalog import load_schema
 from quotaform.views.plan.plan_text import render_plan
 from tests.builder import CONSUMER, PRODUCER, declare, plan_of
+from tests.dumped import dumped_plan
 
 ALICE, BOB, CAROL = Entity(user="alice"), Entity(user="bob"), Entity(user="carol")
 
@@ -66,7 +67,7 @@ def test_a_coming_expiry_is_shown_and_kept_in_the_plan_file() -> None:
     """The day on which an entry would end was nowhere to be seen before it came."""
     plan = plan_of(declare({ALICE: {PRODUCER: 1.0}}, expires=date(2027, 1, 31), owner="me"), {})
     assert "  # (quotas.d/all.yaml:2:5; owner me; expires 2027-01-31)\n" in "".join(render_plan(plan))
-    text = dump_plan(plan)
+    text = dumped_plan(plan)
     document = loads(text)
     Draft7Validator(load_schema("plan")).validate(document)
     assert document["changes"][0]["expires"] == "2027-01-31"
@@ -78,4 +79,4 @@ def test_an_expiry_that_has_come_is_the_reason_alone() -> None:
     expired = declare({ALICE: {}}, cause=Cause.EXPIRED, expires=date(2026, 1, 31))
     plan = plan_of(expired, {ALICE: {PRODUCER: 1.0}})
     assert "  # (quotas.d/all.yaml:2:5; expired 2026-01-31)\n" in "".join(render_plan(plan))
-    assert "expires" not in loads(dump_plan(plan))["changes"][0]
+    assert "expires" not in loads(dumped_plan(plan))["changes"][0]

@@ -17,13 +17,14 @@ from quotaform.core.plan_options import PlanOptions
 from quotaform.core.prune import PruneMode
 from quotaform.core.scope import Pattern
 from quotaform.document.envelope import document_digest, seal_start
-from quotaform.document.plan import PLAN_LISTS, dump_plan, load_plan
+from quotaform.document.plan import PLAN_LISTS, load_plan
 from quotaform.errors import PlanFileError, StaleError
 from quotaform.model.allowance import Allowance
 from quotaform.model.entity import Entity
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Values
 from tests.builder import PRODUCER, declare, guarded, plan_of
+from tests.dumped import dumped_plan
 
 ALICE, BOB, CAROL = Entity(user="alice"), Entity(user="bob", client_id=None), Entity(user="carol")
 NAN = float("nan")
@@ -36,7 +37,7 @@ PLAN = plan_of(
     {ALICE: {"producer_byte_rate": 1024.0, "consumer_byte_rate": 5.0}, Entity(user="by-hand"): {"future_rate": 1.0}},
     findings=(Finding(rule="nan-value", message="no number"),),
 )
-TEXT = dump_plan(PLAN)
+TEXT = dumped_plan(PLAN)
 
 
 def signed(document: dict[str, Any]) -> str:
@@ -99,8 +100,8 @@ def test_a_number_with_thousands_of_digits_is_refused() -> None:
 
 def test_only_the_white_space_may_differ() -> None:
     again = load_plan(dumps(loads(TEXT), indent=2), "plan.json")
-    assert dump_plan(again) == TEXT
-    assert dump_plan(load_plan(TEXT.replace("\n", "\r\n"), "plan.json")) == TEXT
+    assert dumped_plan(again) == TEXT
+    assert dumped_plan(load_plan(TEXT.replace("\n", "\r\n"), "plan.json")) == TEXT
 
 
 def test_a_sealed_file_in_another_layout_is_the_same_plan() -> None:
@@ -110,7 +111,7 @@ def test_a_sealed_file_in_another_layout_is_the_same_plan() -> None:
     shifted = content.replace('\n    {"address"', '\n     {"address"')
     sealed = shifted + f',\n  "digest": "sha256:{sha256((shifted + END).encode()).hexdigest()}"{END}'
     assert seal_start(sealed.encode()) is not None
-    assert dump_plan(load_plan(sealed, "plan.json")) == TEXT
+    assert dumped_plan(load_plan(sealed, "plan.json")) == TEXT
 
 
 def test_a_file_as_it_was_written_is_not_compared_field_by_field(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +121,7 @@ def test_a_file_as_it_was_written_is_not_compared_field_by_field(monkeypatch: py
         raise AssertionError
 
     monkeypatch.setattr("quotaform.document.sealed_content.require_derived", fail)
-    assert dump_plan(load_plan(TEXT, "plan.json")) == TEXT
+    assert dumped_plan(load_plan(TEXT, "plan.json")) == TEXT
     with pytest.raises(AssertionError):
         load_plan(signed(edited(lambda document: document["summary"].update(loosen=7))), "plan.json")
 
@@ -139,17 +140,17 @@ def test_every_line_is_spelled_as_json_dumps_spells_it() -> None:
         Entity(user=None): {},
         Entity(client_id="ä"): {"consumer_byte_rate": 1.0},
     }
-    text = dump_plan(guarded(plan_of(wanted, actual)))
+    text = dumped_plan(guarded(plan_of(wanted, actual)))
     lines = [line.strip().rstrip(",") for line in text.splitlines() if line.startswith("    ")]
     assert len(lines) > len(names)
     assert [dumps(loads(line)) for line in lines] == lines
-    assert dump_plan(load_plan(text, "plan.json")) == text
+    assert dumped_plan(load_plan(text, "plan.json")) == text
 
 
 def test_what_many_lines_have_in_common_is_read_once() -> None:
     """The plan of a file of 100,000 changes took three times the memory of the plan that had been written."""
     wanted: dict[Entity, Values] = {Entity(user=f"user-{number}"): {"producer_byte_rate": 5.0} for number in range(2)}
-    one, other = load_plan(dump_plan(plan_of(wanted, {})), "plan.json").changes
+    one, other = load_plan(dumped_plan(plan_of(wanted, {})), "plan.json").changes
     assert one.before is other.before
     assert one.effects[0].before is other.effects[0].before
     assert one.effects[0].differs is other.effects[0].differs
@@ -161,7 +162,7 @@ def test_what_many_lines_have_in_common_is_read_once() -> None:
 
 
 def test_bytes_are_read_as_well_as_text() -> None:
-    assert dump_plan(load_plan(TEXT.encode(), "plan.json")) == TEXT
+    assert dumped_plan(load_plan(TEXT.encode(), "plan.json")) == TEXT
 
 
 def test_a_plan_file_that_is_cut_off_anywhere_is_refused() -> None:
@@ -260,12 +261,12 @@ BASED = plan_of(
 
 def test_base_origin_and_allowances_read_back() -> None:
     plan = replace(BASED, allowances=(Allowance("delete", 12), Allowance("to-unlimited")))
-    document = loads(dump_plan(plan))
+    document = loads(dumped_plan(plan))
     assert document["source"]["base"] == {"ref": "origin/main", "commit": "a91be02"}
     assert [change["origin"] for change in document["changes"]] == ["config", "both", "drift"]
     assert [change["base"] for change in document["changes"]] == [{PRODUCER: 1}, {}, {PRODUCER: 1}]
     assert document["allowances"] == ["delete=12", "to-unlimited"]
-    assert load_plan(dump_plan(plan), "plan.json") == plan
+    assert load_plan(dumped_plan(plan), "plan.json") == plan
 
 
 def test_every_option_reads_back_and_only_the_limits_of_guards_are_in_the_plan_id() -> None:
@@ -276,11 +277,11 @@ def test_every_option_reads_back_and_only_the_limits_of_guards_are_in_the_plan_i
         for each in (GuardLimits(), limits)
     )
 
-    options = loads(dump_plan(strict))["options"]
+    options = loads(dumped_plan(strict))["options"]
     assert list(options) == ["prune", "select", "exclude", "guards", "protect", "bootstrap_server"]
     assert options["guards"] == {"delete": {"count": 0, "percent": 1}}
     assert options["protect"] == [{"user": "kafka-*", "client-id": None}]
-    assert load_plan(dump_plan(guarded(strict)), "plan.json").header.options == strict.header.options
+    assert load_plan(dumped_plan(guarded(strict)), "plan.json").header.options == strict.header.options
     assert by_default.plan_id == PLAN.plan_id != strict.plan_id
 
 
@@ -299,7 +300,7 @@ def test_a_receipt_as_the_base_reads_back_although_not_all_of_its_values_are_kno
         base=DeclaredBase(base, declare({ALICE: {PRODUCER: 1.0}}), frozenset({BOB})),
     )
     assert [change.origin for change in plan.changes] == [Origin.CONFIG, None]
-    assert load_plan(dump_plan(plan), "plan.json") == plan
+    assert load_plan(dumped_plan(plan), "plan.json") == plan
 
 
 @pytest.mark.parametrize(
@@ -317,13 +318,13 @@ def test_an_origin_that_does_not_follow_from_the_base_is_refused(base: Base | No
     header = replace(BASED.header, source=replace(BASED.header.source, base=base))
     plan = replace(BASED, header=header, changes=(replace(BASED.changes[0], **changed), *BASED.changes[1:]))
     with pytest.raises(PlanFileError, match=r"changes\[0\]\.origin does not follow from the base"):
-        load_plan(dump_plan(plan), "plan.json")
+        load_plan(dumped_plan(plan), "plan.json")
 
 
 def test_the_plan_id_covers_what_is_allowed() -> None:
     allowed = replace(PLAN, allowances=(Allowance("delete", 12),))
     assert allowed.plan_id != PLAN.plan_id
-    document = loads(dump_plan(allowed))
+    document = loads(dumped_plan(allowed))
     document["allowances"] = ["delete=100"]
     with pytest.raises(StaleError):
         load_plan(signed(document), "plan.json")
@@ -348,7 +349,7 @@ def test_the_values_of_an_entity_agree_with_the_rows_that_the_plan_id_covers() -
     place a plan was "already there", and nothing was written.
     """
     created = plan_of({ALICE: {"producer_byte_rate": 2048.0}}, {})
-    document = loads(dump_plan(created))
+    document = loads(dumped_plan(created))
     document["changes"][0]["after"] = {"producer_byte_rate": 7, "consumer_byte_rate": 7}
     with pytest.raises(
         PlanFileError, match=r"changes\[0\]\.after does not follow from before and keys; make a new plan"
@@ -358,7 +359,7 @@ def test_the_values_of_an_entity_agree_with_the_rows_that_the_plan_id_covers() -
 
 def test_numbers_are_the_exact_decimals_of_the_doubles() -> None:
     wanted = {ALICE: {"producer_byte_rate": 2.0**63, "request_percentage": 0.1, "controller_mutation_rate": 1e-300}}
-    text = dump_plan(plan_of(wanted, {}))
+    text = dumped_plan(plan_of(wanted, {}))
     assert '"after": 9223372036854775808' in text
     assert '"after": 0.1' in text
     assert {row.key: row.after for row in load_plan(text, "plan.json").rows} == wanted[ALICE]
@@ -372,7 +373,7 @@ def test_a_live_value_that_is_no_number_is_a_word() -> None:
             "controller_mutation_rate": float("-inf"),
         }
     }
-    text = dump_plan(guarded(plan_of({ALICE: {"producer_byte_rate": 1.0}}, actual)))
+    text = dumped_plan(guarded(plan_of({ALICE: {"producer_byte_rate": 1.0}}, actual)))
     rows = load_plan(text, "plan.json").rows
     assert list(loads(text)["changes"][0]["before"].values()) == ["NaN", "Infinity", "-Infinity"]
     assert rows[0].before is not None
@@ -383,7 +384,7 @@ def test_a_live_value_that_is_no_number_is_a_word() -> None:
 def test_keys_and_types_that_this_version_does_not_know_are_kept() -> None:
     group = Entity({"group": "g", "user": None})
     actual = {ALICE: {"future_rate": 1.5, "producer_byte_rate": 1.0}, group: {"future_rate": 2.0}}
-    plan = load_plan(dump_plan(plan_of({ALICE: {"producer_byte_rate": 2.0}}, actual)), "plan.json")
+    plan = load_plan(dumped_plan(plan_of({ALICE: {"producer_byte_rate": 2.0}}, actual)), "plan.json")
     assert plan.changes[0].after == {"future_rate": 1.5, "producer_byte_rate": 2.0}
     assert [(item.entity, item.values) for item in plan.unmanaged] == [(group, {"future_rate": 2.0})]
 
@@ -392,7 +393,7 @@ def test_names_of_any_kind_read_back() -> None:
     names = ["<default>", "a b", "x\n::error", "Å/ß", "\u202e", 'quo"te', "😀"]
     wanted: dict[Entity, Values] = {Entity(user=name): {"request_percentage": 1.0} for name in names}
     wanted[Entity(user=None)] = {"request_percentage": 1.0}
-    text = dump_plan(guarded(plan_of(wanted, {})))
+    text = dumped_plan(guarded(plan_of(wanted, {})))
     assert text.isascii()
     assert {row.entity for row in load_plan(text, "plan.json").rows} == wanted.keys()
 

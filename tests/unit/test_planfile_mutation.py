@@ -15,11 +15,12 @@ from quotaform.core.canonical import digest
 from quotaform.core.check import rule
 from quotaform.core.plan import Plan
 from quotaform.document.envelope import document_digest
-from quotaform.document.plan import PLAN_LISTS, dump_plan, load_plan
+from quotaform.document.plan import PLAN_LISTS, load_plan
 from quotaform.errors import PlanFileError, StaleError
 from quotaform.model.allowance import Allowance
 from quotaform.model.entity import Entity
 from tests.builder import CONSUMER, PRODUCER, REQUEST, plan_of
+from tests.dumped import dumped_plan
 
 pytestmark = pytest.mark.exhaustive
 
@@ -42,7 +43,7 @@ ORIGINAL = plan_of(
     },
     allowances=(Allowance("delete", 12),),
 )
-DOCUMENT: dict[str, Any] = loads(dump_plan(ORIGINAL))
+DOCUMENT: dict[str, Any] = loads(dumped_plan(ORIGINAL))
 
 DEEP: list[Any] = []
 for _ in range(400):
@@ -114,8 +115,8 @@ def require_consistent(plan: Plan, what: str) -> None:
         for row in change.changes:
             assert change.before.get(row.key) == row.before, what
             assert change.after.get(row.key) == row.after, what
-    again = dump_plan(plan)
-    assert dump_plan(load_plan(again, "plan.json")) == again, what
+    again = dumped_plan(plan)
+    assert dumped_plan(load_plan(again, "plan.json")) == again, what
 
 
 @pytest.mark.parametrize("path", [path for path in paths(DOCUMENT) if path], ids=lambda path: ".".join(map(str, path)))
@@ -146,7 +147,7 @@ def test_an_item_that_comes_twice_is_refused() -> None:
 @pytest.mark.parametrize("is_lines", [True, False])
 def test_a_name_that_comes_twice_in_an_object_is_refused(is_lines: bool) -> None:
     """Readers of JSON take the first or the last of them, so that people may have approved another value."""
-    text = dump_plan(ORIGINAL) if is_lines else dumps(DOCUMENT)
+    text = dumped_plan(ORIGINAL) if is_lines else dumps(DOCUMENT)
     for field, twice in (
         ('"owner": null', '"owner": "a", "owner": null'),
         ('"dirty": false', '"dirty": true, "dirty": false'),
@@ -187,7 +188,7 @@ def test_a_field_that_contradicts_others_is_refused_with_its_path(edit: Any, pat
 def test_what_blocks_a_plan_is_part_of_its_id() -> None:
     """Somebody could take a finding out of a blocked plan: with the id of the approved plan it was applied."""
     blocked = plan_of({ALICE: {PRODUCER: 1.0}}, {}, findings=(rule.CLUSTER_ID.finding("pinned to another"),))
-    document = loads(dump_plan(blocked))
+    document = loads(dumped_plan(blocked))
     assert blocked.plan_id != plan_of({ALICE: {PRODUCER: 1.0}}, {}).plan_id
     document["findings"][0]["blocking"] = False
     document.update(applyable=True, allowances=[])
@@ -203,18 +204,18 @@ def sealed_text(content: str) -> str:
 
 def test_a_line_that_is_no_item_is_found_late_and_refused() -> None:
     """The layout of a list is seen when its items are read: a line of another form was an internal error."""
-    content = dump_plan(ORIGINAL).rpartition(',\n  "digest"')[0]
+    content = dumped_plan(ORIGINAL).rpartition(',\n  "digest"')[0]
     assert '    "user=alice",' in content
     for line in ('    "user=alice" ,', '    "user=alice", "user=bob",'):
         moved = content.replace('    "user=alice",', line).replace('"owner": null', '"owner": 7', 1)
         with pytest.raises(PlanFileError, match=r"changes\[0\]\.owner has a wrong type or value; make a new plan"):
             load_plan(sealed_text(moved), "plan.json")
     shifted = content.replace('    "user=alice",', '    "user=alice" ,')
-    assert dump_plan(load_plan(sealed_text(shifted), "plan.json")) == dump_plan(ORIGINAL)
+    assert dumped_plan(load_plan(sealed_text(shifted), "plan.json")) == dumped_plan(ORIGINAL)
 
 
 def test_a_bare_word_in_a_field_that_nobody_knows_is_refused() -> None:
-    content = dump_plan(ORIGINAL).rpartition(',\n  "digest"')[0]
+    content = dumped_plan(ORIGINAL).rpartition(',\n  "digest"')[0]
     with pytest.raises(PlanFileError, match="NaN is not a number in JSON"):
         load_plan(sealed_text(content.replace('"owner": null', '"owner": null, "more": NaN', 1)), "plan.json")
 
@@ -222,7 +223,7 @@ def test_a_bare_word_in_a_field_that_nobody_knows_is_refused() -> None:
 def test_bytes_changed_at_random_and_sealed_again_are_no_internal_error() -> None:
     """Whatever bytes a file holds, it ends in a plan or in one sentence."""
     choose = Random(7)
-    content = dump_plan(ORIGINAL).rpartition(',\n  "digest"')[0]
+    content = dumped_plan(ORIGINAL).rpartition(',\n  "digest"')[0]
     for _ in range(600):
         text = content
         for _ in range(choose.randint(1, 4)):

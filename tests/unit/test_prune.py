@@ -14,9 +14,9 @@ from quotaform.app.repository.repository import Repository
 from quotaform.core.change import Action
 from quotaform.core.check.writable import is_removable
 from quotaform.core.receipt import EntityResult, Receipt, Result
-from quotaform.document.receipt import dump_receipt
 from quotaform.model.entity import Entity
 from tests.builder import CONNECTION, PRODUCER, plan_of
+from tests.dumped import dumped_receipt
 from tests.planned_repository import (
     CONFIG,
     PlannedRepository,
@@ -250,7 +250,7 @@ def test_the_newest_receipt_is_the_one_that_says_so_whatever_its_name(repository
 
 
 def test_a_receipt_is_a_base(repository: PlannedRepository) -> None:
-    repository.write("receipt.json", dump_receipt(receipt_of("a", "b")))
+    repository.write("receipt.json", dumped_receipt(receipt_of("a", "b")))
     repository.quotas(a=rate(2), new=rate(1))
     document = repository.plan("--base", "receipt.json")
     assert document["source"]["base"] == {"ref": "receipt.json", "commit": "4f2c1d9", "receipt": True}
@@ -263,7 +263,7 @@ def test_a_receipt_is_a_base(repository: PlannedRepository) -> None:
 
 
 def test_a_receipt_of_another_cluster_is_stale(repository: PlannedRepository) -> None:
-    repository.write("receipt.json", dump_receipt(receipt_of("a", cluster_id="another")))
+    repository.write("receipt.json", dumped_receipt(receipt_of("a", cluster_id="another")))
     code, out, err = repository("plan", "--base", "receipt.json")
     assert (code, out) == (5, "")
     assert "the receipt is of cluster another, but this is cluster id" in err

@@ -18,11 +18,12 @@ from quotaform.core.change import Action
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.document.envelope import document_digest
-from quotaform.document.receipt import RECEIPT_LISTS, dump_receipt
+from quotaform.document.receipt import RECEIPT_LISTS
 from quotaform.model.entity import Entity
 from quotaform.views.plan.outcome_text import render_receipt_total
 from quotaform.views.plan.receipt_text import render_receipt
 from tests.builder import PRODUCER, plan_of
+from tests.dumped import dumped_receipt
 
 NAMES = ("alice", "bob", "carol", "dave", "eve", "frank", "grace")
 PLAN = plan_of({Entity(user=name): {PRODUCER: 1.0} for name in NAMES}, {})
@@ -79,7 +80,7 @@ def test_what_was_there_already_is_not_counted_as_done() -> None:
 
 
 def test_the_document_counts_every_result_and_names_the_plan() -> None:
-    document = loads(dump_receipt(receipt_of(*Result)))
+    document = loads(dumped_receipt(receipt_of(*Result)))
     assert document["summary"] == {result.value: 1 for result in Result}
     assert document["plan_id"] == PLAN.plan_id
     assert document["complete"] is False
@@ -88,7 +89,7 @@ def test_the_document_counts_every_result_and_names_the_plan() -> None:
 
 
 def test_the_digest_covers_everything_else() -> None:
-    document = loads(dump_receipt(receipt_of(Result.APPLIED)))
+    document = loads(dumped_receipt(receipt_of(Result.APPLIED)))
     written = document.pop("digest")
     assert document_digest(document, RECEIPT_LISTS) == written
     document["applied_by"] = "mallory"
@@ -136,18 +137,18 @@ def test_the_words_of_a_broker_cannot_forge_a_line() -> None:
     text = render_receipt(receipt)
     assert '1 entity refused by the broker: "no\\n::error::forged\\u001b[31m"\n    user=alice\n' in text
     assert "\x1b" not in text
-    assert "\x1b" not in dump_receipt(receipt)
+    assert "\x1b" not in dumped_receipt(receipt)
 
 
 def test_the_json_is_one_line_per_entity() -> None:
     receipt = receipt_of(*Result)
-    text = dump_receipt(receipt)
+    text = dumped_receipt(receipt)
     assert len([line for line in text.splitlines() if '"address"' in line]) == len(receipt.results)
 
 
 def test_the_json_has_the_values_before_and_after_and_what_the_files_declare() -> None:
     """A receipt without values proves nothing, and nothing can be put back from it."""
-    document = loads(dump_receipt(receipt_of(Result.APPLIED)))
+    document = loads(dumped_receipt(receipt_of(Result.APPLIED)))
     assert document["results"][0]["keys"] == [{"key": PRODUCER, "before": None, "after": 1}]
     assert document["declared"] == [f"user={name}" for name in NAMES]
 
@@ -159,7 +160,7 @@ def test_two_receipts_of_one_name_are_two_files(tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
         written = list(pool.map(lambda receipt: write_receipt(path, receipt), receipts))
     assert sorted(file.name for file in written) == ["receipt-2.json", "receipt-3.json", "receipt.json"]
-    assert [file.read_text() for file in written] == [dump_receipt(receipt) for receipt in receipts]
+    assert [file.read_text() for file in written] == [dumped_receipt(receipt) for receipt in receipts]
     assert len(list(tmp_path.iterdir())) == 3
 
 
@@ -173,7 +174,7 @@ def test_a_receipt_overwrites_nothing_where_there_are_no_hard_links(
     path = tmp_path / "receipt.json"
     written = [write_receipt(path, receipt_of(Result.APPLIED)) for _ in range(2)]
     assert [file.name for file in written] == ["receipt.json", "receipt-2.json"]
-    assert {file.read_text() for file in written} == {dump_receipt(receipt_of(Result.APPLIED))}
+    assert {file.read_text() for file in written} == {dumped_receipt(receipt_of(Result.APPLIED))}
 
 
 @pytest.mark.parametrize("name", ["x" * 500, "a/../../b", "..", "a\n::error::b", "ä" * 200])

@@ -25,10 +25,11 @@ from quotaform.core.plan import Plan
 from quotaform.core.plan_options import PlanOptions
 from quotaform.core.receipt import EntityResult, Receipt, Result, Run, SavedReceipt
 from quotaform.document.envelope import sealed_lines
-from quotaform.document.receipt import RECEIPT_LISTS, dump_receipt, load_receipt
+from quotaform.document.receipt import RECEIPT_LISTS, load_receipt
 from quotaform.errors import BaseError, FileReadError, ReceiptFileChangedError, ReceiptFileError
 from quotaform.model.entity import Entity
 from tests.builder import CONSUMER, PRODUCER, plan_of
+from tests.dumped import dumped_receipt
 from tests.strategies import desired, quotas
 
 ALICE, BOB = Entity(user="alice"), Entity(user="bob")
@@ -46,7 +47,7 @@ def receipt_of(plan: Plan = PLAN, result: Result = Result.APPLIED, **more: Any) 
     )
 
 
-TEXT = dump_receipt(receipt_of())
+TEXT = dumped_receipt(receipt_of())
 
 
 def sealed(edit: Edit, text: str = TEXT) -> str:
@@ -60,25 +61,25 @@ def sealed(edit: Edit, text: str = TEXT) -> str:
 
 def same(saved: SavedReceipt, receipt: Receipt) -> bool:
     """Whether both are written alike; NaN is not equal to itself."""
-    return dump_receipt(saved) == dump_receipt(receipt) and repr(saved) == repr(receipt.saved())
+    return dumped_receipt(saved) == dumped_receipt(receipt) and repr(saved) == repr(receipt.saved())
 
 
 @settings(max_examples=60)
 @given(desired(), quotas(), st.sampled_from(Result), st.sampled_from([None, Run("gitlab", None, "ann")]))
 def test_a_receipt_that_was_written_reads_back_equal(wanted: Any, actual: Any, result: Result, run: Run | None) -> None:
     receipt = receipt_of(plan_of(wanted, actual), result, run=run)
-    assert load_receipt(dump_receipt(receipt), "r.json") == receipt.saved()
+    assert load_receipt(dumped_receipt(receipt), "r.json") == receipt.saved()
 
 
 def test_values_that_no_file_can_declare_read_back_as_they_were() -> None:
     receipt = receipt_of(plan_of({ALICE: {PRODUCER: 1.0}}, {ALICE: {PRODUCER: NAN, CONSUMER: float("inf")}}))
-    assert same(load_receipt(dump_receipt(receipt), "r.json"), receipt)
+    assert same(load_receipt(dumped_receipt(receipt), "r.json"), receipt)
 
 
 def test_a_receipt_says_what_the_files_were_compared_with() -> None:
     source = replace(PLAN.header.source, base=Base("origin/main", "a91be02"))
     receipt = receipt_of(replace(PLAN, header=replace(PLAN.header, source=source)))
-    assert load_receipt(dump_receipt(receipt), "r.json").source == source
+    assert load_receipt(dumped_receipt(receipt), "r.json").source == source
 
 
 def test_another_layout_of_the_same_receipt_is_read() -> None:
@@ -105,10 +106,10 @@ def test_a_receipt_that_is_cut_or_is_none_is_refused(text: str) -> None:
 
 
 def test_a_plan_is_not_a_receipt() -> None:
-    from quotaform.document.plan import dump_plan
+    from tests.dumped import dumped_plan
 
     with pytest.raises(ReceiptFileError, match=r"it has no kind 'quotaform\.receipt'; make one with quotaform apply"):
-        load_receipt(dump_plan(PLAN), "r.json")
+        load_receipt(dumped_plan(PLAN), "r.json")
 
 
 def test_an_unknown_major_version_is_refused() -> None:

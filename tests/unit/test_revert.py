@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 
 from quotaform.core.check.facts import Facts
-from quotaform.core.check.plan import check_plan
 from quotaform.core.check.revert import check_revert
 from quotaform.core.difference import make_plan
 from quotaform.core.plan import Plan
@@ -18,12 +17,13 @@ from quotaform.core.receipt import EntityResult, Receipt, Result, SavedReceipt
 from quotaform.core.revert import as_revert, find_revert, require_receipt_cluster, require_revertible
 from quotaform.core.scope import ALL, Selection
 from quotaform.document.envelope import sealed_lines
-from quotaform.document.plan import PLAN_LISTS, dump_plan, load_plan
+from quotaform.document.plan import PLAN_LISTS, load_plan
 from quotaform.errors import PlanFileError, ReceiptClusterError, RevertError
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause, Desired
 from quotaform.model.quotas import Quotas, same_values
-from tests.builder import CONSUMER, HEADER, PRODUCER, REQUEST, altered, declare, guarded, plan_of
+from tests.builder import CONSUMER, HEADER, PRODUCER, REQUEST, altered, declare, findings_of, guarded, plan_of
+from tests.dumped import dumped_plan
 from tests.strategies import desired, quotas
 
 ALICE, BOB, OLD = Entity(user="alice"), Entity(user="bob"), Entity(user="old")
@@ -56,7 +56,7 @@ def revert_plan(
     options = PlanOptions(revert=receipt.plan_id)
     made = make_plan(found.rows, files, actual, replace(HEADER, options=options), selection=selection)
     plan = as_revert(made, found)
-    return replace(plan, findings=check_plan(plan, Facts(desired=files, actual=actual, revert=found), [check_revert]))
+    return replace(plan, findings=findings_of(plan, Facts(desired=files, actual=actual, revert=found), [check_revert]))
 
 
 def applied(plan: Plan, actual: Quotas) -> Quotas:
@@ -82,7 +82,7 @@ def test_a_revert_of_any_apply_brings_back_the_state_before(wanted: Desired, act
     live = applied(done, actual)
     plan = revert_plan(receipt_of(done), live, wanted)
     assert applied(plan, live) == actual
-    assert load_plan(dump_plan(guarded(plan)), "plan.json") == guarded(plan)
+    assert load_plan(dumped_plan(guarded(plan)), "plan.json") == guarded(plan)
     again = revert_plan(receipt_of(done), actual, wanted)
     assert (again.changes, again.unchanged) == ((), len(done.changes))
 
@@ -178,7 +178,7 @@ def test_invalid_files_do_not_keep_a_bad_change_on_the_cluster() -> None:
     assert applied(plan, AFTER) == BEFORE
     (finding,) = plan.findings
     assert "it is not known what the files declare, because the files are invalid" in finding.message
-    assert load_plan(dump_plan(guarded(plan)), "plan.json") == guarded(plan)
+    assert load_plan(dumped_plan(guarded(plan)), "plan.json") == guarded(plan)
 
 
 def test_a_receipt_of_another_cluster_is_refused_with_both_ids() -> None:
@@ -191,7 +191,7 @@ def test_only_a_revert_has_changes_that_no_file_causes() -> None:
     from json import loads
 
     for plan in (revert_plan(receipt_of(), AFTER), PLAN):
-        document = loads(dump_plan(plan))
+        document = loads(dumped_plan(plan))
         del document["digest"]
         if document["options"].pop("revert", None) is None:
             document["options"]["revert"] = PLAN.plan_id

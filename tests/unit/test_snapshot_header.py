@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from quotaform.cli.main import run
-from quotaform.document.plan import dump_plan, load_plan
+from quotaform.document.plan import load_plan
 from quotaform.document.snapshot import dump_snapshot, load_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.snapshot import Snapshot, SnapshotFile
@@ -18,6 +18,7 @@ from quotaform.schema.catalog import load_schema
 from quotaform.views.plan.plan_text import render_plan
 from quotaform.views.reading_text import reading_text
 from tests.builder import HEADER, PRODUCER, plan_of
+from tests.dumped import dumped_plan
 
 CAPTURED = "2026-11-20T09:12:44Z"
 LINE = f"Snapshot snapshots/a.json, captured {CAPTURED}"
@@ -90,10 +91,10 @@ def test_a_snapshot_of_a_snapshot_is_as_old_as_that_one(folder: Path) -> None:
 def test_a_plan_file_keeps_its_snapshot() -> None:
     plan = plan_of({Entity(user="alice"): {PRODUCER: 1.0}}, {})
     plan = replace(plan, header=replace(HEADER, snapshot=SnapshotFile("a.json", CAPTURED)))
-    text = dump_plan(plan)
+    text = dumped_plan(plan)
     assert load_plan(text, "plan.json").header == plan.header
-    assert dump_plan(load_plan(text, "plan.json")) == text
-    assert "snapshot" not in json.loads(dump_plan(replace(plan, header=HEADER)))
+    assert dumped_plan(load_plan(text, "plan.json")) == text
+    assert "snapshot" not in json.loads(dumped_plan(replace(plan, header=HEADER)))
 
 
 def test_what_a_snapshot_says_of_itself_cannot_forge_a_line() -> None:

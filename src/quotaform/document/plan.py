@@ -69,13 +69,11 @@ _FORMAT: Final = SealedFormat(
 )
 
 
-def dump_plan(plan: Plan) -> str:
-    """Return the plan file: a header, then one line per entity, so that it can be compared line by line."""
-    return "".join(plan_lines(plan))
-
-
 def plan_lines(plan: Plan) -> Iterator[str]:
-    """Yield the plan file in pieces: what is written never has to be in memory whole."""
+    """Yield the plan file in pieces: a header, then one line per entity, so that it can be compared line by line.
+
+    What is written never has to be in memory whole.
+    """
     return sealed_lines(_fields(plan).items(), PLAN_LISTS)
 
 

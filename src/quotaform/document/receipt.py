@@ -49,13 +49,8 @@ _FORMAT: Final = SealedFormat(
 )
 
 
-def dump_receipt(receipt: Receipt | SavedReceipt) -> str:
-    """Return a receipt as JSON, one line per entity."""
-    return "".join(receipt_lines(receipt))
-
-
 def receipt_lines(receipt: Receipt | SavedReceipt) -> Iterator[str]:
-    """Yield a receipt as JSON in pieces."""
+    """Yield a receipt as JSON in pieces, one line per entity."""
     saved = receipt.saved() if isinstance(receipt, Receipt) else receipt
     return sealed_lines(_fields(saved).items(), RECEIPT_LISTS)
 

@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 from quotaform.core.check import rule
 from quotaform.core.check.base import check_base, check_prune
 from quotaform.core.check.facts import Facts
-from quotaform.core.check.guard.approval import Lifted, lift
+from quotaform.core.check.guard.approval import lift
 from quotaform.core.check.guard.change import check_changes
 from quotaform.core.check.guard.guard import (
     check_cluster_id,
@@ -104,29 +104,18 @@ GUARDS: Final[tuple[Check, ...]] = (
 """The checks of a plan that is meant to be applied."""
 
 
-def check_plan(plan: Plan, facts: Facts, checks: Iterable[Check] = CHECKS) -> tuple[Finding, ...]:
-    """Return the findings of checks, what blocks first.
+def with_findings(plan: Plan, facts: Facts, checks: Iterable[Check] = CHECKS) -> Plan:
+    """Return the plan together with the findings of checks, what blocks first, and the approvals that lift any of them.
 
     A finding of a blocking rule blocks unless an approval or one of the plan's allowances lifts it, see
-    `quotaform.core.check.guard.approval`.
+    `quotaform.core.check.guard.approval`. What there is to know about allowances and approvals, such as that one lifts
+    nothing, is a finding, too.
 
     Args:
         plan: The plan, its allowances included.
         facts: What else the checks may need.
         checks: The checks to make.
     """
-    return tuple(by_weight(_lifted(plan, facts, checks).findings))
-
-
-def with_findings(plan: Plan, facts: Facts, checks: Iterable[Check] = CHECKS) -> Plan:
-    """Return the plan together with the findings of checks and the approvals that lift any of them.
-
-    What there is to know about allowances and approvals, such as that one lifts nothing, is a finding, too.
-    """
-    lifted = _lifted(plan, facts, checks)
-    return replace(plan, findings=tuple(by_weight(lifted.findings + lifted.notes)), approvals=lifted.approvals)
-
-
-def _lifted(plan: Plan, facts: Facts, checks: Iterable[Check]) -> Lifted:
     found = (finding for check in checks for finding in check(plan, facts))
-    return lift(found, plan.allowances, facts.approvals, facts.today, plan.deleted, facts.base.approvals)
+    lifted = lift(found, plan.allowances, facts.approvals, facts.today, plan.deleted, facts.base.approvals)
+    return replace(plan, findings=tuple(by_weight(lifted.findings + lifted.notes)), approvals=lifted.approvals)

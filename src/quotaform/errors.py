@@ -6,6 +6,7 @@
         * ClusterChoiceError     several clusters, and none is chosen
         * NoClusterError         there is no cluster to choose
         * KeyNotHeldError        an unknown key is to be removed that is not there
+        * UnknownKeyError        an unknown key is asked for that no entity has
     * InvalidFilesError          files are invalid (exit 3)
     * FileReadError              a file cannot be read (exit 1)
         * NotTextError           it is not UTF-8 text
@@ -140,6 +141,18 @@ class KeyNotHeldError(UsageError):
         self.entity = entity
         self.key = key
         super().__init__(f"{entity.address} does not have {shown}")
+
+
+class UnknownKeyError(UsageError):
+    """A quota key is asked for that this version does not know and no entity on the cluster has.
+
+    Attributes:
+        key: The name of the key.
+    """
+
+    def __init__(self, key: str, shown: str, hint: str) -> None:
+        self.key = key
+        super().__init__(f"{shown} is not a quota key, and no entity on the cluster has it{hint}")
 
 
 class InvalidFilesError(QuotaformError):

@@ -46,6 +46,7 @@ from quotaform.errors import (
     StaleEntitiesError,
     StaleError,
     UndeclaredError,
+    UnknownKeyError,
     UnsettledError,
     UsageError,
 )
@@ -61,6 +62,7 @@ EXAMPLES: list[QuotaformError] = [
     ClusterChoiceError(["a", "b"]),
     NoClusterError("quotaform.yaml", exists=False),
     KeyNotHeldError(ALICE, "x", '"x"'),
+    UnknownKeyError("x", '"x"', "."),
     InvalidFilesError([FINDING]),
     FileReadError("a.yaml", "gone", is_missing=True),
     NotTextError("a.yaml"),

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.cli.option.credential_reader import (
+from quotaform.cli.option.credential_reader import read_mechanisms, require_users
+from quotaform.cli.option.password_reader import (
     STDIN,
     is_open_to_all,
-    read_mechanisms,
     read_password_file,
     read_password_variable,
     require_password,
-    require_users,
 )
 from quotaform.errors import UsageError
 from quotaform.model.scram import ScramMechanism

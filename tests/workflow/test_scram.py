@@ -182,9 +182,9 @@ def test_the_password_can_be_piped_in(repository: Repository, credentials: Crede
 def test_the_password_is_asked_for_twice_and_never_shown(repository: Repository, credentials: Credentials) -> None:
     answers = [
         ("Password for a: ", f"{SECRET}\n"),
-        ("Repeat the password for a again: ", f"{SECRET}\n"),
+        ("Repeat the password for a: ", f"{SECRET}\n"),
         ("Password for b: ", "other\n"),
-        ("Repeat the password for b again: ", "other\n"),
+        ("Repeat the password for b: ", "other\n"),
     ]
     code, screen = talk(*UPSERT, "--user", "a", "--user", "b", cwd=repository.path, answers=answers)
     assert code == 0, screen

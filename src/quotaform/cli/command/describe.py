@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +14,8 @@ from quotaform.cli.option.completion import complete_entity_type, complete_quota
 from quotaform.cli.option.entity import DefaultOption, NameOption
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
-from quotaform.errors import UsageError
+from quotaform.errors import UnknownKeyError, UsageError
+from quotaform.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from quotaform.model.quotas import Quotas
@@ -74,12 +74,11 @@ def describe(
     """
     from quotaform.admin import QuotaAdmin
     from quotaform.app.clock import timestamp
+    from quotaform.app.describe import describe_quotas
     from quotaform.app.repository.repository import open_gateway
     from quotaform.app.steps import repeated
     from quotaform.cli.option.entity_reader import read_filter
     from quotaform.model.entity import spell_name
-    from quotaform.model.filter import EVERYTHING, select_keys
-    from quotaform.model.quota_key import QUOTA_KEYS
 
     console = output.console()
     require_format("describe", format_name)
@@ -90,13 +89,11 @@ def describe(
     chosen = target.choose(snapshot=snapshot)
     reading = f"Reading quotas of {spell_name(chosen.label)}"
     with repeated(console.progress, reading), QuotaAdmin(open_gateway(chosen)) as admin:
-        found = admin.describe(entity_filter)
+        try:
+            found = describe_quotas(admin, entity_filter, keys)
+        except UnknownKeyError as error:
+            raise UsageError(f"--quota-type: {error}") from None
         cluster_id = admin.cluster_id() if format_name == "json" else ""
-        unknown = [key for key in keys if key not in QUOTA_KEYS]
-        if unknown:
-            _require_held(unknown, found if entity_filter == EVERYTHING else admin.describe())
-    if keys:
-        found = select_keys(found, keys)
     if format_name == "yaml":
         _warn_of_yaml(console, found, is_selected=bool(keys))
     text = render(
@@ -114,24 +111,7 @@ def describe(
         quota_types=keys,
     )
     console.echo(text)
-    return 0
-
-
-def _require_held(keys: Sequence[str], quotas: Quotas) -> None:
-    """Refuse a key that neither this version nor the cluster knows.
-
-    Raises:
-        UsageError: There is one.
-    """
-    from quotaform.model.quota_key import QUOTA_KEYS
-    from quotaform.model.text import did_you_mean, quote
-
-    for key in keys:
-        if not any(key in values for values in quotas.values()):
-            raise UsageError(
-                f"--quota-type: {quote(key)} is not a quota key, and no entity on the cluster has it"
-                f"{did_you_mean(key, QUOTA_KEYS) or '.'} The keys are {', '.join(QUOTA_KEYS)}"
-            )
+    return ExitCode.DONE
 
 
 def _warn_of_yaml(console: Console, found: Quotas, *, is_selected: bool) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -16,13 +14,11 @@ from quotaform.cli.format import format_option, render, require_format
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
-from quotaform.cli.option.redacted import RedactedCommand
-from quotaform.errors import UsageError
+from quotaform.cli.option.redacted import PasswordCommand, RedactedCommand
 
 if TYPE_CHECKING:
     from quotaform.cluster.scram import ScramGateway
     from quotaform.model.scram import ScramResult
-    from quotaform.model.secret import Secret
 
 app = typer.Typer(help="Manage the SCRAM credentials of users (KIP-554).", no_args_is_help=True)
 
@@ -31,30 +27,10 @@ MechanismOption: TypeAlias = Annotated[
     list[str], typer.Option("--mechanism", metavar="NAME", help="SCRAM-SHA-512 or SCRAM-SHA-256. Repeatable.")
 ]
 
-_NO_ARGV = (
-    "other processes of this machine can read a command line, and shells keep it in their history; "
-    "use --password-file, --password-env or the prompt"
-)
 _RESTART_BUG = (
     "Note: Kafka brokers (seen on 4.3.1) that restart soon after a SCRAM user was deleted may lose all users of that "
     "mechanism. Check with quotaform scram describe after a restart."
 )
-
-
-class _UpsertCommand(RedactedCommand):
-    """Says why there is no `--password`, and does not repeat one that stands where no argument belongs."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if ctx.resilient_parsing:
-            return super().parse_args(ctx, args)
-        if any(argument.partition("=")[0] == "--password" for argument in args):
-            raise UsageError(f"there is no --password: {_NO_ARGV}")
-        # Else typer would refuse what is left over, and show it.
-        ctx.allow_extra_args = True
-        left = super().parse_args(ctx, args)
-        if ctx.args:
-            raise UsageError(f"scram upsert has options only. If that was a password: {_NO_ARGV}")
-        return left
 
 
 @app.command("describe", cls=RedactedCommand, short_help="Show users and their SCRAM credentials.")
@@ -96,7 +72,7 @@ ApproveOption: TypeAlias = Annotated[
 ]
 
 
-@app.command("upsert", cls=_UpsertCommand, short_help="Create or update credentials.")
+@app.command("upsert", cls=PasswordCommand, short_help="Create or update credentials.")
 @with_option_groups
 def upsert(
     *,
@@ -143,6 +119,7 @@ def upsert(
     """
     from quotaform.app.scram import open_scram, upsertions
     from quotaform.cli.option.credential_reader import read_mechanisms, require_users
+    from quotaform.cli.option.password_reader import ask_password, read_passwords
 
     console = output.console()
     console.keep_code()
@@ -151,10 +128,10 @@ def upsert(
     users = require_users(user)
     chosen = target.choose()
     require_confirmed(console, chosen, auto_approve=auto_approve)
-    passwords = _read_passwords(users, password_file or (), password_env or (), console)
+    passwords = read_passwords(users, password_file or (), password_env or (), console)
     with open_scram(chosen) as gateway:
         if not passwords:
-            passwords = {name: _ask_password(name) for name in users}
+            passwords = {name: ask_password(name) for name in users}
         console.progress("Setting SCRAM credentials", 0, 0)
         result = gateway.alter(upsertions(passwords, mechanisms, iterations))
         return _conclude(result, gateway, format_name, console)
@@ -197,55 +174,6 @@ def delete(
     if result.wrote_anything:
         console.warn(_RESTART_BUG)
     return code
-
-
-def _read_passwords(
-    users: Sequence[str], files: Sequence[Path], variables: Sequence[str], console: Console
-) -> Mapping[str, Secret]:
-    """Return the password of each user from files or the environment; none when they are to be asked for."""
-    from quotaform.cli.option.credential_reader import is_open_to_all, read_password_file, read_password_variable
-
-    if files and variables:
-        raise UsageError("--password-file and --password-env cannot be combined; give one of them")
-    if not files and not variables:
-        if not sys.stdin.isatty():
-            raise UsageError("there is no terminal for the password prompt; use --password-file or --password-env")
-        return {}
-    option = "--password-file" if files else "--password-env"
-    count = len(files or variables)
-    if count not in (1, len(users)):
-        raise UsageError(f"{option} is given {count} times for {len(users)} users; give one for all or one for each")
-    passwords = [read_password_variable(name) for name in variables]
-    for number, path in enumerate(files, 1):
-        where = "the password file" if count == 1 else f"password file {number}"
-        passwords.append(read_password_file(path, where))
-        if is_open_to_all(path):
-            console.warn(f"Warning: every user of this machine can read {where}; run chmod 600 on it.")
-    return dict(zip(users, passwords * (1 if count == len(users) else len(users)), strict=True))
-
-
-def _ask_password(user: str) -> Secret:
-    """Ask for a password on the terminal, twice, without showing it."""
-    from getpass import GetPassWarning, getpass
-    from warnings import catch_warnings, simplefilter
-
-    from quotaform.cli.option.credential_reader import require_password
-    from quotaform.model.entity import spell_name
-
-    name = spell_name(user)
-    try:
-        with catch_warnings():
-            # It would go on and show what is typed.
-            simplefilter("error", GetPassWarning)
-            first = require_password(getpass(f"Password for {name}: "), f"the password for {name}")
-            is_same = getpass(f"Repeat the password for {name} again: ") == first.reveal()
-    except GetPassWarning:
-        raise UsageError("this terminal would display the password; use --password-file or --password-env") from None
-    except EOFError:
-        raise UsageError(f"no password was given for {name}; nothing was changed") from None
-    if not is_same:
-        raise UsageError(f"the two passwords for {name} differ; nothing was changed")
-    return first
 
 
 def _conclude(result: ScramResult, gateway: ScramGateway, format_name: str, console: Console) -> int:

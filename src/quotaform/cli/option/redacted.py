@@ -21,6 +21,12 @@ _SHORTEST: Final = 4
 """A shorter text is part of many words."""
 
 
+_NO_ARGV: Final = (
+    "other processes of this machine can read a command line, and shells keep it in their history; "
+    "use --password-file, --password-env or the prompt"
+)
+
+
 class RedactedCommand(TyperCommand):
     """A command that repeats no value of its command line in what it says of wrong usage and invalid files."""
 
@@ -42,6 +48,23 @@ class RedactedCommand(TyperCommand):
         except (UsageError, InvalidFilesError) as error:
             error.args = (redact(str(error), ctx.meta["quotaform.given"]),)
             raise
+
+
+class PasswordCommand(RedactedCommand):
+    """Says why there is no `--password`, and does not repeat one that stands where no argument belongs."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse, and refuse what may be a password."""
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
+        if any(argument.partition("=")[0] == "--password" for argument in args):
+            raise UsageError(f"there is no --password: {_NO_ARGV}")
+        # Else typer would refuse what is left over, and show it.
+        ctx.allow_extra_args = True
+        left = super().parse_args(ctx, args)
+        if ctx.args:
+            raise UsageError(f"scram upsert has options only. If that was a password: {_NO_ARGV}")
+        return left
 
 
 def redact(text: str, arguments: list[str]) -> str:

@@ -207,7 +207,7 @@ def test_the_password_is_asked_for_twice_and_never_shown(repository: Repository,
 def test_a_password_that_was_not_given_changes_nothing(
     repository: Repository, credentials: Credentials, typed: tuple[str, ...], code: int, words: str
 ) -> None:
-    prompts = ("Password for a: ", "again: ")
+    prompts = ("Password for a: ", "Repeat the password for a: ")
     ended, screen = talk(*UPSERT, "--user", "a", cwd=repository.path, answers=list(zip(prompts, typed, strict=False)))
     assert ended == code, screen
     assert words in screen

@@ -386,7 +386,7 @@ class TestAction:
             ({"command": "scram"}, 64),
             ({"command": "plan", "cluster": "*; touch owned"}, 64),
             ({"command": "plan", "args": "$(touch owned)\n`touch owned`"}, 64),
-            ({"command": "apply", "plan_file": "gone.json"}, 3),
+            ({"command": "apply", "plan_file": "gone.json"}, 1),
         ],
     )
     def test_the_code_is_that_of_the_command(self, team: Team, inputs: dict[str, str], code: int) -> None:

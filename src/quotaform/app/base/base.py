@@ -8,27 +8,24 @@ must be readable; one that a CI system names need not be, see `quotaform.app.bas
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from quotaform.app.base.declared import declared_bases
 from quotaform.app.base.receipt import is_receipt, read_receipt_base, with_commit
 from quotaform.app.git.object import Commit
 from quotaform.app.git.object_store import GitObjects, find_work_tree, open_objects
 from quotaform.app.git.process import GitError, TimeLeft
 from quotaform.app.git.revision import GitRevision
-from quotaform.app.repository.policy_files import DiskFolder, Folder, policy_digests
-from quotaform.app.repository.safeguard import safeguards_of
+from quotaform.app.repository.policy_files import DiskFolder
 from quotaform.app.repository.tree_reading import MOST_BYTES
-from quotaform.core.base import Base, DeclaredBase
+from quotaform.core.base import Base
 from quotaform.core.check import rule
 from quotaform.core.cluster_base import ClusterBase
-from quotaform.errors import BaseError, InvalidFilesError, UsageError
-from quotaform.model.approval import Approval
-from quotaform.model.entry import Cause
-from quotaform.model.finding import Finding, Severity
+from quotaform.errors import BaseError, UsageError
 from quotaform.model.text import inert, quote
 
 if TYPE_CHECKING:
@@ -140,7 +137,7 @@ def read_base(
             )
             at_base = replace(repository, revision=revision, needs_config=False)
             folder = repository.config_path.parent
-            return _declared(
+            return declared_bases(
                 at_base,
                 config,
                 Base(_ref_name(ref), commit.id),
@@ -176,106 +173,6 @@ def _receipt_base(
     except BaseError as error:
         return {cluster.name: replace(receipt.base, safeguards_problem=str(error)) for cluster in clusters}
     return {name: with_commit(receipt, base) for name, base in at_commit.items()}
-
-
-def _declared(
-    repository: Repository,
-    config: Config,
-    base: Base,
-    names: Sequence[str],
-    today: date,
-    similar: LoadedFiles | None,
-    folder: Folder,
-) -> Mapping[str, ClusterBase]:
-    """Return what the files of a base declare for each cluster; the folder is that of quotaform.yaml.
-
-    Raises:
-        GitError: Git does not answer, or a limit is reached.
-    """
-    from quotaform.desired.loader import load_files
-
-    try:
-        earlier = repository.config()
-    except InvalidFilesError as error:
-        return dict.fromkeys(names, replace(_invalid(base, error), safeguards_problem=_config_problem(base, error)))
-    except UsageError as error:
-        text = f"at {base.ref}: {error}"
-        return dict.fromkeys(names, ClusterBase(findings=(rule.BASE_INVALID.finding(text),), safeguards_problem=text))
-    files = load_files(
-        repository.layout(earlier),
-        earlier.profiles,
-        today,
-        earlier.scope,
-        similar=None if similar is None else (similar, config.profiles),
-    )
-    found: dict[str, ClusterBase] = {}
-    for name in names:
-        if not files.layout.tree.has_files:
-            found[name] = _empty(base, f"{_shown(repository.directory)} has no quotas there")
-        elif name in config.clusters and name not in earlier.clusters:
-            found[name] = _empty(base, f"cluster {name} is not in {_shown(repository.config_path)} there")
-        else:
-            try:
-                found[name] = ClusterBase(declared=DeclaredBase(base, files.desired(name)))
-            except InvalidFilesError as error:
-                found[name] = _invalid(base, error)
-    digests, approvals = policy_digests(folder, earlier.policies), _approvals(repository, today)
-    removed = tuple(_removed_clusters(config, earlier, files, base))
-    return {
-        name: replace(
-            each,
-            safeguards=safeguards_of(earlier, earlier.clusters.get(name), digests),
-            approvals=approvals,
-            findings=(*each.findings, *removed),
-        )
-        for name, each in found.items()
-    }
-
-
-def _removed_clusters(config: Config, earlier: Config, files: LoadedFiles, base: Base) -> Iterator[Finding]:
-    """Yield a finding for each cluster of the base that quotaform.yaml does not have."""
-    for name in earlier.clusters:
-        if name in config.clusters:
-            continue
-        try:
-            number = sum(entry.cause is Cause.ENTRY for entry in files.desired(name).values())
-            declared = f"{number:,} {'entity' if number == 1 else 'entities'}"
-        except InvalidFilesError:
-            declared = "invalid entries"
-        yield rule.CLUSTER_REMOVED.finding(
-            f"cluster {inert(name)} is not in quotaform.yaml any more; the base {base.ref} declares {declared} for it, "
-            "and its quotas stay as they are"
-        )
-
-
-def _approvals(repository: Repository, today: date) -> frozenset[Approval]:
-    """Return what a base approves; a file that is invalid approves nothing."""
-    try:
-        return frozenset(repository.approvals(today))
-    except InvalidFilesError:
-        return frozenset()
-
-
-def _empty(base: Base, why: str) -> ClusterBase:
-    text = f"the base {base.ref} declares nothing for this cluster: {why}; everything counts as new"
-    return ClusterBase(declared=DeclaredBase(base, {}), findings=(rule.BASE_EMPTY.finding(text),))
-
-
-def _invalid(base: Base, error: InvalidFilesError) -> ClusterBase:
-    text = f"the files at {base.ref} are invalid, so no change has an origin: {_first_problem(error)}"
-    return ClusterBase(findings=(rule.BASE_INVALID.finding(text),))
-
-
-def _config_problem(base: Base, error: InvalidFilesError) -> str:
-    return f"at {base.ref} it is invalid: {_first_problem(error)}"
-
-
-def _first_problem(error: InvalidFilesError) -> str:
-    problems = [problem for problem in error.problems if problem.severity is Severity.ERROR]
-    first = problems[0]
-    where = f"{first.location}: " if first.location else ""
-    more = f" (and {len(problems) - 1:,} more)" if len(problems) > 1 else ""
-    return f"{where}{first.message}{more}"
 
 
 def _require_commit(objects: GitObjects, refs: Sequence[str], top: Path) -> tuple[str, Commit]:

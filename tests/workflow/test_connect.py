@@ -58,7 +58,7 @@ def test_nothing_listens(patient: Repository) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     one_sentence(
-        plan(patient, f"127.0.0.1:{port}"), f"127.0.0.1:{port}", "connection refused", "whether the broker runs"
+        plan(patient, f"127.0.0.1:{port}"), f"127.0.0.1:{port}", "connection refused", "whether the broker is running"
     )
 
 

@@ -217,7 +217,7 @@ def test_a_plan_for_another_cluster_or_a_changed_one_is_refused(repository: Repo
     assert (done.code, done.out) == (5, "")
     repository.write("plan.json", repository.read("plan.json").replace("1048576", "1048577"))
     assert repository("resolve", *PAIR, "--plan", "plan.json").code == 5
-    assert repository("resolve", *PAIR, "--plan", "absent.json").code == 3
+    assert repository("resolve", *PAIR, "--plan", "absent.json").code == 1
 
 
 class TestMany:

@@ -119,7 +119,7 @@ class QuotaAdmin:
         return cls(SnapshotGateway(read_snapshot(Path(path)), path=str(path)))
 
     def cluster_id(self) -> str:
-        """Return the id that the cluster gave itself.
+        """Return the cluster id.
 
         Raises:
             ClusterError: The admin is closed.
@@ -129,7 +129,7 @@ class QuotaAdmin:
 
     @property
     def snapshot(self) -> SnapshotFile | None:
-        """The snapshot that answers in the place of a running cluster."""
+        """The snapshot that is read instead of a running cluster."""
         return self._gateway.snapshot
 
     def describe(self, entity_filter: EntityFilter = EVERYTHING) -> Quotas:

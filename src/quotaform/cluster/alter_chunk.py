@@ -22,9 +22,9 @@ from quotaform.model.entity import MAX_NAME_BYTES as MAX_NAME_BYTES
 from quotaform.model.entity import Entity, Part, spell_name
 
 MAX_OPS: Final = 4_000
-"""Ops per request: beyond it a request takes no less time per op, and 10,000 is the broker's end."""
+"""Ops per request: larger requests are not faster per op, and brokers reject more than 10,000."""
 MAX_BYTES: Final = 1 << 20
-"""Encoded bytes per request, an eighth of what makes a controller resign."""
+"""Encoded bytes per request, an eighth of the size at which a controller resigns."""
 
 _ENTRY_BYTES: Final = 8
 _STRING_BYTES: Final = 4
@@ -33,7 +33,7 @@ _OP_BYTES: Final = 16
 ALTER_ACL: Final = f"The principal is not authorised to alter client quotas: {grant('ALTER_CONFIGS')}"
 
 RawRow = tuple[Iterable[Part], int, str | None]
-"""A row of an answer: the entity's parts in any order, the error code and the broker's words."""
+"""A row of a response: the entity's parts in any order, the error code and the broker's message."""
 
 
 def split_alterations(
@@ -129,7 +129,7 @@ def _address(alteration: Alteration) -> str:
 def match_rows(chunk: Sequence[Alteration], answer: Iterable[RawRow]) -> tuple[AlterRow, ...]:
     """Return one row per alteration of a request, in its order.
 
-    The answer's rows come in any order, and so do the parts within one. An outcome follows from the code alone,
+    The rows of a response and the parts within a row are in any order. An outcome follows from the code alone,
     since the words differ between versions:
 
     | the answer says | outcome |
@@ -180,5 +180,5 @@ def _row(entity: Entity, code: int, message: str | None) -> AlterRow:
 
 
 def rows_of(chunk: Iterable[Alteration], outcome: Outcome, reason: str) -> tuple[AlterRow, ...]:
-    """Return the same row for each alteration: nothing was answered, for one reason."""
+    """Return the same row for each alteration, for requests without a response."""
     return tuple(AlterRow(alteration.entity, outcome, None, reason) for alteration in chunk)

@@ -17,21 +17,21 @@ from quotaform.model.server import Server, parse_servers
 CONNECT_TIMEOUT: Final = 10.0
 """Seconds to get a usable connection."""
 SILENCE: Final = 4.0
-"""Seconds that the first try of a read waits for a byte before another broker is asked. 100,000 quotas take 2."""
+"""Seconds without data after which a read is sent to another broker on the first try; 100,000 quotas take 2."""
 LONE_SILENCE: Final = 10.0
-"""The same where there is no other broker, and only the connection may be the trouble."""
+"""The same if there is no other broker and only the connection can be at fault."""
 ALTER_TIMEOUT: Final = 65.0
-"""Seconds to wait for an alter: a broker forwards it to the controller for up to 60 s before it gives up."""
+"""The timeout of an alter in seconds: a broker may take up to 60 to forward it to the controller."""
 
 
 PendingT = TypeVar("PendingT", bound=BrokerResponse, covariant=True)
 
 
 class Pending(Protocol[PendingT]):
-    """The answer to a request that was sent."""
+    """The pending response to a request that was sent."""
 
     def result(self, *, silence: float | None = None) -> PendingT:
-        """Wait for the answer and return it.
+        """Wait for the response and return it.
 
         Args:
             silence: Seconds without a byte after which it is given up.
@@ -42,7 +42,7 @@ class Pending(Protocol[PendingT]):
 
 
 class Connection(Protocol):
-    """A way to send one request and get its answer; the seam at which tests let brokers fail.
+    """Sends one request at a time and returns its response; tests replace it to simulate failures.
 
     `quotaform.cluster.wire.cluster_connection.ClusterConnection` is the one that is used.
     """
@@ -67,7 +67,7 @@ class Connection(Protocol):
     def begin(self, request: BrokerRequest[ResponseT], *, timeout: float) -> Pending[ResponseT]:
         """Send a request to any broker and return at once, so that one can do something else while it is answered.
 
-        Any other request waits for that answer first.
+        Any other request waits for that response first.
 
         Raises:
             UnansweredError: It may have gone out.
@@ -83,7 +83,7 @@ class Connection(Protocol):
         """
 
     def close(self) -> None:
-        """Let go of the connection, from any thread; more than once is fine."""
+        """Close the connection, from any thread; may be called more than once."""
 
 
 class BrokerGateway:
@@ -214,11 +214,11 @@ class BrokerGateway:
         return SILENCE if len(self.connection.brokers) > 1 else LONE_SILENCE
 
     def _alter(self, request: BrokerRequest[ResponseT]) -> ResponseT:
-        """Send an alter, once: an answer that does not come leaves its outcome unknown."""
+        """Send an alter once; without a response its outcome is unknown."""
         return self.connection.send(request, timeout=max(ALTER_TIMEOUT, self._request_timeout))
 
     def close(self) -> None:
-        """Let go of the connection; from another thread, end what is being done on it."""
+        """Close the connection; if called from another thread, abort the request in progress."""
         self.connection.close()
 
     def __enter__(self) -> Self:

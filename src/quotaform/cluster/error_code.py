@@ -12,7 +12,7 @@ _MOST_WORDS: Final = 1_000
 
 
 def grant(right: str) -> str:
-    """Return the remedy of a missing right.
+    """Return the remedy for a missing permission.
 
     >>> grant("ALTER")
     'grant it ALTER on the Cluster resource (kafka-cluster).'
@@ -21,7 +21,7 @@ def grant(right: str) -> str:
 
 
 def asking_for_alter(error: AuthorizationError) -> AuthorizationError:
-    """Return the error of a read for somebody who wants to alter: the right to alter includes that to read."""
+    """Return the error of a read with the permission to alter as its remedy, which includes that to read."""
     remedy = f"{grant('ALTER_CONFIGS').rstrip('.')}, which includes DESCRIBE_CONFIGS"
     return AuthorizationError(error.problem, remedy=remedy, code=error.code)
 
@@ -53,5 +53,5 @@ def require_success(code: int, message: str | None, *, subject: str, right: str,
 
 
 def cut_words(message: str) -> str:
-    """Return a broker's words, cut where nobody reads on."""
+    """Return a broker's message, shortened to a readable length."""
     return message if len(message) <= _MOST_WORDS else f"{message[:_MOST_WORDS]}…"

@@ -15,15 +15,15 @@ from quotaform.model.quotas import Quotas
 from quotaform.model.snapshot import SnapshotFile
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how many are done and how many there are (0 when that is not known)."""
+"""Called with the current step, the number of items done and the total (0 if unknown)."""
 
 
 def no_progress(what: str, done: int, total: int) -> None:
-    """Say nothing."""
+    """Report nothing."""
 
 
 Sending = Callable[[Sequence[Alteration]], None]
-"""Called with what is about to be sent: from then on its outcome is unknown until it is answered."""
+"""Called just before alterations are sent; their outcome is then unknown until the response arrives."""
 
 
 def no_sending(chunk: Sequence[Alteration]) -> None:
@@ -55,10 +55,10 @@ class QuotaReader(Protocol):
 
     @property
     def snapshot(self) -> SnapshotFile | None:
-        """The snapshot that answers in the place of a running cluster."""
+        """The snapshot that is read instead of a running cluster."""
 
     def cluster_id(self) -> str:
-        """Return the id that the cluster gave itself."""
+        """Return the cluster id."""
 
     def describe(self, entity_filter: EntityFilter = EVERYTHING, *, timeout: float | None = None) -> Quotas:
         """Return the quotas of the entities that a filter selects, in one consistent read.
@@ -78,9 +78,9 @@ class Gateway(QuotaReader, Protocol):
     """A cluster to read and, unless it is a snapshot, to change."""
 
     def begin_describe(self, entity_filter: EntityFilter = EVERYTHING) -> Callable[[], Quotas]:
-        """Ask for what `describe` returns and do not wait for it: a cluster computes its answer meanwhile.
+        """Send a describe without waiting for the response, which the cluster computes in the meantime.
 
-        Anything else that the gateway is asked waits for that answer first.
+        Any other call of the gateway waits for that response first.
 
         Returns:
             What waits for the answer and returns it, with the retries and errors of `describe`.
@@ -105,7 +105,7 @@ class Gateway(QuotaReader, Protocol):
     def broker_config(self, name: str) -> BrokerConfig:
         """Ask every broker for one of its configuration values, each on a connection of its own.
 
-        Nothing is raised for brokers that cannot be asked or refuse: that is in the answer.
+        Failures of single brokers are part of the result and are not raised.
 
         Args:
             name: Such as `client.quota.callback.class`.
@@ -156,7 +156,7 @@ class Gateway(QuotaReader, Protocol):
         """
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
 
     def __enter__(self) -> Self: ...
 

@@ -45,7 +45,7 @@ class KafkaGateway(BrokerGateway):
         return None
 
     def cluster_id(self) -> str:
-        """Return the id that the cluster gave itself.
+        """Return the cluster id.
 
         Raises:
             UnsupportedError: The brokers are older than Kafka 0.10.1 and have none.

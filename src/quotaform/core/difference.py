@@ -83,7 +83,7 @@ def make_plan(
         desired: What the files say.
         actual: Everything the cluster holds.
         header: What the plan is made of.
-        scope: The entities that the files speak for.
+        scope: The entities that the files manage.
         selection: The part that was asked for.
         allowances: The rules that are allowed for this plan.
         base: What the files are compared with, to tell what a change is due to.

@@ -79,7 +79,7 @@ def removable_entities(
     Args:
         desired: What the files say.
         actual: Everything the cluster holds.
-        scope: The entities that the files speak for.
+        scope: The entities that the files manage.
         claimed: What other repositories declare.
     """
     for entity, values in actual.items():

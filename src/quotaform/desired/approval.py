@@ -23,7 +23,7 @@ from quotaform.model.text import did_you_mean, quote
 
 
 def read_approvals(source: SourceFile, today: date) -> tuple[tuple[Approval, ...], list[Finding]]:
-    """Return what a file approves and what is wrong with it.
+    """Return the approvals in a file, and its problems.
 
     Args:
         source: Its text.

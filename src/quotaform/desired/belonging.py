@@ -9,7 +9,7 @@ from typing import Any, Final
 from quotaform.schema.catalog import load_schema
 
 _FILES: Final = {"config": "quotaform.yaml", "quotas": "a file of quotas.d"}
-"""What people call a file, by the name of its schema."""
+"""The name of a file in messages, by the name of its schema."""
 _MOST_PLACES: Final = 2
 """A field that belongs to more places, such as `reason`, may be meant for any of them."""
 _NAME: Final = "NAME"

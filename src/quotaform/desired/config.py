@@ -37,15 +37,15 @@ from quotaform.model.text import did_you_mean, listed, quote
 from quotaform.model.variable import PREFIX
 
 MOST_CLUSTERS: Final = 1000
-"""How many clusters quotaform.yaml may name."""
+"""The limit on clusters in quotaform.yaml."""
 MOST_PROFILES: Final = 1000
-"""How many profiles it may define."""
+"""The limit on profiles."""
 MOST_SERVERS: Final = 100
-"""How many bootstrap servers a cluster may list."""
+"""The limit on bootstrap servers of a cluster."""
 MOST_ROOTS: Final = 100
-"""How many other quota repositories it may list."""
+"""The limit on other quota repositories."""
 MOST_PATHS: Final = 100
-"""How many paths and globs of policies it may list."""
+"""The limit on paths and globs of policies."""
 
 _GLOB = regex(r"[*?\[]").search
 _CLUSTER_NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch
@@ -115,9 +115,9 @@ class Config:
     Attributes:
         clusters: By name.
         profiles: Values by the name of the profile.
-        scope: The entities that the files speak for.
+        scope: The entities that the files manage.
         prune: What happens to entities in scope that no file declares.
-        drift_ignore: Drift that does not count; it concerns drift and nothing else.
+        drift_ignore: Drift to ignore; it affects only `drift`.
         policies: Where the policies are.
         roots: Where other quota repositories are, whose entities these files do not declare.
         lints: What is to be known about lints, and ignored.
@@ -136,7 +136,7 @@ class Config:
 
 
 def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Finding]]:
-    """Return what a configuration says and what is wrong with it.
+    """Return the content of a configuration, and its problems.
 
     Args:
         source: Its text.
@@ -255,7 +255,7 @@ def _has_capacity(node: Any) -> bool:
 
 
 def _limit(root: dict[str, Any], report: FileReport) -> None:
-    """Report each list and mapping that is too long, and leave out what is beyond its limit."""
+    """Report each list and mapping that is too long, and drop the items beyond its limit."""
     clusters, scope = _mapping(root, "clusters"), _mapping(root, "scope")
     lists: list[tuple[tuple[str, ...], dict[str, Any], int, str]] = [
         (("clusters",), root, MOST_CLUSTERS, "clusters"),
@@ -291,7 +291,7 @@ def _limit(root: dict[str, Any], report: FileReport) -> None:
 
 
 def _check_texts(report: FileReport, profiles: Collection[int]) -> None:
-    """Refuse what another reader of YAML takes for a number or a date; values of profiles say it themselves.
+    """Reject texts that other YAML parsers read as a number or a date; values of profiles are checked separately.
 
     A date is what `expires` holds.
     """

@@ -17,7 +17,7 @@ MOST_IGNORES: Final = 1000
 
 
 def read_drift_ignores(root: dict[str, Any], report: FileReport) -> tuple[DriftIgnore, ...]:
-    """Return the items of `drift_ignore`; what has the wrong shape is found by the schema.
+    """Return the items of `drift_ignore`; the schema reports values of the wrong shape.
 
     Args:
         root: The content of quotaform.yaml.

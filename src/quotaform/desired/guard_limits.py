@@ -10,7 +10,7 @@ from quotaform.desired.report import FileReport
 
 
 def read_guard_limits(root: dict[str, Any], report: FileReport) -> GuardLimits:
-    """Return what guards go by; what is no number, or out of range, is found by the schema."""
+    """Return the limits of the guards; the schema reports values that are not numbers or out of range."""
     guards, protect = root.get("guards"), root.get("protect")
     node = guards if isinstance(guards, dict) else {}
     return GuardLimits(

@@ -27,7 +27,7 @@ MOST_DAYS: Final = 3650
 
 
 def read_lint_settings(root: dict[str, Any], report: FileReport, profiles: Mapping[str, Values]) -> LintSettings:
-    """Return what quotaform.yaml says about lints; what has the wrong shape is found by the schema.
+    """Return the settings of lints; the schema reports values of the wrong shape.
 
     Args:
         root: The content of quotaform.yaml.
@@ -48,7 +48,7 @@ def read_lint_settings(root: dict[str, Any], report: FileReport, profiles: Mappi
 
 
 def read_capacity(cluster: str, node: dict[str, Any], report: FileReport) -> Capacity:
-    """Return what the brokers of a cluster can do."""
+    """Return the capacity of a cluster."""
     written = node.get("capacity")
     if not isinstance(written, dict):
         return Capacity()

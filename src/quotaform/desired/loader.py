@@ -37,13 +37,13 @@ _FEW: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class LoadedFile:
-    """What one file says.
+    """The content of one file.
 
     Attributes:
         name: The file in messages.
         layer: The cluster that it is for; `None` for all.
-        entries: What it says about each entity, in the order of the file, whatever day it is.
-        problems: What is wrong with it, and what is worth a warning.
+        entries: Its entries, in the order of the file, regardless of the date.
+        problems: Its problems and warnings.
     """
 
     name: str
@@ -53,7 +53,7 @@ class LoadedFile:
 
 
 class LoadedFiles:
-    """The files of a quotas directory, each parsed once, however many clusters they are read for.
+    """The files of a quotas directory, each parsed once for all clusters.
 
     A file is parsed when the first cluster that it counts for is asked about; threads may share this. Once the files of
     a cluster have more problems than are shown, or too many entities, the rest of them is not parsed.
@@ -81,9 +81,9 @@ class LoadedFiles:
             return common if cluster is None else common + self._layer(cluster, common)
 
     def check(self, cluster: str | None) -> tuple[Desired, list[Finding]]:
-        """Return what the files say for a cluster with all problems, warnings and notes, sorted by place.
+        """Return the entries of a cluster and all problems, warnings and notes, sorted by location.
 
-        What is returned with a problem is what can be made of the rest. Files of other clusters do not count.
+        If there are problems, the result contains the valid entries. Files of other clusters are ignored.
 
         Args:
             cluster: Its name; `None` is about the common files alone.
@@ -92,14 +92,14 @@ class LoadedFiles:
         return desired, first_findings([*self.layout.problems(cluster), *findings])
 
     def desired(self, cluster: str | None, others: Sequence[Finding] = ()) -> Desired:
-        """Return what the files say for a cluster.
+        """Return the entries of a cluster.
 
         Args:
             cluster: Its name; `None` is about the common files alone.
             others: What is wrong with other files of the repository.
 
         Raises:
-            InvalidFilesError: Anything is wrong in any of them; all problems at once.
+            InvalidFilesError: There are problems in the files; it contains all of them.
         """
         desired, findings = self.check(cluster)
         if others:
@@ -148,7 +148,7 @@ def load_files(
     *,
     similar: tuple[LoadedFiles, Profiles] | None = None,
 ) -> LoadedFiles:
-    """Return the files of a quotas directory, to be asked what they say about each cluster.
+    """Return the files of a quotas directory, from which the entries of each cluster are read.
 
     Args:
         layout: The files by layer.
@@ -179,7 +179,7 @@ def _may_use_profile(source: SourceFile) -> bool:
 
 
 def conclude(files: Sequence[LoadedFile], today: date, scope: Scope = FULL_SCOPE) -> tuple[Desired, list[Finding]]:
-    """Merge what files say, and return it with what is to be said of them, sorted by place."""
+    """Merge the files, and return the entries with all findings, sorted by location."""
     desired, problems = assemble(files, today)
     outside: dict[LayerFile | None, list[Entry]] = {}
     for entity, entry in desired.items():
@@ -218,7 +218,7 @@ def _out_of_scope(entries: Sequence[Entry]) -> Iterator[Finding]:
 
 
 def load_file(source: SourceFile, profiles: Profiles) -> LoadedFile:
-    """Read one file; never raises for what is in it."""
+    """Read one file; never raises, whatever it contains."""
     return _load_file(source, EntryReader(profiles))
 
 

@@ -19,7 +19,7 @@ from quotaform.model.units import UNLIMITED, parse_value
 from quotaform.model.variable import PLACES, PREFIX
 
 SMALL_RATE: Final = 1024
-"""A byte rate below it is probably a number of something larger."""
+"""A byte rate below it was probably meant in a larger unit."""
 
 _UNCLEAR_NUMBERS: Final = frozenset(
     {Oddity.OCTAL, Oddity.HEXADECIMAL, Oddity.BINARY, Oddity.UNDERSCORED, Oddity.SEXAGESIMAL}

@@ -50,7 +50,7 @@ class Referring:
 
 
 def check_variables(report: FileReport) -> None:
-    """Report each `${...}` that is none, or is where nothing is replaced; the environment is not looked at."""
+    """Report each `${...}` that is invalid or in a place where it is not expanded, without reading the environment."""
     for path, container, key, text in _texts(report.document.root, ()):
         is_expanded = len(path) > 2 and path[0] == "clusters" and path[2] in EXPANDED
         # Values say it themselves.

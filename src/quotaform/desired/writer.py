@@ -70,7 +70,7 @@ def _spell_name(name: str | None) -> str:
 
 
 def spell_scalar(text: str) -> str:
-    r"""Return a text as a YAML scalar that every reader takes for this text.
+    r"""Return a text as a YAML scalar that every parser reads as this text.
 
     >>> print(spell_scalar("svc-a"), spell_scalar("007"), spell_scalar("yes"), spell_scalar("a: b\n"))
     svc-a "007" "yes" "a: b\n"

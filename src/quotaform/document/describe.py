@@ -25,7 +25,7 @@ def dump_described(
     Args:
         quotas: What was selected.
         cluster_name: What the cluster is called.
-        cluster_id: The id that it gave itself.
+        cluster_id: Its id.
         read_at: When it was read, as ISO 8601 in UTC.
         snapshot: The snapshot that was read in its place.
         entity_filter: Which entities were asked for.

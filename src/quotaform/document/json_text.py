@@ -22,7 +22,7 @@ def has_too_many_values(text: str | bytes) -> bool:
 
 
 class RepeatedNames(dict[str, Any]):
-    """A JSON object that names a field twice."""
+    """A JSON object that contains a field twice."""
 
     repeated: tuple[str, ...] = ()
 
@@ -38,7 +38,7 @@ def mark_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class RepeatedNameError(Exception):
-    """A JSON object names a field twice.
+    """A JSON object contains a field twice.
 
     Attributes:
         name: The field.

@@ -119,7 +119,7 @@ def load_plan(text: str | bytes, file: str) -> Plan:
         file: Its name, for messages.
 
     Raises:
-        PlanFileError: It is cut off, not a plan, of an unknown major version, or contradicts itself.
+        PlanFileError: It is truncated, not a plan, of an unknown major version, or inconsistent.
         PlanFileChangedError: It was changed after it was written.
     """
     content = SealedContent(text.encode(errors="replace") if isinstance(text, str) else text, file, _FORMAT)

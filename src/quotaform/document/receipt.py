@@ -106,7 +106,7 @@ def load_receipt(text: str | bytes, file: str) -> SavedReceipt:
         file: Its name, for messages.
 
     Raises:
-        ReceiptFileError: It is cut off, not a receipt, of an unknown major version, or contradicts itself.
+        ReceiptFileError: It is truncated, not a receipt, of an unknown major version, or inconsistent.
         ReceiptFileChangedError: It was changed after it was written.
     """
     content = SealedContent(text.encode(errors="replace") if isinstance(text, str) else text, file, _FORMAT)

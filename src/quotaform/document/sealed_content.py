@@ -34,7 +34,7 @@ from quotaform.model.text import quote
 T = TypeVar("T")
 
 Strict = Callable[[], Mapping[str, Any]]
-"""Returns the document once more, read with suspicion; see `SealedContent.strict_document`."""
+"""Returns the document once more, read strictly; see `SealedContent.strict_document`."""
 
 WHOLE_LIMIT: Final = 64 * MIB
 """The most bytes that are read as a whole, because they are not laid out line by line."""
@@ -87,7 +87,7 @@ class SealedContent:
             load: Called with the document; raises a `ShapeError` when it is not what it has to be.
 
         Raises:
-            SavedFileError: It is cut off, not of the expected kind, of an unknown major version, or invalid.
+            SavedFileError: It is truncated, not of the expected kind, of an unknown major version, or invalid.
             SavedFileChangedError: It was changed after it was written.
         """
         try:
@@ -123,7 +123,7 @@ class SealedContent:
         """Return the document; a list with a line per item may be an `ItemLines`.
 
         Raises:
-            SavedFileError: It is cut off, not of the expected kind, or of an unknown major version.
+            SavedFileError: It is truncated, not of the expected kind, or of an unknown major version.
             SavedFileChangedError: It was changed after it was written.
             RepeatedNameError: It has another layout, and a name comes twice in one object.
         """
@@ -158,7 +158,7 @@ class SealedContent:
         """Return the document, read as any JSON is.
 
         Raises:
-            SavedFileError: It is cut off, not of the expected kind, or of an unknown major version.
+            SavedFileError: It is truncated, not of the expected kind, or of an unknown major version.
             SavedFileChangedError: It was changed after it was written.
             RepeatedNameError: A name comes twice in one object.
         """
@@ -181,7 +181,7 @@ class SealedContent:
         return document
 
     def invalid(self, problem: str) -> SavedFileError:
-        """Return the error that refuses it."""
+        """Return the error for an invalid file."""
         return self._form.unreadable(
             self._file, f"is not a valid {self._form.noun} file: {problem}; {self._form.remedy}"
         )

@@ -20,13 +20,13 @@ from quotaform.schema.validator import gate
 T = TypeVar("T")
 
 _UNREADABLE: Final = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
-"""What is raised while something is made of a document that fits its schema and is not what quotaform writes."""
+"""The errors raised when a document matches its schema but was not written by quotaform."""
 _WORD: Final = regex(r"[A-Za-z0-9_-]{1,40}").fullmatch
 _MISSING: Final = object()
 
 
 class ShapeError(Exception):
-    """Something in a document is not what it has to be.
+    """A document is invalid.
 
     Attributes:
         path: Where; empty for the document as a whole.

@@ -15,7 +15,7 @@ _EXAMPLES: Final = 'write for example user=svc-a or user=svc-a,client-id=<defaul
 
 
 def parse_address(text: str) -> Entity:
-    r"""Return the entity of an address as plans print it; the types may come in any order.
+    r"""Parse an address as printed in plans; the types may be in any order.
 
     >>> parse_address('user="CN=a,O=b",client-id=<default>')
     Entity({'user': 'CN=a,O=b', 'client-id': None})
@@ -23,7 +23,7 @@ def parse_address(text: str) -> Entity:
     Entity({'user': '<default>'})
 
     Raises:
-        ValueError: It is no address; the message says what to write.
+        ValueError: It is not an address; the message says what to write.
     """
     names: dict[str, str | None] = {}
     position = 0
@@ -42,7 +42,7 @@ def parse_address(text: str) -> Entity:
 
 
 def read_name(text: str) -> str:
-    r"""Return the name that a text spells: one in quotes is read if that is how results print it.
+    r"""Return the name that a text stands for: a quoted name is unquoted if results print it that way.
 
     >>> print(read_name('"a b"'), read_name('"a'), read_name("a b"))
     a b "a a b

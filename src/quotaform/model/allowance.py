@@ -40,7 +40,7 @@ class Allowance:
         return cls(rule, int(number) if separator else None)
 
     def covers(self, needed: Allowance) -> bool:
-        """Whether this is enough where another one would just do.
+        """Whether this allowance includes another one.
 
         >>> Allowance("delete", 8).covers(Allowance("delete", 7)), Allowance("delete").covers(Allowance("delete", 7))
         (True, False)

@@ -27,7 +27,7 @@ Ops: TypeAlias = Mapping[str, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """The ops on one entity, applied by the broker all or not at all.
+    """The ops on one entity, which the broker applies atomically.
 
     Attributes:
         entity: Whose quotas change.
@@ -51,7 +51,7 @@ class Alteration:
 
 
 def apply_ops(values: Values, ops: Ops) -> Values:
-    """Return values as they are once ops are made; removing a key that is not there changes nothing.
+    """Return the values after the ops are applied; removing a missing key changes nothing.
 
     >>> apply_ops({"x": 1.0, "y": 2.0}, {"x": None, "z": 3.0})
     {'y': 2.0, 'z': 3.0}
@@ -60,14 +60,14 @@ def apply_ops(values: Values, ops: Ops) -> Values:
 
 
 class Outcome(StrEnum):
-    """What became of one alteration."""
+    """The outcome of one alteration."""
 
     OK = "ok"
     """The broker accepted it (or would: `validate_only`)."""
     REFUSED = "refused"
     """The broker refused it and changed nothing on this entity."""
     UNKNOWN = "unknown"
-    """It may or may not have been made, now or later: read before any retry."""
+    """It may or may not have been applied, now or later: read the cluster before a retry."""
     NOT_SENT = "not-sent"
     """It was never sent."""
 
@@ -85,7 +85,7 @@ ERRORS_BY_CODE: Mapping[int, type[ClusterError]] = {
 """The error class for each broker error code that users meet (KIP-546, org.apache.kafka.common.protocol.Errors)."""
 
 UNKNOWN_CODES: Final = frozenset(code for code, kind in ERRORS_BY_CODE.items() if kind is UnknownOutcomeError)
-"""UNKNOWN_SERVER_ERROR and REQUEST_TIMED_OUT: the controller may have done it, or may do it still."""
+"""UNKNOWN_SERVER_ERROR and REQUEST_TIMED_OUT: the controller may have applied it, or may still apply it."""
 
 
 class ResultRow(Protocol):
@@ -93,11 +93,11 @@ class ResultRow(Protocol):
 
     @property
     def outcome(self) -> Outcome:
-        """What became of it."""
+        """The outcome."""
 
     @property
     def code(self) -> int | None:
-        """The broker's error code, 0 for none; `None` when no answer came."""
+        """The broker's error code, 0 for none; `None` without a response."""
 
     @property
     def subject(self) -> str:
@@ -105,7 +105,7 @@ class ResultRow(Protocol):
 
     @property
     def reason(self) -> str:
-        """Why it did not go well, on one line."""
+        """Why it failed, on one line."""
 
 
 RowT = TypeVar("RowT", bound=ResultRow)
@@ -125,14 +125,14 @@ class Result(Generic[RowT]):
 
     @property
     def failed(self) -> tuple[RowT, ...]:
-        """The rows that did not go well, whatever the reason."""
+        """The rows that failed for any reason."""
         return tuple(row for row in self.rows if row.outcome is not Outcome.OK)
 
     def raise_for_errors(self) -> None:
         """Raise the error of the first failed row, naming its subject and the number of others.
 
         Raises:
-            ClusterError: The class for the broker's code; `UnknownOutcomeError` when it cannot be known.
+            ClusterError: The class for the broker's code; `UnknownOutcomeError` if the outcome is unknown.
         """
         failed = self.failed
         if not failed:
@@ -150,7 +150,7 @@ class Result(Generic[RowT]):
 
 
 def reason_of(code: int | None, message: str) -> str:
-    """Return why an alteration did not go well, on one line: the broker's words, or its code when it has none."""
+    """Return why an alteration failed, on one line: the broker's message, or its code if it has none."""
     return inert(message) or f"broker error code {code}"
 
 
@@ -160,9 +160,9 @@ class AlterRow:
 
     Attributes:
         entity: Whose quotas it is about.
-        outcome: What became of it.
-        code: The broker's error code, 0 for none; `None` when no answer came.
-        message: The broker's words or the reason why there are none; empty when all went well.
+        outcome: The outcome.
+        code: The broker's error code, 0 for none; `None` without a response.
+        message: The broker's message, or the reason why there is none; empty on success.
     """
 
     entity: Entity
@@ -177,7 +177,7 @@ class AlterRow:
 
     @property
     def reason(self) -> str:
-        """Why it did not go well, on one line: the broker's words, or its code when it has none."""
+        """Why it failed, on one line: the broker's message, or its code if it has none."""
         return reason_of(self.code, self.message)
 
 

@@ -15,20 +15,20 @@ from quotaform.model.text import inert
 from quotaform.model.units import render_value
 
 APPROVALS_NAME: Final = "approvals.yaml"
-"""The file of approvals, beside quotaform.yaml."""
+"""The file of approvals, next to quotaform.yaml."""
 
 MOST_DAYS: Final = 30
-"""How many days ahead an approval may expire."""
+"""The limit on the days until an approval expires."""
 
 MOST_APPROVALS: Final = 1000
-"""How many approvals the file may hold."""
+"""The limit on the approvals in the file."""
 
 
 CHANGE: Final = "change"
-"""What an approval is for unless it says otherwise: that an entity is changed or created."""
+"""The default action of an approval: the entity is created or updated."""
 
 DELETE: Final = "delete"
-"""What it is for if it says so: that an entity is deleted."""
+"""The other action of an approval: the entity is deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Approval:
         entity: The only entity that it is for.
         reason: Why, in the words of the file.
         approver: Who approved it.
-        expires: The day (UTC) from which on it lifts nothing.
+        expires: The date (UTC) from which it has no effect.
         action: What may happen to the entity: `CHANGE` or `DELETE`.
         to: The only keys that it is for, each with the only value that may be the outcome; any if empty.
         is_new: Whether the base does not have it in this form.

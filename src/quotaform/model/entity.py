@@ -16,7 +16,7 @@ CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 
 DEFAULT_WORD: Final = "<default>"
-"""How people write and read the default entity of a type; inside the program it is `None`."""
+"""The default entity of a type in input and output; internally it is `None`."""
 
 MAX_NAME_BYTES: Final = 32_767
 """The longest name in UTF-8 that Kafka's protocol can carry (a string's length is an INT16)."""
@@ -28,7 +28,7 @@ class EntityType:
 
     Attributes:
         name: As on the wire.
-        parameter: Its spelling where no hyphen can stand: parameters, columns.
+        parameter: Its spelling without a hyphen, for parameters and columns.
         description: What its names are, for editors.
         examples: Names as files hold them.
         glob: A pattern over names, as an example.
@@ -105,7 +105,7 @@ def _order(part: Part) -> tuple[int, str]:
 class Entity:
     """An entity match: an immutable mapping of entity type to name, where `None` is the default.
 
-    A type that is left out is absent, which is not the same as its default. Types are opaque strings
+    A missing type is absent, which differs from its default. Types are opaque strings
     (KIP-546: a broker may know more of them than `user`, `client-id` and `ip`).
 
     >>> Entity(user="alice", client_id=None).address
@@ -153,7 +153,7 @@ class Entity:
     def of(cls, parts: Iterable[Part]) -> Entity:
         """Build an entity from (type, name) pairs in any order; each type at most once.
 
-        The quick way for bulk work (a describe answers parts in arbitrary order): nothing is checked.
+        The fast constructor for bulk work, without checks; a describe returns parts in arbitrary order.
         """
         ordered = tuple(parts)
         # Most pairs are already in order, and sorting takes longer than all the rest.

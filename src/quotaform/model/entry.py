@@ -12,11 +12,11 @@ from quotaform.model.location import Location, Position
 from quotaform.model.quotas import Values
 
 STATE_ABSENT: Final = "state: absent"
-"""How a file says that an entity must not exist."""
+"""The spelling in files for an entity that must not exist."""
 
 
 class Cause(StrEnum):
-    """What makes an entity what it is to be.
+    """Why an entity has its desired state.
 
     | cause | the files | the entity |
     | --- | --- | --- |
@@ -69,21 +69,21 @@ ValuePlace: TypeAlias = "Position | ProfileUse | Provenance"
 class Entry(NamedTuple):
     """One declared entity: what one file says, or all layers together.
 
-    There is one for every entity of every file: hence a tuple, which takes a third of the time that a frozen dataclass
-    takes to make, and origins that are as small as they are. Fields are given by name.
+    There is one for every entity of every file, so it is a tuple, which takes a third of the time of a frozen
+    dataclass, and locations are stored compactly. Pass fields by name.
 
     Attributes:
-        entity: To whom it applies.
+        entity: The entity.
         values: Every quota key that the entity must have; empty when it must not exist.
         file: The file that the entry is in; `None` for an entry that is in no file.
         position: Where in the file it begins.
         places: Where each of the values comes from, in their order; empty when that is not known.
         owner: Free text shown in plans.
         reason: Free text shown in plans.
-        cause: Whether it must exist, and if not, why.
-        expires: From this day (UTC) on it counts as absent.
+        cause: Why it must exist or not.
+        expires: The date (UTC) from which it is treated as absent.
         profile: The profile that it names.
-        unset: The keys of the common entry that it takes away, and where it says so.
+        unset: The keys of the common entry that it removes, with their positions.
         bare: The keys of values that are small byte rates without a unit.
     """
 
@@ -133,4 +133,4 @@ class Entry(NamedTuple):
 
 
 Desired: TypeAlias = Mapping[Entity, Entry]
-"""What the files say, by entity."""
+"""The declared entries by entity."""

@@ -58,7 +58,7 @@ class FilterComponent:
 
     Attributes:
         entity_type: Such as `user`.
-        rule: How to match.
+        rule: The rule of matching.
         match: The text of EXACT, PREFIX and NOT; `None` for the others.
 
     Raises:

@@ -12,7 +12,7 @@ from quotaform.printable import printable
 
 
 class Severity(StrEnum):
-    """How much a finding weighs: an error stops the work, a warning and a note do not."""
+    """The severity of a finding: an error stops the command, a warning and a note do not."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -26,7 +26,7 @@ class Finding:
     Attributes:
         rule: A short, stable name such as `duplicate-entity`.
         message: What is wrong and what to do, in one or two sentences.
-        blocking: Whether a plan that holds this finding may not be applied.
+        blocking: Whether it prevents a plan from being applied.
         address: The address of the entity it is about, if any.
         key: The quota key it is about, if any.
         value: The value or the effective limit that the key would have, where an approval may depend on it.
@@ -76,9 +76,9 @@ def by_place(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def by_weight(findings: Iterable[Finding]) -> list[Finding]:
-    """Sort findings about a cluster: what blocks, errors, warnings, notes; in each by rule, address and key.
+    """Sort findings about a cluster: blocking findings, errors, warnings, notes; each by rule, address and key.
 
-    What is about no entity comes before what is about one, in the order in which it was found.
+    Findings without an entity come first, in the order in which they were found.
     """
 
     def order(finding: Finding) -> tuple[bool, int, bool, str, str, str]:

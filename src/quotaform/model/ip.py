@@ -21,7 +21,7 @@ _ZEROS = regex(r"[0-9.]*(?<![0-9])0[0-9][0-9.]*").fullmatch
 
 
 def canonical_ip(name: str) -> str | None:
-    """Return the one spelling of an address, `None` for what is no single address.
+    """Return the canonical spelling of an address; `None` if it is not a single address.
 
     >>> canonical_ip("0:0::1"), canonical_ip("::ffff:10.0.0.1"), canonical_ip("10.1"), canonical_ip("localhost")
     ('::1', '10.0.0.1', '10.0.0.1', None)
@@ -51,9 +51,9 @@ def _expand(name: str) -> str | None:
 
 
 def address_of(name: str) -> str | None:
-    """Return the address that a broker takes the name of an ip entry for; `None` when only its resolver knows.
+    """Return the address that a broker reads from an ip name; `None` if it depends on the broker's resolver.
 
-    A broker looks the name up and keys by what comes of it
+    A broker resolves the name and stores the limit by the resulting address
     (org.apache.kafka.server.metadata.ClientQuotaMetadataManager).
 
     >>> address_of("localhost"), address_of("::ffff:10.0.0.1"), address_of("example.org")

@@ -21,7 +21,7 @@ class FindingRule:
         summary: What a finding of this rule means, in one sentence.
         remedy: What to do about it, in one sentence.
         severity: How much a finding weighs unless the finding says otherwise.
-        is_blocking: Whether a plan with such a finding may not be applied.
+        is_blocking: Whether such a finding prevents a plan from being applied.
         is_allowable: Whether an allowance of the operator lifts the block.
         takes_number: Whether that takes the number up to which it does.
         is_approvable: Whether `approvals.yaml` can lift the block for one entity.

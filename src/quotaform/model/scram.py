@@ -112,9 +112,9 @@ class ScramRow:
 
     Attributes:
         alteration: What was asked.
-        outcome: What became of it.
-        code: The broker's error code, 0 for none; `None` when no answer came.
-        message: The broker's words or the reason why there are none; empty when all went well.
+        outcome: The outcome.
+        code: The broker's error code, 0 for none; `None` without a response.
+        message: The broker's message, or the reason why there is none; empty on success.
     """
 
     alteration: ScramAlteration
@@ -129,7 +129,7 @@ class ScramRow:
 
     @property
     def reason(self) -> str:
-        """Why it did not go well, on one line: the broker's words, or its code when it has none."""
+        """Why it failed, on one line: the broker's message, or its code if it has none."""
         return reason_of(self.code, self.message)
 
 

@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetachedSandbox:
-    """What there is to know of a detached sandbox."""
+    """A running detached sandbox."""
 
     name: str
     bootstrap_servers: str
@@ -53,7 +53,7 @@ def start(
     Args:
         name: Its name.
         brokers: How many brokers.
-        secured: Whether clients must say who they are.
+        secured: Whether clients must authenticate.
         progress: Called with what is being done.
 
     Returns:
@@ -83,7 +83,7 @@ def start(
 
 
 def find(name: str) -> DetachedSandbox | None:
-    """Return the detached sandbox of that name, None if it does not run.
+    """Return the detached sandbox of that name, or `None` if it is not running.
 
     Raises:
         UsageError: The name is no file name.

@@ -43,7 +43,7 @@ Fetch = Callable[[Path], Iterable[Path]]
 
 
 DOWNLOAD_BYTES: Final = 45_000_000
-"""About how much is downloaded, once."""
+"""The approximate size of the download."""
 
 
 def find_jars(progress: Progress = no_progress) -> tuple[Path, ...]:

@@ -17,7 +17,7 @@ _CLIENT_ID = b"quotaform-sandbox"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a broker says of its cluster: the id and how many brokers it sees alive."""
+    """The response of a broker: the cluster id and the number of live brokers that it sees."""
 
     cluster_id: str
     brokers: int

@@ -9,7 +9,7 @@ from threading import Event, Thread
 from typing import Final, TypeAlias
 
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is; 0 when that is not known."""
+"""Called with the current step, the amount done and the total (0 if unknown)."""
 
 _INTERVAL: Final = 0.5
 

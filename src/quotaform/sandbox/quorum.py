@@ -27,7 +27,7 @@ _ERROR_LINE = re.compile(r"\b(ERROR|FATAL)\b|Exception|Error")
 
 
 class PortTakenError(Exception):
-    """Somebody took a port between its choice and the broker's bind."""
+    """Another process took a port after it was chosen and before the broker bound it."""
 
 
 class Quorum:
@@ -90,7 +90,7 @@ class Quorum:
         self._supervisor.stop()
 
     def detach(self) -> None:
-        """Let the nodes live on after this process."""
+        """Keep the nodes running after this process."""
         self._supervisor.detach()
 
     def signal(self, number: int, what: signal.Signals) -> None:

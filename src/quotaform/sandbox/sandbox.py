@@ -45,7 +45,7 @@ class Sandbox:
 
         Args:
             brokers: How many nodes, numbered from 1.
-            secured: Whether clients must say who they are and need rights.
+            secured: Whether clients must authenticate and be authorised.
             properties: More broker properties, which win over the sandbox's own.
 
         Raises:
@@ -68,7 +68,7 @@ class Sandbox:
         """Stop the sandbox."""
         self.stop()
 
-    # Life
+    # Lifecycle
 
     def start(self, *, inherited: Sequence[int] = (), progress: Progress = no_progress) -> Self:
         """Start all brokers and wait until they answer; a started sandbox is left as it is.
@@ -113,7 +113,7 @@ class Sandbox:
             quorum.stop()
 
     def detach(self) -> None:
-        """Let the sandbox live on after this process; a SIGTERM to its supervisor ends it."""
+        """Keep the sandbox running after this process; a SIGTERM to its supervisor ends it."""
         quorum, self._quorum = self._started, None
         quorum.detach()
 
@@ -129,7 +129,7 @@ class Sandbox:
         self._started.signal(node, signal.SIGSTOP)
 
     def resume(self, node: int) -> None:
-        """Let a frozen broker go on (SIGCONT)."""
+        """Resume a frozen broker (SIGCONT)."""
         self._started.signal(node, signal.SIGCONT)
 
     def restart(self, node: int) -> None:
@@ -143,7 +143,7 @@ class Sandbox:
         """
         self._started.restart(node)
 
-    # What it is
+    # Properties
 
     @property
     def bootstrap_servers(self) -> str:

@@ -75,7 +75,7 @@ class Supervisor:
                 for line in lines:
                     if not self._carry_out(json.loads(line)):
                         return
-            elif self._is_forsaken():
+            elif self._is_orphaned():
                 return
 
     def leave(self, *_: object) -> None:
@@ -104,7 +104,7 @@ class Supervisor:
                 return
             time.sleep(0.1)
 
-    def _is_forsaken(self) -> bool:
+    def _is_orphaned(self) -> bool:
         if self._detached:
             return all(process.poll() is not None for process in self._processes.values())
         # A child that the owner forked may hold the pipe open after the owner's end.
@@ -196,12 +196,12 @@ def _make_directory(parent: Path | None) -> Path:
     return directory
 
 
-def _remove_forsaken_directories(parent: Path) -> None:
-    """Remove what supervisors of this user left behind that were killed; never wait for what is no lock file."""
+def _remove_stale_directories(parent: Path) -> None:
+    """Remove the directories of killed supervisors of this user; never wait on anything but a lock file."""
     import fcntl
 
     for directory in parent.iterdir():
-        # Locked, or gone meanwhile: no business of ours.
+        # It is locked or already removed.
         with contextlib.suppress(OSError):
             lock = os.open(directory / _LOCK, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
             try:
@@ -214,7 +214,7 @@ def _remove_forsaken_directories(parent: Path) -> None:
 
 def main() -> None:
     """Serve the owner whose process id is the only argument."""
-    # A Ctrl-C is the owner's business: it closes the pipe in its own good time.
+    # The owner handles Ctrl-C and then closes the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         parent = _own_parent()
@@ -230,11 +230,11 @@ def main() -> None:
     signal.signal(signal.SIGTERM, supervisor.leave)
     signal.signal(signal.SIGHUP, supervisor.leave)
     try:
-        # Complaints go beside the brokers' logs: nobody may be left to read this process's standard error.
+        # Errors are written next to the brokers' logs, because nothing may read this process's standard error any more.
         with (directory / "supervisor.log").open("wb") as log:
             os.dup2(log.fileno(), 2)
         if parent is not None:
-            _remove_forsaken_directories(parent)
+            _remove_stale_directories(parent)
         supervisor.serve()
     finally:
         supervisor.end()

@@ -71,7 +71,7 @@ class SupervisorClient:
         self._ask(do="keep", **{"from": str(source), "to": str(target)})
 
     def detach(self) -> None:
-        """Let the supervisor live on without this process; it then ends with SIGTERM."""
+        """Keep the supervisor running after this process; SIGTERM then ends it."""
         self._ask(do="detach")
         self._close()
         # Not waited for: it is meant to be running still.

@@ -38,7 +38,7 @@ def read_desired(
         others: What is wrong with other files of the repository.
 
     Raises:
-        InvalidFilesError: Anything is wrong in any of them; all problems at once.
+        InvalidFilesError: There are problems in the files; it contains all of them.
     """
     sources = layout.sources(cluster)
     rows = loaded_files(source_files(spark, sources), config.profiles).orderBy("position").toArrow()

@@ -41,7 +41,7 @@ def failure_row(error: QuotaformError) -> FailureRow:
 
 
 def require_read(failure: Mapping[str, Any] | None) -> None:
-    """Raise what kept a cluster from being read, with the message, the attributes and the exit code that it had.
+    """Raise the error of a cluster that could not be read, with its original message, attributes and exit code.
 
     The columns may come from a table that somebody else wrote: a kind that is not understood is a `ClusterError` with
     the message, and an attribute that is not understood is left out.

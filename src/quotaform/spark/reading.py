@@ -41,7 +41,7 @@ class SparkReading:
         self.quotas: DataFrame = self._source
 
     def cluster_id(self) -> str:
-        """Return the id that the cluster gave itself; empty before the first read."""
+        """Return the cluster id; empty before the first read."""
         return self._cluster_id
 
     def describe(self, entity_filter: EntityFilter = EVERYTHING, *, timeout: float | None = None) -> Quotas:

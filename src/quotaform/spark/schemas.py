@@ -39,7 +39,7 @@ FAILURE: Final = StructType(
         StructField("problems", StringType()),
     ]
 )
-"""Why a cluster could not be read: the class of `quotaform.errors`, its message, the attributes of a `ClusterError`,
+"""The failure to read a cluster: the class of `quotaform.errors`, its message, the attributes of a `ClusterError`,
 and if files are invalid all problems as JSON; see `quotaform.spark.failure`."""
 
 QUOTAS: Final = StructType(
@@ -86,7 +86,7 @@ ENTRIES: Final = StructType(
         StructField("values", MapType(StringType(), DoubleType())),
     ]
 )
-"""What the files say of a cluster, one row per declared entity; no values: it must not exist."""
+"""The declared entities of a cluster, one row each; without values, the entity must not exist."""
 
 CHANGES: Final = StructType(
     [

@@ -102,7 +102,7 @@ def _start() -> SparkSession:
         # The workers must have the packages that this process has.
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        # They are started in the current folder, which may hold a stranger's pyspark.py.
+        # They are started in the current folder, which may contain an untrusted pyspark.py.
         "PYTHONSAFEPATH": "1",
     }
     config = SparkConf().setAll(list(_CONFIG.items()))

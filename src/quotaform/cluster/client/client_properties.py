@@ -15,7 +15,7 @@ from quotaform.model.variable import ReferenceProblem, expand, problem_text
 
 
 class ClientProperties:
-    """Hands out values and gathers problems; a later property wins over an earlier one of the same key.
+    """Returns values and collects problems; a later property overrides an earlier one with the same key.
 
     A variable is looked up when the value is asked for: one that nobody asks for needs no variable. No problem holds a
     value, unless it is a number or a word that stands for itself: a value may be a secret that took a wrong place.

@@ -134,7 +134,7 @@ def _check_keys(reader: ClientProperties) -> None:
 
 
 def _check_protocol_was_not_forgotten(reader: ClientProperties) -> None:
-    """Refuse settings for security beside none: Kafka's default would send everything in the clear."""
+    """Reject security settings without security.protocol, whose default would send everything unencrypted."""
     for key in ("sasl.jaas.config", "ssl.truststore.location", "ssl.truststore.certificates", "ssl.keystore.location"):
         if reader.has(key):
             fitting = "SASL_SSL or SASL_PLAINTEXT" if key.startswith("sasl") else "SSL or SASL_SSL"

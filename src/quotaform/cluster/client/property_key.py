@@ -39,7 +39,7 @@ _WITHOUT_EFFECT = """
     session.timeout.ms value.deserializer
 """
 _IGNORED: Final = frozenset(_WITHOUT_EFFECT.split())
-"""Keys that say nothing about reaching a cluster: tuning with other means here, metrics, producers, consumers."""
+"""Keys without effect here: tuning, metrics, producers, consumers."""
 
 _IGNORED_PREFIXES: Final = (
     "sasl.kerberos.",
@@ -49,7 +49,7 @@ _IGNORED_PREFIXES: Final = (
     "schema.registry.",
     "basic.auth.",
 )
-"""Keys for mechanisms that are refused anyhow, and for other services whose settings share the file."""
+"""Keys of unsupported mechanisms, and of other services whose settings share the file."""
 
 _REMEDIES: Final = {
     "bootstrap.controllers": "quotas are read and changed through brokers; give bootstrap.servers",
@@ -82,7 +82,7 @@ _VALUES = """
     HTTPS NONE TRUE FALSE ENV FILE DIRECTORY
 """
 _WORDS: Final = frozenset(_VALUES.split())
-"""Values, in capitals, that mean the same to everybody and are no secret."""
+"""Well-known values in capitals, which are not secret."""
 _NUMBER: Final = regex(r"[+-]?[0-9]{1,10}(\.[0-9]{1,6})?(ms|s|m|h)?").fullmatch
 _KEY: Final = regex(r"[a-z][a-z0-9.-]{0,79}").fullmatch
 
@@ -95,7 +95,7 @@ _FAMILIES: Final = frozenset(key.partition(".")[0] for key in USED | _IGNORED)
 
 
 def is_ignored(key: str) -> bool:
-    """Whether a key may be left unread because it changes nothing that matters here.
+    """Whether a key can be ignored because it has no effect here.
 
     >>> is_ignored("retries"), is_ignored("ssl.cipher.suites")
     (True, False)

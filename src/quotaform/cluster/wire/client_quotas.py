@@ -24,7 +24,7 @@ _NO_ERROR: Final = b"\0\0\0"
 """Code 0 and no message, as a row of a flexible answer begins."""
 
 Row = tuple[list[Part], int, str | None]
-"""A row of an answer: the entity's parts in any order, the error code and the broker's words."""
+"""A row of a response: the entity's parts in any order, the error code and the broker's message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

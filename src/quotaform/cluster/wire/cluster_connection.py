@@ -350,7 +350,7 @@ class ClusterConnection:
         )
 
     def _abandon(self, broker: BrokerConnection) -> None:
-        """Let go of a broker that failed; next time the others come first."""
+        """Close the connection to a broker that failed, and move it to the end of the list."""
         self._drop()
         self._servers.remove(broker.server)
         self._servers.append(broker.server)

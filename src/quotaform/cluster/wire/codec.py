@@ -23,7 +23,7 @@ _MAX_VARINT_BITS: Final = 35
 
 
 class MalformedError(Exception):
-    """Bytes that are not an answer in Kafka's protocol; the message says what is wrong with them."""
+    """Bytes that are not a valid response of Kafka's protocol; the message describes the problem."""
 
 
 def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
@@ -111,7 +111,7 @@ class Reader:
 
     def _length(self, fixed: Struct) -> int:
         length = self.uvarint() - 1 if self.is_flexible else int(self._number(fixed))
-        # An element takes a byte at least, so that no lie about a length costs more than the answer itself.
+        # An element takes at least one byte, so a wrong length cannot cost more memory than the response.
         if not -1 <= length <= len(self.data) - self.position:
             raise MalformedError("a length in it exceeds the bytes that follow")
         return length

@@ -73,7 +73,7 @@ class TooOldError(Exception):
 
 
 class UnprovenError(Exception):
-    """A server did not prove that it knows the password, which SCRAM asks of both sides."""
+    """A server did not prove that it knows the password, as SCRAM requires of both sides."""
 
     def __init__(self) -> None:
         super().__init__("wrong SCRAM answer")
@@ -211,15 +211,15 @@ class Failure:
 
 
 Sentence = tuple[type[ClusterError], str, str]
-"""The error to raise, what is wrong, and what to do."""
+"""The error to raise, the problem, and the remedy."""
 
 
 class UnansweredError(ClusterError):
-    """A request went out and no answer came back: what it asked for may have been done."""
+    """A request was sent and not answered; it may have been carried out."""
 
 
 def unanswered(server: str, cause: BaseException, seconds: float) -> UnansweredError:
-    """Return the error for a request that went out to a server and got no answer."""
+    """Return the error for a request that was sent and not answered."""
     if isinstance(cause, SilentError):
         problem = f"{server} sent nothing for {cause.seconds:g} s."
     elif isinstance(cause, TimeoutError) and cause.errno is None:

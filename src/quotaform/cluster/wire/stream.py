@@ -36,7 +36,7 @@ from quotaform.model.server import Server
 T = TypeVar("T")
 
 SLICE: Final = 0.2
-"""Seconds after which whoever waits looks up."""
+"""The length of a slice in seconds."""
 _READ_SIZE: Final = 1 << 16
 _DNS_THREAD: Final = "quotaform-dns"
 
@@ -167,7 +167,7 @@ class Stream:
                 socket.shutdown(sock, SHUT_RDWR)
 
     def close(self) -> None:
-        """Let go of the connection; what was not sent yet is not sent. More than once is fine."""
+        """Close the connection without sending pending data; may be called more than once."""
         self.shutdown()
         sock, self._socket = self._socket, None
         if sock is not None:
@@ -180,7 +180,7 @@ class Stream:
         return self._socket
 
     def _slice(self, deadline: float) -> float:
-        """Return how long to wait before looking up again."""
+        """Return how long to wait in the next slice."""
         return next_wait(deadline, self._closing)
 
     def _until(self, deadline: float, operation: Callable[..., T], *arguments: Any) -> T:
@@ -196,7 +196,7 @@ class Stream:
 
 
 def next_wait(deadline: float, closing: Event) -> float:
-    """Return how long to wait before looking up again.
+    """Return how long to wait in the next slice.
 
     Raises:
         LostError: `closing` is set.

@@ -33,7 +33,7 @@ class Content:
 
 
 def read_content(name: str, text: str) -> Content:
-    """Read what a file says; never raises for what is in it.
+    """Read the content of a file; never raises, whatever it contains.
 
     Args:
         name: What messages call the file.
@@ -67,7 +67,7 @@ def _oddities(document: Document) -> list[tuple[str, Oddity]]:
 
 
 def is_same(one: Content, other: Content) -> bool:
-    """Whether two files say the same: values may be spelled otherwise, and keys have another order."""
+    """Whether two files declare the same; the spelling of values and the order of keys may differ."""
     return (
         one.odd == other.odd
         and _is_same_node(one.root, other.root)

@@ -19,7 +19,7 @@ _WINDOWS_END: Final = "\r\n"
 
 
 def format_source(source: SourceFile) -> FormattedFile:
-    """Bring a file into the style; never raises for what is in it.
+    """Format a file; never raises, whatever it contains.
 
     The result declares the same and has the same comments. Its line ends are those of the first line.
     """
@@ -45,7 +45,7 @@ def format_source(source: SourceFile) -> FormattedFile:
 
 
 def _format(text: str) -> str | None:
-    """Return a text in the style; `None` when that is not possible."""
+    """Return the formatted text; `None` if that is not possible."""
     try:
         tree = read_tree(text)
     except UnformattableError:

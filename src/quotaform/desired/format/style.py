@@ -23,7 +23,7 @@ _is_modeline: Final = regex(r"#\s*yaml-language-server:").match
 
 
 def arrange(tree: Tree) -> None:
-    """Bring a file into the style; what it says stays the same."""
+    """Format a tree without changing what it declares."""
     root = tree.root
     if root is None:
         return

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from inspect import Parameter, signature
 from itertools import product
 from pathlib import Path
@@ -406,6 +407,8 @@ ARGUMENTS: Final[Mapping[str, Any]] = {
     "int": 7,
     "int | None": 7,
     "float": 7.0,
+    "timedelta": timedelta(hours=7),
+    "timedelta | None": timedelta(hours=7),
 }
 """By the annotation of a parameter; any other takes a text."""
 

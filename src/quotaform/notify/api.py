@@ -138,12 +138,12 @@ class Api:
         elif status >= 500:
             problem = f"failed (status {status}); try again later"
         else:
-            problem = f"refused this with status {status}{self._said(response)}"
+            problem = f"refused this with status {status}{self._server_message(response)}"
             problem += f"; {self.remedies[status]}" if status in self.remedies else ""
         return HttpError(self.base.origin, problem, status=status, retry_after=wait)
 
-    def _said(self, response: Response) -> str:
-        """Return what the server says of an error, if it does: text from outside, without the token."""
+    def _server_message(self, response: Response) -> str:
+        """Return the message of the server about an error, if there is one: text from outside, without the token."""
         try:
             content = response.json()
         except HttpError:

@@ -64,7 +64,7 @@ class Receiver:
 
     @property
     def id(self) -> str:
-        """A digest by which it is known again; nobody can tell the URL from it."""
+        """A digest that identifies it; the URL does not follow from it."""
         return sha256(f"{self.format} {self.url.reveal()}".encode()).hexdigest()[:16]
 
 
@@ -97,7 +97,7 @@ def post(
     """Post a notification; it may arrive twice when an answer is lost.
 
     Args:
-        receiver: To whom.
+        receiver: Where it is posted.
         body: A JSON document.
         key: What it is signed with, if anything.
         now: The time in UTC.

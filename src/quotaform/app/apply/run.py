@@ -148,7 +148,7 @@ class ApplyRun:
         """Send changes in chunks; return whether the outcome of every chunk is known."""
         for change in changes:
             self._results.setdefault(change.entity, _NOT_ATTEMPTED)
-        self._tell("Applying", done, total)
+        self._report_progress("Applying", done, total)
         is_certain = True
         chunks = self._gateway.alter_chunks([change.alteration() for change in changes], sending=self._note_sending)
         while True:
@@ -166,7 +166,7 @@ class ApplyRun:
             self._in_flight = ()
             is_certain = is_certain and not any(_is_uncertain(row) for row in rows)
             done += len(rows)
-            self._tell("Applying", done, total)
+            self._report_progress("Applying", done, total)
 
     def _note_sending(self, chunk: Sequence[Alteration]) -> None:
         self._in_flight = chunk
@@ -205,7 +205,7 @@ class ApplyRun:
         settled_at = now + SETTLE_SECONDS
         pause = _FIRST_PAUSE
         while True:
-            self._tell("Reading back", total - len(waiting), total)
+            self._report_progress("Reading back", total - len(waiting), total)
             self._await_newest(waiting, deadline)
             # What was not sent is read as well: whether it is sent again follows from what is there.
             left = [change for change in changes if not self._result(change).holds]
@@ -251,7 +251,7 @@ class ApplyRun:
             self._sleep(pause)
             pause = min(longest, pause * 2)
 
-    def _tell(self, what: str, done: int, total: int) -> None:
+    def _report_progress(self, what: str, done: int, total: int) -> None:
         with self._signals.let_through():
             self._progress(what, done, total)
 

@@ -11,15 +11,15 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from datetime import datetime
-from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from quotaform.app.clock import Clock, today
 from quotaform.app.drift.drift import drift_of
 from quotaform.app.drift.report import DriftReporter, known_drift
 from quotaform.app.drift.watched_files import WatchedFiles, WatchedState
-from quotaform.app.each_cluster import AT_ONCE, Connect
+from quotaform.app.drift.worker import Workers
+from quotaform.app.each_cluster import Connect
 from quotaform.app.plan.plan import plan_cluster
 from quotaform.core.drift.drift import Drift
 from quotaform.core.drift.log_event import (
@@ -54,7 +54,7 @@ class ClusterWatch:
         checked_at: When it was last compared; `None` if it never was.
         failures: How many checks in a row failed because the cluster could not be read.
         skips: In how many rounds it is not asked.
-        logged: What the last event that was logged about it said.
+        logged: What the last event that was logged about it was about; an equal one is not logged again.
         check: The check that runs, or the last one.
     """
 
@@ -95,7 +95,7 @@ class Watch:
     _clusters: dict[str, ClusterWatch] = field(default_factory=dict)
     _checks: list[Future[None]] = field(default_factory=list)
     _round_at: float | None = None
-    _workers: _Workers = field(default_factory=lambda: _Workers())
+    _workers: Workers = field(default_factory=Workers)
     _lock: Lock = field(default_factory=Lock)
 
     def run(self) -> NoReturn:
@@ -111,7 +111,7 @@ class Watch:
             self.clock.sleep(max(0.0, started + pause - self.clock.monotonic()))
 
     def make_round(self) -> None:
-        """Read the files and compare every cluster whose turn it is; wait for those that answer within an interval."""
+        """Read the files and compare every cluster that is due; wait for those that answer within an interval."""
         self._round_at = self.clock.monotonic()
         state = self._reload()
         if state is not None:
@@ -242,9 +242,9 @@ class Watch:
                 watched.checked_at = self.clock.now()
             watched.failures = watched.failures + 1 if isinstance(outcome.error, ClusterError) else 0
             watched.skips = self._skips(watched.failures)
-            gist = (watched.status, _gist_of_failure(outcome.error) if drift is None else _gist(drift))
-            is_new = is_logged and gist != watched.logged
-            watched.logged = gist
+            log_key = (watched.status, _failure_log_key(outcome.error) if drift is None else _log_key(drift))
+            is_new = is_logged and log_key != watched.logged
+            watched.logged = log_key
         if is_new:
             self.log(CheckFailed(name, outcome.error or error or "") if drift is None else ClusterCompared(name, drift))
         self.reporter.report([outcome], seconds)
@@ -255,56 +255,14 @@ class Watch:
         return min((1 << min(max(0, failures - 1), 30)) - 1, most)
 
 
-def _gist(drift: Drift) -> tuple[object, ...]:
+def _log_key(drift: Drift) -> tuple[object, ...]:
     """Return what is equal as long as there is nothing new to log about what was found."""
     return drift.fingerprint, len(drift.pending), drift.ignored_entities
 
 
-def _gist_of_failure(error: QuotaformError | None) -> object:
+def _failure_log_key(error: QuotaformError | None) -> object:
     """Return what is equal as long as there is nothing new to log about a failure.
 
-    What is wrong with files is another problem as soon as it is said otherwise; a cluster that is down may fail in
-    another way each time.
+    Another message about the files is another problem; a cluster that is down may fail in another way each time.
     """
     return str(error) if isinstance(error, (InvalidFilesError, BaseError)) else type(error)
-
-
-class _Workers:
-    """Threads that end with the process; there are at most as many as clusters are worked on at a time."""
-
-    def __init__(self) -> None:
-        self._todo: SimpleQueue[tuple[Callable[[], None], Future[None]]] = SimpleQueue()
-        self._count = 0
-        self._free = 0
-        """How many threads have nothing to do; below zero, how much waits for a thread."""
-        self._lock = Lock()
-
-    def submit(self, work: Callable[[], None]) -> Future[None]:
-        """Have something done."""
-        done: Future[None] = Future()
-        with self._lock:
-            # Counted here and not by the thread that takes it: until then it would seem free, and what comes next would
-            # wait for it to end.
-            is_needed = self._free <= 0 and self._count < AT_ONCE
-            self._count += is_needed
-            self._free += is_needed - 1
-        self._todo.put((work, done))
-        if is_needed:
-            Thread(target=self._run, name="quotaform-watch", daemon=True).start()
-        return done
-
-    def _run(self) -> None:
-        while True:
-            work, done = self._todo.get()
-            problem: BaseException | None = None
-            try:
-                work()
-            except BaseException as error:
-                problem = error
-            with self._lock:
-                self._free += 1
-            if problem is None:
-                done.set_result(None)
-            else:
-                done.set_exception(problem)
-            del work, done, problem

@@ -62,7 +62,7 @@ class Drift:
         read_at: When the cluster or its snapshot was read, ISO 8601 UTC.
         entities: What differs.
         in_sync: How many declared entities match the cluster.
-        findings: What is worth saying about the live cluster.
+        findings: Warnings and notes about the live cluster.
         options: What was asked for when the plan was made that it was read from.
         snapshot: The snapshot that was read in the place of the cluster.
         baseline: What was last agreed; `None` when the cluster was compared with the files.

@@ -51,7 +51,7 @@ class DriftedEntity:
         changes: The keys that differ, as the changes that would make the cluster as the files say.
         baseline: What the baseline declares for it, empty when it must not exist; `None` when it does not declare it or
             its values are not known, and without a baseline.
-        is_declared: Whether the files speak of it.
+        is_declared: Whether an entry of the files is about it.
         absent: Why the files say that it must not exist: `state: absent` or `expired DATE`; `None` if they do not.
         owner: Whose entry it is.
         location: Where the entry is.
@@ -83,7 +83,7 @@ class PendingChange:
         entity: Which one.
         action: What an apply would do to it.
         changes: The keys that differ from the files.
-        is_declared: Whether the files speak of it.
+        is_declared: Whether an entry of the files is about it.
         owner: Whose entry it is.
         location: Where the entry is.
     """

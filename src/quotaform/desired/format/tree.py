@@ -19,7 +19,8 @@ from typing import Any, Final
 
 from quotaform.desired.format.node import Comment, Item, Kind, Node, Tree
 
-_WHITE: Final = ("", "\n", " ", "\t")
+_BLANK: Final = regex(r"(?:^|\n)(?:[^\S\n]*[ \t])?(?=\n)").finditer
+"""The lines that are empty, each up to its end."""
 _COMMENT: Final = regex("#[^\n\x85\u2028\u2029]*").match
 
 
@@ -46,6 +47,7 @@ class _Parser:
         import yaml
 
         self.text = text
+        self.below_blanks = {found.end() + 1 for found in _BLANK(text)}
         self.tree = Tree()
         self.next: Callable[[], Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text).get_token
         self.pending: list[Comment] = []
@@ -107,11 +109,15 @@ class _Parser:
         self.kind = type(token)
         self.start = start = token.start_mark.index
         if self.hash < start:
-            if self.hash < self.end:
-                self.hash = self.find_hash(self.end)
-            while self.hash < start:
-                self.take_comment(self.hash)
+            self.take_comments(start)
         self.end = token.end_mark.index
+
+    def take_comments(self, start: int) -> None:
+        """Take up the comments between the last token and the one that begins somewhere."""
+        if self.hash < self.end:
+            self.hash = self.find_hash(self.end)
+        while self.hash < start:
+            self.take_comment(self.hash)
 
     def find_hash(self, begin: int) -> int:
         """Return where the next `#` is, or the end of the text."""
@@ -124,7 +130,7 @@ class _Parser:
         if found is None:  # pragma: no cover - a `#` is there
             raise UnformattableError
         line = self.text.rfind("\n", 0, begin) + 1
-        comment = Comment(found[0].rstrip(), begin - line, self.has_blank_above(line))
+        comment = Comment(found[0].rstrip(), begin - line, line in self.below_blanks)
         self.tree.comments += 1
         self.hash = self.find_hash(found.end())
         is_own_line = not self.text[line:begin].strip(" \t")
@@ -135,15 +141,6 @@ class _Parser:
             self.aligned = found.end() + 1, comment.column
         else:
             self.pending.append(comment)
-
-    def has_blank_above(self, line: int) -> bool:
-        """Whether the line above the one that begins somewhere is empty."""
-        text = self.text
-        return (
-            line > 0
-            and text[line - 2 : line - 1] in _WHITE
-            and not text[text.rfind("\n", 0, line - 1) + 1 : line].strip()
-        )
 
     def raw(self) -> str:
         """Return the token as it is written."""
@@ -159,8 +156,8 @@ class _Parser:
         item = Item()
         if self.pending:
             item.before = self.take_pending()
-        if not self.depth:
-            item.has_blank = self.has_blank_above(self.text.rfind("\n", 0, self.start) + 1)
+        if self.below_blanks and not self.depth:
+            item.has_blank = self.text.rfind("\n", 0, self.start) + 1 in self.below_blanks
         self.owner = item
         return item
 
@@ -219,14 +216,15 @@ class _Parser:
     def read_block_mapping(self, holder: Item | None) -> Node:
         node = Node(Kind.MAPPING, column=self.token.start_mark.column)
         self.advance()
-        while self.kind is self.key:
+        advance, key, colon, scalar, items = self.advance, self.key, self.colon, self.scalar, node.items
+        while self.kind is key:
             item = self.open_item()
-            self.advance()
-            item.key = self.read_key(item)
-            if self.kind is self.colon:
-                self.advance()
-                item.value = self.read_node(item, is_indentless=True)
-            node.items.append(item)
+            advance()
+            item.key = self.read_scalar(item) if self.kind is scalar else self.read_key(item)
+            if self.kind is colon:
+                advance()
+                item.value = self.read_scalar(item) if self.kind is scalar else self.read_node(item, is_indentless=True)
+            items.append(item)
         return self.close_block(node)
 
     def read_block_sequence(self, holder: Item | None) -> Node:

@@ -122,7 +122,9 @@ def all_filters(draw: st.DrawFn) -> EntityFilter:
     return EntityFilter(tuple(components), draw(st.booleans()))
 
 
-RELAXED = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+RELAXED = settings(
+    deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 
 
 @given(asked=answered_filters())

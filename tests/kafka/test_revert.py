@@ -58,7 +58,9 @@ def revert_of(text: str, actual: Quotas, files: Desired, cluster_id: str) -> Pla
     return load_plan(dumped_plan(plan), "plan.json")
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 @given(quotas(), desired())
 def test_an_apply_and_its_revert_bring_back_the_state_before(
     gateway: KafkaGateway, sandbox: Sandbox, before: Quotas, files: Desired

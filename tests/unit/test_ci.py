@@ -166,6 +166,7 @@ def test_a_file_that_cannot_be_written_changes_no_exit_code(
     assert "cannot be written" in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive
 def test_a_summary_stays_within_what_github_takes(step: Path) -> None:
     entries = [
         {"match": {"user": f"svc-{number}-{'x' * 60}"}, "values": {PRODUCER: number}} for number in range(1, 4_000)

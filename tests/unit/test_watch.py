@@ -387,6 +387,7 @@ def test_a_process_that_makes_no_rounds_says_so(tmp_path: Path) -> None:
     assert document["status"] == "stalled"
 
 
+@pytest.mark.exhaustive
 def test_memory_stays_as_it_is_over_a_thousand_rounds(tmp_path: Path) -> None:
     entities = {Entity(user=f"u{number}"): {PRODUCER: float(number + 1)} for number in range(20)}
     world = World(tmp_path, {"eu": entities, "us": ClusterError("down")})

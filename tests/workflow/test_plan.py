@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from quotaform.model.entity import Entity
+from tests.git_repository import GitRepository
 from tests.workflow.command import QUOTAFORM, Cluster, Repository, environment, run
 from tests.workflow.test_signals import socket_that_says_nothing
 
@@ -343,15 +344,9 @@ def test_a_repository_can_be_named_from_elsewhere(changing: Repository, tmp_path
 
 
 def test_the_commit_that_is_planned_is_named(changing: Repository) -> None:
-    def git(*arguments: str) -> str:
-        who = ["-c", "user.name=someone", "-c", "user.email=someone@example.org"]
-        done = subprocess.run(["git", *who, *arguments], cwd=changing.path, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-q", "-m", "quotas")
-    commit = git("rev-parse", "HEAD")
+    repository = GitRepository(changing.path)
+    repository.git("init", "-q")
+    commit = repository.commit()
     assert f"Source quotas.d @ {commit[:7]}\n" in changing("plan").out
     changing.quotas("  - match: {user: new}\n    values: {producer_byte_rate: 3MiB/s}\n")
     assert f"Source quotas.d @ {commit[:7]} (dirty)\n" in changing("plan").out

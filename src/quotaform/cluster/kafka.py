@@ -21,14 +21,14 @@ from quotaform.model.quotas import Quotas, Values
 from quotaform.model.snapshot import SnapshotFile
 
 BROKER_TIMEOUT: Final = 5.0
-"""Seconds for what is asked of one certain broker; that is never what a command is about."""
+"""The timeout in seconds of requests to one particular broker, which are never essential to a command."""
 
 FEW_ENTITIES: Final = 16
-"""Up to so many entities are described one by one; beyond, one describe of everything takes less time."""
+"""Up to this number, entities are described one by one; for more, a describe of everything is faster."""
 
 _TRIES: Final = 4
 _DRY_RUN_SILENCE: Final = 5.0
-"""Seconds that the first try of a dry run waits for an answer, which a broker has to ask the controller for."""
+"""The timeout in seconds of the first try of a dry run, which a broker forwards to the controller."""
 
 
 class KafkaGateway(BrokerGateway):

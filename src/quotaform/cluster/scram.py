@@ -48,7 +48,7 @@ from quotaform.model.secret import Secret
 
 ALTER_ACL: Final = f"The principal is not authorised to alter SCRAM credentials: {grant('ALTER')}"
 MAX_ALTERATIONS: Final = 1_000
-"""Alterations per request: a controller writes one record for each, and 10,000 are its end."""
+"""Alterations per request: a controller writes one record for each, and rejects more than 10,000."""
 
 _DESCRIBE_TIMEOUT: Final = 10.0
 """Seconds for a read with all its retries; the answer takes milliseconds, and none comes without the right (above)."""
@@ -61,7 +61,7 @@ _CREDENTIAL_BYTES: Final = 256
 def make_upsertion(
     user: str, mechanism: ScramMechanism, password: Secret, iterations: int = DEFAULT_ITERATIONS
 ) -> ScramUpsertion:
-    """Salt and hash a password; every call takes a new salt."""
+    """Salt and hash a password; every call uses a new salt."""
     salt = token_bytes(_SALT_BYTES)
     salted = pbkdf2_hmac(mechanism.hash_name, password.reveal().encode(), salt, iterations)
     return ScramUpsertion(user=user, mechanism=mechanism, iterations=iterations, salt=salt, salted_password=salted)
@@ -189,7 +189,7 @@ def split_scram(alterations: Sequence[ScramAlteration]) -> list[list[int]]:
 
 
 def require_name(user: str) -> int:
-    """Make sure that Kafka's protocol can carry a user name, and return its size in bytes.
+    """Check that Kafka's protocol can carry a user name, and return its size in bytes.
 
     Raises:
         ValueError: It cannot.

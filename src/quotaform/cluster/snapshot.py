@@ -57,7 +57,7 @@ class SnapshotGateway:
         return self._snapshot.quotas
 
     def broker_config(self, name: str) -> BrokerConfig:
-        """Refuse: a snapshot holds quotas and nothing else.
+        """Fail, because a snapshot contains only quotas.
 
         Raises:
             UnsupportedError: Always.

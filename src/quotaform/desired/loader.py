@@ -32,7 +32,7 @@ from quotaform.model.quotas import Values
 from quotaform.model.text import listed
 
 _FEW: Final = 5
-"""How many entities of a file that are out of scope have a problem each."""
+"""The limit on separate problems for entities of a file that are out of scope."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class LoadedFiles:
         return desired
 
     def layers_of(self, cluster: str | None, entity: Entity) -> list[Entry]:
-        """Return what each layer of a cluster says about an entity, in the order in which they are merged."""
+        """Return the entries of an entity in each layer of a cluster, in the order in which they are merged."""
         found: dict[str | None, Entry] = {}
         for file in self.files(cluster):
             for entry in file.entries:
@@ -198,7 +198,7 @@ def _too_many(file: LoadedFile) -> Finding:
 
 
 def _out_of_scope(entries: Sequence[Entry]) -> Iterator[Finding]:
-    """Yield what is wrong with entries of one file: of more than a few, one problem at the first of them."""
+    """Yield a problem per entry of a file, or a single one at the first entry if there are many."""
     if len(entries) > _FEW:
         first = min(entries, key=lambda entry: entry.position)
         shown = listed((entry.entity.address for entry in entries), _FEW)
@@ -263,7 +263,7 @@ def _read(file: LayerFile, text: str, reader: EntryReader, *, detailed: bool) ->
 
 
 def assemble(files: Iterable[LoadedFile], today: date) -> tuple[Desired, FindingList]:
-    """Merge what files say: each entity once per layer, the cluster's layer over the common one, key by key.
+    """Merge the files: each entity once per layer, the cluster's layer over the common one, key by key.
 
     Args:
         files: The common files and those of at most one cluster.
@@ -322,7 +322,7 @@ def _merge(below: Entry, above: Entry) -> Entry:
 
 
 def _unset_problems(entry: Entry, common: Entry | None) -> Iterator[Finding]:
-    """Yield what is wrong with what an entry takes away from the common one."""
+    """Yield the problems of the keys that an entry removes from the common one."""
     address = entry.entity.address
     declared = common.values if common is not None else {}
     for key, position in (entry.unset or {}).items():

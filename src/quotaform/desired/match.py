@@ -28,14 +28,14 @@ from quotaform.model.ip import ip_problem
 from quotaform.model.text import did_you_mean, inert, quote
 
 MAX_ENTITIES: Final = 200_000
-"""How many entities one file may declare: lists multiply."""
+"""The limit on entities in a file; lists in a match multiply."""
 
 _KNOWN: Final = frozenset(ENTITY_TYPES)
 _PLAIN: Final = regex(r"(?!User:|(?i:default)$|(?:user|client-id|ip)=)[A-Za-z0-9._@:/=,+-]+").fullmatch
 
 
 def read_match(match: dict[str, Any], part: Part, room: int) -> list[Entity]:
-    """Return the entities that a match names; none if anything is wrong with it.
+    """Return the entities that a match selects; none if it is invalid.
 
     Args:
         match: Entity type to name, list of names or `{name: ...}`.

@@ -34,7 +34,7 @@ def misspells_field(field: str) -> bool:
 
 
 def report_misplaced(item: dict[str, Any], part: Part) -> None:
-    """Report quota keys that are fields of an entry, because they are not indented below `values`."""
+    """Report quota keys that are fields of an entry because they are not indented below `values`."""
     for key in item:
         if key in QUOTA_KEYS:
             text = f"{key} is a quota key, not a field of an entry; write it below values, and indent it further"

@@ -17,7 +17,7 @@ _ASCII_END: Final = "\x7f"
 
 
 def name_oddness(entity_type: str, name: str) -> str | None:
-    """Return what is odd about a name and what to check; `None` if nothing is.
+    """Return why a name is suspicious and what to check; `None` if it is not.
 
     >>> print(name_oddness("user", "Default"))
     is an ordinary name; did you mean <default>?

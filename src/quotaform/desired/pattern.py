@@ -11,7 +11,7 @@ from quotaform.model.entity import DEFAULT_WORD, ENTITY_TYPES
 
 
 def read_pattern(node: dict[str, Any], part: Part) -> Pattern:
-    """Return a pattern; what is no text was found by the schema."""
+    """Return a pattern; the schema reports values that are not text."""
     parts: list[tuple[str, str | None]] = []
     for entity_type in ENTITY_TYPES:
         name = node.get(entity_type)

@@ -26,11 +26,11 @@ _NAME: Final = regex(
     r"(?!User:|(?i:default)$|(?:user|client-id|ip)=)"
     r"[A-Za-z0-9._@:/=,-](?:[A-Za-z0-9._@:/=, -]*[A-Za-z0-9._@:/=,-])?"
 ).fullmatch
-"""A name about which there is nothing to report."""
+"""A name without any problem."""
 
 
 class PlainItemReader:
-    """Reads plain items of files that have the shape of their schema and whose scalars are all clear."""
+    """Reads plain items of files that match their schema and contain no ambiguous scalars."""
 
     def __init__(self, share: Callable[[Values], Values]) -> None:
         """Make a reader.

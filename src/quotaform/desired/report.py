@@ -12,7 +12,7 @@ from quotaform.model.location import Location
 from quotaform.model.rule import FindingRule
 
 _ABSENCES: Final = frozenset({rule.MISSING_FIELD.id, rule.EMPTY_FIELD.id, rule.NO_VALUES.id})
-"""What is not reported where the reader gave up: what is missing may come later in the file."""
+"""The rules not reported after reading stopped, because missing parts may come later in the file."""
 
 NodePath = tuple[str | int, ...]
 """The keys and indexes that lead from the root of a document to a node."""

@@ -21,14 +21,14 @@ from quotaform.model.text import did_you_mean, inert, listed, quote
 
 _YAML: Final = frozenset({".yaml", ".yml"})
 _MEANT: Final = (".json", ".yaml.txt", ".yml.txt")
-"""How names end of files that are not read and were probably meant to be."""
+"""The suffixes of files that are not read but were probably meant to be."""
 _MOST_PROBLEMS: Final = 1000
-"""How many problems of a tree are looked for, of which fewer are shown."""
+"""The limit on problems collected in a tree; fewer are shown."""
 _UTF16_MARKS: Final = frozenset({b"\xff\xfe", b"\xfe\xff"})
 
 
 class Root(Enum):
-    """What there is at the path of a quotas directory."""
+    """The kind of file at the path of a quotas directory."""
 
     DIRECTORY = "directory"
     FILE = "file"
@@ -57,12 +57,12 @@ class Tree:
 
     @property
     def has_files(self) -> bool:
-        """Whether there is any file that counts, or anything that could not be read."""
+        """Whether there is a file to read, or one that could not be read."""
         return bool(self.files or self.unreadable)
 
     @property
     def missing(self) -> str | None:
-        """Why there is no file at all; `None` when there is one."""
+        """Why there are no files; `None` if there are."""
         if self.root is Root.MISSING:
             return f"the quotas directory {inert(self.name)} does not exist"
         return None if self.files else f"the quotas directory {inert(self.name)} contains no YAML file"
@@ -121,9 +121,9 @@ class Layout:
         return self.layer(None) + (self.layer(cluster) if cluster is not None else [])
 
     def problems(self, cluster: str | None) -> list[Finding]:
-        """Return what is wrong for a cluster: what would be ignored, could not be read or is missing.
+        """Return the problems of a cluster: files that would be ignored, cannot be read or are missing.
 
-        Of a great many problems not all are returned.
+        The number of problems is limited.
         """
         if self.tree.root is Root.MISSING and self.may_be_empty:
             return []
@@ -209,7 +209,7 @@ def is_hidden(path: str) -> bool:
 
 
 def decode(source: SourceFile) -> str | Finding:
-    """Return the text of a source, or why it is none."""
+    """Return the text of a source, or why it is not text."""
     try:
         if isinstance(source.text, bytes):
             return source.text.decode("utf-8-sig")

@@ -27,7 +27,7 @@ from quotaform.document.receipt import dump_run
 from quotaform.model.document_kind import AUDIT
 
 _LONGEST_TEXT: Final = 1_000
-"""How many characters of a message a line holds."""
+"""The limit on characters of a message in a line."""
 
 
 class AuditOutcome(StrEnum):
@@ -47,7 +47,7 @@ class AuditOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auditor:
-    """Makes the lines about one run.
+    """Creates the lines about one run.
 
     Attributes:
         applied_by: Who, as the operating system says.
@@ -58,7 +58,7 @@ class Auditor:
     run: Run | None = None
 
     def start(self, plan: Plan, time: str) -> str:
-        """Return the line that says that a plan is going to be applied."""
+        """Return the line written before a plan is applied."""
         allowances = list(map(str, plan.allowances))
         return self._line("start", plan, time, {"changes": len(plan.rows), "allowances": allowances})
 
@@ -78,7 +78,7 @@ class Auditor:
                 yield self._line("change", receipt.plan, receipt.finished_at, fields)
 
     def end(self, receipt: Receipt) -> str:
-        """Return the line that says how an apply ended."""
+        """Return the line with the outcome of an apply."""
         outcome = AuditOutcome.COMPLETE if receipt.is_complete else AuditOutcome.INCOMPLETE
         reason = f"interrupted by {receipt.interruption}" if receipt.interruption else ""
         tally = receipt.tally
@@ -86,7 +86,7 @@ class Auditor:
         return self._end(receipt.plan, receipt.finished_at, outcome, reason, summary)
 
     def refused(self, plan: Plan, time: str, reason: str) -> str:
-        """Return the line that says that a plan was not applied, and why."""
+        """Return the line for a refused plan."""
         return self._end(plan, time, AuditOutcome.REFUSED, reason, None)
 
     def _end(self, plan: Plan, time: str, outcome: AuditOutcome, reason: str, summary: dict[str, int] | None) -> str:

@@ -35,7 +35,7 @@ from quotaform.model.quota_key import keys_for
 
 
 class Match(Enum):
-    """What a level asks of one entity type."""
+    """What a level requires of one entity type."""
 
     EXACT = "exact"
     DEFAULT = "default"

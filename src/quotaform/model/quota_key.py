@@ -50,7 +50,7 @@ class QuotaKey:
 
     @property
     def maximum(self) -> float:
-        """The value that `unlimited` writes, and from which on the key limits nothing."""
+        """The value of `unlimited`; this value and larger ones limit nothing."""
         return _MAXIMA[self.kind]
 
     @property

@@ -11,7 +11,7 @@ Values: TypeAlias = Mapping[str, float]
 """Quota key to value; the value is the IEEE-754 double that goes over the wire (KIP-546)."""
 
 Quotas: TypeAlias = Mapping[Entity, Values]
-"""What a cluster holds: an entity exists only while it has at least one value."""
+"""The quotas of a cluster: an entity exists only while it has at least one value."""
 
 
 def same_value(one: float | None, other: float | None) -> bool:

@@ -40,7 +40,7 @@ class FindingRule:
 
     @property
     def override(self) -> str | None:
-        """What lifts the block, in words; `None` when nothing does."""
+        """What lifts the block, in words; `None` if nothing does."""
         if self.is_allowable:
             return f"{ALLOW} {self.id}{'=N' if self.takes_number else ''}"
         return f"an approval in {APPROVALS_NAME}" if self.is_approvable else None

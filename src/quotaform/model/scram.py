@@ -10,7 +10,7 @@ from quotaform.model.alteration import Outcome, Result, reason_of
 from quotaform.model.entity import spell_name
 
 DEFAULT_ITERATIONS: Final = 4096
-"""What Kafka's own tools use, and the least that brokers allow; the most is 16384."""
+"""The default of Kafka's tools and the minimum of brokers; the maximum is 16384."""
 
 
 class ScramMechanism(StrEnum):
@@ -48,7 +48,7 @@ _NUMBERS: Final = {ScramMechanism.SHA_256: 1, ScramMechanism.SHA_512: 2}
 
 @dataclass(frozen=True, slots=True, order=True)
 class ScramCredential:
-    """What a cluster says of one credential: never the password, which it does not know.
+    """A credential as the cluster describes it, without the password, which it does not know.
 
     Attributes:
         mechanism: Such as `SCRAM-SHA-512`.
@@ -61,7 +61,7 @@ class ScramCredential:
 
 @dataclass(frozen=True, slots=True)
 class ScramUser:
-    """What a cluster says of one user.
+    """A user as the cluster describes it.
 
     Attributes:
         user: The name.

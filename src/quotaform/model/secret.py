@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """A text that prints as stars wherever it goes: messages, logs, tracebacks and `repr`.
+    """A text that is printed as stars in messages, logs, tracebacks and `repr`.
 
     >>> password = Secret("hunter2")
     >>> f"{password} {password!r}", password.reveal()
@@ -17,7 +17,7 @@ class Secret:
     _text: str = field()
 
     def reveal(self) -> str:
-        """Return the text itself; only for whoever hands it to the network."""
+        """Return the text itself, only to send it over the network."""
         return self._text
 
     def __str__(self) -> str:

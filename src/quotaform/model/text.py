@@ -10,7 +10,7 @@ from typing import Final
 from quotaform.printable import break_commands, escape, is_command, printable
 
 LONGEST: Final = 80
-"""How many characters of a foreign text a message shows."""
+"""The limit on characters of untrusted text in a message."""
 
 _COMPARED: Final = 2 * LONGEST
 """How long a known word may be that an unknown one is compared with, which takes the product of their lengths."""

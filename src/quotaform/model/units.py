@@ -45,9 +45,9 @@ _SEPARATED: Final = regex(r"[0-9]{1,3}(?:[ ,_'][0-9]{3})+(?:\.[0-9]+)?(?: ?[^0-9
 _BITS: Final = regex(r"(?:[kKMGTmgt]i?)?b(?:its?)?(?:ps|/s|/sec)").fullmatch
 _SHOWN: Final = 60
 _SHOWN_DIGITS: Final = 40
-"""Plans and messages show no more digits of a value."""
+"""The limit on digits of a value in plans and messages."""
 _MAX_DIGITS: Final = 400
-"""No double has more digits before its point; a longer number is refused before any arithmetic."""
+"""No double has more digits before the decimal point; longer numbers are rejected before any arithmetic."""
 
 
 @lru_cache(maxsize=65536)
@@ -254,7 +254,7 @@ def plain_fraction(number: Fraction) -> str:
 
 
 def is_writable(key: QuotaKey, value: float) -> bool:
-    """Whether files can say a value: finite, above 0, and for a whole key a whole number within its maximum.
+    """Whether files can represent a value: finite, above 0, and for a whole key a whole number within its maximum.
 
     >>> from quotaform.model.quota_key import CONNECTION_CREATION_RATE
     >>> [is_writable(CONNECTION_CREATION_RATE, value) for value in (1.0, 0.5, 0.0, 2147483648.0)]
@@ -264,7 +264,7 @@ def is_writable(key: QuotaKey, value: float) -> bool:
 
 
 def spell_value(key: QuotaKey, value: float) -> str | None:
-    """Return how to write a value in a file so that it reads back bit for bit; `None` if that cannot be.
+    """Return the spelling of a value in files that reads back bit for bit; `None` if there is none.
 
     >>> from quotaform.model.quota_key import CONSUMER_BYTE_RATE, CONNECTION_CREATION_RATE
     >>> spell_value(CONSUMER_BYTE_RATE, 5e6), spell_value(CONSUMER_BYTE_RATE, 1536.0)

@@ -21,7 +21,7 @@ ALLOWED_PREFIX: Final = "QUOTAFORM_"
 ALLOW_LIST: Final = "QUOTAFORM_ENV"
 """The variable that names others that may be expanded, separated by commas."""
 OWN_SECRETS: Final = frozenset({"QUOTAFORM_COMMENT_TOKEN", "QUOTAFORM_NOTIFY_SECRET", "QUOTAFORM_NOTIFY_URL"})
-"""Variables with secrets that are no part of a connection: never expanded, so that no file sends them to a broker."""
+"""Variables with secrets that are not part of a connection: never expanded, so no file can send them to a broker."""
 
 PLACES: Final = "${env:NAME} is expanded only in bootstrap_servers and command_config of quotaform.yaml"
 """Where it is replaced, beside client properties, for messages about other places."""
@@ -34,7 +34,7 @@ _USUAL_NAME: Final = regex(r"[A-Z][A-Z0-9_]{0,99}").fullmatch
 
 
 class ReferenceProblem(Enum):
-    """Why a `${...}` is not replaced.
+    """Why a `${...}` is not expanded.
 
     | problem | example |
     | --- | --- |
@@ -54,7 +54,7 @@ class ReferenceProblem(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """A text with its variables replaced; it may hold a secret and does not show.
+    """A text with its variables expanded, which may contain a secret and is never shown.
 
     Attributes:
         text: The text; what was not replaced is in it as it was written.

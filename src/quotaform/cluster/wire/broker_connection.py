@@ -50,7 +50,7 @@ class BrokerConnection:
 
     Attributes:
         server: Where the broker is.
-        stage: How far connecting came.
+        stage: The stage that connecting has reached.
         client_id: What the broker calls this client.
         versions: The lowest and the highest version that the broker speaks, by API key.
     """
@@ -128,7 +128,7 @@ class BrokerConnection:
         return answer
 
     def authenticate(self, deadline: float) -> None:
-        """Prove who we are, by SASL; again on the same connection before a session is over (KIP-368).
+        """Authenticate with SASL; repeated on the same connection before a session expires (KIP-368).
 
         Raises:
             CodeError: The server does not accept the mechanism or the credentials.
@@ -161,7 +161,7 @@ class BrokerConnection:
 
     @property
     def must_authenticate(self) -> bool:
-        """Whether the session is about to be over, so that one must authenticate before the next request."""
+        """Whether the session is about to expire, so the next request requires authentication."""
         return self._authenticate_at is not None and monotonic() >= self._authenticate_at
 
     @property
@@ -198,7 +198,7 @@ class BrokerConnection:
         except TimeoutError:
             raise
         except OSError:
-            # What the other side said before it closed the connection says more.
+            # The last response before the connection was closed is more informative.
             return self.receive(request, version, deadline)
         return self.receive(request, version, deadline)
 
@@ -238,9 +238,9 @@ class BrokerConnection:
         return request.decode(answer, version)
 
     def shutdown(self) -> None:
-        """End the connection from whatever thread; what waits on it wakes up."""
+        """Shut the connection down, from any thread; waiting calls return."""
         self._stream.shutdown()
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._stream.close()

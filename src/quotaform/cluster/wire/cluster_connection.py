@@ -187,7 +187,7 @@ class ClusterConnection:
             other.close()
 
     def close(self) -> None:
-        """Close the connection. From another thread: end what is being done, which lets go of the connection then."""
+        """Close the connection; if called from another thread, abort the request in progress, which then closes it."""
         self._closing.set()
         broker = self.broker
         if broker is not None:
@@ -331,7 +331,7 @@ class ClusterConnection:
         # A server that was given is shown as it was given, also when the cluster gives its address.
         given = {each: each for each in self._given}
         self.brokers = {node_id: given.get(each, each) for node_id, each in metadata.brokers.items()}
-        # Those that no broker names any more are forgotten, but for the given ones.
+        # Servers that no broker names any more are removed, except for the given ones.
         named = {*self.brokers.values(), *self._given, server}
         self._servers = list(
             dict.fromkeys([*(each for each in self._servers if each in named), *self.brokers.values()])

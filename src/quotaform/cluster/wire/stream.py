@@ -159,7 +159,7 @@ class Stream:
         return False
 
     def shutdown(self) -> None:
-        """End the connection from whatever thread; what waits on it wakes up."""
+        """Shut the connection down, from any thread; waiting calls return."""
         sock = self._socket
         if sock is not None:
             with suppress(OSError):

@@ -65,10 +65,10 @@ class Policy(Protocol):
         """Its file, as messages name it."""
 
     def selects(self, entity: Entity) -> bool:
-        """Whether it is about an entity."""
+        """Whether it applies to an entity."""
 
     def violations(self, document: Mapping[str, Any]) -> Sequence[Violation]:
-        """Return what is wrong with the document of an entry; nothing for nearly all.
+        """Return the violations in the document of an entry, usually none.
 
         Raises:
             SlowPolicyError: All documents together take too long.

@@ -435,9 +435,8 @@ PROTECT: Final = FindingRule(
 )
 GUARDS_LOOSENED: Final = FindingRule(
     "guards-loosened",
-    "Compared with the base, quotaform.yaml loosens `guards` or `protect`, prunes more, widens `scope`, changes or "
-    "removes a policy, or removes `cluster_id` or `confirm`; or quotaform.yaml of the base cannot be read, so this is "
-    "unknown.",
+    "Compared with the base, the files loosen `guards` or `protect`, prune more, widen `scope`, change or remove a "
+    "policy or `cluster_id`, or remove `confirm`; or quotaform.yaml of the base cannot be read, so this is unknown.",
     "Make these changes separately first, or make the base readable; allow it if it is intended.",
     is_blocking=True,
     is_allowable=True,
@@ -456,14 +455,14 @@ UNUSED_APPROVAL: Final = FindingRule(
 )
 NEW_APPROVAL: Final = FindingRule(
     "new-approval",
-    "A plan depends on an approval that the base does not have, or has with other words, values or dates.",
+    "A plan depends on an approval that is new or has changed since the base.",
     "Review the approval with the change.",
     _NOTE,
 )
 UNBOUND_APPROVAL: Final = FindingRule(
     "unbound-approval",
-    "An approval without `to` lifted a block of a value. Until it expires, it lifts any other value as well.",
-    "Add `to` with the value that was reviewed.",
+    "An approval without `to` lifts a rule about a value, and will lift it for any other value until it expires.",
+    "Add `to` with the reviewed value.",
     _WARNING,
 )
 EXPIRED_APPROVAL: Final = FindingRule(

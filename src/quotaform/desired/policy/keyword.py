@@ -11,9 +11,9 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 MATCH: Final = "x-match"
-"""The patterns of the entities that the policy is about; only at the root."""
+"""The patterns of the entities that a policy applies to; only at the root."""
 MESSAGE: Final = "x-message"
-"""What a violation of a schema, or of a part of one, says."""
+"""The message for a violation of a schema or a subschema."""
 OWN: Final = (MATCH, MESSAGE)
 
 
@@ -87,12 +87,12 @@ _ROWS: Final = (
 KEYWORDS: Final[Mapping[str, Keyword]] = {
     name: Keyword(holds, drafts) for holds, drafts, names in _ROWS for name in names.split()
 }
-"""The keywords that any part of a policy may hold."""
+"""The keywords allowed in any subschema of a policy."""
 
 ROOT_KEYWORDS: Final = frozenset({"$schema", "$id", MATCH})
-"""The keywords that only the root may hold."""
+"""The keywords allowed only at the root."""
 
 ANNOTATIONS: Final = frozenset(
     {"$comment", "title", "description", "default", "examples", "$defs", "definitions", MESSAGE}
 )
-"""The keywords that ask for nothing."""
+"""The keywords that are not constraints."""

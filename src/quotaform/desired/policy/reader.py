@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from quotaform.schema.validator import PolicyGate
 
 MOST_SECONDS: Final = 10.0
-"""How long a policy may take for all entries, and a millisecond more for each; 10,000 take some 10 ms."""
+"""The time limit of a policy in seconds, plus a millisecond per entry; 10,000 entries take some 10 ms."""
 _SECONDS_PER_ENTRY: Final = 0.001
 MOST_VIOLATIONS: Final = 10
-"""How much of what a policy refuses of one entry is shown."""
+"""The limit on violations shown for one entry and policy."""
 _LONGEST_REASON: Final = 200
 
 
@@ -47,11 +47,11 @@ class SchemaPolicy:
         self._left = seconds
 
     def selects(self, entity: Entity) -> bool:
-        """Whether it is about an entity."""
+        """Whether it applies to an entity."""
         return self._scope.contains(entity)
 
     def violations(self, document: Mapping[str, Any]) -> Sequence[Violation]:
-        """Return what is wrong with the document of an entry; nothing for nearly all.
+        """Return the violations in the document of an entry, usually none.
 
         Raises:
             SlowPolicyError: All documents together take too long.
@@ -68,7 +68,7 @@ class SchemaPolicy:
 
 
 def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | None, list[Finding], int]:
-    """Read a policy; never raises for what is in it.
+    """Read a policy; never raises, whatever it contains.
 
     Args:
         source: The file.
@@ -119,7 +119,7 @@ def read_policy(source: SourceFile, room: int = MOST_STEPS) -> tuple[Policy | No
 
 
 class _BadJsonError(Exception):
-    """What Python reads as JSON and other readers do not."""
+    """Text that Python accepts as JSON and other parsers do not."""
 
 
 def _whole(source: SourceFile, text: str) -> Finding:
@@ -165,7 +165,7 @@ def _draft(schema: Any) -> tuple[Draft, ShapeProblem | None]:
 
 
 def _read_match(schema: dict[str, Any]) -> tuple[Scope, list[ShapeProblem]]:
-    """Return the entities that a policy is about."""
+    """Return the entities that a policy applies to."""
     if MATCH not in schema:
         return FULL_SCOPE, []
     listed = schema[MATCH] if isinstance(schema[MATCH], list) else [schema[MATCH]]

@@ -14,9 +14,9 @@ JsonPath = tuple[str | int, ...]
 """The fields and indexes that lead from the root of a file to a value."""
 
 MOST_STEPS: Final = 50_000
-"""How many schemas the policies of a repository may ask of one entry, references followed; a pattern counts as 100."""
+"""The limit on subschemas that all policies evaluate for one entry, references included; a pattern counts as 100."""
 MAX_DEPTH: Final = 100
-"""How deep schemas may nest, references followed."""
+"""The limit on the nesting depth of schemas, references included."""
 
 _PATTERN_STEPS: Final = 100
 
@@ -52,7 +52,7 @@ def _entry_place() -> _Place:
 
 
 class ShapeCheck:
-    """Goes through a policy as a validator does, references followed.
+    """Traverses a policy as a validator does, following references.
 
     Attributes:
         problems: What is wrong; when there is anything, the policy is not to be used.

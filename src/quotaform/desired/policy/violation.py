@@ -15,7 +15,7 @@ from quotaform.schema.entry import VALUES
 from quotaform.schema.refusal import Refusal
 
 _ABOUT: Final = (MESSAGE, "description", "title")
-"""Which keyword of a schema explains it, the best first."""
+"""The keywords that describe a schema, in order of preference."""
 _KINDS: Final = {"string": "text", "object": "a mapping", "array": "a list", "null": "null", "boolean": "a boolean"}
 _NUMBERS: Final = {
     "maximum": "above the maximum of",

@@ -102,6 +102,14 @@ def test_forks_get_no_secrets_and_one_apply_runs_at_a_time() -> None:
     assert apply["environment"] == "quotas-apply-${{ matrix.cluster }}"
 
 
+def test_drift_has_the_history_and_never_the_receipt_of_a_revert() -> None:
+    """Each run failed after a revert; without the history, what was merged and not applied counted as drift."""
+    (checkout,) = (each for each in steps_of(TEMPLATES / "github" / "quotas-drift.yml") if "checkout" in str(each))
+    assert checkout["with"]["fetch-depth"] == "0"
+    saved = [each for each in steps_of(TEMPLATES / "github" / "quotas-apply.yml") if "cache/save" in str(each)]
+    assert [each["if"] for each in saved if each["with"]["path"] == "receipts"] == ["inputs.revert-run == ''"]
+
+
 def test_the_action_installs_the_pinned_versions_of_its_own_checkout() -> None:
     (install,) = (step for step in steps_of(ROOT / "action.yml") if step.get("name") == "Install quotaform")
     assert "PIP_CONSTRAINT=$GITHUB_ACTION_PATH/constraints.txt" in install["run"]

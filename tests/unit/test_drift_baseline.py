@@ -129,7 +129,9 @@ def test_the_heading_names_the_baseline_or_says_that_there_is_none() -> None:
 def test_values_that_a_receipt_does_not_hold_are_said() -> None:
     drift = drift_of({}, {ALICE: NINE}, {ALICE: ONE}, unvalued=frozenset({ALICE}))
     assert verdict(drift) == "modified"
-    assert [finding.rule for finding in drift.findings] == ["baseline-values-unknown"]
+    (finding,) = drift.findings
+    assert finding.rule == "baseline-values-unknown"
+    assert "fetch the git history (fetch-depth: 0)" in finding.message  # It only said to give a git ref.
     assert verdict(drift_of({}, {ALICE: NINE}, {}, unvalued=frozenset({ALICE}))) == "pending delete"
 
 

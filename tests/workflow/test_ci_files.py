@@ -232,6 +232,9 @@ class TestApply:
         applied = live_team.job("quotas-apply.yml", "apply")
         assert applied.code == 0, applied.printed
         assert cluster.read()[Entity(user="a")] == {PRODUCER: 7 * MIB}
+        drifted = live_team.job("quotas-drift.yml", "drift")  # It failed: it read the receipt of the revert.
+        assert drifted.codes["Drift"] == 2, drifted.printed
+        assert "user=a" in drifted.printed
 
     def test_what_a_guard_blocks_is_allowed_by_hand(self, live_team: Team, cluster: Cluster) -> None:
         cluster.set({PRODUCER: 50 * MIB}, user="a")

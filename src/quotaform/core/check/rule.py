@@ -550,9 +550,9 @@ DRIFT_IGNORE_UNUSED: Final = FindingRule(
 )
 BASELINE_VALUES_UNKNOWN: Final = FindingRule(
     "baseline-values-unknown",
-    "The receipt used as the baseline does not contain the values of some entities that differ, so their pending "
-    "changes count as drift.",
-    "Use a git ref as the baseline.",
+    "The receipt used as the baseline does not contain all values of some entities that differ, and they cannot be read "
+    "from its commit, so their pending changes count as drift.",
+    "Fetch the git history (`fetch-depth: 0`), or use a git ref as the baseline.",
     _NOTE,
 )
 

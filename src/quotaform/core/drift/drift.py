@@ -228,7 +228,8 @@ def _check_unvalued(entities: Iterable[DriftedEntity], baseline: DeclaredBase | 
     if not count:
         return []
     text = (
-        f"the receipt does not hold the values of {count:,} of the entities that differ, so their changes count as "
-        "drift even if they are pending; give a git ref as the baseline"
+        f"the applied values of {count:,} of the entities that differ are neither in the receipt nor in a commit that "
+        "git has here, so their changes count as drift even if they are pending; fetch the git history "
+        "(fetch-depth: 0), or give a git ref as the baseline"
     )
     return [rule.BASELINE_VALUES_UNKNOWN.finding(text)]

@@ -317,6 +317,6 @@ def test_the_receipt_of_a_revert_says_nothing_of_the_files(repository: Repositor
     found = last_receipt(repository, "one")
     assert found.last is not None
     assert (found.last.path, found.last.declared) == (path, frozenset({ALICE, BOB}))
-    with pytest.raises(BaseError, match="it is the receipt of a revert, whose values are not those of the files; ") as no:
+    with pytest.raises(BaseError, match="it is the receipt of a revert, whose values are not those of the files") as no:
         read_receipt_base(str(path))
     assert str(no.value).endswith("; give the receipt of the apply before it, or a git revision")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from quotaform.core.base import Base, DeclaredBase
 from quotaform.core.change import Action
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from quotaform.app.clock import Clock
     from quotaform.app.repository.repository import Repository
     from quotaform.core.receipt import SavedReceipt
-
-_OTHER: Final = "give the receipt of the apply before it, or a git revision"
 
 
 def is_receipt(ref: str) -> bool:
@@ -56,7 +54,8 @@ def read_receipt_base(path: str) -> ReceiptBase:
     except ReceiptFileError as error:
         raise BaseError(inert(path), error.problem) from None
     if receipt.is_revert:
-        raise BaseError(inert(path), f"it is the receipt of a revert, whose values are not those of the files; {_OTHER}")
+        text = "it is the receipt of a revert, whose values are not those of the files"
+        raise BaseError(inert(path), f"{text}; give the receipt of the apply before it, or a git revision")
     if receipt.declared is None:
         text = "it is a receipt of an earlier version of quotaform, which does not list what was declared"
         raise BaseError(inert(path), f"{text}; give a git revision")

@@ -550,8 +550,8 @@ DRIFT_IGNORE_UNUSED: Final = FindingRule(
 )
 BASELINE_VALUES_UNKNOWN: Final = FindingRule(
     "baseline-values-unknown",
-    "The receipt used as the baseline does not contain all values of some entities that differ, and they cannot be read "
-    "from its commit, so their pending changes count as drift.",
+    "The receipt used as the baseline does not contain all values of some entities that differ, and they cannot be "
+    "read from its commit, so their pending changes count as drift.",
     "Fetch the git history (`fetch-depth: 0`), or use a git ref as the baseline.",
     _NOTE,
 )

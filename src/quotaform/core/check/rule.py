@@ -577,9 +577,9 @@ BASE_EMPTY: Final = FindingRule(
 )
 CLUSTER_REMOVED: Final = FindingRule(
     "cluster-removed",
-    "quotaform.yaml of the base has a cluster that quotaform.yaml does not have: it was removed or renamed.",
-    "Put it back, unless its quotas are meant to stay on it unmanaged; `prune` deletes nothing there. Give a renamed "
-    "cluster the `cluster_id` that it had.",
+    "A cluster in quotaform.yaml of the base is no longer in quotaform.yaml: it was removed or renamed.",
+    "Restore it, unless its quotas should stay on it unmanaged; `prune` deletes nothing there. Give a renamed cluster "
+    "its previous `cluster_id`.",
     _WARNING,
 )
 PRUNE_UNKNOWN: Final = FindingRule(

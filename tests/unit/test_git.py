@@ -319,6 +319,47 @@ def test_files_are_compared_with_the_commit_whatever_their_line_ends_are(
     assert " (dirty)" in capsys.readouterr().out
 
 
+def test_a_plan_of_approvals_or_policies_that_are_not_committed_is_dirty(
+    origin: GitRepository, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The plan named a commit that did not contain the approval or the policy by which it was made."""
+
+    def is_dirty() -> Any:
+        here = Path.cwd()
+        os.chdir(origin.path)
+        capsys.readouterr()
+        run(["plan", "--format", "json"])
+        os.chdir(here)
+        return json.loads(capsys.readouterr().out)["source"]["dirty"]
+
+    schema = json.dumps({"type": "object"})
+    origin.write("quotaform.yaml", "clusters: {lab: {snapshot: lab.json}}\npolicies: ['policies/*.json']\n")
+    origin.write("policies/one.schema.json", schema)
+    origin.commit()
+    assert is_dirty() is False
+    for path, content in (
+        ("approvals.yaml", "[]\n"),
+        ("policies/more.schema.json", schema),
+        ("policies/one.schema.json", json.dumps({"type": "object", "properties": {}})),
+    ):
+        before = (origin.path / path).read_text() if (origin.path / path).exists() else None
+        origin.write(path, content)
+        assert is_dirty() is True, path
+        (origin.path / path).unlink() if before is None else origin.write(path, before)
+        assert is_dirty() is False, path
+    origin.write("approvals.yaml", "[]\n")
+    origin.write("policies/more.schema.json", schema)
+    origin.commit()
+    assert is_dirty() is False
+    for path in ("approvals.yaml", "policies/more.schema.json"):
+        content = (origin.path / path).read_text()
+        (origin.path / path).unlink()
+        assert is_dirty() is True, path
+        origin.write(path, content)
+    origin.write("approvals.yaml", "[]\r\n")
+    assert is_dirty() is False
+
+
 def test_links_within_a_commit_are_followed(origin: GitRepository, capsys: pytest.CaptureFixture[str]) -> None:
     origin.declare("lab/own.yaml", "alice")
     origin.write("shared.yaml", "quotas: []\n")

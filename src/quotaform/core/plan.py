@@ -43,7 +43,7 @@ class PlanSource:
     Attributes:
         directory: As it was given.
         commit: The git commit, if there is one.
-        dirty: Whether the tree differs from it.
+        dirty: Whether the files differ from it: those of the directory, quotaform.yaml, approvals.yaml and policies.
         base: What the files were compared with, if anything.
     """
 

@@ -170,11 +170,11 @@ class GitFolder:
 
     def is_folder(self, path: str) -> bool:
         """Whether a path leads to a folder."""
-        return self._entry(path).is_folder
+        return self.entry(path).is_folder
 
     def names(self, path: str) -> Iterator[str]:
         """Yield the names in a folder; nothing if it is none."""
-        entry = self._entry(path)
+        entry = self.entry(path)
         if entry.is_folder:
             yield from self.revision.objects.tree(entry.id)
 
@@ -195,7 +195,8 @@ class GitFolder:
     def _join(self, path: str) -> str:
         return "/".join(part for part in (self.place, path) if part)
 
-    def _entry(self, path: str) -> TreeEntry:
+    def entry(self, path: str) -> TreeEntry:
+        """Return the entry of a path, links followed; that of what does not exist is neither a file nor a folder."""
         entry = self.revision.objects.entry(self.revision.root, self._join(path))
         return TreeEntry(0, "") if entry is None else entry
 

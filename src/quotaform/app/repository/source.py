@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from quotaform.app.git.object import TreeEntry, blob_id
 from quotaform.app.git.object_store import GitObjects, find_work_tree, open_objects
 from quotaform.app.git.process import GitError, TimeLeft
+from quotaform.app.repository.revision import WORK_TREE
 from quotaform.core.check.facts import RemovalSearch
 from quotaform.core.claim import Claim
 from quotaform.core.cluster_base import ClusterBase
 from quotaform.core.plan import PlanSource
 from quotaform.errors import FileReadError
+from quotaform.model.approval import APPROVALS_NAME
 from quotaform.model.entity import Entity
 
 if TYPE_CHECKING:
@@ -60,9 +62,10 @@ class Source:
 def read_source(repository: Repository, config: Config, tree: Tree, today: date) -> Source:
     """Return where the files of a plan come from.
 
-    There is no commit outside of a git work tree. The files differ from it when any that was read is not, byte for
-    byte, what the commit holds, or is missing on either side; line ends may be CRLF for LF. No filter is run: a file
-    that git keeps in another form than the work tree (LFS, git-crypt) counts as different.
+    There is no commit outside of a git work tree. The files (also quotaform.yaml, approvals.yaml and the policies)
+    differ from it when any that was read is not, byte for byte, what the commit holds, or is missing on either side;
+    line ends may be CRLF for LF. No filter is run: a file that git keeps in another form than the work tree (LFS,
+    git-crypt) counts as different.
 
     Args:
         repository: Where the files are.
@@ -85,7 +88,9 @@ def read_source(repository: Repository, config: Config, tree: Tree, today: date)
                 # Before the first commit there is none, and git reports no error.
                 return Source(PlanSource(directory=name), problem=objects.error_message())
             committed = list_files(objects, commit.tree, folder)
-            dirty = not is_as_committed(tree, committed) or _config_differs(repository, objects, commit.tree, top)
+            dirty = not is_as_committed(tree, committed) or _settings_differ(
+                repository, config, objects, commit.tree, top
+            )
     except GitError as error:
         return Source(PlanSource(directory=name), problem=error.reason)
     history = Removals(top, folder, commit, tree, config.profiles, today, left)
@@ -136,13 +141,21 @@ def is_blob(content: bytes, committed: str) -> bool:
     )
 
 
-def _config_differs(repository: Repository, objects: GitObjects, root: str, top: Path) -> bool:
-    """Whether quotaform.yaml is not the one of the commit; one outside of the work tree is in no commit."""
-    path = repository.config_path.resolve()
+def _settings_differ(repository: Repository, config: Config, objects: GitObjects, root: str, top: Path) -> bool:
+    """Whether quotaform.yaml, approvals.yaml or the policies are not those of the commit."""
+    path = repository.config_path
+    return any(
+        _file_differs(repository, each, objects, root, top) for each in (path, path.with_name(APPROVALS_NAME))
+    ) or (bool(config.policies) and _policies_differ(path.parent, config, objects, root, top))
+
+
+def _file_differs(repository: Repository, file: Path, objects: GitObjects, root: str, top: Path) -> bool:
+    """Whether a file beside quotaform.yaml is not the one of the commit; one outside of the work tree is in none."""
+    path = file.resolve()
     if not path.is_relative_to(top.resolve()):
         return False
     try:
-        source = repository.revision.read_config(repository.config_path)
+        source = repository.revision.read_config(file)
     except FileReadError:
         return True
     entry = objects.entry(root, path.relative_to(top.resolve()).as_posix())
@@ -150,3 +163,23 @@ def _config_differs(repository: Repository, objects: GitObjects, root: str, top:
         return source is not None or entry is not None
     content = source.text if isinstance(source.text, bytes) else source.text.encode()
     return not is_blob(content, entry.id)
+
+
+def _policies_differ(folder: Path, config: Config, objects: GitObjects, root: str, top: Path) -> bool:
+    """Whether the policies that quotaform.yaml names are not those of the commit; see `_file_differs`."""
+    from quotaform.app.git.revision import GitRevision
+    from quotaform.app.repository.policy_files import DiskFolder, list_policies
+
+    committed = GitRevision(objects, root, top, elsewhere=WORK_TREE).folder(folder)
+    if committed is None:
+        return False
+    here = DiskFolder(folder)
+    paths = list(list_policies(here, config.policies, []))
+    if set(paths) != set(list_policies(committed, config.policies, [])):
+        return True
+    try:
+        return not all(
+            (entry := committed.entry(path)).is_file and is_blob(here.read(path), entry.id) for path in paths
+        )
+    except FileReadError:
+        return True

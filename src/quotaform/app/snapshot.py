@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from quotaform.app.actual import read_actual
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.app.each_cluster import ClusterWork, Connect
-from quotaform.app.repository.repository import open_gateway
+from quotaform.app.repository.repository import open_pinned_gateway
 from quotaform.app.steps import Steps
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.outcome import ClusterOutcome
@@ -24,7 +24,7 @@ def take_snapshots(
     *,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
-    connect: Connect = open_gateway,
+    connect: Connect = open_pinned_gateway,
 ) -> Iterator[ClusterOutcome[Snapshot]]:
     """Read everything that clusters hold, all at a time; yield one outcome per cluster, in order.
 

@@ -320,6 +320,23 @@ def require_pinned(cluster: str, pinned_id: str | None, live_id: str | None) -> 
         raise ClusterIdError(finding, expected=pinned_id or "", found=live_id)
 
 
+def open_pinned_gateway(cluster: Cluster) -> Gateway:
+    """Connect to a cluster, or open its snapshot, and make sure that it is the one that quotaform.yaml pins.
+
+    Raises:
+        ClusterError: There is no usable connection.
+        InvalidFilesError: The snapshot or the client properties are invalid.
+        ClusterIdError: It has another id.
+    """
+    gateway = open_gateway(cluster)
+    try:
+        require_pinned(cluster.name, cluster.cluster_id, gateway.cluster_id())
+    except BaseException:
+        gateway.close()
+        raise
+    return gateway
+
+
 def open_gateway(cluster: Cluster) -> Gateway:
     """Connect to a cluster, or open its snapshot.
 

@@ -75,7 +75,7 @@ def describe(
     from quotaform.admin import QuotaAdmin
     from quotaform.app.clock import timestamp
     from quotaform.app.describe import describe_quotas
-    from quotaform.app.repository.repository import open_gateway
+    from quotaform.app.repository.repository import open_pinned_gateway
     from quotaform.app.steps import repeated
     from quotaform.cli.option.entity_reader import read_filter
     from quotaform.model.entity import spell_name
@@ -88,7 +88,7 @@ def describe(
     keys = tuple(dict.fromkeys(quota_type or ()))
     chosen = target.choose(snapshot=snapshot)
     reading = f"Reading quotas of {spell_name(chosen.label)}"
-    with repeated(console.progress, reading), QuotaAdmin(open_gateway(chosen)) as admin:
+    with repeated(console.progress, reading), QuotaAdmin(open_pinned_gateway(chosen)) as admin:
         try:
             found = describe_quotas(admin, entity_filter, keys)
         except UnknownKeyError as error:

@@ -49,7 +49,7 @@ def import_quotas(
       quotaform import --cluster prod-eu --split prefix
     """
     from quotaform.app.init.import_quotas import import_cluster
-    from quotaform.app.repository.repository import open_gateway
+    from quotaform.app.repository.repository import open_pinned_gateway
     from quotaform.views.import_text import render_import
 
     console = output.console()
@@ -62,7 +62,7 @@ def import_quotas(
     repository = target.repository(directory)
     config = repository.config()
     chosen = target.choose(repository, config, snapshot=snapshot, needs_name=True)
-    with open_gateway(chosen) as gateway:
+    with open_pinned_gateway(chosen) as gateway:
         done = import_cluster(
             repository, config, chosen.name, gateway, is_split=split == "prefix", progress=console.progress
         )

@@ -78,7 +78,7 @@ def resolve(
       quotaform resolve --name user=svc-orders --name client-id=etl --plan plan.json
       quotaform resolve --from clients.csv --format csv --key producer_byte_rate
     """
-    from quotaform.app.repository.repository import open_gateway
+    from quotaform.app.repository.repository import open_pinned_gateway
     from quotaform.app.resolve.resolve import ResolveRun
     from quotaform.app.steps import repeated
     from quotaform.core.resolve.resolution import Detail
@@ -92,7 +92,7 @@ def resolve(
     planned = request.plan.header.cluster_name if request.plan is not None else None
     chosen = target.choose(snapshot=snapshot, planned=planned)
     reading = f"Reading quotas of {spell_name(chosen.label)}"
-    with repeated(console.progress, reading) as steps, open_gateway(chosen) as gateway:
+    with repeated(console.progress, reading) as steps, open_pinned_gateway(chosen) as gateway:
         run = ResolveRun(request, gateway, steps)
     console.echo(render("resolve", format_name, run, header=run.header, findings=run.findings, style=console.style()))
     if format_name == "csv":

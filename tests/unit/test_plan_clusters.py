@@ -36,11 +36,13 @@ def write(folder: Path, name: str, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def planned(folder: Path, *names: str, down: tuple[str, ...] = ()) -> list[ClusterOutcome[Plan]]:
+def planned(
+    folder: Path, *names: str, down: tuple[str, ...] = (), cluster_id: str | None = None
+) -> list[ClusterOutcome[Plan]]:
     def connect(cluster: Cluster) -> ScriptedGateway:
         if cluster.name in down:
             raise ClusterError(f"{cluster.name} is down")
-        return ScriptedGateway(LIVE)
+        return ScriptedGateway(LIVE, cluster_id=cluster_id or cluster.name)
 
     repository = Repository.at(folder, None)
     config = repository.config()
@@ -81,3 +83,30 @@ def test_invalid_files_are_reported_whether_or_not_the_cluster_is_down(folder: P
     write(folder, "quotas.d/all.yaml", "quotas: [{match: {user: 7}}]\n")
     outcomes = planned(folder, "eu", down=("eu",))
     assert [type(outcome.error) for outcome in outcomes] == [InvalidFilesError]
+
+
+def same_cluster(outcome: ClusterOutcome[Plan]) -> dict[str, str]:
+    found = outcome.require().findings
+    return {finding.rule: finding.message for finding in found if finding.rule.startswith("same-cluster")}
+
+
+def test_two_names_for_one_cluster_are_a_warning(folder: Path) -> None:
+    first, second, _ = planned(folder, cluster_id="same")
+    assert same_cluster(first) == {}
+    assert same_cluster(second) == {"same-cluster": "us and eu are the same live cluster (id same)"}
+    assert second.require().is_applyable
+
+
+def test_two_names_for_one_cluster_whose_files_disagree_are_not_applied(folder: Path) -> None:
+    """With the address of the first one copied, `apply --all` applied one set of files over the other."""
+    write(folder, "quotas.d/us/own.yaml", f"quotas: [{{match: {{user: alice}}, values: {{{PRODUCER}: 3}}}}]\n")
+    first, second, third = planned(folder, cluster_id="same")
+    assert [each.require().is_applyable for each in (first, second, third)] == [True, False, True]
+    assert "their files disagree about user=alice" in same_cluster(second)["same-cluster-conflict"]
+
+
+def test_an_id_that_is_pinned_for_another_name_is_a_warning(folder: Path) -> None:
+    config = CONFIG.replace("['eu:9092']", "['eu:9092'], cluster_id: same")
+    (folder / "quotaform.yaml").write_text(config, encoding="utf-8")
+    (outcome,) = planned(folder, "us", cluster_id="same")
+    assert list(same_cluster(outcome)) == ["same-cluster"]

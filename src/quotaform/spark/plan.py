@@ -35,6 +35,13 @@ def plan(
         EngineError: Spark is missing, does not start or failed.
         InvalidFilesError: Nothing could be read for any cluster.
     """
+    from quotaform.app.plan.plan import with_same_clusters
+
+    outcomes = _outcomes(request, clock, progress)
+    yield from with_same_clusters(outcomes) if request.is_guarded else outcomes
+
+
+def _outcomes(request: PlanRequest, clock: Clock, progress: Progress) -> Iterator[ClusterOutcome[Plan]]:
     from quotaform.app.plan.plan import read_plan_source
 
     layout = request.repository.layout(request.config, may_be_empty=request.is_guarded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
@@ -68,7 +69,9 @@ class ReceiptSearch:
     ignored: tuple[ReceiptFileError, ...] = ()
 
 
-def last_receipt(repository: Repository, cluster_id: str, clock: Clock = SYSTEM_CLOCK) -> ReceiptSearch:
+def last_receipt(
+    repository: Repository, cluster_id: str, clock: Clock = SYSTEM_CLOCK, *, other_names: Collection[str] = ()
+) -> ReceiptSearch:
     """Look for the newest valid receipt of a cluster among those beside quotaform.yaml.
 
     The folder belongs to a repository, so what it holds is read with suspicion: regular files within it, a bounded
@@ -79,6 +82,8 @@ def last_receipt(repository: Repository, cluster_id: str, clock: Clock = SYSTEM_
         repository: Where the files are.
         cluster_id: The id that the cluster gives itself.
         clock: The time.
+        other_names: The names of other clusters in quotaform.yaml: if one of them is the same live cluster by mistake,
+            its receipts are about its own files.
     """
     skipped: list[QuotaformError] = []
     ignored: list[ReceiptFileError] = []
@@ -100,7 +105,7 @@ def last_receipt(repository: Repository, cluster_id: str, clock: Clock = SYSTEM_
         except QuotaformError as error:
             skipped.append(error)
             continue
-        if receipt.cluster_id != cluster_id:
+        if receipt.cluster_id != cluster_id or receipt.cluster_name in other_names:
             continue
         if receipt.finished_at > latest:
             ignored.append(ReceiptFileError(str(path), f"it is from the future ({receipt.finished_at})"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,7 +92,7 @@ def with_commit(receipt: ReceiptBase, at_commit: ClusterBase) -> ClusterBase:
 
 
 def last_receipt_base(
-    repository: Repository, cluster_id: str, clock: Clock
+    repository: Repository, cluster_id: str, clock: Clock, other_names: Collection[str] = ()
 ) -> tuple[DeclaredBase | None, str, tuple[str, ...]]:
     """Return what the last receipt of a cluster declares, or why nothing is known, and what was passed over.
 
@@ -99,10 +100,11 @@ def last_receipt_base(
         repository: Where the files are.
         cluster_id: The id that the cluster gives itself.
         clock: The time.
+        other_names: The names of other clusters, whose receipts are not of this one.
     """
     from quotaform.app.apply.last_receipt import last_receipt
 
-    found = last_receipt(repository, cluster_id, clock)
+    found = last_receipt(repository, cluster_id, clock, other_names=other_names)
     ignored = tuple(str(error) for error in found.ignored)
     if found.last is None:
         why = "there is no base and no receipt of this cluster"

@@ -59,7 +59,7 @@ def make_cluster_plan(
     """
     claimed = _claimed(source, cluster, reading, desired)
     base = _base_of(source, cluster, reading)
-    pruning = make_pruning(request, reading, desired, base, claimed, clock=clock)
+    pruning = make_pruning(request, cluster.name, reading, desired, base, claimed, clock=clock)
     made = make_plan(
         chain(rows, removals(pruning.pruned, reading.quotas)),
         desired,
@@ -136,6 +136,14 @@ def _facts(
         desired=desired,
         actual=reading.quotas,
         pinned_id=cluster.cluster_id,
+        other_pins={
+            other.cluster_id: name
+            for name, other in request.config.clusters.items()
+            if cluster.name in request.config.clusters
+            and name != cluster.name
+            and other.cluster_id
+            and not other.snapshot
+        },
         selection=request.selection,
         source_problem=source.problem,
         policies=request.policies.policies,

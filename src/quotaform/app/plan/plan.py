@@ -16,11 +16,14 @@ from quotaform.app.repository.repository import open_gateway
 from quotaform.app.repository.source import Source, read_source
 from quotaform.app.steps import Steps
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
+from quotaform.core.check import rule
+from quotaform.core.check.same_cluster import check_plans
 from quotaform.core.difference import diff
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Plan
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entry import Desired
+from quotaform.model.finding import by_weight
 from quotaform.model.quotas import Quotas
 
 if TYPE_CHECKING:
@@ -92,7 +95,25 @@ def plan(
         except BaseException as error:
             _fail((*declared.values(), context), error)
             raise
-        yield from working.outcomes(invalid, steps)
+        outcomes = working.outcomes(invalid, steps)
+        yield from with_same_clusters(outcomes) if request.is_guarded else outcomes
+
+
+def with_same_clusters(outcomes: Iterable[ClusterOutcome[Plan]]) -> Iterator[ClusterOutcome[Plan]]:
+    """Yield outcomes with a finding for each plan whose live cluster an earlier plan of another name is for, too."""
+    earlier: dict[str, Plan] = {}
+    for outcome in outcomes:
+        made = outcome.value
+        if made is None or made.header.snapshot is not None:
+            yield outcome
+            continue
+        first = earlier.setdefault(made.header.cluster_id, made)
+        if first is made:
+            yield outcome
+            continue
+        known = [finding for finding in made.findings if finding.rule != rule.SAME_CLUSTER.id]
+        findings = tuple(by_weight([*known, check_plans(first, made)]))
+        yield replace(outcome, value=replace(made, findings=findings))
 
 
 def _fail(futures: Iterable[Future[Any]], error: BaseException) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 def make_pruning(
     request: PlanRequest,
+    cluster_name: str,
     reading: Reading,
     desired: Desired,
     base: ClusterBase,
@@ -31,6 +32,7 @@ def make_pruning(
 
     Args:
         request: What to plan.
+        cluster_name: The name of the cluster.
         reading: What was read of the cluster.
         desired: What the files declare for it.
         base: What they are compared with.
@@ -47,7 +49,8 @@ def make_pruning(
     problem = None
     ignored: tuple[str, ...] = ()
     if declared is None and request.base is None and mode is PruneMode.REMOVED:
-        declared, problem, ignored = last_receipt_base(request.repository, reading.cluster_id, clock)
+        others = request.config.clusters.keys() - {cluster_name}
+        declared, problem, ignored = last_receipt_base(request.repository, reading.cluster_id, clock, others)
     elif declared is None and mode is PruneMode.REMOVED:
         problem = "the base cannot be used, see above; give another one with --base"
     return Pruning(

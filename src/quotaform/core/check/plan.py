@@ -39,6 +39,7 @@ from quotaform.core.check.lint.lint import check_lints
 from quotaform.core.check.live import check_live
 from quotaform.core.check.policy import check_policies
 from quotaform.core.check.revert import check_revert
+from quotaform.core.check.same_cluster import check_same_cluster
 from quotaform.core.plan import Plan
 from quotaform.model.finding import Finding, Severity, by_weight
 
@@ -95,6 +96,7 @@ CHECKS: Final[tuple[Check, ...]] = (
 """The checks of every plan."""
 
 GUARDS: Final[tuple[Check, ...]] = (
+    check_same_cluster,
     check_empty,
     check_shrink,
     check_loosened,

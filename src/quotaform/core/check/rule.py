@@ -369,6 +369,18 @@ CLUSTER_ID: Final = FindingRule(
     "Check bootstrap_servers, or correct cluster_id in quotaform.yaml.",
     is_blocking=True,
 )
+SAME_CLUSTER: Final = FindingRule(
+    "same-cluster",
+    "Two clusters of quotaform.yaml are the same live cluster.",
+    "Correct `bootstrap_servers` of one of them, and pin each with `cluster_id`; or remove one.",
+    _WARNING,
+)
+SAME_CLUSTER_CONFLICT: Final = FindingRule(
+    "same-cluster-conflict",
+    "Two clusters of quotaform.yaml are the same live cluster, and their plans would undo each other.",
+    "Correct `bootstrap_servers` of one of them, and pin each with `cluster_id`; or remove one.",
+    is_blocking=True,
+)
 EMPTY: Final = FindingRule(
     "empty",
     "The files declare no entries for a cluster, or the quotas directory does not exist.",

@@ -176,6 +176,27 @@ def test_invalid_files_of_a_listed_repository_are_an_error(teams: Teams) -> None
     assert "../two/quotaform.yaml:1:11: error: clusters must be a mapping" in one("validate")[1]
 
 
+def test_a_change_that_drops_another_repository_is_blocked(teams: Teams) -> None:
+    """With prune: scope, its entities were destroyed without a finding, as what somebody had made on the cluster."""
+    one, two = teams
+    config = CONFIG + "scope: {include: [{user: '*'}]}\nprune: scope\n"
+    one.quotas(a=rate(1))
+    two.quotas(b=rate(1))
+    one.live(a=live_rate(1), b=live_rate(1))
+    one.git("init", "-q", "-b", "main")
+    one.write("quotaform.yaml", config + "roots: [../two/]\n")
+    one.commit()
+    one.write("quotaform.yaml", config + "roots: [../two]\n")
+    assert one("plan", "--base", "HEAD")[0] == 0
+    one.write("quotaform.yaml", config)
+    document = one.plan("--base", "HEAD")
+    assert (list(changes(document)), document["applyable"]) == (["user=b"], False)
+    assert findings(document)["guards-loosened"] == (
+        "quotaform.yaml loosens the guards of the base: roots has no ../two/ (what it declares counts as undeclared "
+        "here)"
+    )
+
+
 def test_the_roots_at_the_base_are_not_read(teams: Teams) -> None:
     one, two = teams
     one.quotas(a=rate(1))
@@ -184,4 +205,4 @@ def test_the_roots_at_the_base_are_not_read(teams: Teams) -> None:
     two.write("quotas.d/bad.yaml", "x: 1\n")
     one.write("quotaform.yaml", CONFIG)
     document = one.plan("--base", "HEAD")
-    assert (document["source"]["base"]["ref"], findings(document)) == ("HEAD", {})
+    assert (document["source"]["base"]["ref"], list(findings(document))) == ("HEAD", ["guards-loosened"])

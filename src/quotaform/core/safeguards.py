@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from posixpath import normpath
 from typing import Final
 
 from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS, GuardLimits
@@ -32,6 +33,7 @@ class Safeguards:
         must_confirm: Whether the name of the cluster must be typed to apply by hand.
         policies: The paths and globs of the policies, as quotaform.yaml lists them.
         policy_digests: The digest of the content of each policy file, by its path relative to quotaform.yaml.
+        roots: The paths of the other quota repositories, as quotaform.yaml lists them.
     """
 
     limits: GuardLimits = DEFAULT_GUARD_LIMITS
@@ -41,6 +43,7 @@ class Safeguards:
     must_confirm: bool = False
     policies: tuple[str, ...] = ()
     policy_digests: Mapping[str, str] = field(default_factory=dict)
+    roots: tuple[str, ...] = ()
 
     def looser_than(self, base: Safeguards) -> Iterator[str]:
         """Yield in what way quotaform.yaml protects less than at the base.
@@ -52,6 +55,10 @@ class Safeguards:
         for path in base.policies:
             if path not in self.policies:
                 yield f"policies has no {inert(path)}"
+        roots = {normpath(path) for path in self.roots}
+        for path in base.roots:
+            if normpath(path) not in roots:
+                yield f"roots has no {inert(path)} (what it declares counts as undeclared here)"
         if base.pinned_id and self.pinned_id != base.pinned_id:
             yield (
                 f"cluster_id is {inert(self.pinned_id)} instead of {inert(base.pinned_id)}"

@@ -27,4 +27,5 @@ def safeguards_of(config: Config, cluster: Cluster | None, policy_digests: Mappi
         must_confirm=cluster is not None and cluster.confirm == "name",
         policies=tuple(path.text for path in config.policies),
         policy_digests=policy_digests,
+        roots=tuple(path.text for path in config.roots),
     )

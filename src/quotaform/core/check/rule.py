@@ -448,7 +448,8 @@ PROTECT: Final = FindingRule(
 GUARDS_LOOSENED: Final = FindingRule(
     "guards-loosened",
     "Compared with the base, the files loosen `guards` or `protect`, prune more, widen `scope`, change or remove a "
-    "policy or `cluster_id`, or remove `confirm`; or quotaform.yaml of the base cannot be read, so this is unknown.",
+    "policy or `cluster_id`, remove `confirm` or a path from `roots`; or quotaform.yaml of the base cannot be read, so "
+    "this is unknown.",
     "Make these changes separately first, or make the base readable; allow it if it is intended.",
     is_blocking=True,
     is_allowable=True,

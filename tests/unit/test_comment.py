@@ -547,6 +547,7 @@ class TestCommand:
         [
             (["gone.md"], 1, "gone.md cannot be read"),
             (["text.md"], 1, "text.md does not begin with the marker of a comment; write it with plan --out markdown="),
+            (["plan.json"], 1, "; give what plan --out markdown=plan.md writes"),  # It named plan.json to write over.
             (["plan.md", "again.md"], 64, "plan.md and again.md are both the plan of cluster lab; give one"),
             (["plan.md", "--mode", "off"], 64, "unknown mode 'off'; choose update, changes-only or new"),
             (["plan.md", "--platform", "bitbucket"], 64, "unknown platform 'bitbucket'; choose github or gitlab"),
@@ -559,6 +560,7 @@ class TestCommand:
         self, files: list[str], code: int, words: str, job: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
         (job / "text.md").write_text("text\n")
+        (job / "plan.json").write_text("{}\n")
         (job / "again.md").write_text(BODY)
         found, output, errors = self.run(capfd, *files)
         assert (found, output) == (code, "")

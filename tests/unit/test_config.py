@@ -275,7 +275,13 @@ def test_variables_are_replaced_only_where_they_say_how_to_connect(
         ),
         ("prune: report\nprune: report\n", ['2:1: error: the key "prune" is written twice; it is also at 1:1']),
         ("- a\n", ["1:1: error: the file must be a mapping, not a list [wrong-type]"]),
-        ("a: [\n", ["2:1: error: not valid YAML: did not find expected node content while parsing a flow node"]),
+        (
+            "a: [\n",  # It ended with "missing before" and no word.
+            [
+                "2:1: error: not valid YAML: did not find expected node content while parsing a flow node that begins "
+                "on line 2; something is missing before the end of the file [yaml-syntax]"
+            ],
+        ),
     ],
 )
 def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, said: list[str]) -> None:

@@ -232,6 +232,12 @@ def test_an_entry_that_is_wrong_is_formatted_all_the_same() -> None:
     )
 
 
+def test_a_diff_of_an_absolute_path_can_be_applied() -> None:
+    """It began with `a//`."""
+    file = format_source(SourceFile("/repo/quotas.d/a.yaml", "quotas:   []\n"))
+    assert list(render_format_diff(file))[:2] == ["--- a/repo/quotas.d/a.yaml\n", "+++ b/repo/quotas.d/a.yaml\n"]
+
+
 def test_a_diff_shows_what_changes_and_lets_nothing_through() -> None:
     file = format_source(SourceFile("a\x1b.yaml", "quotas:   [] # \u202e::error::x"))
     assert list(render_format_diff(file, Style(is_coloured=False))) == [

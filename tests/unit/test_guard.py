@@ -433,6 +433,8 @@ def test_an_approval_that_lifts_nothing_says_what_it_is_for() -> None:
         "the approval of to-unlimited in approvals.yaml lifts nothing: no finding is about this rule and entity; a "
         "deletion takes action: delete"
     )
+    of_value = checked(wanted, actual, approvals=[approval("protect", ALICE, to={PRODUCER: 5.0})])
+    assert of_value.findings[-1].message.endswith("rule and entity with a value that its `to` names")
 
 
 def test_an_expired_approval_is_named() -> None:

@@ -101,6 +101,26 @@ def test_a_json_file_would_be_ignored_and_is_a_problem(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["a.bak", "a.disabled", "a.txt", "a.yaml.orig", "A.YAML.2", "prod/a.yml~"])
+def test_a_file_that_was_put_aside_is_a_warning(tmp_path: Path, name: str) -> None:
+    """Nothing was said, and with `prune: removed` its entities were deleted."""
+    assert problems(make(tmp_path, name, "b.yaml"), "prod", cluster="prod") == [
+        f"DIR/{name}: warning: only .yaml and .yml files are read, so this file declares nothing; rename it, or move "
+        "it elsewhere [disabled-file]"
+    ]
+
+
+def test_a_directory_whose_files_were_all_put_aside_has_no_file(tmp_path: Path) -> None:
+    found = problems(make(tmp_path, "a.yaml.bak"), "prod")
+    assert [each.rpartition(" ")[2] for each in found] == ["[empty-directory]", "[disabled-file]"]
+
+
+@pytest.mark.parametrize("name", ["README.md", "readme.txt", "LICENSE.txt", "CODEOWNERS", "lab/a.bak", "prod/in/a.bak"])
+def test_other_files_that_are_not_read_are_passed_over(tmp_path: Path, name: str) -> None:
+    found = problems(make(tmp_path, name, "b.yaml"), "prod", "lab", cluster="prod")
+    assert not any("disabled-file" in each for each in found)
+
+
 def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").symlink_to(tmp_path / "nowhere")
     assert problems(tmp_path) == [

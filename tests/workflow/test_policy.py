@@ -154,13 +154,13 @@ MATCH_DEFAULT = "match: {user: <default>, client-id: etl}"
             "owner",
             "{match: {user: a}, values: {producer_byte_rate: 1MiB/s}, owner: team-a}",
             "{match: {user: a}, values: {producer_byte_rate: 1MiB/s}}",
-            "owner is not declared: Every entry names the team",
+            "owner is not declared: Every entry names its owner",
         ),
         (
             "owner",
             "{match: {ip: 10.0.0.1}, values: {connection_creation_rate: 5}, owner: team-b-2}",
             "{match: {user: a}, values: {producer_byte_rate: 1MiB/s}, owner: crew}",
-            'owner is "crew", which does not match "^team-[a-z0-9-]+$": ',
+            'owner is "crew", which does not match "^(team-[a-z0-9-]+|platform)$": ',
         ),
         (
             "defaults",
@@ -198,3 +198,14 @@ def test_the_pack_is_valid_on_the_example_repository() -> None:
     assert len(files) >= 4
     for path in files:
         assert read_policy(SourceFile(path.name, path.read_bytes()))[1] == []
+
+
+def test_the_entries_of_this_repository_have_owners_as_the_pack_wants_them(tmp_path: Path) -> None:
+    """The owner policy refused `platform`, whom the example files name."""
+    root = PACK.parents[1]
+    shutil.copytree(root / "quotas.d", tmp_path / "quotas.d")
+    shutil.copytree(PACK, tmp_path / "policies")
+    config = (root / "quotaform.yaml").read_text(encoding="utf-8")
+    (tmp_path / "quotaform.yaml").write_text(f"{config}\npolicies: [policies/owner.schema.json]\n", encoding="utf-8")
+    result = run("validate", cwd=tmp_path)
+    assert result.code == 0, result.out

@@ -22,6 +22,10 @@ from quotaform.model.text import did_you_mean, inert, listed, quote
 _YAML: Final = frozenset({".yaml", ".yml"})
 _MEANT: Final = (".json", ".yaml.txt", ".yml.txt")
 """The suffixes of files that are not read but were probably meant to be."""
+_DISABLED: Final = (".bak", ".disabled", ".old", ".orig", ".txt", ".yaml~", ".yml~")
+"""How names end of files that may be quotas which somebody has put aside."""
+_TEXTS: Final = frozenset({"changelog", "contributing", "license", "notice", "readme"})
+"""Names, without their endings, of files that are never quotas."""
 _MOST_PROBLEMS: Final = 1000
 """The limit on problems collected in a tree; fewer are shown."""
 _UTF16_MARKS: Final = frozenset({b"\xff\xfe", b"\xfe\xff"})
@@ -92,7 +96,7 @@ class Layout:
         may_be_empty: Whether it is no problem that there is no file, see `Tree.missing`.
     """
 
-    __slots__ = ("_folders", "_known", "_meant", "_nested", "_sources", "clusters", "may_be_empty", "tree")
+    __slots__ = ("_disabled", "_folders", "_known", "_meant", "_nested", "_sources", "clusters", "may_be_empty", "tree")
 
     def __init__(self, tree: Tree, clusters: Collection[str] = (), *, may_be_empty: bool = False) -> None:
         self.tree = tree
@@ -103,9 +107,14 @@ class Layout:
         self._sources: dict[str | None, list[SourceFile]] = {}
         self._nested = [path for path in tree.folders if path.count("/") == 1]
         self._meant: dict[str | None, list[str]] = {}
+        self._disabled: dict[str | None, list[str]] = {}
         for path in tree.others:
-            if path.count("/") <= 1 and path.lower().endswith(_MEANT):
+            if path.count("/") > 1:
+                continue
+            if path.lower().endswith(_MEANT):
                 self._meant.setdefault(layer_of(path), []).append(path)
+            elif _is_disabled(path):
+                self._disabled.setdefault(layer_of(path), []).append(path)
         for path in sorted(tree.files, key=_parts):
             if path.count("/") <= 1:
                 layer = layer_of(path)
@@ -134,8 +143,8 @@ class Layout:
             known = dict.fromkeys(sorted({*known, cluster}))
         problems = list(islice(chain(self._misplaced(known), self._unread(known, cluster)), _MOST_PROBLEMS))
         if not problems and not self.may_be_empty and not any(self._sources.get(layer) for layer in (None, *known)):
-            return self._nothing(known)
-        return problems
+            problems = self._nothing(known)
+        return [*problems, *islice(self._put_aside(cluster), _MOST_PROBLEMS)]
 
     def _misplaced(self, known: Collection[str]) -> Iterator[Finding]:
         for path in self._folders:
@@ -147,7 +156,7 @@ class Layout:
                 yield self._problem(rule.NESTED_DIRECTORY, text, path)
 
     def _unread(self, known: Collection[str], cluster: str | None) -> Iterator[Finding]:
-        for path in [*self._meant.get(None, ()), *(self._meant.get(cluster, ()) if cluster is not None else ())]:
+        for path in _of_layers(self._meant, cluster):
             text = "only .yaml and .yml files are read; rename it"
             if _suffix(path) == ".json":
                 text = "only .yaml and .yml files are read; JSON is YAML, so rename it"
@@ -156,6 +165,11 @@ class Layout:
             is_wanted = path in known if path in self._folders else layer_of(path) in (None, cluster)
             if is_wanted:
                 yield self._problem(rule.UNREADABLE, f"cannot be read: {reason}", path)
+
+    def _put_aside(self, cluster: str | None) -> Iterator[Finding]:
+        for path in _of_layers(self._disabled, cluster):
+            text = "only .yaml and .yml files are read, so this file declares nothing; rename it, or move it elsewhere"
+            yield self._problem(rule.DISABLED_FILE, text, path)
 
     def _nothing(self, known: Collection[str]) -> list[Finding]:
         if any(is_read(path) and layer_of(path) in known for path in self.tree.unreadable):
@@ -230,6 +244,18 @@ def shown_path(path: PurePath) -> str:
     """Return a path as messages print it: as it is, unless it could forge a line of output."""
     text = path.as_posix()
     return text if text.isprintable() else spell_name(text)
+
+
+def _of_layers(paths: Mapping[str | None, list[str]], cluster: str | None) -> list[str]:
+    """Return the paths of the common layer, then those of a cluster's own."""
+    return [*paths.get(None, ()), *(paths.get(cluster, ()) if cluster is not None else ())]
+
+
+def _is_disabled(path: str) -> bool:
+    """Whether a file that is not read may be quotas which somebody has put aside, by its path."""
+    name = path.rpartition("/")[2].lower()
+    is_text = name.partition(".")[0] in _TEXTS
+    return not is_text and (name.endswith(_DISABLED) or ".yaml." in name or ".yml." in name)
 
 
 def _parts(path: str) -> list[str]:

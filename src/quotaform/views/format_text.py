@@ -20,7 +20,8 @@ _lines: Final = regex(r"[^\n]*\n|[^\n]+").findall
 
 def render_format_diff(file: FormattedFile, style: Style = PLAIN) -> Iterator[str]:
     """Yield the lines of the diff between a file and the same file formatted; none when they are the same."""
-    diff = unified_diff(_lines(file.before), _lines(file.after), f"a/{file.name}", f"b/{file.name}")
+    name = file.name.lstrip("/")  # `git apply` takes no absolute path.
+    diff = unified_diff(_lines(file.before), _lines(file.after), f"a/{name}", f"b/{name}")
     for number, line in enumerate(diff):
         text = printable(line.removesuffix("\n"))
         colour = "bold" if number < _HEADINGS else _COLOURS.get(line[0])

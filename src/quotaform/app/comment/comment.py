@@ -79,9 +79,11 @@ def read_drafts(paths: Sequence[Path]) -> tuple[Draft, ...]:
         body = read_text(path, DRAFT_LIMIT)
         marker = read_marker(body)
         if marker is None:
-            raise QuotaformError(
-                f"{path} does not begin with the marker of a comment; write it with plan --out markdown={path}"
-            )
+            markdown = path.with_suffix(".md")  # Never over a plan that was given by mistake.
+            remedy = f"write it with plan --out markdown={markdown}"
+            if markdown != path:
+                remedy = f"give what plan --out markdown={markdown} writes"
+            raise QuotaformError(f"{path} does not begin with the marker of a comment; {remedy}")
         if marker in drafts:
             raise UsageError(
                 f"{drafts[marker].name} and {path} are both the {marker.kind} of cluster {marker.cluster}; give one"

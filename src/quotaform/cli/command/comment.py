@@ -23,7 +23,7 @@ PLATFORMS: Final = ("github", "gitlab")
 def comment(
     *,
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="Comments, as plan --out markdown=FILE writes them.")
+        list[Path], typer.Argument(metavar="FILE...", help="Comments, as plan --out markdown=FILE writes them.")
     ],
     mode: Annotated[
         str,

@@ -53,6 +53,14 @@ UNREAD_FILE: Final = FindingRule(
     "A file in the quotas directory is not read because of its name.",
     "Rename it to `.yaml` or `.yml`, or move it elsewhere.",
 )
+DISABLED_FILE: Final = FindingRule(
+    "disabled-file",
+    "A file in the quotas directory looks like a YAML file that was disabled by renaming it (`.bak`, `.disabled`, "
+    "`.yaml.old`), so its entities count as not declared.",
+    "Rename it to `.yaml` if its entries should count; otherwise move it elsewhere. To remove a quota from the "
+    "cluster, use `state: absent`.",
+    _WARNING,
+)
 
 # YAML.
 YAML_SYNTAX: Final = FindingRule("yaml-syntax", "A file is not valid YAML.", "Correct the reported location.")

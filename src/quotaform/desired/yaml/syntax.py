@@ -56,7 +56,7 @@ def _hint(error: Any, text: str) -> str | None:
             return "is this a template that was not rendered?"
         return f"quote a text that begins with {at}" if at in {"@", "`", "%"} else None
     if error.problem == "did not find expected node content":
-        return (
-            'quote a text that begins with a colon, as in "::1"' if at == ":" else f"something is missing before {at}"
-        )
+        if at == ":":
+            return 'quote a text that begins with a colon, as in "::1"'
+        return f"something is missing before {at or 'the end of the file'}"
     return _HINTS.get(error.problem or "")

@@ -162,5 +162,5 @@ def _unused(
 def _bound(approval: Approval) -> str:
     """Return what an approval depends on beside its rule and entity."""
     if approval.to:
-        return " with a value of its to"
+        return " with a value that its `to` names"
     return ", which is to be deleted" if approval.action == DELETE else "; a deletion takes action: delete"

@@ -21,6 +21,7 @@ from quotaform.document.envelope import document_digest
 from quotaform.document.receipt import RECEIPT_LISTS
 from quotaform.model.entity import Entity
 from quotaform.views.plan.outcome_text import render_receipt_total
+from quotaform.views.plan.receipt_markdown import render_receipt_markdown
 from quotaform.views.plan.receipt_text import render_receipt
 from tests.builder import PRODUCER, plan_of
 from tests.dumped import dumped_receipt
@@ -120,7 +121,26 @@ def test_the_last_line_of_an_incomplete_apply_counts_what_is_left() -> None:
         "1 failed, 1 unconfirmed, 1 overwritten, 1 unknown, 1 not attempted."
     )
     assert "Interrupted by SIGINT." in lines
-    assert lines[-2].startswith("Error: not all changes are in effect. Nothing is rolled back. Run quotaform plan ")
+    assert lines[-2] == (
+        "Error: not all changes are in effect. Nothing is rolled back. Run the same command again to complete the "
+        "apply; quotaform plan shows what is left."
+    )
+
+
+def test_what_an_interrupt_kept_from_being_read_back_was_not_waited_for_to_the_time_limit() -> None:
+    """SIGTERM in the read-back gave "not visible before the time limit" and "not all changes are in effect"."""
+    cut = receipt_of(Result.APPLIED, Result.UNCONFIRMED, interrupted_by="SIGTERM")
+    text = render_receipt(cut)
+    assert "1 entity accepted, but not confirmed, because the apply was interrupted\n" in text
+    assert "Error: it is not known whether all changes are in effect. Nothing is rolled back. Run the same " in text
+    assert "**It is not known whether all changes are in effect. Nothing" in render_receipt_markdown(cut)
+    late = render_receipt(receipt_of(Result.APPLIED, Result.UNCONFIRMED))
+    assert "1 entity accepted, but not visible before the time limit\n" in late
+    assert "Error: not all changes are in effect. " in late
+    refused = receipt_of(Result.UNCONFIRMED, Result.NOT_ATTEMPTED, interrupted_by="SIGTERM")
+    assert "Error: not all changes are in effect. " in render_receipt(refused)
+    done = receipt_of(Result.APPLIED, interrupted_by="SIGTERM")
+    assert "**All changes are in effect. Nothing" in render_receipt_markdown(done)
 
 
 def test_the_last_line_of_several_clusters_counts_what_is_left_on_all() -> None:

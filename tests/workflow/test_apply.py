@@ -16,6 +16,7 @@ import pytest
 
 from quotaform.model.entity import Entity
 from tests.workflow.command import QUOTAFORM, Cluster, Repository, Result, environment
+from tests.workflow.terminal import talk
 
 pytestmark = pytest.mark.workflow
 
@@ -129,6 +130,23 @@ def test_nobody_is_asked_when_there_is_nothing_to_do(ready: Repository) -> None:
     done = on_terminal(ready, "apply", answer="never asked")
     assert done.code == 0
     assert "Enter a value" not in done.out
+    ready.config(ready.read("quotaform.yaml") + "    confirm: name\n")
+    assert ready("plan", "--out", "plan.json").code == 0
+    done = on_terminal(ready, "apply", "plan.json", answer="never asked")
+    assert done.code == 0
+    assert "Enter a value" not in done.out
+
+
+def test_an_interrupt_at_the_question_says_on_its_own_line_that_nothing_was_written(
+    ready: Repository, cluster: Cluster
+) -> None:
+    """The error stood behind `Enter a value: ^C`, and did not say whether anything had been written."""
+    before = cluster.read()
+    code, screen = talk("apply", cwd=ready.path, answers=[("Enter a value: ", "\x03")], hides_answers=False)
+    assert code == 130
+    assert screen.replace("\r\n", "\n").endswith("\nError: interrupted; nothing was written\n")
+    assert cluster.read() == before
+    assert ready.receipts == []
 
 
 def test_the_plan_id_that_was_reviewed_can_be_demanded(ready: Repository, cluster: Cluster) -> None:
@@ -371,12 +389,13 @@ def test_all_keys_and_shapes_are_written_as_they_are_declared(repository: Reposi
 def test_a_plan_of_an_expected_id_that_is_done_already_is_no_failure(ready: Repository, cluster: Cluster) -> None:
     """The job of a merge is run again, and there is nothing left to do."""
     plan_id = json.loads(ready.read("plan.json"))["plan_id"]
-    for said in ("No changes.", "Already applied:"):
+    for is_done in (False, True):
         done = ready("apply", "quotas.d", "--auto-approve", "--expect-plan-id", plan_id)
         assert done.code == 0
-        assert (said in done.said) is (said == "Already applied:")
+        assert ("Nothing to do: " in done.err) is is_done
     assert done.last == "Apply complete! Resources: 0 added, 0 changed, 0 destroyed."
-    assert f"Already applied: nothing is left to do of the plan {plan_id}." in done.err
+    assert "Nothing to do: the cluster already matches the files (whether the plan " in done.err
+    assert f"the plan {plan_id} was ever applied is not known).\n" in done.err
     other = ready("apply", "plan.json", "--expect-plan-id", "0" * 64)
     assert other.code == 5
 

@@ -363,5 +363,5 @@ def test_a_plan_that_is_cut_short_while_reading_says_so(changing: Repository) ->
             running.signal(number)
             stopped = running.end()
         assert (stopped.code, stopped.out) == (code, "")
-        assert stopped.err.endswith(f"Error: {word}\n")
+        assert stopped.err.endswith(f"Error: {word}; nothing was written\n")
     assert changing.receipts == []

@@ -109,10 +109,10 @@ def _run(arguments: list[str]) -> int:
         )
     try:
         return _invoke(arguments)
-    except TerminatedError:
-        return _fail("terminated", ExitCode.TERMINATED)
-    except KeyboardInterrupt:
-        return _fail("interrupted", ExitCode.INTERRUPTED)
+    except TerminatedError as interrupt:
+        return _fail(_with_notes("terminated", interrupt), ExitCode.TERMINATED)
+    except KeyboardInterrupt as interrupt:
+        return _fail(_with_notes("interrupted", interrupt), ExitCode.INTERRUPTED)
     except OSError as error:
         # A name that is too long, a disk that is full, no descriptor left: nothing to report to the authors.
         from quotaform.cli.usage import shorten
@@ -132,6 +132,11 @@ def _run(arguments: list[str]) -> int:
             "and --verbose.",
             ExitCode.ERROR,
         )
+
+
+def _with_notes(word: str, interrupt: KeyboardInterrupt) -> str:
+    """Return what ended the command, with what it noted on the interrupt: what had been done by then."""
+    return "; ".join((word, *getattr(interrupt, "__notes__", ())))
 
 
 def _is_empty(argument: str) -> bool:

@@ -36,6 +36,13 @@ def ask(settings: ApplySettings, cluster: Cluster) -> None:
         f"\nApply this plan to cluster {cluster.label}? Nothing is rolled back afterwards.\n"
         f"Only {wanted!r} will be accepted to approve.\n\nEnter a value: "
     )
-    (console.echo if settings.is_text else console.write_stderr)(question)
-    if sys.stdin.readline().strip() != wanted:
+    write = console.echo if settings.is_text else console.write_stderr
+    write(question)
+    answer = ""
+    try:
+        answer = sys.stdin.readline()
+    finally:
+        if not answer.endswith("\n"):  # After Ctrl-C or Ctrl-D the cursor is still behind the question.
+            write("\n")
+    if answer.strip() != wanted:
         raise NotApprovedError([cluster.name])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from quotaform.cli.apply.approval import ask, show_plan
 from quotaform.cli.apply.expected import require_expected
+from quotaform.cli.apply.interruption import noting_nothing_written
 from quotaform.cli.apply.run import apply_and_report
 from quotaform.cli.format import render
 from quotaform.cli.outcomes import echo_outcomes
@@ -42,7 +43,8 @@ def apply_directory(settings: ApplySettings, request: PlanRequest, *, takes_all:
 
     console = settings.console
     request = _without_snapshots(settings, request, takes_all=takes_all)
-    outcomes = tuple(planner("local")(request, progress=console.progress))
+    with noting_nothing_written():
+        outcomes = tuple(planner("local")(request, progress=console.progress))
     require_selected(request.selection, outcomes)
     if len(outcomes) == 1:
         show_plan(settings, outcomes[0].require())
@@ -56,7 +58,7 @@ def apply_directory(settings: ApplySettings, request: PlanRequest, *, takes_all:
             plans.append(ClusterPlan(cluster, outcome.require()))
         else:
             failed.append(ClusterOutcome(cluster.name, error=outcome.error))
-    with settings.audit.refusals([plan for _, plan in plans]):
+    with noting_nothing_written(), settings.audit.refusals([plan for _, plan in plans]):
         _require_expected(settings, plans)
         _require_approved(settings, plans)
     return apply_and_report(settings, plans, failed, request.repository)
@@ -82,7 +84,7 @@ def _require_approved(settings: ApplySettings, plans: Sequence[ClusterPlan]) -> 
 
 
 def _require_expected(settings: ApplySettings, plans: Sequence[ClusterPlan]) -> None:
-    """Make sure that a plan which was just made is the approved one, or that nothing of that one is left to do.
+    """Make sure that a plan which was just made is the approved one, or that there is nothing to do.
 
     Raises:
         UsageError: There are several plans, or none.
@@ -90,7 +92,10 @@ def _require_expected(settings: ApplySettings, plans: Sequence[ClusterPlan]) -> 
     """
     expected = settings.expected_id
     if expected is not None and len(plans) == 1 and not plans[0].plan.changes and plans[0].plan.is_applyable:
-        settings.console.warn(f"Already applied: nothing is left to do of the plan {expected}.")
+        settings.console.warn(
+            "Nothing to do: the cluster already matches the files "
+            f"(whether the plan {expected} was ever applied is not known)."
+        )
         return
     try:
         require_expected(plans, expected)

@@ -12,6 +12,7 @@ from quotaform.app.apply.apply import apply_plans
 from quotaform.app.apply.lock import apply_lock
 from quotaform.app.apply.receipt_file import write_receipt
 from quotaform.app.apply.receipt_name import receipt_path
+from quotaform.cli.apply.interruption import noting_nothing_written
 from quotaform.cli.cluster_path import cluster_paths
 from quotaform.cli.console import Console, require_writable
 from quotaform.cli.exit_code import decide_apply
@@ -58,11 +59,12 @@ def apply_and_report(
         report_late=steps.report_late,
         progress=settings.console.progress,
     )
-    gathered = gather(applied, [cluster.name for cluster, _ in plans], missing="not applied")
-    outcomes = [*gathered.outcomes, *failed]
-    with held_signals():
-        _report(settings, outcomes, repository, is_one)
-    gathered.raise_interrupt()
+    with noting_nothing_written(lambda: steps.has_written):
+        gathered = gather(applied, [cluster.name for cluster, _ in plans], missing="not applied")
+        outcomes = [*gathered.outcomes, *failed]
+        with held_signals():
+            _report(settings, outcomes, repository, is_one)
+        gathered.raise_interrupt()
     return decide_apply(outcomes)
 
 
@@ -84,6 +86,8 @@ class _Steps:
         self._paths = dict(paths)
         self._is_one = is_one
         self._problems: dict[str, QuotaformError] = {}
+        self.has_written = False
+        """Whether anything was or may have been written to a cluster."""
 
     @contextmanager
     def around(self, cluster: Cluster, plan: Plan) -> Iterator[None]:
@@ -96,6 +100,7 @@ class _Steps:
 
     def keep(self, cluster: Cluster, done: Receipt) -> None:
         """Write a receipt, and to the audit file that the apply has ended; a failure is shown later."""
+        self.has_written = self.has_written or done.wrote_anything
         path = self._paths[cluster.name]
         try:
             if done.results:

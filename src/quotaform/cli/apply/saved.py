@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from quotaform.cli.apply.approval import ask, show_plan
 from quotaform.cli.apply.expected import require_expected
+from quotaform.cli.apply.interruption import noting_nothing_written
 from quotaform.cli.apply.run import apply_and_report
 from quotaform.errors import UsageError
 
@@ -34,13 +35,14 @@ def apply_saved(settings: ApplySettings, files: Sequence[Path], target: ManyClus
 
     repository = target.repository()
     plans = _read_plans(settings, files, target, repository)
-    with settings.audit.refusals([plan for _, plan in plans]):
+    with noting_nothing_written(), settings.audit.refusals([plan for _, plan in plans]):
         require_expected(plans, settings.expected_id)
         for _, plan in plans:
             require_recent(plan, settings.max_age)
             require_guards(plan, repository)
         for cluster, plan in plans:
-            if cluster.confirm == "name" and not settings.auto_approve and sys.stdin.isatty():
+            must_confirm = cluster.confirm == "name" and bool(plan.changes) and plan.is_applyable
+            if must_confirm and not settings.auto_approve and sys.stdin.isatty():
                 show_plan(settings, plan)
                 ask(settings, cluster)
     return apply_and_report(settings, plans, (), repository)

@@ -23,8 +23,8 @@ class ApplySettings:
         format_name: In which format.
         auto_approve: Whether nobody is asked.
         expected_id: The id of the plan that was approved elsewhere.
-    max_age: How old a saved plan may be; `None` for any age.
-    ci: The run of a CI system that this is part of.
+        max_age: How old a saved plan may be; `None` for any age.
+        ci: The run of a CI system that this is part of.
         audit: The audit log.
         receipt_path: Where the receipts go; `None` for the folder of receipts.
     """

@@ -43,7 +43,7 @@ def apply(
         typer.Option(
             "--expect-plan-id",
             metavar="ID",
-            help="Exit 5 unless the plan has this id, or nothing is left to do of a directory.",
+            help="Exit 5 unless the plan has this id, or a directory has nothing to apply.",
         ),
     ] = None,
     max_age: Annotated[

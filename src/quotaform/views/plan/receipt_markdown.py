@@ -14,7 +14,7 @@ from quotaform.views.markdown_fit import COMMENT_BYTES, Part, fit, form
 from quotaform.views.plan.change_part import Parts, Rows, parts_of
 from quotaform.views.plan.change_table import counted_table, full_table, grouped_table
 from quotaform.views.plan.plan_markdown import MARKER, comment_marker
-from quotaform.views.plan.receipt_text import RESULT_WORDS, resources_line
+from quotaform.views.plan.receipt_text import effect_words, resources_line, result_words
 from quotaform.views.style import counted
 
 _MOST_REASONS: Final = 10
@@ -58,10 +58,11 @@ def _head(receipt: Receipt) -> Iterator[str]:
 def _failed(receipt: Receipt, most: int) -> Iterator[str]:
     if receipt.is_complete and not receipt.interruption:
         return
-    yield "> [!CAUTION]\n> **Not all changes are in effect. Nothing is rolled back.**\n>\n"
+    what = effect_words(receipt)
+    yield f"> [!CAUTION]\n> **{what[0].upper()}{what[1:]}. Nothing is rolled back.**\n>\n"
     if receipt.interruption:
         yield f"> - Interrupted by {words(receipt.interruption[:_LONGEST])}.\n"
-    for result, text in RESULT_WORDS.items():
+    for result, text in result_words(receipt).items():
         reasons: dict[str, list[str]] = {}
         for item in receipt.results:
             if item.result is result:

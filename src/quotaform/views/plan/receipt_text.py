@@ -10,7 +10,7 @@ from quotaform.core.receipt import Receipt, Result
 from quotaform.model.text import inert
 from quotaform.views.style import PLAIN, Style, counted
 
-RESULT_WORDS = {
+_RESULT_WORDS = {
     Result.REFUSED: "refused by the broker",
     Result.UNCONFIRMED: "accepted, but not visible before the time limit",
     Result.OVERWRITTEN: "accepted, but changed by somebody else since",
@@ -18,6 +18,7 @@ RESULT_WORDS = {
     Result.NOT_ATTEMPTED: "not attempted",
 }
 """What became of entities that do not hold what the plan says."""
+_NOT_CONFIRMED = "accepted, but not confirmed, because the apply was interrupted"
 _SUMMARY = {
     Result.REFUSED: "failed",
     Result.UNCONFIRMED: "unconfirmed",
@@ -51,9 +52,27 @@ def _done_lines(receipt: Receipt) -> Iterator[str]:
             yield f"{item.entity.address}: Already applied"
 
 
+def result_words(receipt: Receipt) -> dict[Result, str]:
+    """Return what became of entities that do not hold what the plan says, in words, by result."""
+    return {**_RESULT_WORDS, Result.UNCONFIRMED: _NOT_CONFIRMED} if receipt.interruption else _RESULT_WORDS
+
+
+def effect_words(receipt: Receipt) -> str:
+    """Return whether the changes of a plan are in effect, in words.
+
+    Of an entity whose change was accepted that is not known if an interrupt ended the read-back.
+    """
+    if receipt.is_complete:
+        return "all changes are in effect"
+    is_unknown = {Result.UNKNOWN, Result.UNCONFIRMED} if receipt.interruption else {Result.UNKNOWN}
+    if all(item.result.holds or item.result in is_unknown for item in receipt.results):
+        return "it is not known whether all changes are in effect"
+    return "not all changes are in effect"
+
+
 def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
     yield from _done_lines(receipt)
-    for result, words in RESULT_WORDS.items():
+    for result, words in result_words(receipt).items():
         reasons: dict[str, list[str]] = {}
         for item in receipt.results:
             if item.result is result:
@@ -67,7 +86,10 @@ def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
     if receipt.interruption:
         yield f"Interrupted by {receipt.interruption}."
     if not receipt.is_complete:
-        yield "Error: not all changes are in effect. Nothing is rolled back. Run quotaform plan to see the rest."
+        yield (
+            f"Error: {effect_words(receipt)}. Nothing is rolled back. "
+            "Run the same command again to complete the apply; quotaform plan shows what is left."
+        )
     yield style.paint(
         resources_line([receipt], is_complete=receipt.is_complete), "green" if receipt.is_complete else "red"
     )

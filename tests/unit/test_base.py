@@ -191,6 +191,39 @@ def test_a_cluster_that_is_new_was_not_declared(repository: PlannedRepository) -
     assert changes(repository.plan("--base", "main", "--cluster", "lab")) == ORIGINS
 
 
+def test_what_was_merged_into_the_base_meanwhile_is_not_undone_as_this_change(repository: PlannedRepository) -> None:
+    """A branch that was behind its base deleted what the base had gained, as "removed in this change"."""
+    repository.write("quotaform.yaml", CONFIG + "prune: removed\n")
+    repository.quotas(a=rate(1))
+    fork = repository.commit()
+    repository.git("checkout", "-q", "-b", "change")
+    repository.quotas(a=rate(1), mine=rate(3))
+    repository.commit()
+    repository.git("checkout", "-q", "-b", "merged", fork)
+    repository.quotas(a=rate(2), new=rate(2))
+    merged = repository.commit()
+    repository.live(a=live_rate(2), new=live_rate(2))
+    repository.git("checkout", "-q", "change")
+    document = repository.plan("--base", "merged")
+    assert changes(document) == {"user=a": ("update", "drift"), "user=mine": ("create", "config")}
+    said = findings(document)["base-not-contained"]
+    assert said.startswith(f"the commit that is checked out does not contain merged ({merged[:7]})")
+    assert f"compared with {fork[:7]}, where both parted" in said
+    repository.git("merge", "-q", "-X", "ours", "merged")
+    assert "base-not-contained" not in findings(repository.plan("--base", "merged"))
+
+
+def test_an_older_commit_that_is_checked_out_takes_nothing_back_as_this_change(repository: PlannedRepository) -> None:
+    repository.write("quotaform.yaml", CONFIG + "prune: removed\n")
+    repository.quotas(a=rate(1))
+    old = repository.commit()
+    repository.quotas(a=rate(2), new=rate(2))
+    newer = repository.commit()
+    repository.live(a=live_rate(2), new=live_rate(2))
+    repository.git("checkout", "-q", old)
+    assert changes(repository.plan("--base", newer)) == {"user=a": ("update", "drift")}
+
+
 def test_a_cluster_that_is_removed_from_the_configuration_is_named(repository: PlannedRepository) -> None:
     """Without its line in quotaform.yaml and its directory, a cluster was left alone without a word."""
     repository.write("quotaform.yaml", "clusters: {lab: {snapshot: lab.json}, prod: {snapshot: lab.json}}\n")

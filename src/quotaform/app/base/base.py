@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from quotaform.app.base.declared import declared_bases
 from quotaform.app.base.receipt import is_receipt, read_receipt_base, with_commit
+from quotaform.app.git.ancestry import merge_base
 from quotaform.app.git.object import Commit
 from quotaform.app.git.object_store import GitObjects, find_work_tree, open_objects
 from quotaform.app.git.process import GitError, TimeLeft
@@ -26,6 +27,7 @@ from quotaform.core.base import Base
 from quotaform.core.check import rule
 from quotaform.core.cluster_base import ClusterBase
 from quotaform.errors import BaseError, UsageError
+from quotaform.model.finding import Finding
 from quotaform.model.text import inert, quote
 
 if TYPE_CHECKING:
@@ -48,10 +50,12 @@ class BaseChoice:
     Attributes:
         refs: Git revisions or the path of a receipt; the first one that exists.
         found_in: The variable of the CI system that names it; `None` when somebody gave it.
+        is_exact: Whether the commit itself is meant, although the commit that is checked out may not contain it.
     """
 
     refs: tuple[str, ...]
     found_in: str | None = None
+    is_exact: bool = False
 
     @property
     def name(self) -> str:
@@ -107,6 +111,9 @@ def read_base(
 ) -> Mapping[str, ClusterBase]:
     """Return what the base declares, by the name of each cluster.
 
+    If the commit that is checked out does not contain the base, it is compared with the commit where both parted, as a
+    pull request is: what was merged into the base since then is not undone in the name of this change.
+
     Args:
         repository: Where the files are.
         config: The content of quotaform.yaml.
@@ -128,24 +135,34 @@ def read_base(
     try:
         with open_objects(top, limits) as objects:
             ref, commit = _require_commit(objects, choice.refs, top)
-            revision = GitRevision(
-                objects=objects,
-                root=commit.tree,
-                top=top,
-                elsewhere=repository.revision,
-                similar=None if similar is None else similar.layout.tree,
-            )
-            at_base = replace(repository, revision=revision, needs_config=False)
+
+            def declared_at(at: Commit) -> Mapping[str, ClusterBase]:
+                revision = GitRevision(
+                    objects=objects,
+                    root=at.tree,
+                    top=top,
+                    elsewhere=repository.revision,
+                    similar=None if similar is None else similar.layout.tree,
+                )
+                at_base = replace(repository, revision=revision, needs_config=False)
+                files = revision.folder(folder) or DiskFolder(folder)
+                return declared_bases(at_base, config, Base(_ref_name(ref), at.id), names, today, similar, files)
+
             folder = repository.config_path.parent
-            return declared_bases(
-                at_base,
-                config,
-                Base(_ref_name(ref), commit.id),
-                names,
-                today,
-                similar,
-                revision.folder(folder) or DiskFolder(folder),
-            )
+            found = declared_at(commit)
+            fork = None if choice.is_exact else _fork(objects, commit)
+            if fork is None:
+                return found
+            behind = _not_contained(inert(_ref_name(ref)), commit, fork)
+            return {
+                name: replace(
+                    each,
+                    findings=(behind, *each.findings),
+                    safeguards=found[name].safeguards,
+                    safeguards_problem=found[name].safeguards_problem,
+                )
+                for name, each in declared_at(fork).items()
+            }
     except GitError as error:
         raise BaseError(inert(choice.name), error.reason) from None
 
@@ -169,7 +186,9 @@ def _receipt_base(
         problem = None if is_known else f"the receipt {inert(path)} does not say from which commit it is"
         return {cluster.name: replace(receipt.base, safeguards_problem=problem) for cluster in clusters}
     try:
-        at_commit = read_base(repository, config, BaseChoice(refs=(receipt.commit,)), clusters, today, similar=similar)
+        at_commit = read_base(
+            repository, config, BaseChoice(refs=(receipt.commit,), is_exact=True), clusters, today, similar=similar
+        )
     except BaseError as error:
         return {cluster.name: replace(receipt.base, safeguards_problem=str(error)) for cluster in clusters}
     return {name: with_commit(receipt, base) for name, base in at_commit.items()}
@@ -196,6 +215,21 @@ def _require_commit(objects: GitObjects, refs: Sequence[str], top: Path) -> tupl
         raise BaseError(name, f"git knows no commit of this name, and this is a shallow clone; {_FETCH}")
     hint = f"did you mean {guess}?" if guess else "fetch it, or give another one"
     raise BaseError(name, f"git knows no commit of this name; {hint}")
+
+
+def _fork(objects: GitObjects, base: Commit) -> Commit | None:
+    """Return where HEAD and a base parted; `None` if HEAD contains the base, or it is not known."""
+    head = objects.commit("HEAD")
+    common = None if head is None else merge_base(objects, head, base)
+    return None if common is None or common.id == base.id else common
+
+
+def _not_contained(ref: str, base: Commit, fork: Commit) -> Finding:
+    return rule.BASE_NOT_CONTAINED.finding(
+        f"the commit that is checked out does not contain {ref} ({base.id[:7]}), so the files are compared with "
+        f"{fork.id[:7]}, where both parted; merge or rebase before this is applied, since what was merged into {ref} "
+        "meanwhile is missing here"
+    )
 
 
 def _ref_name(ref: str) -> str:

@@ -75,7 +75,7 @@ def drift(
     require_format("drift", format_name)
     _require_watchable(watching, bool(out or snapshot or select or exclude or exit_zero), format_name)
     prune = PruneMode.REPORT
-    agreed = None if baseline is None else BaseChoice(refs=(require_ref(baseline, "--baseline"),))
+    agreed = None if baseline is None else BaseChoice(refs=(require_ref(baseline, "--baseline"),), is_exact=True)
     request = make_request(target, directory, select, exclude, snapshot, agreed, prune=prune, is_guarded=False)
     if watching.watch is not None:
         watch_drift(request, target, alerting, watching, console)

@@ -596,6 +596,13 @@ BASE_EMPTY: Final = FindingRule(
     "None needed if the files or the cluster are new; otherwise use another base.",
     _NOTE,
 )
+BASE_NOT_CONTAINED: Final = FindingRule(
+    "base-not-contained",
+    "The commit that is checked out does not contain the base, so the files are compared with the commit where both "
+    "parted.",
+    "Merge the base, or rebase onto it, before applying: what was merged into the base meanwhile is missing here.",
+    _WARNING,
+)
 CLUSTER_REMOVED: Final = FindingRule(
     "cluster-removed",
     "A cluster in quotaform.yaml of the base is no longer in quotaform.yaml: it was removed or renamed.",

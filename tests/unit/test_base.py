@@ -19,6 +19,7 @@ from tests.planned_repository import (
     rate,
 )
 
+SUCH_AS_MAIN = "fetch it, or give another one, such as main"
 Capture = pytest.CaptureFixture[str]
 
 
@@ -105,7 +106,7 @@ def test_what_cannot_name_a_revision_is_wrong_usage(repository: PlannedRepositor
 
 @pytest.mark.parametrize(
     ("ref", "hint"),
-    [("mian", "did you mean main?"), ("gone~3", "did you mean main?"), ("f" * 40, "did you mean main?")],
+    [("mian", "did you mean main?"), ("gone~3", SUCH_AS_MAIN), ("f" * 40, SUCH_AS_MAIN)],
 )
 def test_a_base_that_does_not_exist_is_an_error(repository: PlannedRepository, ref: str, hint: str) -> None:
     code, out, err = repository("plan", "--base", ref)
@@ -407,8 +408,8 @@ def test_a_base_of_the_ci_system_that_cannot_be_read_blocks_because_its_guards_a
     monkeypatch.setenv("GITHUB_BASE_REF", "release")
     document = repository.plan()
     assert findings(document)["base-unreadable"] == (
-        "the base origin/release cannot be read: git knows no commit of this name; did you mean main? "
-        "(from GITHUB_BASE_REF; --base gives another one, --no-base uses none)"
+        "the base origin/release cannot be read: git knows no commit of this name; "
+        f"{SUCH_AS_MAIN} (from GITHUB_BASE_REF; --base gives another one, --no-base uses none)"
     )
     assert findings(document)["guards-loosened"].startswith("the guards of the base are not known")
     assert document["applyable"] is False

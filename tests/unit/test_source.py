@@ -115,7 +115,7 @@ def test_a_directory_whose_files_were_all_put_aside_has_no_file(tmp_path: Path) 
     assert [each.rpartition(" ")[2] for each in found] == ["[empty-directory]", "[disabled-file]"]
 
 
-@pytest.mark.parametrize("name", ["README.md", "readme.txt", "LICENSE.txt", "CODEOWNERS", "lab/a.bak", "prod/in/a.bak"])
+@pytest.mark.parametrize("name", ["README.md", "readme.txt", "notes.txt", "CODEOWNERS", "lab/a.bak", "prod/in/a.bak"])
 def test_other_files_that_are_not_read_are_passed_over(tmp_path: Path, name: str) -> None:
     found = problems(make(tmp_path, name, "b.yaml"), "prod", "lab", cluster="prod")
     assert not any("disabled-file" in each for each in found)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _MOST_COMPARISONS: Final = 50_000
 """Guessing compares with every declared address; a few seconds of it are enough for anybody."""
 
+_NEARNESS: Final = 0.8
+"""How alike addresses must be: those of one entity type always have much in common."""
+
 
 def explain_entity(repository: Repository, entity: Entity, patterns: Sequence[str], today: date) -> Explained:
     """Explain an entity for the clusters that are meant.
@@ -56,7 +59,7 @@ def explain_entity(repository: Repository, entity: Entity, patterns: Sequence[st
         if problems:
             raise InvalidFilesError(by_place(problems))
         candidates = sorted(declared)[:_MOST_COMPARISONS]
-        raise UndeclaredError(entity, nearest(entity.address, candidates, is_exact=True))
+        raise UndeclaredError(entity, nearest(entity.address, candidates, cutoff=_NEARNESS, is_exact=True))
     return Explained(
         directory=repository.directory.as_posix(), entity=entity, clusters=tuple(sections), failed=tuple(failed)
     )

@@ -24,7 +24,7 @@ _MEANT: Final = (".json", ".yaml.txt", ".yml.txt")
 """The suffixes of files that are not read but were probably meant to be."""
 _DISABLED: Final = (".bak", ".disabled", ".old", ".orig", ".txt", ".yaml~", ".yml~")
 """How names end of files that may be quotas which somebody has put aside."""
-_TEXTS: Final = frozenset({"changelog", "contributing", "license", "notice", "readme"})
+_TEXTS: Final = frozenset({"changelog", "contributing", "license", "notes", "notice", "readme"})
 """Names, without their endings, of files that are never quotas."""
 _MOST_PROBLEMS: Final = 1000
 """The limit on problems collected in a tree; fewer are shown."""

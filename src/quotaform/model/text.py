@@ -56,7 +56,7 @@ def listed(words: Iterable[str], most: int = 10) -> str:
 
 
 def nearest(word: str, words: Collection[str], *, cutoff: float = 0.6, is_exact: bool = False) -> str | None:
-    """Return the known word that is nearest to an unknown one, `None` when none is near.
+    """Return the known word that is nearest to an unknown one, `None` when none is near, or two equally so.
 
     Args:
         word: The unknown word.
@@ -66,18 +66,17 @@ def nearest(word: str, words: Collection[str], *, cutoff: float = 0.6, is_exact:
 
     >>> nearest("Producer-Byte-Rat", ["producer_byte_rate"])
     'producer_byte_rate'
+    >>> nearest("prod", ["prod-a", "prod-b"])
     """
     if len(word) > LONGEST:
         return None
-    from difflib import get_close_matches
+    from difflib import SequenceMatcher, get_close_matches
 
-    words = [known for known in words if len(known) <= _COMPARED]
-    if is_exact:
-        close = get_close_matches(word, words, n=1, cutoff=cutoff)
-        return close[0] if close else None
-    folded = {_fold(known): known for known in words}
-    close = get_close_matches(_fold(word), folded, n=1, cutoff=cutoff)
-    return folded[close[0]] if close else None
+    fold = str if is_exact else _fold
+    folded = {fold(known): known for known in words if len(known) <= _COMPARED}
+    close = get_close_matches(fold(word), folded, n=2, cutoff=cutoff)
+    likeness = [SequenceMatcher(None, known, fold(word)).ratio() for known in close]
+    return folded[close[0]] if close and likeness.count(likeness[0]) == 1 else None
 
 
 def did_you_mean(word: str, words: Collection[str]) -> str:

@@ -28,7 +28,7 @@ from quotaform.core.check import rule
 from quotaform.core.cluster_base import ClusterBase
 from quotaform.errors import BaseError, UsageError
 from quotaform.model.finding import Finding
-from quotaform.model.text import inert, quote
+from quotaform.model.text import inert, nearest, quote
 
 if TYPE_CHECKING:
     from quotaform.app.repository.repository import Repository
@@ -213,7 +213,10 @@ def _require_commit(objects: GitObjects, refs: Sequence[str], top: Path) -> tupl
         raise GitError(problem)
     if _is_shallow(top):
         raise BaseError(name, f"git knows no commit of this name, and this is a shallow clone; {_FETCH}")
-    hint = f"did you mean {guess}?" if guess else "fetch it, or give another one"
+    hint = "fetch it, or give another one"
+    if guess:
+        is_near = guess == guesses[0] or nearest(refs[0], [guess]) is not None
+        hint = f"did you mean {guess}?" if is_near else f"{hint}, such as {guess}"
     raise BaseError(name, f"git knows no commit of this name; {hint}")
 
 

@@ -80,6 +80,39 @@ def test_a_revert_is_possible_when_the_files_are_broken(applied: Repository, clu
     assert cluster.values(user="a") == {}
 
 
+def test_a_revert_keeps_to_the_scope_the_other_repositories_and_the_policies(
+    applied: Repository, cluster: Cluster
+) -> None:
+    """It changed what is out of scope or declared elsewhere, and set values over a cap, without a finding."""
+    other = Repository(applied.path.parent / "other")
+    config = applied.read("quotaform.yaml")
+    other.config(config)
+    other.quotas("  - match: {user: b}\n    values: {producer_byte_rate: 2MiB/s}\n")
+    cap = {
+        "properties": {"values": {"properties": {"producer_byte_rate": {"maximum": MIB / 2}}}},
+        "required": ["owner"],
+    }
+    applied.write("caps.json", json.dumps(cap))
+    applied.quotas("quotas: []\n")
+    applied.config(f"{config}scope: {{exclude: [{{user: old}}]}}\nroots: [../other]\npolicies: [caps.json]\n")
+    refused = applied("plan", "--revert", "receipt.json", *ALLOW)
+    assert refused.code == 4
+    assert "revert-unmanaged  user=old is out of scope; leave out with --exclude what should stay" in refused.out
+    assert "revert-unmanaged  user=b is declared in another quota repository (roots); leave out" in refused.out
+    above = "producer_byte_rate is 1 MiB/s, above the maximum of 512 KiB/s (caps.json)"
+    assert {line.split()[1] for line in refused.said.splitlines() if above in line} == {"user=b:", "user=old:"}
+    assert "owner" not in refused.out
+    rest = applied("plan", "--revert", "receipt.json", "--exclude", "user=b", "--exclude", "user=old", *ALLOW)
+    assert rest.code == 0, rest.said
+    other.quotas("  - match: {user: [a\n")
+    unknown = applied("plan", "--revert", "receipt.json", "--select", "user=a", *ALLOW)
+    assert (unknown.code, "because files in roots are invalid" in unknown.out) == (4, True)
+    allowed = ("--allow", "revert-unmanaged", "--out", "revert.json")
+    assert applied("plan", "--revert", "receipt.json", *ALLOW, *allowed).code == 0
+    assert applied("apply", "revert.json").code == 0
+    assert cluster.values(user="old") == {"producer_byte_rate": MIB}
+
+
 def edited(path: Path, old: str, new: str) -> None:
     text = path.read_text()
     assert old in text

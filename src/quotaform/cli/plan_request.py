@@ -86,7 +86,7 @@ def make_request(
         selection=Selection(tuple(select or ()), tuple(exclude or ())),
         base=base,
         prune=prune,
-        policies=load_policies(repository, config) if is_guarded and revert is None else NO_POLICIES,
+        policies=load_policies(repository, config) if is_guarded else NO_POLICIES,
         has_lints=is_guarded and revert is None,
         revert=receipt,
         allowances=allowances,

@@ -55,6 +55,9 @@ class Revert:
         moved: The keys that have moved on.
         unwritable: The keys to put back to a value that no file can declare, as NaN.
         files_problem: Why it is not known what the files declare, if it is not.
+        claimed: What other quota repositories declare for the cluster.
+        claims_problem: Why that is not known, if it is not.
+        policies_problem: Why the values cannot be checked against the policies, if they cannot.
     """
 
     receipt: SavedReceipt
@@ -64,6 +67,9 @@ class Revert:
     moved: tuple[Moved, ...]
     unwritable: tuple[Change, ...]
     files_problem: str | None = None
+    claimed: frozenset[Entity] = frozenset()
+    claims_problem: str | None = None
+    policies_problem: str | None = None
 
     @property
     def problems(self) -> int:

@@ -17,6 +17,7 @@ from quotaform.app.repository.repository import open_gateway
 from quotaform.app.repository.source import Source, read_source
 from quotaform.app.steps import Steps
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
+from quotaform.core.claim import Claim
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Plan, PlanSource
 from quotaform.core.prune import PruneMode
@@ -24,6 +25,7 @@ from quotaform.core.receipt import SavedReceipt
 from quotaform.core.revert import Revert, find_revert, require_receipt_cluster, require_revertible
 from quotaform.core.scope import Selection
 from quotaform.errors import InvalidFilesError, ReceiptFileError
+from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired
 from quotaform.model.quotas import Quotas
 
@@ -37,6 +39,19 @@ class _Files(NamedTuple):
     desired: Desired
     source: Source
     problem: str | None = None
+
+
+class _Claims(NamedTuple):
+    """What other quota repositories declare, if their files are valid."""
+
+    claims: tuple[Claim, ...] = ()
+    problem: str | None = None
+
+    def entities(self, cluster: str, cluster_id: str) -> frozenset[Entity]:
+        """Return what they declare for a cluster."""
+        return frozenset(
+            entity for claim in self.claims if claim.is_of(cluster, cluster_id) for entity in claim.desired
+        )
 
 
 def load_revertible(path: Path) -> SavedReceipt:
@@ -82,7 +97,8 @@ def plan_revert(
         raise ValueError("no receipt to revert")
     request = replace(request, base=None, prune=PruneMode.REPORT)
     steps = Steps(progress)
-    files = _read_files(request, clock)
+    files, claims = _read_files(request, clock), _read_claims(request, clock)
+    problem = "policies are invalid (quotaform validate shows the problems)" if request.policies.problems else None
 
     def work(cluster: Cluster, gateway: Gateway) -> Plan:
         cluster_id = gateway.cluster_id()
@@ -97,7 +113,13 @@ def plan_revert(
             files.desired,
             source=files.source,
             clock=clock,
-            revert=replace(revert, files_problem=files.problem),
+            revert=replace(
+                revert,
+                files_problem=files.problem,
+                claimed=claims.entities(cluster.name, cluster_id),
+                claims_problem=claims.problem,
+                policies_problem=problem,
+            ),
         )
 
     with ClusterWork(request.clusters, work, connect) as working:
@@ -128,3 +150,15 @@ def _read_files(request: PlanRequest, clock: Clock) -> _Files:
         return _Files(files.desired(request.clusters[0].name), source)
     except InvalidFilesError:
         return _Files({}, source, "the files are invalid (quotaform validate shows the problems)")
+
+
+def _read_claims(request: PlanRequest, clock: Clock) -> _Claims:
+    """Read what other quota repositories declare; that they are invalid blocks a revert until that is allowed."""
+    if not request.config.roots:
+        return _Claims()
+    from quotaform.app.repository.root import read_claims
+
+    try:
+        return _Claims(read_claims(request.repository, request.config, today(clock)))
+    except InvalidFilesError:
+        return _Claims(problem="files in roots are invalid (quotaform validate shows the problems)")

@@ -38,7 +38,7 @@ from quotaform.core.check.lint.fact import LintFacts
 from quotaform.core.check.lint.lint import check_lints
 from quotaform.core.check.live import check_live
 from quotaform.core.check.policy import check_policies
-from quotaform.core.check.revert import check_revert
+from quotaform.core.check.revert import check_revert, check_revert_policies, check_unmanaged_revert
 from quotaform.core.check.same_cluster import check_same_cluster
 from quotaform.core.plan import Plan
 from quotaform.model.finding import Finding, Severity, by_weight
@@ -80,6 +80,13 @@ def check_plan_lints(plan: Plan, facts: Facts) -> tuple[Finding, ...]:
     return (*linted.findings, rule.OTHER_WARNINGS.finding(text))
 
 
+def check_plan_policies(plan: Plan, facts: Facts) -> Iterable[Finding]:
+    """Return which declared entries violate a policy; a revert does not apply them, see `check_revert_policies`."""
+    if facts.revert is not None:
+        return ()
+    return check_policies(facts.desired, facts.policies, plan.header.cluster_name, facts.selection)
+
+
 CHECKS: Final[tuple[Check, ...]] = (
     check_cluster_id,
     check_selection,
@@ -87,11 +94,13 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_removed,
     check_history,
     check_plan_lints,
-    lambda plan, facts: check_policies(facts.desired, facts.policies, plan.header.cluster_name, facts.selection),
+    check_plan_policies,
     check_base,
     check_prune,
     lambda plan, facts: check_live(facts.actual, facts.desired, facts.pruning.pruned),
     check_revert,
+    check_unmanaged_revert,
+    check_revert_policies,
 )
 """The checks of every plan."""
 

@@ -133,16 +133,17 @@ def check_policies(
     policies = list(policies)
     if not policies:
         return []
-    findings = list(islice(_refusals(desired, policies, cluster, selection), MAX_PROBLEMS + 1))
+    findings = list(islice(map(_finding, find_violations(desired, policies, cluster, selection)), MAX_PROBLEMS + 1))
     if len(findings) > MAX_PROBLEMS:
         text = f"and more: only the first {MAX_PROBLEMS} violations of policies are shown; correct them and check again"
         findings[MAX_PROBLEMS:] = [rule.MORE_PROBLEMS.finding(text)]
     return findings
 
 
-def _refusals(
-    desired: Desired, policies: Sequence[Policy], cluster: str | None, selection: Selection
-) -> Iterator[Finding]:
+def find_violations(
+    desired: Desired, policies: Iterable[Policy], cluster: str | None, selection: Selection = ALL
+) -> Iterator[tuple[Entry, Policy, Violation | SlowPolicyError]]:
+    """Yield the violations of policies, and which policies take too long; see `check_policies`."""
     documents = EntryDocuments(cluster)
     waiting = list(policies)
     for entity, entry in desired.items():
@@ -155,18 +156,21 @@ def _refusals(
                 continue
             try:
                 for violation in policy.violations(document):
-                    yield _refusal(entry, policy, violation)
+                    yield entry, policy, violation
             except SlowPolicyError as error:
                 slow.append(policy)
-                yield rule.SLOW_POLICY.finding(
-                    f"the policy took more than {error.seconds:g} seconds, and was not finished; simplify it",
-                    location=Location(policy.name),
-                )
+                yield entry, policy, error
         for policy in slow:
             waiting.remove(policy)
 
 
-def _refusal(entry: Entry, policy: Policy, violation: Violation) -> Finding:
+def _finding(found: tuple[Entry, Policy, Violation | SlowPolicyError]) -> Finding:
+    entry, policy, violation = found
+    if isinstance(violation, SlowPolicyError):
+        return rule.SLOW_POLICY.finding(
+            f"the policy took more than {violation.seconds:g} seconds, and was not finished; simplify it",
+            location=Location(policy.name),
+        )
     place = entry.provenance(violation.key) if violation.key is not None else None
     return rule.POLICY.finding(
         f"{violation.text} ({inert(policy.name)}); change the entry",

@@ -531,6 +531,20 @@ REVERT_LEAVES: Final = FindingRule(
     "Revert the apply that changed them, with its receipt, or declare the values that they should have.",
     _NOTE,
 )
+REVERT_UNMANAGED: Final = FindingRule(
+    "revert-unmanaged",
+    "A revert changes entities that are out of scope or that another quota repository declares, or it is unknown what "
+    "the other repositories declare.",
+    "Leave the entities out with `--exclude`; allow it if it is intended.",
+    is_blocking=True,
+    is_allowable=True,
+)
+REVERT_POLICY: Final = FindingRule(
+    "revert-policy",
+    "A revert restores a value that violates a policy, or the policies are invalid.",
+    "Declare a value that complies with the policies afterwards.",
+    _WARNING,
+)
 
 # Drift.
 DRIFT_MODIFIED: Final = FindingRule(

@@ -201,6 +201,39 @@ def test_a_cluster_that_is_down_hides_no_other_and_keeps_its_gauges(
     assert not [name for name in metrics(applied.path / "q.prom") if name.endswith(" us")]
 
 
+@pytest.mark.parametrize("metrics_path", ["q.prom", "{cluster}.prom"])
+def test_a_check_that_ends_before_it_knows_its_clusters_is_no_success(
+    applied: Repository, receiver: HttpServer, metrics_path: str
+) -> None:
+    arguments = ("drift", "--metrics", metrics_path, "--notify", f"{receiver.url}/hook", "--notify-failures")
+    state = ("--notify-state", "state.json")
+    written = applied.path / metrics_path.replace("{cluster}", "lab")
+    applied.write("other.prom", "up 1\n")
+    assert applied(*arguments, *state).code == 0
+    assert metrics(written)["last_run_success drift lab"] == 1
+    config = applied.read("quotaform.yaml")
+    applied.config(f"{config}bogus: 1\n")
+    for expected in (["drift.check_failed"], []):
+        result = applied(*arguments, "--all", *state)
+        assert (result.code, "bogus" in result.err) == (3, True)
+        assert events(receiver) == expected, result.err
+        assert metrics(written)["last_run_success drift lab"] == 0
+    assert applied.read("other.prom") == "up 1\n"
+    assert applied(*arguments, "--cluster", "u*").code == 3, "no cluster that is known fits"
+    assert applied("drift", "--notify", f"{receiver.url}/hook", "--notify-failures", "--cluster", "us").code == 3
+    assert events(receiver) == ["drift.check_failed"], "the cluster is named, and nothing remembers it"
+    applied.config(config)
+    assert applied(*arguments, *state).code == 0
+    assert metrics(written)["last_run_success drift lab"] == 1
+    assert events(receiver) == ["drift.resolved"]
+
+
+def test_wrong_usage_is_no_failed_check(applied: Repository, receiver: HttpServer) -> None:
+    arguments = ("drift", "--notify", f"{receiver.url}/hook", "--notify-failures", "--cluster", "nosuch")
+    assert applied(*arguments).code == 64
+    assert events(receiver) == []
+
+
 @pytest.mark.parametrize(
     ("trouble", "said"),
     [

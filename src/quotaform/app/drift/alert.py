@@ -114,6 +114,12 @@ class DriftAlerts:
             self._update(cluster, change)
         return is_delivered
 
+    def clusters_remembered(self) -> frozenset[str]:
+        """Return the clusters that the state file holds."""
+        path = self.options.state_path
+        with self._lock:
+            return frozenset(self._states if path is None else self._read(path))
+
     def keep_only(self, clusters: Collection[str]) -> None:
         """Forget all clusters but some, and receivers that are not notified any more."""
         with self._lock:

@@ -74,6 +74,20 @@ class MetricStore:
             for path, of_file in files.items():
                 self._update(path, of_file, only)
 
+    def clusters_in(self, paths: Iterable[Path]) -> frozenset[str]:
+        """Return the clusters whose metrics stand in some files; a file that cannot be used has none."""
+        from quotaform.notify.prometheus import parse_metrics
+
+        found: set[str] = set()
+        for path in paths:
+            try:
+                names = {labels[0] for _, labels in parse_metrics(read_text(path, _LIMIT))}
+            except (FileReadError, ValueError):
+                continue
+            # A folder of node_exporter has files of other jobs, too.
+            found |= {name for name in names if self.path_of(name) == path}
+        return frozenset(found)
+
     def keep_only(self, clusters: Collection[str]) -> None:
         """Forget all clusters but some; files stay as they are."""
         with self._lock:

@@ -9,6 +9,7 @@ import typer
 
 from quotaform.cli.console import Console
 from quotaform.cli.exit_code import decide, judge_drift
+from quotaform.cli.failed_drift import report_failed_drift
 from quotaform.cli.format import format_option, out_option, require_format
 from quotaform.cli.option.alerting import Alerting
 from quotaform.cli.option.cluster import ManyClusters
@@ -19,11 +20,13 @@ from quotaform.cli.option.watching import Watching
 from quotaform.cli.outcomes import OutputFiles, echo_outcomes, gather, require_one
 from quotaform.cli.plan_request import make_request, planner
 from quotaform.cli.selection import require_selected
-from quotaform.errors import UsageError
+from quotaform.core.outcome import ClusterOutcome
+from quotaform.errors import QuotaformError, UsageError
 
 if TYPE_CHECKING:
     from quotaform.app.drift.report import DriftReporter
     from quotaform.app.plan.request import PlanRequest
+    from quotaform.core.drift.drift import Drift
 
 
 @with_option_groups
@@ -76,16 +79,27 @@ def drift(
     _require_watchable(watching, bool(out or snapshot or select or exclude or exit_zero), format_name)
     prune = PruneMode.REPORT
     agreed = None if baseline is None else BaseChoice(refs=(require_ref(baseline, "--baseline"),), is_exact=True)
-    request = make_request(target, directory, select, exclude, snapshot, agreed, prune=prune, is_guarded=False)
+    started = SYSTEM_CLOCK.monotonic()
+    try:
+        request = make_request(target, directory, select, exclude, snapshot, agreed, prune=prune, is_guarded=False)
+    except QuotaformError as error:
+        if watching.watch is None and not (select or exclude):
+            report_failed_drift(error, alerting, target.cluster or (), SYSTEM_CLOCK.monotonic() - started, console)
+        raise
     if watching.watch is not None:
         watch_drift(request, target, alerting, watching, console)
-    started = SYSTEM_CLOCK.monotonic()
     names = [cluster.name for cluster in request.clusters]
     require_one(format_name, names)
     reporter = _reporter(alerting, request, names, console)
     files = OutputFiles("drift", out or (), names)
     ci = output.ci(request.repository.directory)
-    gathered = gather(check_drift(request, planner("local"), progress=console.progress), names)
+    try:
+        gathered = gather(check_drift(request, planner("local"), progress=console.progress), names)
+    except QuotaformError as error:
+        if reporter is not None:
+            failed: list[ClusterOutcome[Drift]] = [ClusterOutcome(name, error=error) for name in names]
+            reporter.report(failed, SYSTEM_CLOCK.monotonic() - started)
+        raise
     require_selected(request.selection, gathered.outcomes, files)
     outcomes = gathered.outcomes
     files.write(outcomes, **ci.options)

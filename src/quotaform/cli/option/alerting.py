@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from glob import escape, glob
 from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -99,6 +100,13 @@ class Alerting:
             alerts=DriftAlerts(options=options, clock=SYSTEM_CLOCK, warn=warn),
             clock=SYSTEM_CLOCK,
         )
+
+    def metric_files(self) -> list[Path]:
+        """Return the files of `--metrics` that earlier runs may have written."""
+        if self.metrics is None:
+            return []
+        pattern = "*".join(escape(part) for part in self.metrics.split(PLACEHOLDER))
+        return [Path(name) for name in sorted(glob(pattern))]  # noqa: PTH207 (an absolute path, too)
 
     def _require_metric_paths(self, clusters: Sequence[str]) -> None:
         """Make sure that the metrics of each cluster have a place.

@@ -273,11 +273,11 @@ class ClusterIdError(BlockedError):
         found: The live id.
     """
 
-    def __init__(self, finding: Finding, *, expected: str, found: str | None) -> None:
+    def __init__(self, finding: Finding, *, expected: str, found: str | None, is_reading: bool = False) -> None:
         self.finding = finding
         self.expected = expected
         self.found = found
-        super().__init__(f"{finding.message} Nothing was written.")
+        super().__init__(finding.message if is_reading else f"{finding.message} Nothing was written.")
 
 
 class PlanBlockedError(BlockedError):

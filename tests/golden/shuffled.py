@@ -20,7 +20,7 @@ from quotaform.views.drift.drift_text import render_drift
 from quotaform.views.plan.plan_text import render_plan
 from quotaform.views.style import Style
 from tests.dumped import dumped_plan
-from tests.golden.example import ACTUAL, ENTRIES, FINDINGS, SCOPE, example_plan
+from tests.golden.example import ACTUAL, ENTRIES, FINDINGS, SCOPE, example_plan, of_the_right_cluster
 
 
 def shuffled(mapping: Mapping[Any, Any], chance: random.Random) -> dict[Any, Any]:
@@ -45,8 +45,8 @@ def views(seed: int) -> dict[str, str]:
         "plan-full.txt": "".join(render_plan(plan, shows_unchanged=True, shows_unmanaged=True)),
         "plan-colour.txt": "".join(render_plan(plan, Style(True))),
         "plan.json": dumped_plan(plan),
-        "drift.txt": render_drift(make_drift(plan)),
-        "drift.json": dump_drift(make_drift(plan)),
+        "drift.txt": render_drift(make_drift(of_the_right_cluster(plan))),
+        "drift.json": dump_drift(make_drift(of_the_right_cluster(plan))),
     }
 
 

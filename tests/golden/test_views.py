@@ -28,7 +28,7 @@ from tests.dumped import dumped_plan, dumped_receipt
 from tests.golden.based_example import based_plan
 from tests.golden.conftest import FOLDER, Golden
 from tests.golden.drift_example import example_drift
-from tests.golden.example import empty_plan, example_plan
+from tests.golden.example import empty_plan, example_plan, of_the_right_cluster
 from tests.golden.guarded_example import guarded_plan
 
 
@@ -72,21 +72,24 @@ def test_plan_json(golden: Golden) -> None:
 
 
 def test_drift_text(golden: Golden) -> None:
-    golden("drift.txt", render_drift(make_drift(example_plan())))
+    golden("drift.txt", render_drift(make_drift(of_the_right_cluster(example_plan()))))
 
 
 def test_drift_markdown(golden: Golden) -> None:
-    golden("drift.md", render_drift_markdown(make_drift(example_plan()), run_url="https://ci.example/runs/1"))
+    golden(
+        "drift.md",
+        render_drift_markdown(make_drift(of_the_right_cluster(example_plan())), run_url="https://ci.example/runs/1"),
+    )
 
 
 @pytest.mark.parametrize("name", ["github", "sarif", "gitlab"])
 def test_findings_beside_the_files(name: str, golden: Golden) -> None:
     golden(f"plan.{name}", "".join(render("plan", name, example_plan())))
-    golden(f"drift.{name}", "".join(render("drift", name, make_drift(example_plan()))))
+    golden(f"drift.{name}", "".join(render("drift", name, make_drift(of_the_right_cluster(example_plan())))))
 
 
 def test_drift_json(golden: Golden) -> None:
-    golden("drift.json", dump_drift(make_drift(example_plan())))
+    golden("drift.json", dump_drift(make_drift(of_the_right_cluster(example_plan()))))
 
 
 def test_drift_against_a_baseline(golden: Golden) -> None:

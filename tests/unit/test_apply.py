@@ -7,6 +7,7 @@ tested on a real one.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from quotaform.errors import (
     AuthorizationError,
     BlockedError,
     ClusterError,
+    ClusterIdError,
     FileReadError,
+    PlanClusterError,
     RefusedError,
     StaleError,
 )
@@ -99,6 +102,17 @@ def test_a_plan_is_checked_written_once_and_read_back() -> None:
     assert receipt.interrupted_by is None
     assert receipt.plan is PLAN
     assert messages(receipt) == {}
+
+
+def test_a_plan_of_another_cluster_is_refused_as_such_also_where_an_id_is_pinned() -> None:
+    """With `cluster_id` in quotaform.yaml the code was 4, that of a guard, and the advice to correct it there."""
+    gateway = ScriptedGateway(BEFORE)
+    other = replace(PLAN, header=replace(PLAN.header, cluster_id="another"))
+    with pytest.raises(PlanClusterError):
+        applied(other, gateway, pinned_id="another")
+    with pytest.raises(ClusterIdError, match=r"only if the cluster was replaced on purpose\. Nothing was written\."):
+        applied(PLAN, gateway, pinned_id="another")
+    assert nothing_was_sent(gateway)
 
 
 def test_deletes_are_sent_after_creates_and_updates_and_listed_where_the_plan_lists_them() -> None:

@@ -44,7 +44,7 @@ def test_another_cluster_than_the_pinned_one_blocks() -> None:
     ]
     assert checked.findings[0].message == (
         "cluster lab is pinned to id other, and the live id is 3JxQ0v7pT2a; "
-        "check bootstrap_servers, or correct cluster_id in quotaform.yaml."
+        "check the bootstrap servers; change cluster_id in quotaform.yaml only if the cluster was replaced on purpose."
     )
     assert (plan.is_applyable, checked.is_applyable) == (True, False)
     assert (before["blocked"], checked.summary["blocked"]) == (0, 1)

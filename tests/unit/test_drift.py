@@ -116,6 +116,21 @@ def test_a_guard_that_blocks_the_plan_does_not_make_drift_unknown() -> None:
     assert not make_drift(replace(plan, findings=(guard, other_cluster))).is_known
 
 
+def test_what_differs_on_another_cluster_than_the_pinned_one_is_not_listed() -> None:
+    """The differences of a cluster that the files are not for came first, and that it was another one after them."""
+    plan = plan_of({Entity(user="a"): {PRODUCER: 1.0}}, {Entity(user="b"): {PRODUCER: 1.0}})
+    drift = make_drift(replace(plan, findings=(rule.CLUSTER_ID.finding("another"),)))
+    assert (drift.status, drift.entities, drift.pending) == ("unknown", (), ())
+    lines = render_drift(drift).splitlines()
+    assert lines[1:] == [
+        "",
+        "Not compared:",
+        "  cluster-id  another",
+        "",
+        "Unknown: this is not the cluster that the files are for (see above).",
+    ]
+
+
 def test_an_expired_entry_is_told_from_one_that_is_not_declared() -> None:
     """Drift said "not in the files" of an entry that has expired, which plan said right."""
     files = {**declare({ALICE: {}}, cause=Cause.EXPIRED, expires=date(2026, 1, 1)), **declare({BOB: {}})}

@@ -143,7 +143,8 @@ def test_ids_that_differ_are_in_the_error() -> None:
     assert (error.expected, error.found, error.finding.rule, error.exit_code) == ("pinned", "live", "cluster-id", 4)
     assert str(error) == (
         "cluster lab is pinned to id pinned, and the live id is live; "
-        "check bootstrap_servers, or correct cluster_id in quotaform.yaml. Nothing was written."
+        "check the bootstrap servers; change cluster_id in quotaform.yaml only if the cluster was replaced on purpose. "
+        "Nothing was written."
     )
     for stale in (PlanIdError(expected="a", found="b"), PlanClusterError(expected="a", found="b")):
         assert (stale.expected, stale.found, stale.exit_code) == ("a", "b", 5)

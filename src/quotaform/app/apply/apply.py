@@ -169,8 +169,8 @@ def apply_plan(
     require_applyable(plan)
     _require_valid_approvals(plan, today(clock))
     started_at = timestamp(clock)
-    require_pinned(plan.header.cluster_name, pinned_id, gateway.cluster_id())
     require_cluster(plan, gateway.cluster_id())
+    require_pinned(plan.header.cluster_name, pinned_id, gateway.cluster_id())
     progress(f"Reading quotas of {spell_name(gateway.name)}", 0, 0)
     try:
         freshness = _read_fresh(plan.changes, gateway, clock)

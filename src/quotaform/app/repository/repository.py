@@ -304,20 +304,21 @@ class Repository:
         return replace(known, bootstrap_servers=(), command_config=None, snapshot=path, folder=None, taken=taken)
 
 
-def require_pinned(cluster: str, pinned_id: str | None, live_id: str | None) -> None:
+def require_pinned(cluster: str, pinned_id: str | None, live_id: str | None, *, is_reading: bool = False) -> None:
     """Make sure that a cluster is the one that quotaform.yaml pins.
 
     Args:
         cluster: What messages call the cluster.
         pinned_id: The id in quotaform.yaml, if there is one.
         live_id: The id that the cluster gives itself.
+        is_reading: Whether nothing was going to be written to it.
 
     Raises:
         ClusterIdError: It has another id.
     """
     finding = check_pinned_id(cluster, pinned_id, live_id)
     if finding is not None:
-        raise ClusterIdError(finding, expected=pinned_id or "", found=live_id)
+        raise ClusterIdError(finding, expected=pinned_id or "", found=live_id, is_reading=is_reading)
 
 
 def open_pinned_gateway(cluster: Cluster) -> Gateway:
@@ -330,7 +331,7 @@ def open_pinned_gateway(cluster: Cluster) -> Gateway:
     """
     gateway = open_gateway(cluster)
     try:
-        require_pinned(cluster.name, cluster.cluster_id, gateway.cluster_id())
+        require_pinned(cluster.name, cluster.cluster_id, gateway.cluster_id(), is_reading=True)
     except BaseException:
         gateway.close()
         raise

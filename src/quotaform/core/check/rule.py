@@ -374,7 +374,7 @@ INEXACT_VALUE: Final = FindingRule(
 CLUSTER_ID: Final = FindingRule(
     "cluster-id",
     "The cluster id differs from the one pinned in quotaform.yaml.",
-    "Check bootstrap_servers, or correct cluster_id in quotaform.yaml.",
+    "Check the bootstrap servers; change `cluster_id` in quotaform.yaml only if the cluster was replaced on purpose.",
     is_blocking=True,
 )
 SAME_CLUSTER: Final = FindingRule(

@@ -166,6 +166,9 @@ def make_drift(
         ignores: What does not count.
         today: The day (UTC) on which ignores may have expired.
     """
+    wrong_cluster = tuple(finding for finding in plan.findings if finding.rule == rule.CLUSTER_ID.id)
+    if wrong_cluster:
+        return _not_compared(plan, wrong_cluster)
     baseline = plan.base
     found: list[DriftedEntity | PendingChange] = [read_change(change) for change in plan.changes]
     in_scope = [item for item in plan.unmanaged if item.in_scope]
@@ -200,6 +203,22 @@ def make_drift(
         managed=len(plan.declared or ()),
         unmanaged_in_scope=len(in_scope) + undeclared,
         unmanaged_out_of_scope=len(plan.unmanaged) - len(in_scope),
+    )
+
+
+def _not_compared(plan: Plan, why: tuple[Finding, ...]) -> Drift:
+    """Return the drift of a cluster that the files are not for: what differs there says nothing."""
+    return Drift(
+        cluster_name=plan.header.cluster_name,
+        cluster_id=plan.header.cluster_id,
+        read_at=plan.header.created_at,
+        entities=(),
+        in_sync=0,
+        findings=why,
+        options=plan.header.options,
+        snapshot=plan.header.snapshot,
+        baseline=None if plan.base is None else plan.base.base,
+        managed=len(plan.declared or ()),
     )
 
 

@@ -28,7 +28,8 @@ def render_drift(drift: Drift, style: Style = PLAIN) -> str:
 def _lines(drift: Drift, style: Style) -> Iterator[str]:
     cluster = cluster_text(drift.cluster_name, drift.cluster_id, drift.options.bootstrap_server, style)
     yield f"Cluster  {cluster}   {reading_text(drift.read_at, drift.snapshot)}"
-    yield _baseline_line(drift.baseline)
+    if drift.is_known:
+        yield _baseline_line(drift.baseline)
     yield ""
     for drift_class in DriftClass:
         for drifted in drift.entities:

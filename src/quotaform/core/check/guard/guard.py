@@ -38,7 +38,7 @@ def check_pinned_id(cluster: str, pinned_id: str | None, live_id: str | None) ->
         return None
     return rule.CLUSTER_ID.finding(
         f"cluster {cluster} is pinned to id {pinned_id}, and the live id is {live_id}; "
-        "check bootstrap_servers, or correct cluster_id in quotaform.yaml."
+        "check the bootstrap servers; change cluster_id in quotaform.yaml only if the cluster was replaced on purpose."
     )
 
 

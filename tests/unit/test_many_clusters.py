@@ -20,6 +20,7 @@ from quotaform.model.quotas import Quotas
 from quotaform.model.snapshot import Snapshot
 from quotaform.schema.catalog import load_schema
 from tests.builder import PRODUCER
+from tests.git_repository import GitRepository
 
 ALICE = Entity(user="alice")
 DOWN = "127.0.0.1:1"
@@ -298,6 +299,26 @@ def test_the_saved_plan_is_named_with_the_command_that_applies_it(
     (folder / "quotaform.yaml").rename(folder / "other.yaml")
     assert run([*plan, "--config", "other.yaml", "--out", "plan.json"]) == 0
     assert capsys.readouterr().err.splitlines()[-1] == "To apply: quotaform apply plan.json --config other.yaml"
+
+
+def test_the_plan_of_a_pull_request_is_saved_without_the_command_that_applies_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each pull request told how to apply a change that nobody had merged."""
+    git = GitRepository(folder)
+    git.write("quotaform.yaml", f"clusters: {{eu: {{bootstrap_servers: ['{DOWN}']}}}}\n")
+    git.git("init", "-q", "-b", "main")
+    before = git.commit()
+    git.git("update-ref", "refs/remotes/origin/main", before)
+    git.write("event.json", json.dumps({"before": before}))
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_EVENT_PATH", str(folder / "event.json"))
+    for variable, value, is_told in (("GITHUB_EVENT_NAME", "push", True), ("GITHUB_BASE_REF", "main", False)):
+        monkeypatch.setenv(variable, value)
+        assert run(["plan", "--snapshot", "eu.json", "--out", "plan.json"]) == 0
+        printed = capsys.readouterr().err
+        assert "Saved the plan to: plan.json" in printed
+        assert ("To apply: " in printed) is is_told
 
 
 def test_of_several_saved_plans_those_that_can_be_applied_are_in_the_command(

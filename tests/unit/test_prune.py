@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
@@ -88,6 +89,10 @@ def test_without_a_base_and_a_receipt_nothing_is_deleted_and_the_plan_is_blocked
     ) in out
     assert repository("plan", "--prune", "report")[0] == 0
     assert repository("apply", "--auto-approve")[0] == 64, "a snapshot is not applied to"
+    rmtree(repository.path / ".git")  # It advised a git revision there, too.
+    assert (
+        "; give the receipt of the last apply (--base RECEIPT), or plan with --prune report\n" in repository("plan")[1]
+    )
 
 
 def test_nothing_is_unknown_when_nothing_could_be_deleted(repository: PlannedRepository) -> None:

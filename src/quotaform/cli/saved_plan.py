@@ -25,6 +25,8 @@ def report_saved(
 ) -> None:
     """Print to stderr where plans were saved, and the command that applies those that can be applied.
 
+    The plan of a pull request is not applied but made again after the merge, so there is no command for it.
+
     Args:
         console: Where.
         request: What was planned.
@@ -37,6 +39,8 @@ def report_saved(
         return
     noun = "plan" if len(saved) == 1 else "plans"
     console.warn(f"Saved the {noun} to: {', '.join(inert(str(path)) for path in saved)}")
+    if request.base is not None and request.base.is_proposed:
+        return
     clusters = [each for each in request.clusters if each.name in plans and _can_apply(request, each, plans[each.name])]
     if clusters:
         words = ("quotaform", "apply", *(str(files[0][each.name]) for each in clusters), *_target(request, clusters[0]))

@@ -51,11 +51,13 @@ class BaseChoice:
         refs: Git revisions or the path of a receipt; the first one that exists.
         found_in: The variable of the CI system that names it; `None` when somebody gave it.
         is_exact: Whether the commit itself is meant, although the commit that is checked out may not contain it.
+        is_proposed: Whether the run is for a pull request or a merge queue: its plan is shown, and not applied.
     """
 
     refs: tuple[str, ...]
     found_in: str | None = None
     is_exact: bool = False
+    is_proposed: bool = False
 
     @property
     def name(self) -> str:

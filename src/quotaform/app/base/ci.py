@@ -49,11 +49,10 @@ def _github(environment: Mapping[str, str]) -> BaseChoice | None:
     branch = environment.get("GITHUB_BASE_REF", "")
     if branch:
         commit = _at(_event(environment), "pull_request", "base", "sha")
-        return _choice("GITHUB_BASE_REF", _branch(branch), _commit(commit))
+        return _choice("GITHUB_BASE_REF", _branch(branch), _commit(commit), is_proposed=True)
     if environment.get("GITHUB_EVENT_NAME") == "merge_group":
-        return _choice(
-            "the merge group of GITHUB_EVENT_PATH", _commit(_at(_event(environment), "merge_group", "base_sha"))
-        )
+        commit = _at(_event(environment), "merge_group", "base_sha")
+        return _choice("the merge group of GITHUB_EVENT_PATH", _commit(commit), is_proposed=True)
     if environment.get("GITHUB_EVENT_NAME") == "push":
         return _choice("the push of GITHUB_EVENT_PATH", _commit(_at(_event(environment), "before")))
     return None
@@ -64,13 +63,13 @@ def _gitlab(environment: Mapping[str, str]) -> BaseChoice | None:
     branch = _branch(environment.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", ""))
     if commit or branch:
         name = "CI_MERGE_REQUEST_DIFF_BASE_SHA" if commit else "CI_MERGE_REQUEST_TARGET_BRANCH_NAME"
-        return _choice(name, commit, branch)
+        return _choice(name, commit, branch, is_proposed=True)
     return _choice("CI_COMMIT_BEFORE_SHA", _commit(environment.get("CI_COMMIT_BEFORE_SHA")))
 
 
-def _choice(found_in: str, *refs: str | None) -> BaseChoice | None:
+def _choice(found_in: str, *refs: str | None, is_proposed: bool = False) -> BaseChoice | None:
     given = tuple(ref for ref in refs if ref)
-    return BaseChoice(refs=given, found_in=found_in) if given else None
+    return BaseChoice(refs=given, found_in=found_in, is_proposed=is_proposed) if given else None
 
 
 def _branch(name: str) -> str | None:

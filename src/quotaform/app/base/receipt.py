@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quotaform.app.git.object_store import find_work_tree
 from quotaform.core.base import Base, DeclaredBase
 from quotaform.core.change import Action
 from quotaform.core.cluster_base import ClusterBase
@@ -117,7 +118,10 @@ def last_receipt_base(
     else:
         base = Base(str(found.last.path), found.last.receipt.source.commit, is_receipt=True)
         return DeclaredBase(base, {}, found.last.declared), "", ignored
-    return None, f"{why}; give the git revision that was applied last: --base REF", ignored
+    remedy = "give the git revision that was applied last: --base REF"
+    if find_work_tree(repository.directory) is None:
+        remedy = "give the receipt of the last apply (--base RECEIPT), or plan with --prune report"
+    return None, f"{why}; {remedy}", ignored
 
 
 def _desired(receipt: SavedReceipt) -> Desired:

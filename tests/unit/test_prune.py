@@ -214,6 +214,30 @@ def test_without_a_base_the_last_receipt_of_the_cluster_says_what_was_declared(r
     assert document["source"]["base"] is None
 
 
+def test_what_was_declared_and_removed_again_since_the_last_receipt_blocks(repository: PlannedRepository) -> None:
+    """It was live as declared, so no receipt knew it, and a plan without a base left it with "No changes"."""
+    base = repository.git("rev-parse", "HEAD")
+    repository.quotas(a=rate(1))
+    applied = repository.commit()
+    path = keep(repository, at_commit(receipt_of("a", "c"), base), 19)
+    code, out, _ = repository("plan", "--no-base")
+    shown = path.relative_to(repository.path)
+    assert code == 4
+    assert (
+        f"prune-unknown  prune=removed, but the last receipt ({shown}) does not declare user=b, removed from the files "
+        "since; give the git revision that was applied last: --base REF\n"
+    ) in out
+    assert changes(repository.plan("--base", base)) == {"user=b": ("delete", "config")}
+    keep(repository, at_commit(receipt_of("a"), applied), 20)
+    document = repository.plan("--no-base")
+    assert ("prune-unknown" in findings(document), "no-longer-declared" in findings(document)) == (False, True)
+
+
+def at_commit(receipt: Receipt, commit: str) -> Receipt:
+    header = replace(receipt.plan.header, source=replace(receipt.plan.header.source, commit=commit))
+    return replace(receipt, plan=replace(receipt.plan, header=header))
+
+
 def test_a_newer_receipt_that_was_edited_blocks(repository: PlannedRepository) -> None:
     keep(repository, receipt_of("a", "b"), 20)
     path = keep(repository, receipt_of("a"), 21)

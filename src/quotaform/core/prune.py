@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from quotaform.core.base import DeclaredBase
+from quotaform.core.base import Base, DeclaredBase
 from quotaform.core.check.writable import is_removable
 from quotaform.core.scope import FULL_SCOPE, Scope
 from quotaform.model.entity import Entity
@@ -62,6 +62,8 @@ class Pruning:
         candidates: How many entities could be deleted, by the mode and what was known before.
         problem: Why it is not known which of them were declared before; `None` when it is.
         ignored: Which receipts were passed over, and why.
+        receipt: The last receipt, if only receipts say what was declared before, with the commit of the last one that
+            is of a whole plan.
     """
 
     mode: PruneMode = PruneMode.REPORT
@@ -69,6 +71,7 @@ class Pruning:
     candidates: int = 0
     problem: str | None = None
     ignored: tuple[str, ...] = ()
+    receipt: Base | None = None
 
 
 def removable_entities(

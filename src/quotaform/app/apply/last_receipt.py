@@ -47,11 +47,13 @@ class LastReceipt:
         receipt: The receipt.
         declared: What the files declared at the last apply of a whole plan that was completed, and at any later one;
             `None` if receipts do not say, or too many of them would have to be read.
+        commit: The commit of that last apply of a whole plan, if it is known.
     """
 
     path: Path
     receipt: SavedReceipt
     declared: frozenset[Entity] | None
+    commit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ def last_receipt(
     folder = receipt_folder(repository)
     newest: tuple[Path, SavedReceipt] | None = None
     declared: frozenset[Entity] | None = frozenset()
+    commit: str | None = None
     within = repository.config_path.parent
     paths = _paths_of(folder, within, cluster_id)
     try:
@@ -118,10 +121,12 @@ def last_receipt(
             break
         declared |= receipt.declared
         if receipt.is_whole:
+            commit = receipt.source.commit
             break
     else:
         declared = None
-    return ReceiptSearch(None if newest is None else LastReceipt(*newest, declared), tuple(skipped), tuple(ignored))
+    last = None if newest is None else LastReceipt(*newest, declared, commit)
+    return ReceiptSearch(last, tuple(skipped), tuple(ignored))
 
 
 def _paths_of(folder: Path, within: Path, cluster_id: str) -> list[Path]:

@@ -116,7 +116,7 @@ def last_receipt_base(
     elif found.skipped:
         why = f"there is no base, and a newer receipt than {found.last.path} cannot be read ({found.skipped[0]})"
     else:
-        base = Base(str(found.last.path), found.last.receipt.source.commit, is_receipt=True)
+        base = Base(str(found.last.path), found.last.commit, is_receipt=True)
         return DeclaredBase(base, {}, found.last.declared), "", ignored
     remedy = "give the git revision that was applied last: --base REF"
     if find_work_tree(repository.directory) is None:

@@ -51,14 +51,15 @@ class Removals:
         self._steps: list[Step] = []
         self._files = EarlierFiles(tree, profiles)
 
-    def find(self, cluster: str, entities: Collection[Entity]) -> RemovalSearch:
+    def find(self, cluster: str, entities: Collection[Entity], applied: str | None = None) -> RemovalSearch:
         """Look for entities that the files of a cluster declared before.
 
         Args:
             cluster: Its name.
             entities: Entities that the files do not declare now.
+            applied: The commit of the last apply, if it is known.
         """
-        search = EntitySearch(self._files, cluster, entities, self._today)
+        search = EntitySearch(self._files, cluster, entities, self._today, applied)
         with self._lock:
             try:
                 with open_objects(self._top, self._left) as objects:

@@ -74,7 +74,14 @@ class EarlierFiles:
 class EntitySearch:
     """One search through the steps, and what it may still parse."""
 
-    def __init__(self, files: EarlierFiles, cluster: str, entities: Collection[Entity], today: date) -> None:
+    def __init__(
+        self,
+        files: EarlierFiles,
+        cluster: str,
+        entities: Collection[Entity],
+        today: date,
+        applied: str | None = None,
+    ) -> None:
         """Start with nothing found.
 
         Args:
@@ -82,9 +89,12 @@ class EntitySearch:
             cluster: The name of the cluster.
             entities: The entities in question.
             today: The day (UTC) on which entries may have expired.
+            applied: The commit of the last apply, if it is known.
         """
         self._files = files
         self._cluster = cluster
+        self._applied = applied
+        self._is_applied = False
         self._today = today
         self._wanted = set(entities)
         self._words = frozenset(word for entity in entities for word in _first_words(entity))
@@ -106,6 +116,8 @@ class EntitySearch:
         """
         from quotaform.desired.tree import layer_of
 
+        # The steps go back in time: what the commit of the last apply or an earlier one removed was removed there.
+        self._is_applied = self._is_applied or (step.commit is not None and step.commit == self._applied)
         declared: dict[Entity, Entry] = {}
         for layer in (None, self._cluster):
             for replaced in step.replaced:
@@ -115,7 +127,9 @@ class EntitySearch:
             self._wanted.discard(entity)
             if entry.cause is Cause.ENTRY and entry.file and not self._is_expired(entry):
                 name = entry.file.name
-                self._found[entity] = Removal(name, step.commit, file_exists=self._files.exists(name))
+                self._found[entity] = Removal(
+                    name, step.commit, file_exists=self._files.exists(name), is_applied=self._is_applied
+                )
         self._searched = step.before
 
     def result(self, problem: str | None = None) -> RemovalSearch:

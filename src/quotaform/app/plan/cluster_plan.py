@@ -81,9 +81,10 @@ def make_cluster_plan(
     )
     if revert is not None:
         made = as_revert(made, revert)
+    undeclared = [item.entity for item in made.unmanaged if item.in_scope]
     facts = replace(
         _facts(request, cluster, reading, desired, source, clock),
-        removed=source.removed(cluster.name, [item.entity for item in made.unmanaged if item.in_scope]),
+        removed=source.removed(cluster.name, undeclared, pruning.receipt.commit if pruning.receipt else None),
         base=base,
         pruning=pruning,
         revert=revert,

@@ -46,11 +46,12 @@ def make_pruning(
     if request.selection.is_partial or not candidates:
         return Pruning(mode=mode, candidates=len(candidates))
     declared = base.declared
-    problem = None
+    problem, receipt = None, None
     ignored: tuple[str, ...] = ()
     if declared is None and request.base is None and mode is PruneMode.REMOVED:
         others = request.config.clusters.keys() - {cluster_name}
         declared, problem, ignored = last_receipt_base(request.repository, reading.cluster_id, clock, others)
+        receipt = None if declared is None else declared.base
     elif declared is None and mode is PruneMode.REMOVED:
         problem = "the base cannot be used, see above; give another one with --base"
     return Pruning(
@@ -59,6 +60,7 @@ def make_pruning(
         candidates=len(candidates),
         problem=problem if declared is None else None,
         ignored=ignored,
+        receipt=receipt,
     )
 
 

@@ -47,16 +47,17 @@ class Source:
     claims: tuple[Claim, ...] = ()
     missing: str | None = None
 
-    def removed(self, cluster: str, entities: Collection[Entity]) -> RemovalSearch:
+    def removed(self, cluster: str, entities: Collection[Entity], applied: str | None = None) -> RemovalSearch:
         """Look for entities that the files of a cluster declared before.
 
         Args:
             cluster: Its name.
             entities: Entities that the files do not declare now.
+            applied: The commit of the last apply, if it is known.
         """
         if self.history is None or not entities:
             return RemovalSearch()
-        return self.history.find(cluster, entities)
+        return self.history.find(cluster, entities, applied)
 
 
 def read_source(repository: Repository, config: Config, tree: Tree, today: date) -> Source:

@@ -27,11 +27,13 @@ class Removal:
         file: The file that declared it, as messages name it.
         commit: The commit that removed it; `None` when that is not committed.
         file_exists: Whether the file still exists.
+        is_applied: Whether the files of the last apply did not declare it any more.
     """
 
     file: str
     commit: str | None = None
     file_exists: bool = True
+    is_applied: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -627,7 +627,7 @@ CLUSTER_REMOVED: Final = FindingRule(
 PRUNE_UNKNOWN: Final = FindingRule(
     "prune-unknown",
     "With `prune: removed`, it is unknown which live entities the files declared before, because there is neither a "
-    "base nor a receipt of this cluster.",
+    "base nor a receipt of this cluster, or the files changed more since than the receipts show.",
     "Set a git revision or a receipt with `--base`, or use `prune: report`.",
     is_blocking=True,
 )

@@ -150,16 +150,21 @@ def append_to_regular_file(path: Path, text: str, limit: int | None = None) -> b
     return True
 
 
-def remove_regular_file(path: str | Path) -> None:
+def remove_regular_file(path: str | Path) -> bool:
     """Remove what `write_text_atomically` would replace: a regular file, or the one that a symbolic link leads to.
+
+    Returns:
+        Whether there was one.
 
     Raises:
         OSError: It cannot be removed.
     """
     require_no_way_out(path)
     target = Path(os.path.realpath(path))
-    if target.is_file():
+    is_there = target.is_file()
+    if is_there:
         target.unlink()
+    return is_there
 
 
 def _sync_folder(folder: Path) -> None:

@@ -140,8 +140,21 @@ def test_a_selection_that_leaves_nothing_is_no_all_clear(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert not Path("plan-eu.json").exists(), "it would be taken for the result of this run"
+    assert printed.err.startswith(
+        "Removed the earlier plan-eu.json, so that it is not taken for the result of this run\n"
+    )
+    assert printed.err.count("Removed") == 1, "nothing was there of the other cluster"
     assert "no entity of the files or of the cluster" in printed.err
     assert "patterns begin with an entity type, as in --select 'user=svc-*'" in printed.err
+
+
+def test_a_plan_that_fails_says_that_the_earlier_file_is_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    """`plan --out plan.json` deleted the earlier plan.json without a word."""
+    Path("plan.json").write_text("an earlier result")
+    for removed in (1, 0):
+        assert run(["plan", "--cluster", "lab", "--out", "plan.json"]) == 1
+        assert capsys.readouterr().err.count("Removed the earlier plan.json, so that ") == removed
+    assert not Path("plan.json").exists()
 
 
 @pytest.mark.parametrize("command", ["plan", "drift"])

@@ -147,8 +147,8 @@ def write_file(path: Path, text: str | Iterable[str]) -> None:
         raise QuotaformError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def remove_file(path: Path) -> None:
-    """Remove a file that was written earlier, if there is one.
+def remove_file(path: Path) -> bool:
+    """Remove a file that was written earlier; return whether there was one.
 
     Raises:
         QuotaformError: It cannot be removed.
@@ -156,7 +156,7 @@ def remove_file(path: Path) -> None:
     from quotaform.atomic_file import remove_regular_file
 
     try:
-        remove_regular_file(path)
+        return remove_regular_file(path)
     except OSError as error:
         raise QuotaformError(f"{path}, of an earlier run, cannot be removed: {error.strerror or error}") from error
 

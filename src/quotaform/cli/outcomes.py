@@ -67,10 +67,11 @@ def gather(outcomes: Iterator[ClusterOutcome[T]], clusters: Sequence[str], *, mi
 class OutputFiles:
     """The files of `--out`: one per format and cluster."""
 
-    def __init__(self, subject: str, written: Iterable[str], clusters: Sequence[str]) -> None:
+    def __init__(self, console: Console, subject: str, written: Iterable[str], clusters: Sequence[str]) -> None:
         """Read the values of `--out`.
 
         Args:
+            console: Where it is said which files are removed.
             subject: What is written.
             written: The values.
             clusters: The names of the clusters.
@@ -79,6 +80,7 @@ class OutputFiles:
             UsageError: A value cannot be read, or several clusters would share one file.
             QuotaformError: A folder that is named after the clusters cannot be written to.
         """
+        self._console = console
         self._subject = subject
         self._files = []
         for text in written:
@@ -107,13 +109,19 @@ class OutputFiles:
                 elif (failure := render_failed(self._subject, format_name, outcome, **options)) is not None:
                     write_file(path, failure)
                 else:
-                    remove_file(path)
+                    self._remove(path)
 
     def remove(self) -> None:
         """Remove the files of an earlier run, lest they be taken for the result of this one."""
         for _, paths in self._files:
             for path in paths.values():
-                remove_file(path)
+                self._remove(path)
+
+    def _remove(self, path: Path) -> None:
+        if remove_file(path):
+            self._console.warn(
+                f"Removed the earlier {inert(str(path))}, so that it is not taken for the result of this run"
+            )
 
     def paths(self, format_name: str) -> list[Mapping[str, Path]]:
         """Return the files of a format, one mapping of cluster to file for each `--out`."""

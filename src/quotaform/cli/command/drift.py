@@ -91,7 +91,7 @@ def drift(
     names = [cluster.name for cluster in request.clusters]
     require_one(format_name, names)
     reporter = _reporter(alerting, request, names, console)
-    files = OutputFiles("drift", out or (), names)
+    files = OutputFiles(console, "drift", out or (), names)
     ci = output.ci(request.repository.directory)
     try:
         gathered = gather(check_drift(request, planner("local"), progress=console.progress), names)

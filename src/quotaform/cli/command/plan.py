@@ -95,7 +95,7 @@ def plan(
     request = make_request(target, directory, select, exclude, snapshot, base, mode, allow=allow, revert=revert)
     names = [cluster.name for cluster in request.clusters]
     require_one(format_name, names)
-    files = OutputFiles("plan", out or (), names)
+    files = OutputFiles(console, "plan", out or (), names)
     ci = output.ci(request.repository.directory)
     gathered = gather(planner(engine, is_revert=revert is not None)(request, progress=console.progress), names)
     outcomes = gathered.outcomes

@@ -68,7 +68,7 @@ def validate(
     if (target.bootstrap_server or target.command_config) and not check_principals:
         raise UsageError("--bootstrap-server requires --check-principals; without it, files are checked offline")
     repository = target.repository(directories[0] if directories else None)
-    files = OutputFiles("validation", out or (), [_ALL])
+    files = OutputFiles(console, "validation", out or (), [_ALL])
 
     def show(report: Validation) -> None:
         ci = output.ci(repository.directory)

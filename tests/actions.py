@@ -39,6 +39,7 @@ class Runner:
         temp: For files of the runner.
         environ: The variables that GitHub sets.
         expressions: The values of expressions.
+        caches: What was kept, with its key, the oldest first.
         artifacts: Where artifacts are kept, a folder for each.
     """
 
@@ -46,6 +47,7 @@ class Runner:
     temp: Path
     environ: dict[str, str]
     expressions: dict[str, str]
+    caches: list[tuple[str, Path]] = field(default_factory=list)
 
     @property
     def artifacts(self) -> Path:
@@ -101,10 +103,14 @@ class Runner:
         if action == "actions/upload-artifact":
             shutil.copytree(self.workspace / given["path"], self.artifacts / given["name"], dirs_exist_ok=True)
         elif action == "actions/cache/save":
-            shutil.copytree(self.workspace / given["path"], self.temp / "cache" / given["path"], dirs_exist_ok=True)
+            kept = self.temp / "cache" / str(len(self.caches)) / given["path"]
+            shutil.copytree(self.workspace / given["path"], kept)
+            self.caches.append((given["key"], kept))
         elif action == "actions/cache/restore":
-            if (self.temp / "cache" / given["path"]).exists():
-                shutil.copytree(self.temp / "cache" / given["path"], self.workspace / given["path"], dirs_exist_ok=True)
+            keys = [given["key"], *given["restore-keys"].splitlines()]
+            matching = (kept for key in keys for name, kept in reversed(self.caches) if name.startswith(key))
+            if (newest := next(matching, None)) is not None and newest.name == given["path"]:
+                shutil.copytree(newest, self.workspace / given["path"], dirs_exist_ok=True)
         elif action == "actions/download-artifact":
             pattern = given.get("name") or given["pattern"]
             found = sorted(self.artifacts.glob(pattern))

@@ -293,6 +293,18 @@ class TestApply:
         planned = live_team.job("quotas-apply.yml", "plan")
         assert (planned.code, f"Base {applied}" in planned.printed) == (0, True), planned.printed
 
+    def test_a_commit_that_lacks_what_was_applied_is_not_planned(self, team: Team) -> None:
+        """Running an older workflow again took back what had been merged and applied since."""
+        older = team.checkout.git("rev-parse", "HEAD")
+        team.checkout.declare("teams.yaml", "a", "b", "c")
+        team.runner.caches.append(("quotas-applied/prod-eu/1-1", team.runner.temp / "applied"))
+        team.runner.caches[0][1].mkdir()
+        (team.runner.caches[0][1] / "prod-eu").write_text(team.checkout.commit())
+        team.checkout.git("checkout", "-q", "-f", older)
+        done = team.job("quotas-apply.yml", "plan")
+        assert done.codes["Plan"] == 5, done.printed
+        assert "this commit does not contain it: run the newest one" in done.printed
+
     @staticmethod
     def push(team: Team, before: str) -> None:
         """Let the runner run for a push."""

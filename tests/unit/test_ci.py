@@ -6,11 +6,13 @@ import json
 import os
 import re
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
 from quotaform.cli.ci import SUMMARY_BYTES, Ci
 from quotaform.cli.main import run
+from quotaform.core.comment import read_marker
 from quotaform.document.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.snapshot import Snapshot
@@ -104,7 +106,8 @@ def test_a_plan_of_two_clusters_has_a_comment_a_summary_and_numbers_for_both(
     )
     for name in ("eu", "us"):
         text = Path(f"{name}.md").read_text()
-        assert text.startswith(f'<!-- quotaform:plan {{"v":1,"cluster":"{name}","root":"quotas.d","changes":1}} -->\n')
+        marker = f'<!-- quotaform:plan {{"v":1,"cluster":"{name}","root":"infra/quotas.d","changes":1}} -->\n'
+        assert text.startswith(marker)
         assert f"[run]({URL})" in text
         assert text in (step / "summary").read_text()
     found = outputs(step)
@@ -119,12 +122,49 @@ def test_a_plan_of_two_clusters_has_a_comment_a_summary_and_numbers_for_both(
     assert capsys.readouterr().out.count("### Kafka quota plan for ") == 2
 
 
+def test_teams_with_directories_of_one_name_have_comments_of_their_own(
+    step: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The marker held the directory as given, so that the plan of one team took the place of another's."""
+    copytree(step / "infra", step / "other")
+
+    def marked(folder: str) -> set[tuple[str, str]]:
+        monkeypatch.chdir(step / folder)
+        assert run(["plan", "--cluster", "eu", "--out", "markdown=plan.md"]) == 0
+        assert run(["drift", "--cluster", "eu", "--exit-zero", "--out", "markdown=drift.md"]) == 0
+        assert run(["validate", "--out", "markdown=files.md"]) == 0
+        found = [read_marker(Path(f"{name}.md").read_text()) for name in ("plan", "drift", "files")]
+        return {(marker.kind, marker.root) for marker in found if marker is not None}
+
+    assert marked("infra") == {(kind, "infra/quotas.d") for kind in ("plan", "drift", "validate")}
+    assert marked("other") == {(kind, "other/quotas.d") for kind in ("plan", "drift", "validate")}
+    monkeypatch.chdir(step)
+    assert (
+        run(
+            [
+                "plan",
+                "other/quotas.d",
+                "--config",
+                "other/quotaform.yaml",
+                "--cluster",
+                "eu",
+                "--out",
+                "markdown=plan.md",
+            ]
+        )
+        == 0
+    )
+    marker = read_marker(Path("plan.md").read_text())
+    assert marker is not None
+    assert marker.root == "other/quotas.d"
+
+
 def test_a_cluster_that_is_down_has_a_comment_that_says_so(step: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The comment of an earlier run stayed, and showed a plan that nobody had made again."""
     Path("us.json").unlink()
     assert run(["plan", "--all", "--out", "markdown={cluster}.md", "--format", "markdown"]) != 0
     text = Path("us.md").read_text()
-    assert text.startswith('<!-- quotaform:plan {"v":1,"cluster":"us","root":"quotas.d"} -->\n')
+    assert text.startswith('<!-- quotaform:plan {"v":1,"cluster":"us","root":"infra/quotas.d"} -->\n')
     assert "### Kafka quota plan for `us`: failed" in text
     assert "### Kafka quota plan for `us`: failed" in capsys.readouterr().out
     assert outputs(step)["reason"] in ("error", "invalid-files")

@@ -13,6 +13,7 @@ from quotaform.model.text import inert
 from quotaform.views.address_group import by_prefix
 from quotaform.views.drift.drift_text import drift_line
 from quotaform.views.finding.finding_markdown import block_lines, note_items, note_lines
+from quotaform.views.finding.problem import Place, unchanged_place
 from quotaform.views.markdown import code, code_cell, link, table, words, words_cell
 from quotaform.views.markdown_fit import COMMENT_BYTES, Part, fit, form
 from quotaform.views.plan.effect_text import value_text
@@ -28,7 +29,12 @@ _BASED_HEADER: Final = ("", "Entity", "Quota", "On the cluster", "Agreed", "In t
 
 
 def render_drift_markdown(
-    drift: Drift, *, limit: int = COMMENT_BYTES, root: str = "quotas.d", run_url: str | None = None
+    drift: Drift,
+    *,
+    limit: int = COMMENT_BYTES,
+    root: str = "quotas.d",
+    run_url: str | None = None,
+    place: Place = unchanged_place,
 ) -> str:
     """Return drift as Markdown that no name in it can break out of.
 
@@ -37,6 +43,7 @@ def render_drift_markdown(
         limit: How many bytes the document may have; what has no room is counted.
         root: The quotas directory.
         run_url: Where the run of the CI system is that found it.
+        place: Returns the path of a file in its repository.
     """
     by_class = [each for drift_class in DriftClass for each in drift.entities if each.drift_class is drift_class]
     pending = [(each.entity, each.action.value, each.owner, each.changes) for each in drift.pending]
@@ -55,12 +62,13 @@ def render_drift_markdown(
     ]
     blocks = Part([form(block_lines, blocking, most, _NOT_COMPARED) for most in (_MOST_NOTES, 0)])
     notes = Part([form(note_lines, note_items(others), most) for most in (_MOST_NOTES, 0)])
-    head, foot = Part([form(_head, drift, root)]), Part([form(_foot, drift, run_url)])
+    head, foot = Part([form(_head, drift, root, place)]), Part([form(_foot, drift, run_url)])
     return fit((head, blocks, entities, *folded, notes, foot), (*reversed(folded), notes, entities, blocks), limit)
 
 
-def _head(drift: Drift, root: str) -> Iterator[str]:
-    yield f"{comment_marker(MARKER, drift.cluster_name, root, len(drift.entities) if drift.is_known else None)}\n"
+def _head(drift: Drift, root: str, place: Place) -> Iterator[str]:
+    changes = len(drift.entities) if drift.is_known else None
+    yield f"{comment_marker(MARKER, drift.cluster_name, root, place, changes)}\n"
     if not drift.is_known:
         what = "unknown"
     elif drift.entities:

@@ -8,6 +8,7 @@ from typing import Final
 from quotaform.core.result import Validation
 from quotaform.model.entity import spell_name
 from quotaform.model.finding import Finding, Severity
+from quotaform.views.finding.problem import Place, unchanged_place
 from quotaform.views.markdown import code, code_cell, link, table, words_cell
 from quotaform.views.markdown_fit import COMMENT_BYTES, Part, fit, form
 from quotaform.views.plan.plan_markdown import comment_marker
@@ -19,7 +20,12 @@ _FEW: Final = 20
 
 
 def render_validation_markdown(
-    validation: Validation, *, limit: int = COMMENT_BYTES, run_url: str | None = None, shows_warnings: bool = True
+    validation: Validation,
+    *,
+    limit: int = COMMENT_BYTES,
+    run_url: str | None = None,
+    shows_warnings: bool = True,
+    place: Place = unchanged_place,
 ) -> str:
     """Return all problems as Markdown that no name in them can break out of.
 
@@ -28,14 +34,15 @@ def render_validation_markdown(
         limit: How many bytes the document may have; only the first problems are shown when all have no room.
         run_url: Where the run of the CI system is.
         shows_warnings: Whether warnings and notes are shown.
+        place: Returns the path of a file in its repository.
     """
     shown = [each for each in validation.problems if shows_warnings or each.severity is Severity.ERROR]
     problems = Part([form(_problems, shown, len(shown)), form(_problems, shown, _FEW)])
-    return fit((Part([form(_head, validation)]), problems, Part([form(_foot, run_url)])), (problems,), limit)
+    return fit((Part([form(_head, validation, place)]), problems, Part([form(_foot, run_url)])), (problems,), limit)
 
 
-def _head(validation: Validation) -> Iterator[str]:
-    yield f"{comment_marker(MARKER, '', validation.directory)}\n"
+def _head(validation: Validation, place: Place) -> Iterator[str]:
+    yield f"{comment_marker(MARKER, '', validation.directory, place)}\n"
     errors = sum(problem.severity is Severity.ERROR for problem in validation.problems)
     what = counted(errors, "problem") if errors else "valid"
     yield f"### Kafka quota files in {code(validation.directory, 100)}: {what}\n\n"

@@ -6,6 +6,7 @@ from typing import Final
 
 from quotaform.errors import QuotaformError
 from quotaform.model.entity import spell_name
+from quotaform.views.finding.problem import Place, unchanged_place
 from quotaform.views.markdown import code, fenced, link
 from quotaform.views.plan.plan_markdown import MARKER, comment_marker
 
@@ -15,7 +16,13 @@ _TITLES: Final = {"plan": "plan", "drift": "drift", "receipt": "apply"}
 
 
 def render_failure_markdown(
-    cluster: str, *, error: QuotaformError, subject: str = "plan", root: str = "quotas.d", run_url: str | None = None
+    cluster: str,
+    *,
+    error: QuotaformError,
+    subject: str = "plan",
+    root: str = "quotas.d",
+    run_url: str | None = None,
+    place: Place = unchanged_place,
 ) -> str:
     """Return why there is no result for a cluster.
 
@@ -25,12 +32,13 @@ def render_failure_markdown(
         subject: What could not be made.
         root: The quotas directory.
         run_url: Where the run of the CI system is.
+        place: Returns the path of a file in its repository.
     """
     text = str(error)
     shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     run = link("run", run_url)
     return (
-        f"{comment_marker(_KINDS.get(subject, MARKER), cluster, root)}\n"
+        f"{comment_marker(_KINDS.get(subject, MARKER), cluster, root, place)}\n"
         f"### Kafka quota {_TITLES.get(subject, subject)} for {code(spell_name(cluster), 100)}: failed\n\n"
         f"{fenced(shown)}\n{f'<sub>{run}</sub>' if run else ''}\n"
     )

@@ -14,6 +14,7 @@ from quotaform.core.plan import Plan
 from quotaform.model.entity import spell_name
 from quotaform.model.finding import Finding
 from quotaform.views.finding.finding_markdown import block_lines, note_items, note_lines, removed_lines
+from quotaform.views.finding.problem import Place, unchanged_place
 from quotaform.views.markdown import code, details, fenced, link, marker, words
 from quotaform.views.markdown_fit import COMMENT_BYTES, Part, fit, form, joined
 from quotaform.views.plan.change_part import Rows, parts_of
@@ -35,7 +36,9 @@ _SIGN: Final = regex(r"( *)([-+~])( .*)", DOTALL).fullmatch
 _DIFF_SIGNS: Final = {"-": "-", "+": "+", "~": "!"}
 
 
-def render_plan_markdown(plan: Plan, *, limit: int = COMMENT_BYTES, run_url: str | None = None) -> str:
+def render_plan_markdown(
+    plan: Plan, *, limit: int = COMMENT_BYTES, run_url: str | None = None, place: Place = unchanged_place
+) -> str:
     """Return the plan as Markdown that no name in it can break out of.
 
     When it is too large, parts are shortened or left out in this order: the full plan, the tables of drift, creates and
@@ -46,6 +49,7 @@ def render_plan_markdown(plan: Plan, *, limit: int = COMMENT_BYTES, run_url: str
         plan: The plan.
         limit: How many bytes the document may have.
         run_url: Where the run of the CI system is that made the plan.
+        place: Returns the path of a file in its repository.
     """
     changes = parts_of(plan.changes)
     blocking = [finding for finding in plan.findings if finding.blocking]
@@ -66,7 +70,7 @@ def render_plan_markdown(plan: Plan, *, limit: int = COMMENT_BYTES, run_url: str
     stays = Part([form(removed_lines, removed, most) for most in (_MOST_REMOVED, 0)])
     notes = Part([form(_notes, plan, others, most) for most in (_MOST_NOTES, 0)])
     full = Part([partial(_full_plan, plan), form(_left_out, plan, run_url)])
-    head, foot = Part([form(_head, plan)]), Part([form(_foot, plan, run_url)])
+    head, foot = Part([form(_head, plan, place)]), Part([form(_foot, plan, run_url)])
     return fit(
         (head, blocks, deletes, stays, updates, creates, drift, notes, full, foot),
         (
@@ -89,24 +93,25 @@ def render_plan_markdown(plan: Plan, *, limit: int = COMMENT_BYTES, run_url: str
     )
 
 
-def comment_marker(kind: str, cluster: str, root: str, changes: int | None = None) -> str:
+def comment_marker(kind: str, cluster: str, root: str, place: Place, changes: int | None = None) -> str:
     """Return the first line of the comment about a cluster and a quotas directory.
 
     Args:
         kind: What the comment shows.
         cluster: The name of the cluster.
         root: The quotas directory.
+        place: Returns its path in its repository, of which several jobs may plan a directory with the same name.
         changes: How many entities there are to review; `None` where there is something else to read.
     """
     counted = {} if changes is None else {"changes": changes}
-    return marker(kind, {"cluster": cluster, "root": root, **counted})
+    return marker(kind, {"cluster": cluster, "root": place(root) or root, **counted})
 
 
-def _head(plan: Plan) -> Iterator[str]:
+def _head(plan: Plan, place: Place) -> Iterator[str]:
     header, summary = plan.header, plan.summary
     changes = sum(summary[each] for each in (Action.CREATE, Action.UPDATE, Action.DELETE))
     shown = changes if changes or plan.is_applyable else None
-    yield f"{comment_marker(MARKER, header.cluster_name, header.source.directory, shown)}\n"
+    yield f"{comment_marker(MARKER, header.cluster_name, header.source.directory, place, shown)}\n"
     if plan.changes:
         what = (
             f"{summary[Action.CREATE]} to add, {summary[Action.UPDATE]} to change, {summary[Action.DELETE]} to destroy"

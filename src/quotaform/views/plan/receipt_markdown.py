@@ -9,6 +9,7 @@ from quotaform.core.change import Action
 from quotaform.core.receipt import Receipt
 from quotaform.model.entity import spell_name
 from quotaform.views.address_group import by_prefix
+from quotaform.views.finding.problem import Place, unchanged_place
 from quotaform.views.markdown import code, link, words
 from quotaform.views.markdown_fit import COMMENT_BYTES, Part, fit, form
 from quotaform.views.plan.change_part import Parts, Rows, parts_of
@@ -21,18 +22,21 @@ _MOST_REASONS: Final = 10
 _LONGEST: Final = 400
 
 
-def render_receipt_markdown(receipt: Receipt, *, limit: int = COMMENT_BYTES, run_url: str | None = None) -> str:
+def render_receipt_markdown(
+    receipt: Receipt, *, limit: int = COMMENT_BYTES, run_url: str | None = None, place: Place = unchanged_place
+) -> str:
     """Return what an apply did as Markdown that no name in it can break out of.
 
     Args:
         receipt: What it did.
         limit: How many bytes the document may have; what has no room is grouped or counted.
         run_url: Where the run of the CI system is that applied it.
+        place: Returns the path of a file in its repository.
     """
     rows = _rows(parts_of(receipt.plan.changes))
     failed = Part([form(_failed, receipt, 50), form(_failed, receipt, 5)])
     changes = Part([form(_changes, rows, make) for make in (full_table, grouped_table, counted_table)])
-    head, foot = Part([form(_head, receipt)]), Part([form(_foot, receipt, run_url)])
+    head, foot = Part([form(_head, receipt, place)]), Part([form(_foot, receipt, run_url)])
     return fit((head, failed, changes, foot), (changes, changes, failed), limit)
 
 
@@ -40,10 +44,10 @@ def _rows(parts: Parts) -> Rows:
     return [*parts.deletes, *parts.updates, *parts.creates, *parts.drift]
 
 
-def _head(receipt: Receipt) -> Iterator[str]:
+def _head(receipt: Receipt, place: Place) -> Iterator[str]:
     header = receipt.plan.header
     changes = None if receipt.interruption else len(receipt.results)
-    yield f"{comment_marker(MARKER, header.cluster_name, header.source.directory, changes)}\n"
+    yield f"{comment_marker(MARKER, header.cluster_name, header.source.directory, place, changes)}\n"
     added, changed, destroyed = (receipt.count(each) for each in (Action.CREATE, Action.UPDATE, Action.DELETE))
     if not receipt.results:
         what = "no changes"

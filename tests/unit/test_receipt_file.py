@@ -169,9 +169,9 @@ def test_a_receipt_that_does_not_exist_is_refused(tmp_path: Path) -> None:
 
 
 def keep(repository: Repository, day: int, plan: Plan = PLAN, result: Result = Result.APPLIED) -> Path:
-    """Keep a receipt of a day."""
+    """Keep a receipt of noon of a day: those of one day are of one second."""
     path = receipt_path(plan, repository)
-    path = path.with_name(f"202611{day:02}{path.name[8:]}")
+    path = path.with_name(f"202611{day:02}T120000Z{path.name[16:]}")
     path.parent.mkdir(parents=True, exist_ok=True)
     return write_receipt(path, receipt_of(plan, result))
 
@@ -311,12 +311,12 @@ def test_what_is_no_plain_web_address_is_left_out_of_a_receipt(server: str) -> N
 
 
 def test_the_receipt_of_a_revert_says_nothing_of_the_files(repository: Repository) -> None:
-    """What was declared at the apply before it still counts, and its values are no base."""
-    keep(repository, 3, of_cluster("one"))
+    """What was declared at the apply before it still counts, under its name; the values of the revert are no base."""
+    ordinary = keep(repository, 3, of_cluster("one"))
     path = keep(repository, 5, of_cluster("one", plan_of({Entity(user="x"): {PRODUCER: 1.0}}, {}), revert=PLAN.plan_id))
     found = last_receipt(repository, "one")
     assert found.last is not None
-    assert (found.last.path, found.last.declared) == (path, frozenset({ALICE, BOB}))
+    assert (found.last.path, found.last.declared) == (ordinary, frozenset({ALICE, BOB}))
     with pytest.raises(BaseError, match="it is the receipt of a revert, whose values are not those of the files") as no:
         read_receipt_base(str(path))
     assert str(no.value).endswith("; give the receipt of the apply before it, or a git revision")

@@ -43,7 +43,7 @@ class LastReceipt:
     """The newest receipt of a cluster, and what the files declared when the cluster last held all of it.
 
     Attributes:
-        path: Its file.
+        path: Its file. It is that of a revert only if no other apply is known.
         receipt: The receipt.
         declared: What the files declared at the last apply of a whole plan that was completed, and at any later one;
             `None` if receipts do not say, or too many of them would have to be read.
@@ -113,7 +113,8 @@ def last_receipt(
         if receipt.finished_at > latest:
             ignored.append(ReceiptFileError(str(path), f"it is from the future ({receipt.finished_at})"))
             continue
-        newest = newest or (path, receipt)
+        if newest is None or newest[1].is_revert:
+            newest = path, receipt
         if receipt.is_revert:
             continue
         if receipt.declared is None or declared is None:

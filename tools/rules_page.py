@@ -49,8 +49,10 @@ def _severity(row: FindingRule) -> str:
 
 
 def _override(row: FindingRule) -> str:
-    if row.override is not None:
-        return f"`{row.override}`"
+    if row.is_allowable:
+        return f"`{row.override}`{', or an approval' if row.is_approvable else ''}"
+    if row.is_approvable:
+        return str(row.override)
     if row.is_lint:
         return "`lints.ignore`"
     return "no" if row.is_blocking else "-"

@@ -105,7 +105,7 @@ def test_an_expired_approval_is_no_mistake() -> None:
         ),
         (
             changed("rule:", "cluster-id"),
-            "1:9: error: cluster-id cannot be approved: check bootstrap_servers, or correct",
+            "1:9: error: cluster-id cannot be approved: check the bootstrap servers; change",
         ),
         (changed("rule:", "policy"), "1:9: error: policy cannot be approved: change the entry"),
         (
@@ -231,7 +231,7 @@ ALL = "The rules are empty, shrink, delete=N, update=N, change-factor, to-unlimi
             "--allow protect: no option allows this rule; add an approval for the entity to `approvals.yaml`",
         ),
         (["policy"], "--allow policy: no option allows this rule; change the entry"),
-        (["cluster-id"], "--allow cluster-id: no option allows this rule; check bootstrap_servers, or correct"),
+        (["cluster-id"], "--allow cluster-id: no option allows this rule; check the bootstrap servers; change"),
         (["delete=3", "delete=4"], "--allow delete is given with two numbers; give the number of the plan"),
     ],
 )

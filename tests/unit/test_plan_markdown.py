@@ -9,7 +9,7 @@ from datetime import date
 import pytest
 
 from quotaform.core.base import Base, DeclaredBase
-from quotaform.core.check.rule import NO_LONGER_DECLARED, PROTECT
+from quotaform.core.check.rule import CHANGE_FACTOR, DELETE, NO_LONGER_DECLARED, PROTECT
 from quotaform.core.difference import diff, make_plan
 from quotaform.core.plan import Plan
 from quotaform.core.plan_options import PlanOptions
@@ -22,6 +22,7 @@ from quotaform.model.quotas import Quotas, Values
 from quotaform.views.markdown import code_cell, fenced, link, words
 from quotaform.views.markdown_fit import COMMENT_BYTES
 from quotaform.views.plan.plan_markdown import render_plan_markdown
+from quotaform.views.plan.plan_text import render_plan
 from tests.builder import CONSUMER, HEADER, PRODUCER, declare, plan_of
 from tests.golden.example import MIB, example_plan
 from tests.markdown_document import read_markdown
@@ -313,6 +314,27 @@ def test_the_lines_for_approvals_yaml_are_there_once() -> None:
     ) in text
     hostile = (PROTECT.finding("protected", address=f"user={'```' * 300}"),)
     assert "> An approval is an item" not in render_plan_markdown(replace(many(3), findings=hostile))
+
+
+def test_where_an_approval_would_do_it_is_named_before_the_option_for_all() -> None:
+    """Only `--allow change-factor` was offered, to a reader of a pull request who has no command line."""
+    findings = (
+        CHANGE_FACTOR.finding("x 20", address="user=a", key=PRODUCER, value=1.0),
+        DELETE.finding("8 would be deleted", number=8),
+    )
+    plan = replace(many(3), findings=findings)
+    text = render_plan_markdown(plan)
+    assert (
+        "> - `change-factor` `user=a`: x 20. Allow: an approval in approvals.yaml (one entity), or "
+        "`--allow change-factor` (all)\n"
+        "> - `delete`: 8 would be deleted. Allow: `--allow delete=8`\n"
+        ">\n> In quotaform's CI workflows, the label `quotas-allow:RULE` gives `--allow RULE`.\n\n"
+    ) in text
+    assert ("x 20   Allow: an approval in approvals.yaml (one entity), or --allow change-factor (all)\n") in "".join(
+        render_plan(plan)
+    )
+    lifted = tuple(replace(each, blocking=False, allowed_by="--allow x") for each in findings)
+    assert "quotas-allow" not in render_plan_markdown(replace(plan, findings=lifted))
 
 
 def test_what_was_lifted_is_not_shown_with_what_would_lift_it() -> None:

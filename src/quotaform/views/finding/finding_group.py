@@ -18,16 +18,25 @@ _FEW: Final = 5
 """Up to so many findings say each for themselves what would allow them."""
 
 
+APPROVAL: Final = f"an approval in {APPROVALS_NAME} (one entity)"
+"""What lifts a block of one entity, where an option would lift those of all."""
+
+
 class Permission(NamedTuple):
     """What lifted a block, or what would.
 
     Attributes:
         word: `Allowed by` or `Allow`.
         what: An option or an approval.
+        is_approvable: Whether an approval would do as well, for one entity alone.
     """
 
     word: str
     what: str
+    is_approvable: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.word}: {f'{APPROVAL}, or {self.what} (all)' if self.is_approvable else self.what}"
 
 
 class Line(NamedTuple):
@@ -106,7 +115,11 @@ def grouped(findings: Iterable[Finding]) -> list[FindingGroup]:
 def _permission(finding: Finding) -> Permission | None:
     if finding.allowed_by is not None:
         return Permission("Allowed by", finding.allowed_by)
-    return Permission("Allow", finding.override) if finding.blocking and finding.override else None
+    if not finding.blocking or not finding.override:
+        return None
+    row = rule.RULES.get(finding.rule)
+    is_approvable = row is not None and row.is_approvable and finding.allowance is not None
+    return Permission("Allow", finding.override, is_approvable)
 
 
 def approval_item(blocking: Iterable[Finding]) -> str | None:

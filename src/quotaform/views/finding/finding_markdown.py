@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from quotaform.model.allowance import ALLOW
 from quotaform.model.finding import Finding
 from quotaform.views.address_group import by_prefix
-from quotaform.views.finding.finding_group import APPROVAL_EXAMPLE, FindingGroup, Line, approval_item, grouped
+from quotaform.views.finding.finding_group import APPROVAL, APPROVAL_EXAMPLE, FindingGroup, Line, approval_item, grouped
 from quotaform.views.markdown import code, fenced, words
 from quotaform.views.style import counted
 
+_LABEL: Final = f"In quotaform's CI workflows, the label `quotas-allow:RULE` gives `{ALLOW} RULE`."
 _MOST_RULES: Final = 30
 _MOST_OF_A_NOTE: Final = 10
 _LONGEST_MESSAGE: Final = 600
@@ -38,6 +40,8 @@ def block_lines(blocking: Sequence[Finding], most: int = _ALL, heading: str | No
     yield "> [!CAUTION]\n"
     yield f"> **{heading or _blocked_by(len(blocking))}**\n>\n"
     yield from (f"> {line}\n" for line in lines)
+    if any(finding.allowance is not None for finding in blocking):
+        yield f">\n> {_LABEL}\n"
     yield from _approval_lines(blocking)
     yield "\n"
 
@@ -92,8 +96,9 @@ def _permission(group: FindingGroup) -> str:
     """Return what lifted the findings of a group, or would, as a sentence behind another one."""
     if group.permission is None:
         return ""
-    word, what = group.permission
-    return f". {word}: {code(what) if what.startswith('--') else words(what)}"
+    word, what, is_approvable = group.permission
+    text = code(what) if what.startswith(ALLOW) else words(what)
+    return f". {word}: {f'{words(APPROVAL)}, or {text} (all)' if is_approvable else text}"
 
 
 def removed_lines(removed: Sequence[Finding], most: int) -> Iterator[str]:

@@ -49,7 +49,7 @@ def render_findings(
 
 def _group_lines(group: FindingGroup, width: int, style: Style, most: int) -> Iterator[str]:
     begin = f"  {style.paint(f'{group.rule:<{width}}', _COLOURS[group.severity])}  "
-    end = f"   {group.permission.word}: {group.permission.what}" if group.permission else ""
+    end = f"   {group.permission}" if group.permission else ""
     if group.has_heading:
         yield f"{begin}{group.number}{end}"
         begin, end = "    ", ""

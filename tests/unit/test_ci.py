@@ -12,11 +12,14 @@ import pytest
 
 from quotaform.cli.ci import SUMMARY_BYTES, Ci
 from quotaform.cli.main import run
+from quotaform.cli.step_output import end_step, note_outcomes
 from quotaform.core.comment import read_marker
+from quotaform.core.outcome import ClusterOutcome
+from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.document.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.snapshot import Snapshot
-from tests.builder import PRODUCER
+from tests.builder import PRODUCER, plan_of
 
 URL = "https://github.com/o/r/actions/runs/7"
 
@@ -184,6 +187,30 @@ def test_drift_gives_its_fingerprint(step: Path) -> None:
     found = outputs(step)
     assert (found["reason"], found["missing"], found["unexpected"]) == ("differences", "1", "1")
     assert found["fingerprint"].startswith("sha256:")
+
+
+def test_drift_of_several_clusters_gives_a_fingerprint_for_each(step: Path) -> None:
+    """It was that of the last one alone."""
+    assert run(["drift", "--all"]) == 2
+    every = outputs(step)["fingerprint"].splitlines()
+    (step / "output").write_text("")
+    assert run(["drift", "--cluster", "eu"]) == 2
+    assert len(every) == 2
+    assert every[0] == outputs(step)["fingerprint"]
+
+
+def test_an_apply_counts_what_it_changed_or_may_have_changed(step: Path) -> None:
+    """It counted entities that the broker refused, and those that it was never asked to change."""
+    plan = plan_of({Entity(user=result.value): {PRODUCER: 1.0} for result in Result}, {})
+    results = tuple(
+        EntityResult(change.entity, change.action, result) for change, result in zip(plan.changes, Result, strict=True)
+    )
+    moment = "2026-11-20T09:12:44Z"
+    receipt = Receipt(plan=plan, results=results, applied_by="ada", started_at=moment, finished_at=moment)
+    note_outcomes([ClusterOutcome("eu", receipt)])
+    assert end_step(6) is None
+    found = outputs(step)
+    assert (found["changes"], found["create"]) == ("4", "1")
 
 
 def test_an_apply_that_nobody_approved_says_so(step: Path) -> None:

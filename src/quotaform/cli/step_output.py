@@ -103,6 +103,7 @@ def note_outcomes(outcomes: Iterable[ClusterOutcome[Any]]) -> None:
     step = _step()
     totals: dict[str, int] = {}
     ids: list[str] = []
+    fingerprints: list[str] = []
     for outcome in outcomes:
         if outcome.error is not None:
             note_error(outcome.error)
@@ -117,10 +118,12 @@ def note_outcomes(outcomes: Iterable[ClusterOutcome[Any]]) -> None:
         elif isinstance(value, Receipt):
             ids.append(value.plan.plan_id)
         elif isinstance(value, Drift):
-            step.values["fingerprint"] = value.fingerprint
+            fingerprints.append(value.fingerprint)
     step.values |= {name: str(number) for name, number in totals.items()}
     if ids:
         step.values["plan_id"] = "\n".join(ids)
+    if fingerprints:
+        step.values["fingerprint"] = "\n".join(fingerprints)
 
 
 def _numbers(value: object) -> Mapping[str, int]:
@@ -128,7 +131,8 @@ def _numbers(value: object) -> Mapping[str, int]:
         counts = {name: value.summary[name] for name in (*Action, "blocked")}
         return {"changes": len(value.changes), **counts}
     if isinstance(value, Receipt):
-        return {"changes": len(value.results), **{action.value: value.count(action) for action in Action}}
+        changes = sum(each.result.may_have_written for each in value.results)
+        return {"changes": changes, **{action.value: value.count(action) for action in Action}}
     if isinstance(value, Drift):
         return {"changes": len(value.entities), **value.summary, "pending": len(value.pending)}
     if isinstance(value, Validation):

@@ -96,7 +96,8 @@ def test_a_workflow_may_do_no_more_than_it_needs(path: Path) -> None:
 def test_forks_get_no_secrets_and_one_apply_runs_at_a_time() -> None:
     plan = load(TEMPLATES / "github" / "quotas-plan.yml")["jobs"]
     assert "environment" not in plan["validate"]
-    assert plan["plan"]["if"] == "github.event.pull_request.head.repo.full_name == github.repository"
+    own = "github.event.pull_request.head.repo.full_name == github.repository"
+    assert plan["plan"]["if"] == f"${{{{ !cancelled() && {own} }}}}", "invalid files are shown in the comment, too"
     apply = load(TEMPLATES / "github" / "quotas-apply.yml")["jobs"]["apply"]
     assert apply["concurrency"] == {"group": "quotas-${{ matrix.cluster }}", "cancel-in-progress": "false"}
     assert apply["environment"] == "quotas-apply-${{ matrix.cluster }}"

@@ -145,6 +145,20 @@ class TestPlan:
         assert result.codes == {"Validate": 3}
         assert "::error file=quotas.d/teams.yaml,line=3" in result.printed
 
+    def test_invalid_files_take_the_place_of_the_plan_in_the_comment(self, team: Team) -> None:
+        """The comment went on showing the plan of an earlier commit."""
+        open_pull_request(team)
+        github = FakeGitHub()
+        with github.server() as server:
+            team.use(GITHUB_API_URL=server.url)
+            assert team.job("quotas-plan.yml", "plan").code == 0
+            team.checkout.declare("teams.yaml", "a", more="values: {producer_byte_rat: 1MiB/s}")
+            result = team.job("quotas-plan.yml", "plan")
+        assert result.codes == {"Credentials": 0, "Plan": 3, "Comment": 0}, result.printed
+        (comment,) = github.comments
+        assert "### Kafka quota plan for `prod-eu`: failed" in comment["body"]
+        assert "producer_byte_rat" in comment["body"]
+
     def test_a_blocked_plan_fails_and_is_shown_all_the_same(self, team: Team) -> None:
         open_pull_request(team)
         team.checkout.write(

@@ -5,20 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from quotaform.app.clock import SystemClock
 from quotaform.app.plan.plan_file import require_guards
 from quotaform.app.repository.repository import Repository
+from quotaform.core.difference import make_plan, removals
 from quotaform.core.guard_limits import CountLimit, GuardLimits
 from quotaform.core.plan import Plan
 from quotaform.core.plan_options import PlanOptions
+from quotaform.core.prune import Pruned, PruneMode
 from quotaform.core.scope import Pattern
+from quotaform.document.plan import load_plan
 from quotaform.errors import PlanGuardsError
+from quotaform.model.allowance import Allowance
 from quotaform.model.approval import Approval
 from quotaform.model.entity import Entity
-from tests.builder import PRODUCER, plan_of
+from tests.builder import HEADER, PRODUCER, guarded, plan_of
+from tests.dumped import dumped_plan
 
 KAFKA = Entity(user="kafka-1")
 PROTECT = GuardLimits(protect=(Pattern((("user", "kafka-*"),)),))
@@ -95,6 +101,45 @@ def test_an_approval_that_the_repository_does_not_hold_is_refused(repository: Re
     file.write_text(APPROVALS.replace("11-30", "12-01"))
     with pytest.raises(PlanGuardsError):
         require_guards(plan, repository, Noon())
+
+
+def deletion_of(entity: Entity, **options: Any) -> Plan:
+    """A plan that deletes what no file declares."""
+    pruned = {entity: Pruned("in scope and not declared; prune=scope")}
+    header = replace(HEADER, options=PlanOptions(**options))
+    actual = {entity: {PRODUCER: 1.0}}
+    return make_plan(removals(pruned, actual), {}, actual, header, pruned=pruned)
+
+
+def test_a_plan_of_a_wider_scope_or_with_a_wider_prune_is_refused(repository: Repository) -> None:
+    """It was made while quotaform.yaml had the whole scope and prune: scope; both were taken back since."""
+    plan = deletion_of(Entity(user="svc-a"), prune=PruneMode.SCOPE)
+    scope = "clusters: {lab: {snapshot: lab.json}}\nscope: {include: [{user: '%s'}]}\n"
+    repository.config_path.write_text(scope % "svc-*" + "prune: scope\n")
+    require_guards(plan, repository, Noon())
+    repository.config_path.write_text(scope % "zzz-*" + "prune: removed\n")
+    with pytest.raises(PlanGuardsError) as refused:
+        require_guards(plan, repository, Noon())
+    assert refused.value.problems == (
+        "the plan changes user=svc-a, out of scope",
+        "the plan deletes 1 undeclared entity: its prune is scope, not removed",
+    )
+    assert load_plan(dumped_plan(guarded(plan)), "plan.json").header.options.is_prune_given is False
+
+
+def test_a_mode_of_pruning_that_the_command_line_gave_is_not_compared(repository: Repository) -> None:
+    repository.config_path.write_text("clusters: {lab: {snapshot: lab.json}}\n")
+    plan = deletion_of(Entity(user="svc-a"), prune=PruneMode.SCOPE, is_prune_given=True)
+    require_guards(plan, repository, Noon())
+    assert load_plan(dumped_plan(guarded(plan)), "plan.json") == guarded(plan)
+
+
+def test_a_revert_that_was_allowed_out_of_scope_is_accepted(repository: Repository) -> None:
+    repository.config_path.write_text(CONFIG + "scope: {include: [{user: zzz}]}\n")
+    plan = plan_by(PROTECT)
+    with pytest.raises(PlanGuardsError, match="the plan changes user=kafka-1, out of scope"):
+        require_guards(plan, repository, Noon())
+    require_guards(replace(plan, allowances=(Allowance("revert-unmanaged"),)), repository, Noon())
 
 
 def test_without_a_configuration_there_is_nothing_to_compare_with(tmp_path: Path) -> None:

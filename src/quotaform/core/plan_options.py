@@ -19,6 +19,7 @@ class PlanOptions:
         limits: What guards went by; the defaults for a plan that was made without guards.
         bootstrap_server: What was given with `--bootstrap-server`, when it stands for the cluster.
         revert: The id of the plan that this one reverts, if it reverts one.
+        is_prune_given: Whether the option `--prune` said what `prune` is, and not quotaform.yaml.
     """
 
     prune: PruneMode = PruneMode.REPORT
@@ -27,6 +28,7 @@ class PlanOptions:
     limits: GuardLimits = DEFAULT_GUARD_LIMITS
     bootstrap_server: str | None = None
     revert: str | None = None
+    is_prune_given: bool = False
 
     @property
     def is_partial(self) -> bool:

@@ -27,11 +27,20 @@ from quotaform.model.text import inert
 
 
 class PruneMode(StrEnum):
-    """What happens to live entities that no file declares."""
+    """What happens to live entities that no file declares; the mode that deletes most is the last one."""
 
     REPORT = "report"
     REMOVED = "removed"
     SCOPE = "scope"
+
+    def deletes_more_than(self, other: PruneMode) -> bool:
+        """Whether this mode deletes entities that another one leaves.
+
+        >>> PruneMode.SCOPE.deletes_more_than(PruneMode.REMOVED), PruneMode.REPORT.deletes_more_than(PruneMode.REPORT)
+        (True, False)
+        """
+        modes = list(PruneMode)
+        return modes.index(self) > modes.index(other)
 
 
 @dataclass(frozen=True, slots=True)

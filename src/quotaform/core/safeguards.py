@@ -17,8 +17,7 @@ _PRUNED: Final = {
     PruneMode.REMOVED: "an entity that is removed from the files is deleted from the cluster",
     PruneMode.SCOPE: "every entity in scope that no file declares is deleted from the cluster",
 }
-"""What each mode does, the widest one last."""
-_MODES: Final = tuple(_PRUNED)
+"""What each mode does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +66,7 @@ class Safeguards:
             )
         if base.must_confirm and not self.must_confirm:
             yield "the cluster has no confirm: name"
-        if _MODES.index(self.prune) > _MODES.index(base.prune):
+        if self.prune.deletes_more_than(base.prune):
             yield f"prune is {self.prune} instead of {base.prune} ({_PRUNED[self.prune]})"
         yield from self.scope.wider_than(base.scope)
 

@@ -16,6 +16,7 @@ def dump_options(options: PlanOptions) -> dict[str, Any]:
     """Return the options of a plan as JSON holds them; limits that are the defaults are left out."""
     return {
         "prune": options.prune.value,
+        **({"prune_given": True} if options.is_prune_given else {}),
         **_globs(options),
         **options.limits.dump(),
         **_server(options),
@@ -45,6 +46,7 @@ def load_options(item: Mapping[str, Any]) -> PlanOptions:
         limits=GuardLimits.load(item),
         bootstrap_server=item.get("bootstrap_server"),
         revert=item.get("revert"),
+        is_prune_given=item.get("prune_given", False),
     )
 
 

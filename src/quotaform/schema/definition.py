@@ -97,6 +97,7 @@ def plan_options() -> Node:
         "The options of the command.",
         {
             "prune": text("What happens to entities in scope that no file declares.", *PruneMode),
+            "prune_given": boolean("Whether --prune was given; omitted if the mode is that of quotaform.yaml."),
             "select": globs("Globs of addresses to include; all entities if empty."),
             "exclude": globs("Globs of addresses to exclude."),
             "bootstrap_server": text(
@@ -114,7 +115,7 @@ def plan_options() -> Node:
                 mapping("A pattern.", {"type": ["string", "null"]}, {"user": "kafka-*"}),
             ),
         },
-        optional=("bootstrap_server", "revert", "guards", "protect"),
+        optional=("prune_given", "bootstrap_server", "revert", "guards", "protect"),
     )
 
 

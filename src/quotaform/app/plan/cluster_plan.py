@@ -124,6 +124,7 @@ def _options(request: PlanRequest, cluster: Cluster, revert: Revert | None) -> P
         limits=request.config.guard_limits if request.is_guarded else DEFAULT_GUARD_LIMITS,
         bootstrap_server=cluster.given_servers or None,
         revert=revert.receipt.plan_id if revert else None,
+        is_prune_given=request.prune is not None and revert is None,
     )
 
 

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
+from quotaform.core.check import rule
 from quotaform.core.plan import Plan
 from quotaform.document.plan import load_plan
 from quotaform.errors import FileReadError, PlanAgeError, PlanGuardsError, PlanIdError
 from quotaform.files import PLAN_LIMIT, read_bytes
+from quotaform.model.allowance import Allowance
 from quotaform.model.approval import APPROVALS_NAME
+from quotaform.model.entry import Cause
+from quotaform.model.text import listed
 
 if TYPE_CHECKING:
     from quotaform.app.repository.repository import Repository
+    from quotaform.desired.config import Config
 
+_SHOWN: Final = 5
 _SKEW: Final = timedelta(minutes=5)
 """By how much the clocks of two machines may differ."""
 
@@ -51,9 +58,9 @@ def require_plan_id(plan: Plan, expected: str | None) -> None:
 
 
 def require_guards(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLOCK) -> None:
-    """Make sure that a plan was made by the guards and the approvals of a repository, if that has a quotaform.yaml.
+    """Make sure that a repository with a quotaform.yaml permits a plan: guards, approvals, scope and pruning.
 
-    A plan file holds both, and whoever writes one can compute its digests.
+    A plan file holds what it was made with, and whoever writes one can compute its digests.
 
     Args:
         plan: The plan.
@@ -61,13 +68,15 @@ def require_guards(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLO
         clock: The time.
 
     Raises:
-        PlanGuardsError: Its guards are looser, or it depends on an approval that the repository does not hold.
+        PlanGuardsError: Its guards are looser, it depends on an approval that the repository does not hold, it changes
+            what is out of scope, or it deletes undeclared entities in a mode of quotaform.yaml that was wider.
         InvalidFilesError: quotaform.yaml or approvals.yaml is invalid.
     """
     if not os.path.lexists(repository.config_path):
         return
+    config = repository.config()
     limits = plan.header.options.limits
-    problems = [f"of the plan, {each}" for each in limits.looser_than(repository.config().guard_limits)]
+    problems = [f"of the plan, {each}" for each in limits.looser_than(config.guard_limits)]
     if plan.approvals:
         held = repository.approvals(today(clock))
         problems.extend(
@@ -75,8 +84,21 @@ def require_guards(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLO
             for each in plan.approvals
             if each not in held
         )
+    problems.extend(_scope_problems(plan, config))
     if problems:
         raise PlanGuardsError(problems)
+
+
+def _scope_problems(plan: Plan, config: Config) -> Iterator[str]:
+    """Yield what a plan changes that quotaform.yaml does not let it change any more."""
+    outside = [change.entity.address for change in plan.changes if not config.scope.contains(change.entity)]
+    if outside and Allowance(rule.REVERT_UNMANAGED.id) not in plan.allowances:
+        yield f"the plan changes {listed(outside, _SHOWN)}, out of scope"
+    options = plan.header.options
+    undeclared = sum(change.cause is Cause.UNDECLARED for change in plan.changes)
+    if undeclared and options.prune.deletes_more_than(config.prune) and not options.is_prune_given:
+        entities = "entity" if undeclared == 1 else "entities"
+        yield f"the plan deletes {undeclared:,} undeclared {entities}: its prune is {options.prune}, not {config.prune}"
 
 
 def require_recent(plan: Plan, longest: timedelta | None, clock: Clock = SYSTEM_CLOCK) -> None:

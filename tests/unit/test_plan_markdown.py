@@ -258,6 +258,13 @@ def test_allowances_approvals_and_reverts_are_said() -> None:
     assert read_markdown(text).references == []
 
 
+def test_a_revert_has_no_mode_of_pruning() -> None:
+    """It was shown with prune=report, where quotaform.yaml said `prune: removed`."""
+    revert = replace(HEADER, options=PlanOptions(revert="sha256:x"))
+    assert " 0 entities in scope. Byte rates are per broker.\n" in "".join(render_plan(plan_of({}, {}, header=revert)))
+    assert " 0 entities in scope, prune=report. Byte" in "".join(render_plan(plan_of({}, {}, header=HEADER)))
+
+
 def test_equal_blocks_are_shown_in_part_and_leave_room_for_the_changes() -> None:
     """1,500 blocks took all the room, and when they were grouped at last, the changes stayed counted."""
     plan = many(2_000, live=1.0)

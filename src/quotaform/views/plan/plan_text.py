@@ -101,9 +101,10 @@ def header_lines(plan: Plan, style: Style) -> Iterator[str]:
         for name, globs in (("select", options.select), ("exclude", options.exclude))
         if globs
     )
+    pruning = "" if options.is_revert else f", prune={options.prune}"  # A revert prunes nothing in any mode.
     yield (
-        f"{reading_text(header.created_at, header.snapshot)}, {counted(plan.in_scope, 'entity', 'entities')} in scope, "
-        f"prune={options.prune}{partial}. Byte rates are per broker."
+        f"{reading_text(header.created_at, header.snapshot)}, {counted(plan.in_scope, 'entity', 'entities')} in scope"
+        f"{pruning}{partial}. Byte rates are per broker."
     )
     if options.revert is not None:
         yield f"Puts back what the apply of plan {inert(options.revert)} changed; nothing else."

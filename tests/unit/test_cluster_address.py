@@ -105,6 +105,19 @@ def test_properties_that_a_variable_names_show_as_they_are_written(tmp_path: Pat
         assert "s3cr3t" not in str(caught.value)
 
 
+def test_a_variable_for_the_properties_that_is_empty_is_named(tmp_path: Path) -> None:
+    """The message was that a directory cannot be read."""
+    lab = cluster(tmp_path, "b:1", command_config="${env:QUOTAFORM_COMMAND_CONFIG}")
+    with pytest.raises(InvalidFilesError) as caught:
+        client_config(lab, {"QUOTAFORM_COMMAND_CONFIG": ""})
+    (problem,) = caught.value.problems
+    assert (problem.rule, problem.message) == (
+        "unset-variable",
+        "${env:QUOTAFORM_COMMAND_CONFIG} is empty; set the environment variable to the path of a client properties "
+        "file",
+    )
+
+
 def test_a_cluster_without_variables_needs_none(tmp_path: Path) -> None:
     lab = cluster(tmp_path, "b:1")
     assert bootstrap_servers(lab, {}) == ("b:1",)

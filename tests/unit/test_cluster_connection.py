@@ -197,6 +197,7 @@ class TestConnecting:
                 connect(broker)
             assert str(caught.value).startswith(f"Cannot connect to lab: {broker.address} {words}")
             assert "\n" not in str(caught.value)
+            assert "(it closed the connection)" not in str(caught.value)  # It said so twice.
 
     def test_slow_bytes_are_not_lost(self, broker: FakeBroker) -> None:
         broker.spoil = lambda asked, frame: (

@@ -204,6 +204,17 @@ class TestPlan:
             team.use(GITHUB_API_URL=server.url)
             assert team.job("quotas-plan.yml", "plan").codes["Plan"] == code
 
+    @pytest.mark.parametrize(
+        ("file", "job"), [("plan", "plan"), ("apply", "plan"), ("apply", "apply"), ("drift", "drift")]
+    )
+    def test_a_secret_that_is_not_set_is_named(self, team: Team, file: str, job: str) -> None:
+        """An empty file was written, which is a connection without authentication and TLS."""
+        team.runner.expressions["secrets.KAFKA_CLIENT_PROPERTIES"] = ""
+        result = team.job(f"quotas-{file}.yml", job)
+        assert result.codes["Credentials"] == 1
+        assert "::error::the secret KAFKA_CLIENT_PROPERTIES is not set" in result.printed
+        assert not (team.runner.temp / "client.properties").exists()
+
     def test_client_properties_are_for_nobody_else_to_read(self, team: Team) -> None:
         open_pull_request(team)
         with FakeGitHub().server() as server:

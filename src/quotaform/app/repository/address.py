@@ -44,7 +44,7 @@ def client_config(cluster: Cluster, environment: Mapping[str, str] = environ) ->
     """Read the client properties of a cluster; the defaults when it has none.
 
     Raises:
-        InvalidFilesError: They are invalid, or a variable that names them is not set or may not be read.
+        InvalidFilesError: They are invalid, or a variable that names them is not set, is empty or may not be read.
     """
     if cluster.command_config is None:
         from quotaform.cluster.client.config import ClientConfig
@@ -54,7 +54,11 @@ def client_config(cluster: Cluster, environment: Mapping[str, str] = environ) ->
 
     path, name = cluster.command_config, str(cluster.command_config)
     if referring := cluster.config_reference:
-        path, name = (cluster.folder or Path()) / referring.expand(environment), referring.text
+        given = referring.expand(environment)
+        if not given.strip():  # It would be the folder of quotaform.yaml.
+            text = f"{referring.text} is empty; set the environment variable to the path of a client properties file"
+            raise InvalidFilesError([rule.UNSET_VARIABLE.finding(text, location=referring.location)])
+        path, name = (cluster.folder or Path()) / given, referring.text
     return load_client_config(path, name=name, environ=environment, repository=cluster.folder)
 
 

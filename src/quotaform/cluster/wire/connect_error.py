@@ -13,6 +13,7 @@ from quotaform.cluster.wire.failure import (
     Failure,
     Intent,
     LookupTimeoutError,
+    LostError,
     NotKafkaError,
     Sentence,
     Stage,
@@ -118,7 +119,7 @@ def _explain_api_versions(intent: Intent, failure: Failure, cause: BaseException
         )
     return (
         ConnectError,
-        f"{server} closed the connection at the first request ({shorten(cause)})",
+        f"{server} closed the connection at the first request{_how(cause)}",
         f"check that this is the port of a Kafka listener with security.protocol={intent.protocol}, and whether the"
         " broker limits connections",
     )
@@ -193,12 +194,11 @@ def _explain_metadata(intent: Intent, failure: Failure, cause: BaseException) ->
         sasl = "SASL_SSL" if intent.is_tls else "SASL_PLAINTEXT"
         return (
             ConnectError,
-            f"{server} closed the connection instead of responding, as listeners that require SASL do"
-            f" ({shorten(cause)})",
+            f"{server} closed the connection instead of responding, as listeners that require SASL do{_how(cause)}",
             f"if it requires SASL, set security.protocol={sasl}, sasl.mechanism and sasl.jaas.config; otherwise try"
             " again, and check that the broker is healthy",
         )
-    return ConnectError, f"{server} closed the connection ({shorten(cause)})", "check that the broker is healthy"
+    return ConnectError, f"{server} closed the connection{_how(cause)}", "check that the broker is healthy"
 
 
 def _explain_cluster_id(intent: Intent, failure: Failure, cause: BaseException) -> Sentence:
@@ -207,3 +207,8 @@ def _explain_cluster_id(intent: Intent, failure: Failure, cause: BaseException) 
         f"{failure.server} {cause}",
         "check that all bootstrap servers and advertised listeners are of one cluster",
     )
+
+
+def _how(cause: BaseException) -> str:
+    """Return how a server closed the connection, in brackets; empty if there is no more to say than that it did."""
+    return "" if isinstance(cause, LostError) else f" ({shorten(cause)})"

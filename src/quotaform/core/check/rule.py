@@ -132,7 +132,7 @@ FORBIDDEN_VARIABLE: Final = FindingRule(
     "Rename it to `QUOTAFORM_...`, or list it in `QUOTAFORM_ENV`.",
 )
 UNSET_VARIABLE: Final = FindingRule(
-    "unset-variable", "A referenced environment variable is not set.", "Set the variable."
+    "unset-variable", "A referenced environment variable is not set, or is empty.", "Set the variable."
 )
 
 # approvals.yaml.

@@ -12,7 +12,8 @@ from tempfile import mkdtemp
 from typing import Final
 
 from quotaform.app.comment.pull_request import Given, PullRequest, find_pull_request
-from quotaform.core.comment import CommentMode, Draft, Posted, plan_comment, read_marker
+from quotaform.core.comment import CommentMode, Draft, Posted, plan_comment
+from quotaform.core.marker import read_marker
 from quotaform.errors import HttpError, QuotaformError
 from quotaform.model.secret import Secret
 from quotaform.notify.api import Transport

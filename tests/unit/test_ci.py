@@ -13,7 +13,7 @@ import pytest
 from quotaform.cli.ci import SUMMARY_BYTES, Ci
 from quotaform.cli.main import run
 from quotaform.cli.step_output import end_step, note_outcomes
-from quotaform.core.comment import read_marker
+from quotaform.core.marker import read_marker
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.document.snapshot import dump_snapshot

@@ -8,19 +8,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quotaform.app.comment.comment import CommentOutcome, make_transport, open_comments, post_comments, read_drafts
 from quotaform.app.comment.pull_request import Given, Platform, find_pull_request, find_token
 from quotaform.cli.main import run
-from quotaform.core.comment import (
-    CommentAction,
-    CommentMode,
-    Draft,
-    Marker,
-    Posted,
-    plan_comment,
-    read_marker,
-)
+from quotaform.core.comment import CommentAction, CommentMode, Draft, Posted, plan_comment
+from quotaform.core.marker import Marker, read_changes, read_marker
 from quotaform.errors import HttpError, QuotaformError, UsageError
 from quotaform.model.secret import Secret
 from quotaform.notify.http import Limits
@@ -127,6 +122,13 @@ class TestMarker:
     )
     def test_anything_else_is_none(self, body: str) -> None:
         assert read_marker(body) is None
+
+    @given(st.text(max_size=100), st.text(max_size=100), st.none() | st.integers(0))
+    def test_what_is_written_is_read_back(self, cluster: str, root: str, changes: int | None) -> None:
+        line = Marker("drift", cluster, root).line(changes)
+        assert read_marker(f"{line}\nmore") == Marker("drift", cluster, root)
+        assert read_changes(line) == changes
+        assert line.count("-->") == 1
 
 
 OWN, FOREIGN = (Posted(id=number, body=BODY, author="a", is_own=is_own) for number, is_own in ((1, True), (2, False)))

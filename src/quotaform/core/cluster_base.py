@@ -16,7 +16,7 @@ class ClusterBase:
 
     Attributes:
         declared: What the base declares; `None` when nobody knows.
-        findings: Why that is so, and what else is worth knowing about the base.
+        findings: Why that is so, and other findings about the base.
         cluster_id: The id of the cluster that the base is of, if it is a receipt.
         safeguards: What protects the cluster at the base; `None` when there is no base, or nobody knows.
         safeguards_problem: Why nobody knows it, although there is a base.

@@ -1,21 +1,12 @@
-"""Comments on a pull request: which of them shows what, and what becomes of it when there is something new to show.
-
-The first line of a comment is a marker that readers do not see:
-`<!-- quotaform:plan {"v":1,"cluster":"prod-eu","root":"quotas.d","changes":2} -->`. Comments with the same kind,
-cluster and root show the same thing at different times. `changes` is 0 when there is nothing to review.
-"""
+"""Comments on a pull request: which of them shows what, and what becomes of it when there is something new to show."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from json import loads
-from re import compile as regex
-from typing import Any, Final
 
-_VERSION: Final = 1
-_MARKER: Final = regex(r"<!-- quotaform:([a-z][a-z-]{0,30}) (\{.{0,4096}\}) -->").fullmatch
+from quotaform.core.marker import Marker, read_changes, read_marker
 
 
 class CommentMode(StrEnum):
@@ -36,21 +27,6 @@ class CommentAction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
-    """What a comment shows.
-
-    Attributes:
-        kind: `plan`, `drift` and so on.
-        cluster: The name of the cluster.
-        root: The quotas directory.
-    """
-
-    kind: str
-    cluster: str
-    root: str
-
-
-@dataclass(frozen=True, slots=True)
 class Draft:
     """A comment that is to be there.
 
@@ -67,9 +43,7 @@ class Draft:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to review: its marker says that there are no changes."""
-        found = _read_first_line(self.body)
-        changes = None if found is None else found[1].get("changes")
-        return type(changes) is int and changes == 0
+        return read_changes(self.body) == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,32 +82,6 @@ class CommentStep:
     target: Posted | None = None
     duplicates: int = 0
     others: tuple[str, ...] = ()
-
-
-def read_marker(body: str) -> Marker | None:
-    """Return what a comment shows; `None` when its first line is no marker that this version knows.
-
-    >>> read_marker('<!-- quotaform:plan {"v":1,"cluster":"lab","root":"quotas.d"} -->')
-    Marker(kind='plan', cluster='lab', root='quotas.d')
-    """
-    found = _read_first_line(body)
-    if found is None:
-        return None
-    kind, values = found
-    cluster, root = values.get("cluster"), values.get("root")
-    if values.get("v") != _VERSION or not isinstance(cluster, str) or not isinstance(root, str):
-        return None
-    return Marker(kind, cluster, root)
-
-
-def _read_first_line(body: str) -> tuple[str, dict[str, Any]] | None:
-    """Return the kind and the values of a marker; `None` when the first line is none."""
-    lines = body[:5000].splitlines()
-    found = _MARKER(lines[0].strip()) if lines else None
-    try:
-        return None if found is None else (found[1], loads(found[2]))
-    except (ValueError, RecursionError):
-        return None
 
 
 def plan_comment(draft: Draft, posted: Iterable[Posted], mode: CommentMode) -> CommentStep:

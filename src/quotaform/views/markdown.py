@@ -6,10 +6,9 @@ references, links or HTML. Of a message only those words are in code spans that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import groupby
-from json import dumps
 from re import compile as regex
 from typing import Final
 
@@ -112,17 +111,6 @@ def link(text: str, url: str | None) -> str | None:
     ('[run](https://github.com/o/r/actions/runs/1)', None, None)
     """
     return f"[{text}]({url})" if url is not None and _URL(url) else None
-
-
-def marker(kind: str, values: Mapping[str, str | int]) -> str:
-    r"""Return the hidden line by which a comment is found again, which no name can end.
-
-    >>> print(marker("plan", {"cluster": "a-->b", "root": "quotas.d"}))
-    <!-- quotaform:plan {"v":1,"cluster":"a-\u002d\u003eb","root":"quotas.d"} -->
-    """
-    content = dumps({"v": 1, **values}, separators=(",", ":"))
-    content = content.replace("<", "\\u003c").replace(">", "\\u003e").replace("--", "-\\u002d")
-    return f"<!-- quotaform:{kind} {content} -->"
 
 
 def _longest_run(text: str, character: str) -> int:

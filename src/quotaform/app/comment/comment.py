@@ -9,16 +9,8 @@ from typing import Final, Protocol
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock
 from quotaform.app.comment.pull_request import Platform, PullRequest
-from quotaform.core.comment import (
-    CommentAction,
-    CommentMode,
-    CommentStep,
-    Draft,
-    Marker,
-    Posted,
-    plan_comment,
-    read_marker,
-)
+from quotaform.core.comment import CommentAction, CommentMode, CommentStep, Draft, Posted, plan_comment
+from quotaform.core.marker import Marker, read_marker
 from quotaform.errors import HttpError, QuotaformError, UsageError
 from quotaform.files import MIB, read_text
 from quotaform.model.secret import Secret

@@ -21,7 +21,7 @@ BLOCKED: Final = "Blocked (nothing will be applied until resolved):"
 def render_findings(
     findings: Iterable[Finding], style: Style = PLAIN, *, heading: str = BLOCKED, most: int = _MOST_OF_A_RULE
 ) -> Iterator[str]:
-    """Yield lines: what blocks first, under its own heading, then what is only worth knowing.
+    """Yield lines: what blocks first, under its own heading, then the others.
 
     Entities that are no longer declared have a heading of their own, see `render_removed`.
 

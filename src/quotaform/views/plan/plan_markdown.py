@@ -10,12 +10,13 @@ from typing import Final
 
 from quotaform.core.change import Action
 from quotaform.core.check.rule import NO_LONGER_DECLARED
+from quotaform.core.marker import Marker
 from quotaform.core.plan import Plan
 from quotaform.model.entity import spell_name
 from quotaform.model.finding import Finding
 from quotaform.views.finding.finding_markdown import block_lines, note_items, note_lines, removed_lines
 from quotaform.views.finding.problem import Place, unchanged_place
-from quotaform.views.markdown import code, details, fenced, link, marker, words
+from quotaform.views.markdown import code, details, fenced, link, words
 from quotaform.views.markdown_fit import COMMENT_BYTES, Part, fit, form, joined
 from quotaform.views.plan.change_part import Rows, parts_of
 from quotaform.views.plan.change_table import counted_table, full_table, grouped_table
@@ -103,8 +104,7 @@ def comment_marker(kind: str, cluster: str, root: str, place: Place, changes: in
         place: Returns its path in its repository, of which several jobs may plan a directory with the same name.
         changes: How many entities there are to review; `None` where there is something else to read.
     """
-    counted = {} if changes is None else {"changes": changes}
-    return marker(kind, {"cluster": cluster, "root": place(root) or root, **counted})
+    return Marker(kind, cluster, place(root) or root).line(changes)
 
 
 def _head(plan: Plan, place: Place) -> Iterator[str]:

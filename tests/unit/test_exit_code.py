@@ -115,7 +115,7 @@ def test_the_codes_in_the_tree_are_those_of_the_errors() -> None:
 
 def test_the_tree_that_the_module_shows_has_every_error() -> None:
     shown = re.findall(r"^ *\* (\w+)", errors.__doc__ or "", re.MULTILINE)
-    assert sorted(shown) == sorted(error.__name__ for error in error_classes() if error.__module__ == errors.__name__)
+    assert sorted(shown) == sorted({each.__name__ for each in error_classes() if each.__module__ == errors.__name__})
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from quotaform.printable import is_annotation
 from quotaform.views.finding.problem_github import render_drift_github, render_plan_github, render_validation_github
 from quotaform.views.finding.problem_gitlab import render_drift_gitlab, render_plan_gitlab, render_validation_gitlab
 from quotaform.views.finding.problem_sarif import render_drift_sarif, render_plan_sarif, render_validation_sarif
-from tests.golden.example import example_plan
+from tests.golden.example import example_plan, of_the_right_cluster
 
 SCHEMA = Path(__file__).parents[1] / "data" / "sarif-2.1.0-rtm.5.json"
 HOSTILE = "x,y:z\n::error::boom\r%0A##[error]\x1b[31m"
@@ -72,7 +72,7 @@ def test_a_finding_about_a_changed_entity_is_where_that_is_declared() -> None:
 
 
 def test_drift_is_a_warning_for_each_entity() -> None:
-    text = render_drift_github(make_drift(example_plan()))
+    text = render_drift_github(make_drift(of_the_right_cluster(example_plan())))
     assert (
         "::warning file=quotas.d/teams.yaml,line=28,col=5,title=quotaform%3A drift-missing::"
         "client-id=<default> is missing: producer_byte_rate is not set on the cluster, 1 MiB/s in the files\n"

@@ -93,8 +93,8 @@ def _require_expected(settings: ApplySettings, plans: Sequence[ClusterPlan]) -> 
     expected = settings.expected_id
     if expected is not None and len(plans) == 1 and not plans[0].plan.changes and plans[0].plan.is_applyable:
         settings.console.warn(
-            "Nothing to do: the cluster already matches the files "
-            f"(whether the plan {expected} was ever applied is not known)."
+            f"Nothing to do: the cluster matches the files. The plan {expected} is already applied, or its changes "
+            "came about otherwise."
         )
         return
     try:

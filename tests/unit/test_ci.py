@@ -173,6 +173,34 @@ def test_a_cluster_that_is_down_has_a_comment_that_says_so(step: Path, capsys: p
     assert outputs(step)["reason"] in ("error", "invalid-files")
 
 
+@pytest.mark.parametrize(("name", "content"), [("quotaform.yaml", "bogus: 1\n"), ("approvals.yaml", "approvals: 5\n")])
+def test_a_run_that_plans_nothing_at_all_has_a_comment_that_says_so(
+    name: str, content: str, step: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No comment was written, so that the plan of an earlier commit stayed."""
+    arguments = ["plan", "--cluster", "eu", "--out", "markdown=eu.md", "--out", "eu-plan.json"]
+    assert run(arguments) == 0
+    assert Path("eu-plan.json").exists()
+    Path(name).write_text(content)
+    assert run(arguments) == 3
+    text = Path("eu.md").read_text()
+    assert text.startswith('<!-- quotaform:plan {"v":1,"cluster":"eu","root":"infra/quotas.d"} -->\n')
+    assert "### Kafka quota plan for `eu`: failed" in text
+    assert name in text
+    assert text in (step / "summary").read_text()
+    assert not Path("eu-plan.json").exists(), "it would be applied"
+    assert outputs(step)["reason"] == "invalid-files"
+    monkeypatch.chdir(step)
+    assert run([*arguments, "infra/quotas.d", "--config", "infra/quotaform.yaml"]) == 3
+    assert Path("eu.md").read_text().splitlines()[0] == text.splitlines()[0]
+
+
+def test_a_base_that_cannot_be_read_has_a_comment_that_says_so(step: Path) -> None:
+    assert run(["plan", "--cluster", "eu", "--base", "nosuch", "--out", "markdown=eu.md"]) == 1
+    assert "### Kafka quota plan for `eu`: failed" in Path("eu.md").read_text()
+    assert "nosuch" in Path("eu.md").read_text()
+
+
 @pytest.mark.parametrize("name", ["sarif", "gitlab"])
 def test_documents_of_several_clusters_are_not_printed_one_after_the_other(
     name: str, step: Path, capsys: pytest.CaptureFixture[str]

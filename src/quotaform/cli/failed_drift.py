@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from quotaform.cli.console import Console
 from quotaform.errors import QuotaformError, UsageError
@@ -11,12 +11,11 @@ from quotaform.errors import QuotaformError, UsageError
 if TYPE_CHECKING:
     from quotaform.app.drift.report import DriftReporter
     from quotaform.cli.option.alerting import Alerting
-
-_GLOB_SIGNS: Final = frozenset("*?[")
+    from quotaform.cli.option.cluster import ManyClusters
 
 
 def report_failed_drift(
-    error: QuotaformError, alerting: Alerting, patterns: Sequence[str], seconds: float, console: Console
+    error: QuotaformError, alerting: Alerting, target: ManyClusters, seconds: float, console: Console
 ) -> None:
     """Write metrics and notify, so that the last result does not stand as if the check still succeeded.
 
@@ -26,7 +25,7 @@ def report_failed_drift(
     Args:
         error: Why nothing was compared.
         alerting: What is reported, and to whom.
-        patterns: The values of `--cluster`.
+        target: The clusters that were asked for.
         seconds: How long the run took.
         console: Where it is said that reporting failed, too.
     """
@@ -36,9 +35,9 @@ def report_failed_drift(
     try:
         if isinstance(error, UsageError) or not alerting.is_used():
             return
-        named = [pattern for pattern in patterns if not _GLOB_SIGNS & set(pattern)]
+        named = target.literal_names
         reporter = alerting.reporter(named, lambda warning: console.warn(f"Warning: {warning_text(warning)}"))
-        clusters = {*named, *_known_clusters(reporter, alerting, patterns)}
+        clusters = {*named, *_known_clusters(reporter, alerting, target.cluster or ())}
         reporter.report([ClusterOutcome(name, error=error) for name in sorted(clusters)], seconds)
         if not clusters:
             console.warn(

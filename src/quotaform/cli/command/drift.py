@@ -84,7 +84,7 @@ def drift(
         request = make_request(target, directory, select, exclude, snapshot, agreed, prune=prune, is_guarded=False)
     except QuotaformError as error:
         if watching.watch is None and not (select or exclude):
-            report_failed_drift(error, alerting, target.cluster or (), SYSTEM_CLOCK.monotonic() - started, console)
+            report_failed_drift(error, alerting, target, SYSTEM_CLOCK.monotonic() - started, console)
         raise
     if watching.watch is not None:
         watch_drift(request, target, alerting, watching, console)

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from quotaform.cli.exit_code import decide, judge_plan
+from quotaform.cli.failed_plan import write_failed_plan
 from quotaform.cli.format import format_option, out_option, require_format
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import AllowOption, DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
@@ -20,7 +21,7 @@ from quotaform.cli.plan_request import make_request, planner
 from quotaform.cli.saved_plan import report_saved
 from quotaform.cli.selection import require_selected
 from quotaform.cli.usage import require_choice
-from quotaform.errors import UsageError
+from quotaform.errors import QuotaformError, UsageError
 
 ENGINES: Final = ("local", "spark")
 
@@ -92,12 +93,21 @@ def plan(
             "--base and --prune out"
         )
     mode = comparison.prune_mode()
-    request = make_request(target, directory, select, exclude, snapshot, base, mode, allow=allow, revert=revert)
+    try:
+        request = make_request(target, directory, select, exclude, snapshot, base, mode, allow=allow, revert=revert)
+    except QuotaformError as error:
+        ci = output.ci(target.repository(directory).directory)
+        write_failed_plan(error, out or (), target.literal_names, ci, console)
+        raise
     names = [cluster.name for cluster in request.clusters]
     require_one(format_name, names)
     files = OutputFiles(console, "plan", out or (), names)
     ci = output.ci(request.repository.directory)
-    gathered = gather(planner(engine, is_revert=revert is not None)(request, progress=console.progress), names)
+    try:
+        gathered = gather(planner(engine, is_revert=revert is not None)(request, progress=console.progress), names)
+    except QuotaformError as error:
+        write_failed_plan(error, out or (), names, ci, console)
+        raise
     outcomes = gathered.outcomes
     require_selected(request.selection, outcomes, files)
     files.write(outcomes, **ci.options)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from quotaform.cli.option.common import (
     AllClustersOption,
@@ -22,6 +22,8 @@ from quotaform.model.text import quote
 if TYPE_CHECKING:
     from quotaform.app.repository.repository import Repository, Target
     from quotaform.desired.config import Cluster, Config
+
+_GLOB_SIGNS: Final = frozenset("*?[")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,11 @@ class ManyClusters:
     def is_narrow(self) -> bool:
         """Whether an option says something else than every cluster."""
         return bool(self.cluster or self.bootstrap_server or self.command_config)
+
+    @property
+    def literal_names(self) -> tuple[str, ...]:
+        """The values of `--cluster` that are names and no globs; quotaform.yaml may not have them."""
+        return tuple(name for name in self.cluster or () if not _GLOB_SIGNS & set(name))
 
     def patterns(self) -> tuple[str, ...]:
         """Return the names and globs of `--cluster`.

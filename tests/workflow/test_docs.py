@@ -6,6 +6,7 @@ that no test here runs must be in `NOT_RUN`, with the reason.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -189,14 +190,18 @@ def fleet(repository: Repository, cluster: Cluster) -> Repository:
     return repository
 
 
-def configure(fleet: Repository, reachable: str, lab: str) -> None:
-    """Write a quotaform.yaml of three clusters, two of which are one broker."""
-    servers = {"prod-eu": reachable, "prod-us": reachable, "lab": lab}
-    fleet.config("clusters:\n" + "".join(f"  {n}: {{bootstrap_servers: ['{at}']}}\n" for n, at in servers.items()))
+def configure(fleet: Repository, eu: str, us: str, lab: str) -> None:
+    """Write a quotaform.yaml of three clusters, given the fields of each."""
+    fleet.config(f"clusters:\n  prod-eu: {{{eu}}}\n  prod-us: {{{us}}}\n  lab: {{{lab}}}\n")
+
+
+def at(server: str) -> str:
+    """Return the fields of a cluster with one server."""
+    return f"bootstrap_servers: ['{server}']"
 
 
 def test_many_clusters_are_planned_applied_and_compared(fleet: Repository, cluster: Cluster, sandbox: Sandbox) -> None:
-    configure(fleet, sandbox.bootstrap_servers, sandbox.bootstrap_servers)
+    configure(fleet, *[at(sandbox.bootstrap_servers)] * 3)
     # One broker cannot hold both values: the files of prod-us ask for what the others do.
     fleet.quotas(fleet.read("quotas.d/teams.yaml"), "prod-us/teams.yaml")
     done = shell(block(MANY).text, fleet.path)
@@ -207,7 +212,16 @@ def test_many_clusters_are_planned_applied_and_compared(fleet: Repository, clust
 
 
 def test_a_cluster_that_is_down_is_reported_as_printed(fleet: Repository, sandbox: Sandbox) -> None:
-    configure(fleet, sandbox.bootstrap_servers, "127.0.0.1:1")
+    # One broker cannot hold both values: prod-us is another one, as it was when its snapshot was taken.
+    document = {
+        "format_version": "1.0",
+        "kind": "quotaform.snapshot",
+        "cluster": {"name": "prod-us", "id": "us"},
+        "captured_at": "2026-01-01T00:00:00Z",
+        "quotas": [{"entity": {"user": "svc-orders"}, "values": {PRODUCER: 10 * MIB}}],
+    }
+    fleet.write("prod-us.json", json.dumps(document))
+    configure(fleet, at(sandbox.bootstrap_servers), "snapshot: prod-us.json", at("127.0.0.1:1"))
     require_session(block(MANY_PLAN), fleet.path, {}, code=1)
 
 

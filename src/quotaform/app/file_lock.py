@@ -35,7 +35,7 @@ def take_lock(descriptor: int) -> bool:
 
 
 @contextmanager
-def update_lock(path: Path) -> Iterator[None]:
+def update_lock(path: Path) -> Iterator[bool]:
     """Hold the lock under which a file is read and written anew, so that no other process's change is lost meanwhile.
 
     The folder is locked: the file is replaced by each write, and a lock file beside it would have to stay. After
@@ -43,14 +43,18 @@ def update_lock(path: Path) -> Iterator[None]:
 
     Args:
         path: The file, which need not exist.
+
+    Yields:
+        Whether no other process holds the lock.
     """
     descriptor = _open_folder(Path(os.path.realpath(path)).parent)
     try:
-        if descriptor is not None:
-            deadline = time.monotonic() + _MOST_SECONDS
-            while not take_lock(descriptor) and time.monotonic() < deadline:
-                time.sleep(_PAUSE)
-        yield
+        is_free = descriptor is None or take_lock(descriptor)
+        deadline = time.monotonic() + _MOST_SECONDS
+        while descriptor is not None and not is_free and time.monotonic() < deadline:
+            time.sleep(_PAUSE)
+            is_free = take_lock(descriptor)
+        yield is_free
     finally:
         if descriptor is not None:
             os.close(descriptor)

@@ -15,6 +15,7 @@ from quotaform.app.file_lock import update_lock
 from quotaform.atomic_file import write_text_atomically
 from quotaform.core.drift.drift import Drift
 from quotaform.core.drift.log_event import (
+    FileNotLocked,
     NotificationFailed,
     ReceiverRecovered,
     StateNotWritten,
@@ -74,6 +75,7 @@ class DriftAlerts:
     _lock: Lock = field(default_factory=Lock)
     _problem: StateUnusable | None = None
     _is_unwritable: bool = False
+    _is_unlocked: bool = False
 
     def record(self, cluster: str, drift: Drift) -> str | None:
         """Record what was found on a cluster, and return since when there has been drift, if there is any."""
@@ -159,7 +161,8 @@ class DriftAlerts:
     ) -> tuple[ClusterState, ClusterState]:
         """Change what is remembered of a cluster, in the file as it is now, and return it as it was and as it is."""
         path = self.options.state_path
-        with self._lock, nullcontext() if path is None else update_lock(path):
+        with self._lock, nullcontext(True) if path is None else update_lock(path) as is_locked:
+            self._warn_unlocked(path, is_locked=is_locked)
             if path is not None:
                 self._states = self._without_others(self._read(path))
             before = self._states.get(cluster, ClusterState())
@@ -196,6 +199,11 @@ class DriftAlerts:
             self.warn(problem)
         self._problem = problem
         return {**found, **self._states} if self._is_unwritable else found
+
+    def _warn_unlocked(self, path: Path | None, *, is_locked: bool) -> None:
+        if not is_locked and not self._is_unlocked:
+            self.warn(FileNotLocked(str(path)))
+        self._is_unlocked = not is_locked
 
     def _write(self, path: Path) -> None:
         try:

@@ -10,7 +10,7 @@ from typing import Final
 
 from quotaform.app.file_lock import update_lock
 from quotaform.atomic_file import write_text_atomically
-from quotaform.core.drift.log_event import MetricsUnusable, Warn
+from quotaform.core.drift.log_event import FileNotLocked, MetricsUnusable, Warn
 from quotaform.core.drift.metric import RunFacts, Sample, keep_clusters, merge_run
 from quotaform.errors import FileReadError, QuotaformError
 from quotaform.files import MIB, read_text
@@ -96,7 +96,9 @@ class MetricStore:
     def _update(self, path: Path, runs: Iterable[RunFacts], only: Collection[str] | None) -> None:
         from quotaform.notify.prometheus import render_metrics
 
-        with update_lock(path):
+        with update_lock(path) as is_locked:
+            if not is_locked:
+                self.warn(FileNotLocked(str(path)))
             samples = self._read(path)
             for run in runs:
                 samples = merge_run(samples, run)

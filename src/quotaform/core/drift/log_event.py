@@ -94,6 +94,17 @@ class MetricsUnusable:
 
 
 @dataclass(frozen=True, slots=True)
+class FileNotLocked:
+    """Another process holds the lock of a file for too long, so that the file is written without it.
+
+    Attributes:
+        path: The file.
+    """
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class FilesReloaded:
     """The files, or the baseline, have changed and were read again."""
 
@@ -152,7 +163,13 @@ class MetricsNotWritten:
 
 
 AlertWarning: TypeAlias = (
-    StateUnusable | StateNotWritten | StateOfOtherCluster | NotificationFailed | ReceiverRecovered | MetricsUnusable
+    StateUnusable
+    | StateNotWritten
+    | StateOfOtherCluster
+    | NotificationFailed
+    | ReceiverRecovered
+    | MetricsUnusable
+    | FileNotLocked
 )
 WatchEvent: TypeAlias = (
     FilesReloaded | FilesRecovered | FilesUnusable | ClusterCompared | CheckFailed | MetricsNotWritten

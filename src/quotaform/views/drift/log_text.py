@@ -7,6 +7,7 @@ from quotaform.core.drift.log_event import (
     AlertWarning,
     CheckFailed,
     ClusterCompared,
+    FileNotLocked,
     FilesRecovered,
     FilesReloaded,
     FilesUnusable,
@@ -42,6 +43,11 @@ def warning_text(warning: AlertWarning) -> str:
             return f"{warning.origin} is notified again"
         case MetricsUnusable():
             return f"{_unusable(warning)}; earlier metrics in it are lost"
+        case FileNotLocked():
+            return (
+                f"{warning.path} is written without a lock, because another process keeps its folder locked; "
+                "what other runs write to it at the same time may be lost"
+            )
 
 
 def event_text(event: WatchEvent) -> str:

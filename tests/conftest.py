@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from signal import SIG_IGN, SIGINT, default_int_handler, getsignal, signal
@@ -46,6 +47,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if getsignal(SIGINT) is SIG_IGN:
         signal(SIGINT, default_int_handler)
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
+
+
+def pytest_collection() -> None:
+    """Collect no garbage while test modules are imported: nearly all that they make stays."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of every later garbage collection: thousands of tests make each one slow."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -96,7 +96,7 @@ class TestRefusing:
     ) -> None:
         connection = ScriptedConnection([])
         with pytest.raises(ValueError) as caught:  # noqa: PT011 (the message is checked below)
-            KafkaGateway(connection, name="lab").alter_chunks([*many(9_000), refused])
+            KafkaGateway(connection, name="lab").alter_chunks([*many(4_001), refused])
         assert message in str(caught.value)
         assert len(str(caught.value)) < 500
         assert connection.requests == 0

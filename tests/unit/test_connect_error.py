@@ -310,8 +310,12 @@ def test_a_certificate_for_another_host(certificates: Certificates) -> None:
 
 
 @pytest.fixture(scope="module")
-def make_certificate(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
+def make_certificate(
+    certificates: Certificates, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, str], Path]:
     """Return what makes a self-signed certificate for loopback, valid between two times (YYMMDD)."""
+
+    key = certificates.client("tenant").key
 
     def make(begin: str, end: str) -> Path:
         folder = tmp_path_factory.mktemp("certificate")
@@ -324,13 +328,14 @@ def make_certificate(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str,
             "[req]\ndistinguished_name = n\nprompt = no\n[n]\nCN = localhost\n"
         )
         for arguments in (
-            "req -nodes -newkey rsa:2048 -config ca.cnf -keyout key.pem -out request.pem",
-            f"ca -batch -selfsign -notext -config ca.cnf -keyfile key.pem -in request.pem -out certificate.pem"
+            "req -new -config ca.cnf -out request.pem",
+            f"ca -batch -selfsign -notext -config ca.cnf -in request.pem -out certificate.pem"
             f" -startdate {begin}000000Z -enddate {end}000000Z",
         ):
-            run(["openssl", *arguments.split()], cwd=folder, check=True, capture_output=True)
+            command = ["openssl", *arguments.split(), "-key" if arguments.startswith("req") else "-keyfile", str(key)]
+            run(command, cwd=folder, check=True, capture_output=True)
         both = folder / "both.pem"
-        both.write_text((folder / "key.pem").read_text() + (folder / "certificate.pem").read_text())
+        both.write_text(key.read_text() + (folder / "certificate.pem").read_text())
         return both
 
     return make

@@ -157,7 +157,7 @@ def test_drift_with_a_baseline_is_valid() -> None:
 
 
 @given(desired(), quotas())
-@settings(deadline=None, derandomize=True, max_examples=30)
+@settings(deadline=None, derandomize=True, max_examples=15)
 def test_generated_plans_their_drift_and_their_receipts_are_valid(files: Desired, actual: Quotas) -> None:
     plan = replace(
         make_plan(diff(files, actual), files, actual, HEADER, allowances=ALLOWANCES), findings=(PROBLEM, WARNING)

@@ -119,7 +119,7 @@ def test_few_changes_are_shown_whole() -> None:
     assert "is too large" not in text
 
 
-@pytest.mark.parametrize("number", [300, 2_000, 5_000])
+@pytest.mark.parametrize("number", [300, 2_000])
 def test_many_changes_are_grouped_and_counted(number: int) -> None:
     entities = [Entity(user=f"svc-{index}") for index in range(number)]
     plan = planned(declare({each: {PRODUCER: MIB} for each in entities}, owner="team-a"), {})
@@ -131,8 +131,8 @@ def test_many_changes_are_grouped_and_counted(number: int) -> None:
 
 
 def test_what_blocks_and_what_is_deleted_is_never_left_out() -> None:
-    """5,000 changes in one comment: the deletions are few, so each of them stays."""
-    creates = {Entity(user=f"new-{index}"): {PRODUCER: 1.0 + index} for index in range(5_000)}
+    """2,000 changes in one comment: the deletions are few, so each of them stays."""
+    creates = {Entity(user=f"new-{index}"): {PRODUCER: 1.0 + index} for index in range(2_000)}
     gone = [Entity(user=f"old-{index}") for index in range(50)]
     files = declare({**creates, **{each: {} for each in gone}})
     plan = planned(files, {each: {PRODUCER: 1.0} for each in gone})
@@ -140,11 +140,19 @@ def test_what_blocks_and_what_is_deleted_is_never_left_out() -> None:
     assert len(text.encode()) <= COMMENT_BYTES
     assert all(f"| delete | `user=old-{index}` |" in text for index in range(50))
     assert "`delete` `user=old-1`: user=old-1 is blocked. Allow: `--allow delete`" in text
-    assert "And 4,940 more entities:\n\n| Entities | Number |" in text
+    assert "And 1,940 more entities:\n\n| Entities | Number |" in text
     assert "<sub>Plan id `sha256:" in text
 
 
-@pytest.mark.parametrize(("number", "name"), [(900, "svc-{}"), (5_000, "svc-{}"), (5_000, "@{}|" + "x" * 900)])
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [
+        (900, "svc-{}"),
+        (2_000, "@{}|" + "x" * 900),
+        pytest.param(5_000, "svc-{}", marks=pytest.mark.exhaustive),
+        pytest.param(5_000, "@{}|" + "x" * 900, marks=pytest.mark.exhaustive),
+    ],
+)
 def test_very_many_deletions_are_addresses_or_counts(number: int, name: str) -> None:
     plan = many(number, live=1.0, wanted=None, name=name)
     plan = replace(plan, findings=blocked("delete", [change.entity.address for change in plan.changes]))
@@ -381,9 +389,9 @@ def test_what_was_removed_from_the_files_and_stays_is_not_folded_into_the_notes(
         "- `user=old-0`: removed from quotas.d/all.yaml in 4f2c1d9; it stays.\n"
     ) in text
     assert "Notes" not in text
-    text = render_plan_markdown(replace(many(5_000), findings=removed(3_000)))
-    assert "#### Removed from the files, stay on the cluster: 3,000 entities" in text
-    assert "- and 2,990 more (list: `quotaform plan`)" in text
+    text = render_plan_markdown(replace(many(2_000), findings=removed(1_000)))
+    assert "#### Removed from the files, stay on the cluster: 1,000 entities" in text
+    assert "- and 990 more (list: `quotaform plan`)" in text
     assert len(text.encode()) <= COMMENT_BYTES
 
 

@@ -92,7 +92,14 @@ def schema() -> Draft4Validator:
     return Draft4Validator(json.loads(SCHEMA.read_text()))
 
 
-@pytest.mark.parametrize("problems", [(), (finding("wrong"),), tuple(finding("w", line) for line in range(6_000))])
+@pytest.mark.parametrize(
+    "problems",
+    [
+        (),
+        (finding("wrong"),),
+        pytest.param(tuple(finding("w", line) for line in range(6_000)), marks=pytest.mark.exhaustive),
+    ],
+)
 def test_sarif_is_valid_by_its_schema(problems: tuple[Finding, ...], schema: Draft4Validator) -> None:
     document = json.loads(render_validation_sarif(validation(*problems)))
     assert list(schema.iter_errors(document)) == []

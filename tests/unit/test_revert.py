@@ -75,7 +75,7 @@ def test_what_was_changed_is_put_back() -> None:
     assert {change.reason for change in plan.changes} == {f"reverts plan {PLAN.plan_id[7:19]}"}
 
 
-@settings(max_examples=150)
+@settings(max_examples=40)
 @given(desired(), quotas())
 def test_a_revert_of_any_apply_brings_back_the_state_before(wanted: Desired, actual: Quotas) -> None:
     done = plan_of(wanted, actual)
@@ -87,7 +87,7 @@ def test_a_revert_of_any_apply_brings_back_the_state_before(wanted: Desired, act
     assert (again.changes, again.unchanged) == ((), len(done.changes))
 
 
-@settings(max_examples=80)
+@settings(max_examples=30)
 @given(desired(), quotas(), quotas())
 def test_keys_that_the_apply_did_not_touch_stay(wanted: Desired, actual: Quotas, others: Quotas) -> None:
     done = plan_of(wanted, actual)

@@ -121,7 +121,9 @@ STREAMS = {
 
 
 @pytest.mark.parametrize("redirection", STREAMS.values(), ids=STREAMS)
-@pytest.mark.parametrize(("line", "code"), [("validate", 0), ("plan --cluster none", 64)])
+@pytest.mark.parametrize(
+    ("line", "code"), [("validate", 0), pytest.param("plan --cluster none", 64, marks=pytest.mark.exhaustive)]
+)
 def test_a_process_ends_with_its_code_whatever_its_streams_are(
     redirection: str, line: str, code: int, gateway: ScriptedGateway, tmp_path: Path
 ) -> None:

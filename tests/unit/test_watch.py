@@ -414,8 +414,8 @@ def test_files_that_change_again_and_again_are_not_kept(tmp_path: Path) -> None:
 
     world, before = World(tmp_path, {"eu": SYNC}), held()
     world.clock.between = lambda number: world.write("quotas.d/all.yaml", DECLARED.replace("2", str(number + 2)))
-    lines = world.run(20)
-    assert lines.count("the files have changed and were read again") == 19
+    lines = world.run(8)
+    assert lines.count("the files have changed and were read again") == 7
     assert held() - before <= 2
 
 

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.resources import files
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -29,6 +30,15 @@ def settings() -> tuple[object, ...]:
     return (*handlers, *streams, sys.stdout, sys.stderr, gc.get_threshold(), gc.isenabled(), gc.get_freeze_count())
 
 
+@pytest.fixture
+def nothing_frozen() -> Iterator[None]:
+    """Nothing is frozen for the garbage collector, as in a new process: what is frozen may be freed at any time."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("nothing_frozen")
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

@@ -24,7 +24,7 @@ from quotaform.model.approval import CHANGE, DELETE, Approval
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, Values
 from quotaform.views.finding.finding_group import approval_item
-from tests.builder import CONSUMER, PRODUCER, REQUEST, declare, plan_of
+from tests.builder import CONSUMER, PRODUCER, REQUEST, declare, guarded, plan_of
 from tests.dumped import dumped_plan
 
 MIB = 1048576.0
@@ -93,6 +93,49 @@ def approval(
         action=action,
         to=tuple(to.items()),
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (
+            102400 * MIB,
+            "producer_byte_rate would be 100 GiB/s, 10,240 times the 10 MiB/s from user=<default> that applies",
+        ),
+        (MIB / 1024, "producer_byte_rate would be 1 KiB/s, 1/10,240 of the 10 MiB/s from user=<default> that applies"),
+        (100 * MIB, "producer_byte_rate would be 100 MiB/s, 10 times the 10 MiB/s from user=<default> that applies"),
+        (99 * MIB, None),
+        (2 * MIB, None),
+        (UNLIMITED, None),
+    ],
+)
+def test_a_new_value_far_from_the_default_is_a_warning(value: float, said: str | None) -> None:
+    """A slip of the unit in a new entry passed every guard."""
+    default: Quotas = {EVERYBODY: {PRODUCER: 10 * MIB}}
+    plan = checked({**default, ALICE: {PRODUCER: value}}, default)
+    found = [finding for finding in plan.findings if finding.rule == "new-value-factor"]
+    assert [(finding.blocking, finding.address, finding.message) for finding in found] == (
+        [] if said is None else [(False, ALICE.address, f"{said} now; check the unit")]
+    )
+    assert load_plan(dumped_plan(guarded(plan)), "plan.json").changes == plan.changes
+
+
+def test_a_new_value_without_a_limit_before_is_no_warning() -> None:
+    """Neither is one over a default of 0, which has no factor, nor one that another entry wins over."""
+    for actual in ({}, {EVERYBODY: {PRODUCER: 0.0}}, {EVERYBODY: {PRODUCER: UNLIMITED}}):
+        plan = checked({**actual, ALICE: {PRODUCER: MIB}}, actual)
+        assert "new-value-factor" not in {finding.rule for finding in plan.findings}
+    held: Quotas = {EVERYBODY: {PRODUCER: MIB}}
+    plan = checked({**held, Entity(client_id="c"): {PRODUCER: 5.0}}, held)
+    assert "new-value-factor" not in {finding.rule for finding in plan.findings}
+
+
+def test_many_new_values_far_from_the_default_are_counted() -> None:
+    default: Quotas = {EVERYBODY: {PRODUCER: 10 * MIB}}
+    plan = checked({**default, **users(103)}, default)
+    assert sum(finding.rule == "new-value-factor" for finding in plan.findings) == 100
+    (more,) = [finding for finding in plan.findings if finding.rule == "more-warnings"]
+    assert more.message == "and 3 more values of new-value-factor"
 
 
 @pytest.mark.parametrize(

@@ -429,6 +429,13 @@ CHANGE_FACTOR: Final = FindingRule(
     is_allowable=True,
     is_approvable=True,
 )
+NEW_VALUE_FACTOR: Final = FindingRule(
+    "new-value-factor",
+    "A new value differs by a factor of `guards.change_factor` (10) or more from the limit that applies to the entity "
+    "now, for example that of a default.",
+    "Check the unit; if the value is intended, there is nothing to do.",
+    _WARNING,
+)
 TO_UNLIMITED: Final = FindingRule(
     "to-unlimited",
     "An effective limit becomes unlimited.",

@@ -9,6 +9,9 @@
 | `default-entity` | any change of an entity of which every part is a default |
 | `protect` | the deletion of a protected entity, and an effective limit of one that becomes half or less |
 
+A new value that differs by the factor from the effective limit before it is a warning, `new-value-factor`: small and
+large clients are declared against a default every day.
+
 Effective is what `quotaform.core.effects` says of the clients that an entity is for. What changes of other entities do
 to a protected one is found by `quotaform.core.check.guard.protected`.
 """
@@ -18,16 +21,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
+from itertools import islice
 from math import inf, isfinite
 
 from quotaform.core.change import Action, Change
 from quotaform.core.check import rule
+from quotaform.core.check.finding_list import MAX_PROBLEMS
 from quotaform.core.effects import Direction, Effect
 from quotaform.core.entity_change import EntityChange
 from quotaform.core.guard_limits import GuardLimits
 from quotaform.core.plan import Plan
 from quotaform.core.resolve.entry import Effective
 from quotaform.model.approval import APPROVALS_NAME, DELETE
+from quotaform.model.entry import Cause
 from quotaform.model.finding import Finding
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.rule import FindingRule
@@ -35,6 +41,8 @@ from quotaform.model.units import UNLIMITED, is_unlimited, plain_fraction, rende
 
 _TIGHTENING = 2
 """What is left of an effective limit of a protected entity must be more than one part in so many."""
+_WHOLE_FACTOR = 100
+"""From which factor on its decimals are left out."""
 _ROUNDING = 1e-12
 """By how much the product of a value and a factor may be off."""
 
@@ -47,6 +55,7 @@ def check_changes(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
         limits: The numbers and the protected entities.
     """
     yield from _check_counts(plan, limits)
+    yield from _check_new_values(plan, limits)
     for change in plan.changes:
         if all(name is None for _, name in change.entity.parts):
             yield rule.DEFAULT_ENTITY.finding(
@@ -78,6 +87,38 @@ def _check_counts(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
 def _count_finding(guard: FindingRule, number: int, managed: int, text: str) -> Finding:
     are = "managed entity" if managed == 1 else "managed entities"
     return guard.finding(f"{number:,} of {managed:,} {are} would be {text}", number=number)
+
+
+def _check_new_values(plan: Plan, limits: GuardLimits) -> Iterator[Finding]:
+    """Warn of each value that comes in where another entry applied, and is far from what that says."""
+    found = (
+        finding
+        for change in plan.changes
+        if change.cause is Cause.ENTRY
+        for row, effect in zip(change.changes, change.effects, strict=True)
+        if row.before is None and (finding := _new_value(change, row, effect, limits.change_factor)) is not None
+    )
+    yield from islice(found, MAX_PROBLEMS)
+    if more := sum(1 for _ in found):
+        yield rule.MORE_WARNINGS.finding(
+            f"and {more:,} more {'value' if more == 1 else 'values'} of {rule.NEW_VALUE_FACTOR.id}"
+        )
+
+
+def _new_value(change: EntityChange, row: Change, effect: Effect, factor: int) -> Finding | None:
+    now, then, known = effect.before.value, effect.after.value, QUOTA_KEYS.get(row.key)
+    if now is None or then is None or is_unlimited(known, now) or effect.after.source != change.entity:
+        return None
+    if min(now, then) <= 0 or not is_leap(row.key, now, then, factor):
+        return None
+    times = _times(now, then)
+    return rule.NEW_VALUE_FACTOR.finding(
+        f"{row.key} would be {shown_limit(row.key, then)}, {f'{times} times' if then > now else f'1/{times} of'} the "
+        f"{_from(change, row.key, effect.before)} that applies now; check the unit",
+        address=change.entity.address,
+        key=row.key,
+        value=then,
+    )
 
 
 def _check_row(
@@ -166,3 +207,14 @@ def _factor_text(key: str, before: float, after: float) -> str:
     low, high = sorted((before, after))
     factor = round(Fraction(high) / Fraction(low), 1)
     return f", by a factor of {plain_fraction(factor)}"
+
+
+def _times(before: float, after: float) -> str:
+    """Return how many times the smaller one of two values the larger one is.
+
+    >>> _times(1024.0, 1048576.0), _times(25.0, 2.0)
+    ('1,024', '12.5')
+    """
+    low, high = sorted((before, after))
+    factor = Fraction(high) / Fraction(low)
+    return f"{round(factor):,}" if factor >= _WHOLE_FACTOR else plain_fraction(round(factor, 1))

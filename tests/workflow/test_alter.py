@@ -164,7 +164,10 @@ def test_the_pin_of_a_cluster_is_checked_first(repository: Repository, cluster: 
     repository.config(f"{text}    cluster_id: 3JxQ0v7pT2aXXXXXXXXXXX\n")
     done = repository("alter", "--name", "user=a", "--add", f"{PRODUCE}=1")
     assert (done.code, done.out) == (4, "")
-    assert f"is pinned to id 3JxQ0v7pT2aXXXXXXXXXXX, and the live id is {cluster.id}; check bootstrap" in done.err
+    assert (
+        f"is pinned to id 3JxQ0v7pT2aXXXXXXXXXXX, and the live id is {cluster.id}; check the bootstrap servers"
+        in done.err
+    )
     assert "Nothing was written." in done.err
     assert cluster.read() == {}
 

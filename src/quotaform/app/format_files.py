@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quotaform.app.repository.repository import CONFIG_NAME, QUOTAS_NAME
-from quotaform.app.repository.revision import WorkTree
+from quotaform.app.repository.revision import CONFIG_NAME, QUOTAS_NAME, WorkTree
 from quotaform.core.check import rule
 from quotaform.core.result import FormattedFile
 from quotaform.desired.format.formatter import format_source

@@ -56,7 +56,7 @@ def _can_apply(request: PlanRequest, cluster: Cluster, plan: Plan) -> bool:
 
 def _target(request: PlanRequest, cluster: Cluster) -> Iterator[str]:
     """Yield the options without which `apply` would not find the cluster."""
-    from quotaform.app.repository.repository import CONFIG_NAME
+    from quotaform.app.repository.revision import CONFIG_NAME
 
     known = request.config.clusters.get(cluster.name)
     if known is not None and request.repository.config_path != Path(CONFIG_NAME):

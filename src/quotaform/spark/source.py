@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from quotaform.app.repository.repository import CONFIG_NAME, open_gateway
+from quotaform.app.repository.repository import open_gateway
+from quotaform.app.repository.revision import CONFIG_NAME
 from quotaform.desired.config import Cluster
 from quotaform.desired.variable import Referring
 from quotaform.errors import QuotaformError

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quotaform.app.repository.address import bootstrap_servers, client_config, folder_of
-from quotaform.app.repository.revision import WORK_TREE, Revision, WorkTree
+from quotaform.app.repository.revision import CONFIG_NAME, QUOTAS_NAME, WORK_TREE, Revision, WorkTree
 from quotaform.core.check import rule
 from quotaform.core.check.guard.guard import check_pinned_id
 from quotaform.errors import (
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
     from quotaform.desired.loader import LoadedFiles
     from quotaform.desired.tree import Layout
-
-CONFIG_NAME = "quotaform.yaml"
-QUOTAS_NAME = "quotas.d"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from quotaform.desired.tree import SourceFile, Tree
 
 
+CONFIG_NAME: Final = "quotaform.yaml"
+QUOTAS_NAME: Final = "quotas.d"
+
+
 class Revision(Protocol):
     """A state of the files of a repository."""
 

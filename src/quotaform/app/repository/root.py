@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from quotaform.app.git.object_store import find_work_tree
-from quotaform.app.repository.repository import CONFIG_NAME, QUOTAS_NAME, Repository
-from quotaform.app.repository.revision import WorkTree
+from quotaform.app.repository.repository import Repository
+from quotaform.app.repository.revision import CONFIG_NAME, QUOTAS_NAME, WorkTree
 from quotaform.core.check import rule
 from quotaform.core.claim import Claim
 from quotaform.errors import FileReadError, InvalidFilesError, LayerDirectoryError

@@ -198,7 +198,7 @@ def test_the_server_that_came_closest_is_told_first() -> None:
 
 def test_a_server_that_hangs_up() -> None:
     with server(lambda connection: None) as address:
-        assert failure(address).startswith(f"{address} closed the connection at the first request (")
+        assert failure(address).startswith(f"{address} closed the connection at the first request")
 
 
 def test_a_web_server() -> None:

@@ -37,9 +37,9 @@ def ask(settings: ApplySettings, cluster: Cluster) -> None:
         f"Only {wanted!r} will be accepted to approve.\n\nEnter a value: "
     )
     write = console.echo if settings.is_text else console.write_stderr
-    write(question)
     answer = ""
     try:
+        write(question)
         answer = sys.stdin.readline()
     finally:
         if not answer.endswith("\n"):  # After Ctrl-C or Ctrl-D the cursor is still behind the question.

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from json import loads
 
 import pytest
@@ -14,10 +15,12 @@ from quotaform.cli.format import render
 from quotaform.core.drift.drift import make_drift
 from quotaform.core.plan import Plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
+from quotaform.document.blast_radius import limit_change_lines
 from quotaform.document.drift import dump_drift
 from quotaform.document.plan import load_plan
 from quotaform.views.drift.drift_markdown import render_drift_markdown
 from quotaform.views.drift.drift_text import render_drift
+from quotaform.views.plan.blast_radius_csv import render_limit_changes_csv
 from quotaform.views.plan.plan_markdown import render_plan_markdown
 from quotaform.views.plan.plan_summary import render_plan_summary
 from quotaform.views.plan.plan_text import NO_CHANGES, render_plan
@@ -30,6 +33,7 @@ from tests.golden.conftest import FOLDER, Golden
 from tests.golden.drift_example import example_drift
 from tests.golden.example import empty_plan, example_plan, of_the_right_cluster
 from tests.golden.guarded_example import guarded_plan
+from tests.golden.principals_example import principals_plan
 
 
 def test_plan_text(golden: Golden) -> None:
@@ -65,6 +69,22 @@ def test_plan_summary(golden: Golden) -> None:
 
 def test_plan_markdown(golden: Golden) -> None:
     golden("plan.md", render_plan_markdown(example_plan(), run_url="https://ci.example/runs/1"))
+
+
+def test_plan_with_its_blast_radius(golden: Golden) -> None:
+    plan = principals_plan()
+    golden("plan-principals.txt", "".join(render_plan(plan)))
+    golden("plan-principals-summary.txt", "".join(render_plan_summary(plan)))
+    golden("plan-principals.md", render_plan_markdown(plan))
+    golden("plan-principals.json", dumped_plan(plan))
+    assert load_plan(dumped_plan(plan), "plan.json") == replace(plan, base=None)
+
+
+def test_the_file_of_all_changes_of_limits(golden: Golden) -> None:
+    radius = principals_plan().blast_radius
+    assert radius is not None
+    golden("limit-changes.csv", "".join(render_limit_changes_csv(radius)))
+    golden("limit-changes.jsonl", "".join(limit_change_lines(radius)))
 
 
 def test_plan_json(golden: Golden) -> None:

@@ -62,6 +62,8 @@ def example(name: str) -> dict[str, Any]:
     """A document with everything in it: the golden file, or for a validation a report that is written here."""
     text = dump_validation(VALIDATED) if name == "validation" else (GOLDEN / f"{name}.json").read_text("utf-8")
     document: dict[str, Any] = loads(text)
+    if name == "plan":
+        document["blast_radius"] = loads((GOLDEN / "plan-principals.json").read_text("utf-8"))["blast_radius"]
     return document
 
 
@@ -104,7 +106,7 @@ def test_every_field_that_is_written_is_described_and_required(name: str) -> Non
     schema = load_schema(name)
     seen = list(objects(example(name), schema, schema))
     added = {
-        "plan": {"declared"},
+        "plan": {"declared", "blast_radius"},
         "receipt": {"declared", "keys", "options"},
         "drift": {"absent", "baseline", "pending", "ignored"},
     }  # in 1.1 or later

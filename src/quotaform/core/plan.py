@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from quotaform.core.base import Base, DeclaredBase
+from quotaform.core.blast_radius import BlastRadius
 from quotaform.core.canonical import digest_of, json_number, json_pieces
 from quotaform.core.change import Action, Change
 from quotaform.core.effects import Direction
@@ -91,6 +92,8 @@ class Plan:
         findings: What the checks found, see `quotaform.core.check.plan`.
         is_complete: Whether the plan covers everything; false when parts were left out (`--select`).
         base: What the base declares; not in a plan file.
+        blast_radius: Whose effective limits it changes of those who connect, if that was asked for. Nothing of it is
+            applied, so the plan id does not cover it.
     """
 
     header: PlanHeader
@@ -104,6 +107,7 @@ class Plan:
     findings: tuple[Finding, ...] = ()
     is_complete: bool = True
     base: DeclaredBase | None = field(default=None, compare=False, repr=False)
+    blast_radius: BlastRadius | None = None
 
     @property
     def rows(self) -> tuple[Change, ...]:

@@ -22,6 +22,7 @@ from typing import Any, Final, TypeVar
 from quotaform.core.check.saved.plan import saved_plan_problem
 from quotaform.core.entity_change import EntityChange
 from quotaform.core.plan import Plan, PlanHeader, PlanSource, Unmanaged
+from quotaform.document.blast_radius import dump_blast_radius, load_blast_radius
 from quotaform.document.change import ChangeReader, change_lines
 from quotaform.document.envelope import Spelled, envelope, sealed_lines
 from quotaform.document.field import (
@@ -96,6 +97,7 @@ def _fields(plan: Plan) -> dict[str, Any]:
         "complete": plan.is_complete,
         "applyable": plan.is_applyable,
         "summary": dict(plan.summary),
+        **({} if plan.blast_radius is None else {"blast_radius": dump_blast_radius(plan.blast_radius)}),
         "changes": change_lines(plan.changes),
         **({} if plan.declared is None else {"declared": _address_lines(plan.declared)}),
         "unmanaged": (
@@ -163,6 +165,7 @@ def _plan(document: Mapping[str, Any]) -> Plan:
         approvals=_approvals(document),
         findings=tuple(_items(document, "findings", load_finding)),
         is_complete=document["complete"],
+        blast_radius=load_blast_radius(document["blast_radius"]) if "blast_radius" in document else None,
     )
 
 

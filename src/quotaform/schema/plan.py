@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from quotaform.core.blast_radius import MOST_LARGEST, LimitDirection
 from quotaform.core.effects import Direction
 from quotaform.core.origin import Origin
 from quotaform.model.document_kind import PLAN
@@ -63,6 +64,7 @@ def plan() -> tuple[Node, dict[str, Node]]:
                 },
                 optional=("drift", "both"),
             ),
+            "blast_radius": _blast_radius(),
             "changes": items(
                 "One item per entity that differs: deletes, updates, creates, each by address.", ref("change")
             ),
@@ -71,7 +73,7 @@ def plan() -> tuple[Node, dict[str, Node]]:
             "findings": items("Findings about the live cluster and the plan, blocking ones first.", ref("finding")),
             "digest": digest("A digest of everything else in this file."),
         },
-        optional=("allowances", "approvals", "snapshot", "declared"),
+        optional=("allowances", "approvals", "snapshot", "declared", "blast_radius"),
     )
     definitions = {
         "change": _change(),
@@ -88,6 +90,63 @@ def plan() -> tuple[Node, dict[str, Node]]:
         ),
     }
     return schema, definitions
+
+
+def _blast_radius() -> Node:
+    limits = record(
+        "How often limits change in this direction.",
+        {
+            "principals": count("Principals with such a limit; one can count in several directions."),
+            "limits": count("Effective limits: one per principal and quota key."),
+        },
+    )
+    return record(
+        "The principals whose effective limits change (--principals); omitted if that was not asked for. It is "
+        "information that is not applied: the plan id does not cover it.",
+        {
+            "source": text("The list of principals: scram, or a file or table as given.", "principals.csv", "scram"),
+            "principals": count("Principals in the list, each counted once."),
+            "affected": count("Principals that get another effective limit."),
+            "counts": record("One field per direction.", {direction.value: limits for direction in LimitDirection}),
+            "largest": items(
+                f"The {MOST_LARGEST} largest changes: by direction in the order of counts; lower limits by the "
+                "smallest factor, higher ones by the largest; then by user, client-id, ip and key.",
+                _limit_change(),
+                maxItems=MOST_LARGEST,
+            ),
+            "file": maybe_text("The file with all changes, as given with --principals-out, or null."),
+        },
+    )
+
+
+def _limit_change() -> Node:
+    limit = record(
+        "An effective limit.",
+        {
+            "value": ref("maybe_value", "The limit, or null if there is none."),
+            "source": maybe_text("The address of the entity that it comes from, or null."),
+            "entity": maybe(ref("entity"), "The entity that it comes from, by type and name, or null."),
+            "bucket": maybe(
+                items("The entity types.", choice("An entity type.", ENTITY_TYPES)),
+                "The entity types whose names tell one rate from another; null if there is no limit.",
+            ),
+        },
+    )
+    return record(
+        "An effective limit of a principal that changes.",
+        {
+            "address": address("user=alice,client-id=etl"),
+            "entity": ref("entity", "The principal: a user, a client-id or both, or an ip."),
+            "key": quota_key(),
+            "direction": choice(
+                "What becomes of the limit; other_bucket: the same limit, but shared with others than before.",
+                (direction.value for direction in LimitDirection),
+            ),
+            "factor": ref("maybe_value", "The limit after, divided by that before; null unless both are above 0."),
+            "before": limit,
+            "after": limit,
+        },
+    )
 
 
 def _change() -> Node:

@@ -79,6 +79,7 @@ def _plan_cluster(
     progress("Reading files", 0, 0)
     desired = read_desired(spark, layout, cluster.name, request.config, today(clock), request.policies.problems)
     reading = SparkReading(spark, cluster)
+    principals = request.principals_of(cluster)
 
     def make(actual: Quotas) -> Plan:
         progress("Comparing", 0, 0)
@@ -86,7 +87,7 @@ def _plan_cluster(
         return make_cluster_plan(
             request,
             cluster,
-            Reading(reading.cluster_id(), actual, reading.snapshot),
+            Reading(reading.cluster_id(), actual, reading.snapshot, principals),
             rows,
             desired,
             source=source,

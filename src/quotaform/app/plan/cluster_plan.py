@@ -12,6 +12,7 @@ from quotaform.app.plan.pruning import make_pruning
 from quotaform.app.plan.request import PlanRequest, Reading
 from quotaform.app.repository.safeguard import safeguards_of
 from quotaform.app.repository.source import Source
+from quotaform.core.blast_radius import make_blast_radius
 from quotaform.core.change import Change
 from quotaform.core.check.facts import Facts, LintRequest
 from quotaform.core.check.plan import CHECKS, GUARDS, with_findings
@@ -89,7 +90,12 @@ def make_cluster_plan(
         pruning=pruning,
         revert=revert,
     )
-    return with_findings(made, facts, (*GUARDS, *CHECKS) if request.is_guarded else CHECKS)
+    made = with_findings(made, facts, (*GUARDS, *CHECKS) if request.is_guarded else CHECKS)
+    if reading.principals is None:
+        return made
+    keeps_changes = request.principals is not None and request.principals.keeps_changes
+    radius = make_blast_radius(reading.principals, reading.quotas, made.changes, keeps_changes=keeps_changes)
+    return replace(made, blast_radius=radius)
 
 
 def _claimed(source: Source, cluster: Cluster, reading: Reading, desired: Desired) -> frozenset[Entity]:

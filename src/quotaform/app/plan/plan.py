@@ -148,13 +148,14 @@ def plan_cluster(
         ClusterError: The cluster could not be read.
     """
     cluster_id = gateway.cluster_id()
+    principals = request.principals_of(cluster)
 
     def make(actual: Quotas) -> Plan:
         declared = desired()
         return make_cluster_plan(
             request,
             cluster,
-            Reading(cluster_id, actual, gateway.snapshot),
+            Reading(cluster_id, actual, gateway.snapshot, principals),
             diff(declared, actual),
             declared,
             source=source(),

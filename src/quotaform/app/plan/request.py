@@ -17,6 +17,8 @@ from quotaform.model.snapshot import SnapshotFile
 
 if TYPE_CHECKING:
     from quotaform.app.base.base import BaseChoice
+    from quotaform.app.plan.principals import PrincipalList
+    from quotaform.core.blast_radius import Principals
     from quotaform.desired.config import Cluster, Config
 
 
@@ -37,6 +39,7 @@ class PlanRequest:
         allowances: The rules that the operator allows.
         approvals: What the repository approves.
         is_guarded: Whether guards are checked: a plan that only drift is read from is not going to be applied.
+        principals: Whose effective limits are compared before and after, if anybody's.
     """
 
     repository: Repository
@@ -51,11 +54,19 @@ class PlanRequest:
     allowances: tuple[Allowance, ...] = ()
     approvals: tuple[Approval, ...] = ()
     is_guarded: bool = True
+    principals: PrincipalList | None = None
 
     @property
     def prune_mode(self) -> PruneMode:
         """What happens to entities that no file declares."""
         return self.prune or self.config.prune
+
+    def principals_of(self, cluster: Cluster) -> Principals | None:
+        """Return who connects to a cluster, if the plan is to say whose limits change.
+
+        Raises: As `quotaform.app.plan.principals.PrincipalList.of_cluster`.
+        """
+        return None if self.principals is None else self.principals.of_cluster(cluster)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +77,10 @@ class Reading:
         cluster_id: The id that the cluster gave itself.
         quotas: Everything that it holds.
         snapshot: The snapshot that was read in its place.
+        principals: Who connects to it, if the plan is to say whose limits change.
     """
 
     cluster_id: str
     quotas: Quotas
     snapshot: SnapshotFile | None = None
+    principals: Principals | None = None

@@ -108,7 +108,7 @@ def plan_revert(
         return make_cluster_plan(
             request,
             cluster,
-            Reading(cluster_id, actual, gateway.snapshot),
+            Reading(cluster_id, actual, gateway.snapshot, request.principals_of(cluster)),
             revert.rows,
             files.desired,
             source=files.source,

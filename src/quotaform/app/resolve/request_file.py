@@ -105,6 +105,10 @@ class RequestFile:
     def __len__(self) -> int:
         return self._count
 
+    def error(self, problem: str) -> InvalidFilesError:
+        """Return the error for what is wrong with the file as a whole."""
+        return InvalidFilesError([self._problem(problem, 0)])
+
     def _check_text(self) -> str:
         """Return the first character that is no white space; the text is not kept, which may take more memory."""
         try:
@@ -113,8 +117,7 @@ class RequestFile:
             line = self._content.count(b"\n", 0, error.start) + 1
             raise InvalidFilesError([self._problem("this is not UTF-8 text", line)]) from None
         if first is None:
-            problem = f"the file is empty; its first line must name one or more of the columns {_NAMES}"
-            raise InvalidFilesError([self._problem(problem, 0)])
+            raise self.error(f"the file is empty; its first line must name one or more of the columns {_NAMES}")
         return first[0]
 
     def _open(self, newline: str | None) -> TextIOWrapper:

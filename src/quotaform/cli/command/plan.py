@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -10,12 +11,14 @@ import typer
 from quotaform.cli.exit_code import decide, judge_plan
 from quotaform.cli.failed_plan import write_failed_plan
 from quotaform.cli.format import format_option, out_option, require_format
+from quotaform.cli.limit_changes import LimitChangeFiles
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import AllowOption, DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
 from quotaform.cli.option.comparison import Comparison
 from quotaform.cli.option.completion import complete_from
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput
+from quotaform.cli.option.principals import PrincipalOptions
 from quotaform.cli.outcomes import OutputFiles, echo_outcomes, gather, require_one
 from quotaform.cli.plan_request import make_request, planner
 from quotaform.cli.saved_plan import report_saved
@@ -35,6 +38,7 @@ def plan(
     select: SelectOption = None,
     exclude: ExcludeOption = None,
     comparison: Comparison,
+    people: PrincipalOptions,
     allow: AllowOption = None,
     out: Annotated[list[str] | None, out_option("plan")] = None,
     revert: Annotated[
@@ -68,6 +72,8 @@ def plan(
 
     With --base, each change has an origin: config (the files changed since the base), drift (the cluster did) or both.
 
+    With --principals, the plan also shows its blast radius: which of those who connect get another effective limit.
+
     \b
     Examples:
       quotaform plan
@@ -75,6 +81,7 @@ def plan(
       quotaform plan --out plan.json --detailed-exitcode
       quotaform plan --snapshot snapshots/lab.json --select 'user=svc-*'
       quotaform plan --all --out 'plans/{cluster}.json'
+      quotaform plan --principals clients.csv --principals-out changed.csv
       quotaform plan --revert .quotaform/receipts/RECEIPT.json --out revert.json
     """
     from quotaform.views.plan.outcome_text import render_plan_total
@@ -95,6 +102,7 @@ def plan(
     mode = comparison.prune_mode()
     try:
         request = make_request(target, directory, select, exclude, snapshot, base, mode, allow=allow, revert=revert)
+        request = replace(request, principals=people.read())
     except QuotaformError as error:
         ci = output.ci(target.repository(directory).directory)
         write_failed_plan(error, out or (), target.literal_names, ci, console)
@@ -102,14 +110,16 @@ def plan(
     names = [cluster.name for cluster in request.clusters]
     require_one(format_name, names)
     files = OutputFiles(console, "plan", out or (), names)
+    changes = LimitChangeFiles(console, people.principals_out, names)
     ci = output.ci(request.repository.directory)
     try:
         gathered = gather(planner(engine, is_revert=revert is not None)(request, progress=console.progress), names)
     except QuotaformError as error:
+        changes.remove()
         write_failed_plan(error, out or (), names, ci, console)
         raise
-    outcomes = gathered.outcomes
-    require_selected(request.selection, outcomes, files)
+    require_selected(request.selection, gathered.outcomes, files)
+    outcomes = changes.write(gathered.outcomes)
     files.write(outcomes, **ci.options)
     ci.report(console, "plan", outcomes)
     options = {"style": console.style(), "shows_unchanged": show_unchanged, "shows_unmanaged": show_unmanaged}

@@ -1,0 +1,107 @@
+"""The files of `--principals-out`: every change of an effective limit, one file per cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from quotaform.cli.cluster_path import PLACEHOLDER, cluster_paths
+from quotaform.cli.console import Console, remove_file, require_writable, write_file
+from quotaform.cli.usage import one_of, shorten
+from quotaform.core.outcome import ClusterOutcome
+from quotaform.errors import UsageError
+from quotaform.model.text import inert
+
+if TYPE_CHECKING:
+    from quotaform.core.plan import Plan
+
+_OPTION: Final = "--principals-out"
+_FORMATS: Final = {
+    "csv": "quotaform.views.plan.blast_radius_csv:render_limit_changes_csv",
+    "jsonl": "quotaform.document.blast_radius:limit_change_lines",
+}
+"""Format to the function that yields the file in pieces, as `module:function`."""
+_SUFFIXES: Final = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+
+
+def read_changes_path(text: str) -> tuple[str, Path]:
+    """Read the value of `--principals-out`: FORMAT=PATH, or a path whose suffix says the format.
+
+    >>> read_changes_path("changed.csv")[0], read_changes_path("jsonl=changed.txt")[0]
+    ('csv', 'jsonl')
+
+    Raises:
+        UsageError: The format is not known, or there is no path.
+    """
+    name, separator, path = text.partition("=")
+    if not (separator and name in _FORMATS):
+        path = text
+        name = _SUFFIXES.get(Path(path).suffix.lower(), "")
+    if not name:
+        raise UsageError(
+            f"{_OPTION} {shorten(text)}: the name must end in {one_of(_SUFFIXES)}, or begin with "
+            f"{one_of(f'{each}=' for each in _FORMATS)}"
+        )
+    if path in ("", "-"):
+        raise UsageError(f"{_OPTION} {shorten(text)}: a path is missing; write for example {_OPTION} changed.csv")
+    return name, Path(path)
+
+
+class LimitChangeFiles:
+    """Writes the changes of limits of each cluster, if that was asked for."""
+
+    def __init__(self, console: Console, text: str | None, clusters: Sequence[str]) -> None:
+        """Read the value of `--principals-out`.
+
+        Args:
+            console: Where it is said which files are removed.
+            text: The value, if there is one.
+            clusters: The names of the clusters.
+
+        Raises:
+            UsageError: It cannot be read, or several clusters would share one file.
+            QuotaformError: A file cannot be written there.
+        """
+        self._console = console
+        self._format, self._paths = "", dict[str, Path]()
+        if text is None:
+            return
+        self._format, path = read_changes_path(text)
+        paths: Mapping[str, Path] = cluster_paths(_OPTION, path, clusters, example=f"changed/{PLACEHOLDER}.csv")
+        for each in paths.values():
+            require_writable(each)
+        self._paths.update(paths)
+
+    def write(self, outcomes: Sequence[ClusterOutcome[Plan]]) -> tuple[ClusterOutcome[Plan], ...]:
+        """Write the changes of each plan, and return the outcomes with plans that name their file.
+
+        The file of a cluster that failed is removed, lest an earlier one be taken for its result.
+
+        Raises:
+            QuotaformError: A file cannot be written.
+        """
+        return tuple(map(self._write, outcomes)) if self._paths else tuple(outcomes)
+
+    def remove(self) -> None:
+        """Remove the files of an earlier run, lest they be taken for the result of this one."""
+        for path in self._paths.values():
+            self._remove(path)
+
+    def _remove(self, path: Path) -> None:
+        if remove_file(path):
+            self._console.warn(
+                f"Removed the earlier {inert(str(path))}, so that it is not taken for the result of this run"
+            )
+
+    def _write(self, outcome: ClusterOutcome[Plan]) -> ClusterOutcome[Plan]:
+        path = self._paths[outcome.cluster]
+        radius = None if outcome.value is None else outcome.value.blast_radius
+        if outcome.value is None or radius is None:
+            self._remove(path)
+            return outcome
+        module, _, function = _FORMATS[self._format].partition(":")
+        write_file(path, getattr(import_module(module), function)(radius))
+        return replace(outcome, value=replace(outcome.value, blast_radius=replace(radius, file=path.as_posix())))

@@ -1,0 +1,51 @@
+"""The options that say who connects, and where the changes of their limits are written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quotaform.errors import UsageError
+
+if TYPE_CHECKING:
+    from quotaform.app.plan.principals import PrincipalList
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrincipalOptions:
+    """The options of a command that shows the blast radius of a plan."""
+
+    principals: Annotated[
+        str | None,
+        typer.Option(
+            "--principals",
+            metavar="FILE|scram",
+            help="Show whose effective limits change: of a CSV or JSON lines file with user, client_id, ip, or of all "
+            "users with SCRAM credentials; - is stdin.",
+        ),
+    ] = None
+    principals_out: Annotated[
+        str | None,
+        typer.Option(
+            "--principals-out",
+            metavar="[FORMAT=]PATH",
+            help="With --principals: write all changes of limits to this file, .csv or .jsonl.",
+        ),
+    ] = None
+
+    def read(self) -> PrincipalList | None:
+        """Read the list of principals; `None` if nobody asked for the blast radius.
+
+        Raises:
+            UsageError: A file is to be written without a list, or the list is one that only Spark reads.
+            InvalidFilesError: The list cannot be read, or something is wrong in it.
+        """
+        if self.principals is None:
+            if self.principals_out is not None:
+                raise UsageError("--principals-out requires --principals")
+            return None
+        from quotaform.app.plan.principals import read_principals
+
+        return read_principals(self.principals, keeps_changes=self.principals_out is not None)

@@ -1,0 +1,26 @@
+"""The plan of the other examples with its blast radius: limits that change in every direction, and more than fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from quotaform.core.blast_radius import Principals, make_blast_radius
+from quotaform.core.plan import Plan
+from quotaform.model.entity import Entity
+from tests.builder import guarded
+from tests.golden.example import ACTUAL, example_plan
+
+PEOPLE = (
+    *(Entity(user=f"anybody-{number}") for number in range(4)),
+    *(Entity(user=name) for name in ("legacy-etl", "perf-test", "same", "svc-orders", "x\n::error", "<default>")),
+    *(Entity(user="svc-orders", client_id=name) for name in ("backfill", "other", "")),
+    Entity(user="shadowed", client_id="app"),
+    Entity(user="CN=a b,O=Å", client_id="<b>@team|`"),
+    *(Entity(ip=address) for address in ("10.0.0.7", "::ffff:10.0.0.7", "10.0.0.8")),
+)
+
+
+def principals_plan(*, file: str | None = "changed.csv") -> Plan:
+    plan = guarded(example_plan(with_findings=False))
+    radius = make_blast_radius(Principals.of("clients.csv", PEOPLE), ACTUAL, plan.changes, keeps_changes=True)
+    return replace(plan, blast_radius=replace(radius, file=file))

@@ -1,0 +1,101 @@
+"""The blast radius of a plan is what comes out when every principal is resolved before and after it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quotaform.core.blast_radius import (
+    MOST_LARGEST,
+    LimitChange,
+    LimitDirection,
+    Principals,
+    make_blast_radius,
+    size_order,
+)
+from quotaform.core.plan import Plan
+from quotaform.core.resolve.entry import NOT_LIMITED, Resolved
+from quotaform.core.resolve.index import QuotaIndex
+from quotaform.core.resolve.request import UNMENTIONED, request_of
+from quotaform.core.resolve.resolver import Resolver
+from quotaform.model.entity import Entity
+from quotaform.model.entry import Desired
+from quotaform.model.quotas import Quotas
+from tests.builder import altered, plan_of
+from tests.property.test_resolve_agreement import REQUESTS, all_quotas
+from tests.strategies import desired
+
+NAMES = ("user", "client-id")
+
+
+def _principal(request: tuple[object, ...]) -> Entity:
+    if len(request) == 1:
+        return Entity(ip=str(request[0]))
+    return Entity({kind: str(name) for kind, name in zip(NAMES, request, strict=True) if name is not UNMENTIONED})
+
+
+PRINCIPALS = st.lists(
+    REQUESTS.filter(lambda request: request[0] != "" and set(request) != {UNMENTIONED}).map(_principal), max_size=12
+)
+
+
+def brute_force(principals: list[Entity], actual: Quotas, plan: Plan) -> list[LimitChange]:
+    """Resolve everything twice, and compare."""
+    planned = altered(actual, [change.alteration() for change in plan.changes])
+    before, after = Resolver(QuotaIndex(actual)), Resolver(QuotaIndex(planned))
+
+    def limits(principal: Entity) -> list[tuple[str, Resolved, Resolved]]:
+        now, then = before.resolve(request_of(principal)), after.resolve(request_of(principal))
+        return [(key, now.get(key, NOT_LIMITED), then.get(key, NOT_LIMITED)) for key in {*now, *then}]
+
+    rows = [
+        LimitChange(principal, key, now.effective, then.effective)
+        for principal in set(principals)
+        for key, now, then in limits(principal)
+    ]
+    return [row for row in rows if row.direction is not None]
+
+
+def spelled(row: LimitChange) -> tuple[object, ...]:
+    limits = [(repr(each.value), each.source, each.level) for each in (row.before, row.after)]
+    return row.principal, row.key, limits, row.direction, row.factor
+
+
+@given(all_quotas(), desired(max_size=12), PRINCIPALS)
+def test_the_rows_are_those_of_resolving_everything_twice(
+    actual: Quotas, files: Desired, principals: list[Entity]
+) -> None:
+    plan = plan_of(files, actual)
+    radius = make_blast_radius(Principals.of("list", principals), actual, plan.changes, keeps_changes=True)
+    expected = brute_force(principals, actual, plan)
+    assert sorted(map(spelled, radius.changes), key=repr) == sorted(map(spelled, expected), key=repr)
+    assert radius.principals == len(set(principals))
+    assert radius.affected == len({row.principal for row in expected})
+    assert list(map(spelled, radius.largest)) == [
+        spelled(row) for row in sorted(expected, key=size_order)[:MOST_LARGEST]
+    ]
+    limits = Counter(row.direction for row in expected)
+    affected = Counter(direction for _, direction in {(row.principal, row.direction) for row in expected})
+    assert radius.counts == {each: (affected[each], limits[each]) for each in LimitDirection}
+
+
+@given(all_quotas(), desired(max_size=12), PRINCIPALS, st.randoms(use_true_random=False))
+def test_the_order_of_the_list_and_repetitions_do_not_matter(
+    actual: Quotas, files: Desired, principals: list[Entity], random: Random
+) -> None:
+    changes = plan_of(files, actual).changes
+    radius = make_blast_radius(Principals.of("list", principals), actual, changes, keeps_changes=True)
+    again = [*principals, *principals]
+    random.shuffle(again)
+    other = make_blast_radius(Principals.of("list", again), actual, changes, keeps_changes=True)
+    assert repr(other) == repr(radius)
+    assert [spelled(row) for row in other.changes] == [spelled(row) for row in radius.changes]
+
+
+@given(all_quotas(), PRINCIPALS)
+def test_a_plan_without_changes_affects_nobody(actual: Quotas, principals: list[Entity]) -> None:
+    radius = make_blast_radius(Principals.of("list", principals), actual, (), keeps_changes=True)
+    assert (radius.affected, radius.largest, list(radius.changes)) == (0, (), [])

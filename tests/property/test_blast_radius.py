@@ -14,6 +14,7 @@ from quotaform.core.blast_radius import (
     LimitDirection,
     Principals,
     make_blast_radius,
+    principal_order,
     size_order,
 )
 from quotaform.core.plan import Plan
@@ -75,7 +76,10 @@ def test_the_rows_are_those_of_resolving_everything_twice(
     assert radius.principals == len(set(principals))
     assert radius.affected == len({row.principal for row in expected})
     assert list(map(spelled, radius.largest)) == [
-        spelled(row) for row in sorted(expected, key=size_order)[:MOST_LARGEST]
+        spelled(row)
+        for row in sorted(expected, key=lambda row: (size_order(row), principal_order(row.principal), row.key))[
+            :MOST_LARGEST
+        ]
     ]
     limits = Counter(row.direction for row in expected)
     affected = Counter(direction for _, direction in {(row.principal, row.direction) for row in expected})

@@ -13,13 +13,15 @@ from quotaform.app.plan import principals
 from quotaform.app.plan.principals import read_principals
 from quotaform.cli.limit_changes import read_changes_path
 from quotaform.cli.main import run
+from quotaform.core.blast_radius import CHANGE_COLUMNS, LimitDirection
 from quotaform.document.plan import load_plan
 from quotaform.document.snapshot import dump_snapshot
 from quotaform.errors import InvalidFilesError, UsageError
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
 from quotaform.model.snapshot import Snapshot
-from tests.builder import PRODUCER
+from tests.builder import CONNECTION, PRODUCER
+from tests.markdown import ROOT
 
 MIB = 2.0**20
 ALLOWED = ("--allow", "default-entity")
@@ -200,3 +202,23 @@ def test_a_file_of_changes_has_a_known_format(text: str) -> None:
 
 def test_a_file_of_changes_needs_a_list() -> None:
     assert run(["plan", *ALLOWED, "--cluster", "eu", "--principals-out", "changed.csv"]) == 64
+
+
+def test_the_example_of_the_page_is_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    snapshot("eu", {Entity(user=None): {PRODUCER: 20 * MIB}, Entity(user="svc-audit"): {PRODUCER: MIB}})
+    Path("clients.csv").write_text(
+        "user,client_id,ip\nsvc-orders,checkout,\nsvc-orders,reports,\nsvc-audit,audit-1,\n"
+        "svc-mobile,ios,\nsvc-mobile,android,\n,,10.0.0.7\n"
+    )
+    Path("quotas.d/all.yaml").write_text(
+        f"quotas:\n  - {{match: {{user: <default>}}, values: {{{PRODUCER}: 5MiB/s}}}}\n"
+        f"  - {{match: {{user: svc-audit}}, state: absent}}\n"
+        f"  - {{match: {{user: svc-orders, client-id: <default>}}, values: {{{PRODUCER}: 20MiB/s}}}}\n"
+        f"  - {{match: {{ip: <default>}}, values: {{{CONNECTION}: 50/s}}}}\n"
+    )
+    planned("--principals", "clients.csv", "--principals-out", "changed.csv")
+    page = (ROOT / "docs" / "blast-radius.md").read_text(encoding="utf-8")
+    shown = page[page.index("Blast radius: ") : page.index("\n...\nPlan: ")]
+    assert shown in capsys.readouterr().out
+    assert all(f"`{column}`" in page for column in CHANGE_COLUMNS)
+    assert all(f"| `{direction}` |" in page for direction in LimitDirection)

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from heapq import nsmallest
+from math import inf
 from typing import Final, NamedTuple
 
 from quotaform.core.entity_change import EntityChange
@@ -123,30 +124,29 @@ class LimitChange(NamedTuple):
         return after / before if before > 0 and after > 0 else None
 
 
-def size_order(change: LimitChange) -> tuple[int, float, tuple[tuple[bool, str], ...], str]:
-    """Sort key of the largest changes: a total order, so that every engine lists the same ones.
+def size_order(change: LimitChange) -> tuple[int, float]:
+    """Sort key of changes that come by principal and key, so that every engine lists the same as the largest.
 
     By direction (`LimitDirection`); among lower limits the smallest factor first, among higher ones the largest, and
-    before them those without a factor; then by `principal_order` and key, by code points.
+    before them those without a factor. What is equal stays in order: by `principal_order`, and by key.
     """
     direction, size = change.direction, 0.0
     if direction is LimitDirection.LOWER:
         size = change.factor or 0.0
     elif direction is LimitDirection.HIGHER:
-        size = -(change.factor or float("inf"))
-    rank = len(RANK) if direction is None else RANK[direction]
-    return rank, size, principal_order(change.principal), change.key
+        size = -(change.factor or inf)
+    return len(RANK) if direction is None else RANK[direction], size
 
 
-def principal_order(principal: Entity) -> tuple[tuple[bool, str], ...]:
-    """Sort key of principals: by user, client-id and ip; one that is omitted comes first.
+def principal_order(principal: Entity) -> tuple[str, ...]:
+    """Sort key of principals: by user, client-id and ip, each by code points; one that is omitted comes first.
 
     >>> principals = [Entity(user="b"), Entity(user="a", client_id="x"), Entity(user="a"), Entity(ip="::1")]
     >>> [each.address for each in sorted(principals, key=principal_order)]
     ['ip=::1', 'user=a', 'user=a,client-id=x', 'user=b']
     """
     names = dict(principal.parts)
-    return tuple([((name := names.get(kind)) is not None, name or "") for kind in ENTITY_TYPES])
+    return tuple(["" if (name := names.get(kind)) is None else f"+{name}" for kind in ENTITY_TYPES])
 
 
 @dataclass(frozen=True, slots=True)

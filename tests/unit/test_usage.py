@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("plan --zzzz", "No such option: --zzzz. Try 'quotaform plan --help'."),
         ("plan --snapshto x", "No such option: --snapshto; did you mean --snapshot? Try 'quotaform plan --help'."),
         ("explain user=a --format yaml", "unknown format 'yaml'; choose text or json"),
-        ("plan --engine abacus", "unknown engine 'abacus'; choose local or spark"),
+        ("plan --engine abacus", "unknown engine 'abacus'; choose local, spark or auto"),
         ("plan --color blue", "unknown color 'blue'; choose auto, always or never"),
         ("import --split letters", "unknown split 'letters'; choose none or prefix"),
         ("sandbox status --format yaml", "unknown format 'yaml'; choose text or json. Try "),

@@ -364,7 +364,7 @@ def test_configuration_that_is_a_folder_cannot_be_read(offline: Repository) -> N
         (["plan", "--out", "xml=plan.xml"], "unknown format 'xml'"),
         (["plan", "--out", "json="], "a path is missing"),
         (["plan", "--color", "sometimes"], "unknown color 'sometimes'; choose auto, always or never"),
-        (["plan", "--engine", "abacus"], "unknown engine 'abacus'; choose local or spark"),
+        (["plan", "--engine", "abacus"], "unknown engine 'abacus'; choose local, spark or auto"),
         (["plan", "--cluster", "lob"], 'unknown cluster "lob"; did you mean lab?'),
         (["apply", "--cluster", "lob", "--auto-approve"], 'unknown cluster "lob"; did you mean lab?'),
         (["validate", "--cluster", "lob"], 'unknown cluster "lob"; did you mean lab?'),

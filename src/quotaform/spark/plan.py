@@ -13,6 +13,7 @@ from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import EngineError, QuotaformError
+from quotaform.spark.options import LOCAL_SESSION, SessionOptions
 from quotaform.spark.session import spark_session
 
 if TYPE_CHECKING:
@@ -27,7 +28,11 @@ if TYPE_CHECKING:
 
 
 def plan(
-    request: PlanRequest, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress
+    request: PlanRequest,
+    *,
+    session: SessionOptions = LOCAL_SESSION,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
 ) -> Iterator[ClusterOutcome[Plan]]:
     """Plan clusters on Spark, in one session; see `quotaform.app.plan.plan.plan`.
 
@@ -37,17 +42,19 @@ def plan(
     """
     from quotaform.app.plan.plan import with_same_clusters
 
-    outcomes = _outcomes(request, clock, progress)
+    outcomes = _outcomes(request, session, clock, progress)
     yield from with_same_clusters(outcomes) if request.is_guarded else outcomes
 
 
-def _outcomes(request: PlanRequest, clock: Clock, progress: Progress) -> Iterator[ClusterOutcome[Plan]]:
+def _outcomes(
+    request: PlanRequest, session: SessionOptions, clock: Clock, progress: Progress
+) -> Iterator[ClusterOutcome[Plan]]:
     from quotaform.app.plan.plan import read_plan_source
 
     layout = request.repository.layout(request.config, may_be_empty=request.is_guarded)
     source = read_plan_source(request, layout.tree, clock)
     progress("Starting Spark", 0, 0)
-    with spark_session() as spark:
+    with spark_session(session) as spark:
         for cluster in request.clusters:
             try:
                 made = _plan_cluster(spark, request, cluster, layout, source, clock, progress)

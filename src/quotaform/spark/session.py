@@ -1,167 +1,155 @@
-"""Provides a Spark session: the active one, or a temporary local one."""
+"""Provides a Spark session: the one that exists, that of spark-submit, one of Spark Connect, or one of its own.
+
+| what there is | session | stopped at the end |
+| --- | --- | --- |
+| an active session: a notebook, or a program that calls quotaform | that one, its settings left alone | no |
+| PYSPARK_GATEWAY_PORT: the process was started by spark-submit | of the context that spark-submit set up | yes |
+| `--remote`, or SPARK_REMOTE | of a Spark Connect server | yes: the session, not the server |
+| `--master`, or MASTER | of an application of its own on that master | yes |
+| nothing | local, with as many threads as there are cores | yes |
+
+An option takes precedence over a variable.
+"""
 
 from __future__ import annotations
 
-import logging
 import os
 import re
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
-from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, Final
-from warnings import catch_warnings, simplefilter
+from typing import TYPE_CHECKING, Final
 
-from quotaform.errors import EngineError
-from quotaform.interrupt import held_signals
+from quotaform.errors import EngineError, UsageError
+from quotaform.spark.address import LOCAL, Master, Remote
 from quotaform.spark.java import require_java
+from quotaform.spark.options import LOCAL_SESSION, SessionOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LOOPBACK: Final = "127.0.0.1"
+GATEWAY_VARIABLE: Final = "PYSPARK_GATEWAY_PORT"
+"""The variable by which spark-submit says where its Java process listens."""
 _ERROR_LINE: Final = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception): .*", re.MULTILINE)
-_CONFIG: Final = {
-    "spark.app.name": "quotaform",
-    "spark.master": "local[*]",
-    "spark.driver.bindAddress": _LOOPBACK,
-    "spark.driver.host": _LOOPBACK,
-    # A session of seconds is over before the second compiler pays; this halves its processor time.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.ui.enabled": "false",
-}
+_MODULES: Final = ("pyspark", "pyarrow", "pyspark.sql.datasource")
+"""An older pyspark has no Python data sources."""
+_CONNECT_MODULES: Final = ("grpc", "grpc_status", "google.rpc")
 
 
-def require_spark() -> None:
+def require_spark(options: SessionOptions = LOCAL_SESSION) -> None:
     """Make sure that Spark can be used here.
 
     Raises:
-        EngineError: The extra or a JDK is missing, or the JDK is not one that Spark can use.
+        EngineError: The extra is missing; or a JDK is needed, and is missing or not one that Spark can use.
+        UsageError: Options exclude each other, or cannot be used.
     """
-    # An older pyspark has no Python data sources.
-    if not all(find_spec(module) for module in ("pyspark", "pyarrow", "pyspark.sql.datasource")):
-        raise EngineError('The Spark engine is not installed; run: pip install "quotaform[spark]".')
-    if _active_session() is None:
+    options.require_valid()
+    _require_modules(_MODULES)
+    remote = _remote(options)
+    if remote is not None:
+        _require_modules(_CONNECT_MODULES)
+    if remote is None and GATEWAY_VARIABLE not in os.environ and _active_session() is None:
         require_java()
 
 
 @contextmanager
-def spark_session() -> Iterator[SparkSession]:
-    """Give the active session, which is left open, or a local one, which is stopped at the end.
+def spark_session(options: SessionOptions = LOCAL_SESSION) -> Iterator[SparkSession]:
+    """Give a session, see the table above.
+
+    Args:
+        options: Where Spark runs, and its settings.
 
     Raises:
         EngineError: Spark is missing or does not start, or it failed while it was used.
+        UsageError: Options exclude each other, cannot be used, or cannot be applied to the session that exists.
     """
-    require_spark()
+    require_spark(options)
     from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
-    own: SparkSession | None = None
     try:
         active = _active_session()
         if active is not None:
+            _require_unset(options.given, "a Spark session exists already")
             yield active
         else:
-            with held_signals():
-                own = _start()
-            yield own
+            with _own_session(options) as own:
+                yield own
     except (Py4JNetworkError, ConnectionError) as error:
         raise _failed("its Java process has ended") from error
     except (PySparkException, Py4JError) as error:
         raise _failed(_cause(str(error))) from error
-    finally:
-        if own is not None:
-            _stop(own)
 
 
-def _failed(why: str) -> EngineError:
-    return EngineError(f"Spark failed: {why}; run this again, or plan with --engine local.")
+def is_connect(session: SparkSession) -> bool:
+    """Whether a session is one of Spark Connect, which has neither a SparkContext nor a Java process here."""
+    return any(kind.__module__.startswith("pyspark.sql.connect.") for kind in type(session).__mro__)
+
+
+def _own_session(options: SessionOptions) -> AbstractContextManager[SparkSession]:
+    """Return what starts a session and stops it.
+
+    Raises:
+        UsageError: Options cannot be applied, or a variable holds no URL.
+    """
+    if GATEWAY_VARIABLE in os.environ:
+        from quotaform.spark.launch import submitted_session
+
+        _require_unset([name for name in options.given if name != "--spark-conf"], "spark-submit chose the master")
+        return submitted_session(options.conf)
+    remote = _remote(options)
+    if remote is not None:
+        from quotaform.spark.connect import connect_session
+
+        return connect_session(remote, options.conf)
+    from quotaform.spark.launch import classic_session
+
+    return classic_session(_master(options), options.conf)
+
+
+def _master(options: SessionOptions) -> Master:
+    if options.master is not None:
+        return Master.parse("--master", options.master)
+    return Master.parse("MASTER", os.environ.get("MASTER") or LOCAL)
+
+
+def _remote(options: SessionOptions) -> Remote | None:
+    if options.remote is not None:
+        return Remote.parse("--remote", options.remote)
+    url = None if options.master is not None else os.environ.get("SPARK_REMOTE")
+    return Remote.parse("SPARK_REMOTE", url) if url else None
+
+
+def _require_unset(given: Sequence[str], reason: str) -> None:
+    if given:
+        raise UsageError(f"{reason}, so that {' and '.join(given)} cannot be applied; leave it out")
+
+
+def _require_modules(names: Sequence[str]) -> None:
+    if not all(_is_installed(name) for name in names):
+        raise EngineError('The Spark engine is not installed; run: pip install "quotaform[spark]".')
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def _active_session() -> SparkSession | None:
+    """Return the session of this process, whichever made it."""
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    return SparkSession.getActiveSession()
-
-
-def _start() -> SparkSession:
-    import pyspark
-    from pyspark import SparkConf, SparkContext
-    from pyspark.errors import PySparkException
-    from pyspark.java_gateway import launch_gateway
-    from pyspark.sql import SparkSession
-
-    _log_py4j(False)
-    environment = {
-        # Another Spark that is installed here would be of another version.
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
-        "SPARK_LOCAL_IP": _LOOPBACK,
-        # The workers must have the packages that this process has.
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        # They are started in the current folder, which may contain an untrusted pyspark.py.
-        "PYTHONSAFEPATH": "1",
-    }
-    config = SparkConf().setAll(list(_CONFIG.items()))
-    # What the JVM and the Python workers say (start-up lines that cannot be turned off among it) would end up
-    # among the results of a command; it is kept for the case that Spark does not start.
-    with TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
-        try:
-            with _environment(environment):
-                gateway = SparkContext._gateway or launch_gateway(  # type: ignore[no-untyped-call]
-                    config, {"stdout": output, "stderr": output}
-                )
-                return SparkSession(SparkContext(conf=config, gateway=gateway))
-        except PySparkException as error:
-            raise EngineError(
-                f"Spark did not start: {_last_line(output) or error}; check the JDK and the memory."
-            ) from error
-
-
-def _stop(session: SparkSession) -> None:
-    from py4j.protocol import Py4JError
-
-    # When the JVM is gone, what ended it is being raised already.
-    with suppress(Py4JError, ConnectionError), catch_warnings():
-        simplefilter("ignore", RuntimeWarning)
-        session.stop()
-    _log_py4j(True)
-
-
-def _log_py4j(is_shown: bool) -> None:
-    """Show or hide what py4j logs: a traceback of every broken connection, beside the error that is raised for it."""
-    logging.getLogger("py4j").propagate = is_shown
-    # It logs some of them as if it were the application itself.
-    root = logging.getLogger()
-    (root.removeFilter if is_shown else root.addFilter)(_is_not_py4j)
-
-
-def _is_not_py4j(record: logging.LogRecord) -> bool:
-    return Path(record.pathname).parent.name != "py4j"
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
     try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return None
 
 
-def _last_line(output: IO[str]) -> str:
-    """Return the last line that a JVM wrote, stack traces left out."""
-    output.seek(0)
-    lines = [line.strip() for line in output]
-    return next((line for line in reversed(lines) if line and not line.startswith(("at ", "..."))), "")
+def _failed(why: str) -> EngineError:
+    return EngineError(f"Spark failed: {why}; run this again, or with --engine local.")
 
 
 def _cause(text: str) -> str:

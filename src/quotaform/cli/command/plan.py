@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -15,18 +16,15 @@ from quotaform.cli.limit_changes import LimitChangeFiles
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import AllowOption, DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
 from quotaform.cli.option.comparison import Comparison
-from quotaform.cli.option.completion import complete_from
+from quotaform.cli.option.engine import SPARK, Engine
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput
 from quotaform.cli.option.principals import PrincipalOptions
 from quotaform.cli.outcomes import OutputFiles, echo_outcomes, gather, require_one
-from quotaform.cli.plan_request import make_request, planner
+from quotaform.cli.plan_request import make_request, planner, quota_bytes
 from quotaform.cli.saved_plan import report_saved
 from quotaform.cli.selection import require_selected
-from quotaform.cli.usage import require_choice
 from quotaform.errors import QuotaformError, UsageError
-
-ENGINES: Final = ("local", "spark")
 
 
 @with_option_groups
@@ -56,15 +54,7 @@ def plan(
     show_unmanaged: Annotated[
         bool, typer.Option("--show-unmanaged", help="List live entities that no file declares.")
     ] = False,
-    engine: Annotated[
-        str,
-        typer.Option(
-            "--engine",
-            metavar="|".join(ENGINES),
-            help="Where the plan is computed: in this process, or on Spark (the spark extra and a JDK 17+).",
-            autocompletion=complete_from(ENGINES),
-        ),
-    ] = "local",
+    engine: Engine,
     format_name: Annotated[str, format_option("plan")] = "text",
     output: ReportOutput,
 ) -> int:
@@ -90,11 +80,11 @@ def plan(
     if summary:
         format_name = _summary_format(format_name)
     require_format("plan", format_name)
-    require_choice("engine", engine, ENGINES)
+    engine.require_valid()
     base = None
     if revert is None:
         base = comparison.choose_base(console)
-    elif snapshot is not None or engine != "local" or comparison.is_given:
+    elif snapshot is not None or engine.is_given or comparison.is_given:
         raise UsageError(
             "--revert reads the cluster of the receipt and does not follow the files; leave --snapshot, --engine, "
             "--base and --prune out"
@@ -113,7 +103,10 @@ def plan(
     changes = LimitChangeFiles(console, people.principals_out, names)
     ci = output.ci(request.repository.directory)
     try:
-        gathered = gather(planner(engine, is_revert=revert is not None)(request, progress=console.progress), names)
+        name = engine.choose(console, len(names), partial(quota_bytes, request))
+        session = engine.session() if name == SPARK else None
+        make = planner(name, session, is_revert=revert is not None)
+        gathered = gather(make(request, progress=console.progress), names)
     except QuotaformError as error:
         changes.remove()
         write_failed_plan(error, out or (), names, ci, console)

@@ -1,0 +1,128 @@
+"""The options that say where a command computes: in this process, or on Spark, and where Spark runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from quotaform.cli.option.completion import complete_from
+from quotaform.cli.usage import require_choice
+from quotaform.errors import UsageError
+
+if TYPE_CHECKING:
+    from quotaform.cli.console import Console
+    from quotaform.spark.options import SessionOptions
+
+LOCAL: Final = "local"
+SPARK: Final = "spark"
+AUTO: Final = "auto"
+ENGINES: Final = (LOCAL, SPARK, AUTO)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """Where a command computes. The options about Spark mean `--engine spark`, unless `--engine auto` decides."""
+
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="|".join(ENGINES),
+            help="Compute in this process, on Spark (the spark extra and a JDK 17+), or on Spark for more than 100 "
+            "clusters or 64 MiB of files. [default: local; spark with --master, --remote or --spark-conf]",
+            show_default=False,
+            autocompletion=complete_from(ENGINES),
+        ),
+    ] = None
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master",
+            metavar="URL",
+            help="Spark master: local[2], spark://host:7077, yarn or k8s://https://host. [default: MASTER, else "
+            "local[*]]",
+            show_default=False,
+        ),
+    ] = None
+    remote: Annotated[
+        str | None,
+        typer.Option(
+            "--remote",
+            metavar="sc://HOST[:PORT]",
+            help="Spark Connect server. [default: SPARK_REMOTE]",
+            show_default=False,
+        ),
+    ] = None
+    spark_conf: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--spark-conf", metavar="KEY=VALUE", help="Setting of Spark, e.g. spark.executor.memory=4g. Repeatable."
+        ),
+    ] = None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether anything but this process is asked for."""
+        return self.engine not in (None, LOCAL) or bool(self._spark_options())
+
+    def session(self) -> SessionOptions:
+        """Return where Spark runs, if it is used.
+
+        Raises:
+            UsageError: A value cannot be used, or options exclude each other.
+        """
+        from quotaform.spark.options import SessionOptions
+
+        options = SessionOptions(master=self.master, remote=self.remote, conf=self._settings())
+        options.require_valid()
+        return options
+
+    def choose(self, console: Console, clusters: int, size: Callable[[], int]) -> str:
+        """Return the engine, `local` or `spark`; why `auto` chooses Spark is reported.
+
+        Args:
+            console: Where it is reported.
+            clusters: How many clusters the command is about.
+            size: Returns how many bytes the quota files have; called if it matters.
+
+        Raises:
+            UsageError: There is no such engine, or options exclude each other or cannot be used.
+        """
+        self.require_valid()
+        if self.engine != AUTO:
+            return SPARK if self.is_given else LOCAL
+        from quotaform.spark.auto import MOST_CLUSTERS, chosen_engine
+
+        engine, reason = chosen_engine(clusters, 0 if clusters > MOST_CLUSTERS else size(), self.session())
+        if engine == SPARK:
+            console.warn(f"Engine spark: {reason} (--engine local computes in this process)")
+        return engine
+
+    def require_valid(self) -> None:
+        """Make sure that the options can be used, before any work is done.
+
+        Raises:
+            UsageError: There is no such engine, or options exclude each other or cannot be used.
+        """
+        given = self._spark_options()
+        if self.engine is not None and require_choice("engine", self.engine, ENGINES) == LOCAL and given:
+            raise UsageError(f"{given[0]} is for Spark; leave --engine local out, or give --engine spark")
+        if given:
+            self.session()
+
+    def _spark_options(self) -> tuple[str, ...]:
+        values = {"--master": self.master, "--remote": self.remote, "--spark-conf": self.spark_conf or None}
+        return tuple(name for name, value in values.items() if value is not None)
+
+    def _settings(self) -> dict[str, str]:
+        settings = {}
+        for text in self.spark_conf or ():
+            name, separator, value = text.partition("=")
+            if not (name and separator):
+                # Not shown: it may be a secret.
+                raise UsageError("--spark-conf: write KEY=VALUE, for example spark.executor.memory=4g")
+            settings[name] = value
+        return settings

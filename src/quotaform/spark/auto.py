@@ -1,0 +1,46 @@
+"""Which engine a command uses when it may choose."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quotaform.errors import EngineError
+from quotaform.files import MIB
+from quotaform.spark.options import LOCAL_SESSION, SessionOptions
+from quotaform.spark.session import require_spark
+
+MOST_CLUSTERS: Final = 100
+"""As many clusters as are planned in this process."""
+MOST_BYTES: Final = 64 * MIB
+"""As much of quota files as is read in this process."""
+
+
+def chosen_engine(clusters: int, size: int, session: SessionOptions = LOCAL_SESSION) -> tuple[str, str]:
+    """Return the engine for some work, and why.
+
+    | clusters | quota files | Spark can be used here | engine |
+    | --- | --- | --- | --- |
+    | 100 or fewer | 64 MiB or less | any | local |
+    | more | any | yes | spark |
+    | any | more | yes | spark |
+    | more, or | more | no | local |
+
+    Args:
+        clusters: How many clusters the work is about.
+        size: How many bytes the quota files have.
+        session: Where Spark would run.
+
+    Returns:
+        `local` or `spark`, and a clause that says why.
+    """
+    if clusters > MOST_CLUSTERS:
+        reason = f"{clusters:,} clusters are more than {MOST_CLUSTERS}"
+    elif size > MOST_BYTES:
+        reason = f"{size // MIB:,} MiB of quota files are more than {MOST_BYTES // MIB} MiB"
+    else:
+        return "local", f"no more than {MOST_CLUSTERS} clusters and {MOST_BYTES // MIB} MiB of quota files"
+    try:
+        require_spark(session)
+    except EngineError as error:
+        return "local", f"{reason}, but Spark cannot be used: {error}"
+    return "spark", reason

@@ -1,0 +1,174 @@
+"""Starts the Java process of a session: a local one, one on a master, or that of spark-submit."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Final
+from warnings import catch_warnings, simplefilter
+
+from quotaform.errors import EngineError
+from quotaform.interrupt import held_signals
+from quotaform.model.text import inert
+from quotaform.spark.address import Master
+from quotaform.spark.environment import environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOOPBACK: Final = "127.0.0.1"
+_PATIENCE: Final = 10.0
+"""How many seconds a master has to accept a connection."""
+_PYTHON_SETTING: Final = "spark.pyspark.python"
+_CONFIG: Final = {
+    "spark.app.name": "quotaform",
+    # It would be drawn where nobody sees it.
+    "spark.ui.showConsoleProgress": "false",
+}
+_LOCAL_CONFIG: Final = {
+    "spark.driver.bindAddress": _LOOPBACK,
+    "spark.driver.host": _LOOPBACK,
+    # A session of seconds is over before the second compiler pays; this halves its processor time.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+}
+
+
+@contextmanager
+def classic_session(master: Master, conf: Mapping[str, str]) -> Iterator[SparkSession]:
+    """Give a session on a master, which is stopped at the end.
+
+    Args:
+        master: The master.
+        conf: Settings that take precedence over those here.
+
+    Raises:
+        EngineError: The master cannot be reached, or Spark does not start.
+    """
+    # Asked first: Spark itself would try for a minute.
+    _require_answer(master)
+    # What another session of Spark Connect left here would be taken for this one.
+    with environment({"SPARK_REMOTE": None, "SPARK_CONNECT_MODE_ENABLED": None}):
+        own: SparkSession | None = None
+        try:
+            with held_signals():
+                own = _start(master, conf)
+            yield own
+        finally:
+            if own is not None:
+                _stop(own)
+
+
+@contextmanager
+def submitted_session(conf: Mapping[str, str]) -> Iterator[SparkSession]:
+    """Give a session of the Java process that spark-submit started, which is stopped at the end."""
+    from pyspark.sql import SparkSession
+
+    own: SparkSession | None = None
+    try:
+        with held_signals():
+            own = SparkSession.builder.config(map=dict(conf)).getOrCreate()
+        yield own
+    finally:
+        if own is not None:
+            _stop(own)
+
+
+def _start(master: Master, conf: Mapping[str, str]) -> SparkSession:
+    import pyspark
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    _log_py4j(False)
+    settings = _CONFIG | (_LOCAL_CONFIG if master.is_local else {}) | dict(conf) | {"spark.master": master.url}
+    config = SparkConf().setAll(list(settings.items()))
+    # What the JVM and the Python workers say (start-up lines that cannot be turned off among it) would end up
+    # among the results of a command; it is kept for the case that Spark does not start.
+    with TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+        try:
+            # Another Spark that is installed here would be of another version.
+            with environment({"SPARK_HOME": str(Path(pyspark.__file__).parent), **_variables(master, conf)}):
+                gateway = SparkContext._gateway or launch_gateway(  # type: ignore[no-untyped-call]
+                    config, {"stdout": output, "stderr": output}
+                )
+                return SparkSession(SparkContext(conf=config, gateway=gateway))
+        except PySparkException as error:
+            raise EngineError(
+                f"Spark did not start: {_last_line(output) or error}; check the JDK and the memory."
+            ) from error
+
+
+def _variables(master: Master, conf: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the environment in which Spark is started: which Python the executors run, and where they listen."""
+    python = conf.get(_PYTHON_SETTING)
+    if master.is_local:
+        # The workers must have the packages that this process has.
+        python = sys.executable
+    elif python is None and master.is_here:
+        python = os.environ.get("PYSPARK_PYTHON") or sys.executable
+    variables: dict[str, str | None] = {"PYSPARK_DRIVER_PYTHON": sys.executable}
+    if python is not None:
+        variables["PYSPARK_PYTHON"] = python
+    if master.is_local:
+        variables["SPARK_LOCAL_IP"] = _LOOPBACK
+        # They are started in the current folder, which may contain an untrusted pyspark.py.
+        variables["PYTHONSAFEPATH"] = "1"
+    return variables
+
+
+def _require_answer(master: Master) -> None:
+    """Make sure that something listens where a master should.
+
+    Raises:
+        EngineError: Nothing does.
+    """
+    reasons = []
+    for server in master.servers:
+        try:
+            with socket.create_connection(server, timeout=_PATIENCE):
+                return
+        except OSError as error:
+            reasons.append(f"{server}: {error.strerror or 'no answer'}")
+    if reasons:
+        raise EngineError(
+            f"The Spark master {inert(master.url)} does not answer ({', '.join(reasons)}); check that it runs and that "
+            "this machine may connect to it, or correct --master."
+        )
+
+
+def _stop(session: SparkSession) -> None:
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    # When the JVM is gone, what ended it is being raised already.
+    with suppress(Py4JError, ConnectionError), catch_warnings():
+        simplefilter("ignore", RuntimeWarning)
+        session.stop()
+    _log_py4j(True)
+
+
+def _log_py4j(is_shown: bool) -> None:
+    """Show or hide what py4j logs: a traceback of every broken connection, beside the error that is raised for it."""
+    logging.getLogger("py4j").propagate = is_shown
+    # It logs some of them as if it were the application itself.
+    root = logging.getLogger()
+    (root.removeFilter if is_shown else root.addFilter)(_is_not_py4j)
+
+
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
+
+
+def _last_line(output: IO[str]) -> str:
+    """Return the last line that a JVM wrote, stack traces left out."""
+    output.seek(0)
+    lines = [line.strip() for line in output]
+    return next((line for line in reversed(lines) if line and not line.startswith(("at ", "..."))), "")

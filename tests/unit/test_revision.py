@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -33,7 +33,7 @@ class Commit:
     def read_config(self, path: Path) -> SourceFile | None:
         return None if self.config is None or path.name == "approvals.yaml" else SourceFile(f"base:{path}", self.config)
 
-    def read_tree(self, directory: Path) -> Tree:
+    def read_tree(self, directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:
         return Tree(name=f"base:{directory}", files=self.files)
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from threading import Lock
-from typing import Final
+from typing import Final, TypeAlias
 
 from quotaform.core.check import rule
 from quotaform.core.check.finding_list import MAX_PROBLEMS, FindingList, first_findings
@@ -52,6 +52,36 @@ class LoadedFile:
     problems: list[Finding]
 
 
+ParsedFiles: TypeAlias = dict[str, tuple[SourceFile, LoadedFile]]
+"""Files that were parsed, and what they say, by name."""
+
+LoadFile: TypeAlias = Callable[[SourceFile], LoadedFile]
+"""Parses a file."""
+
+
+class FileLoader:
+    """Parses files, but for those that were parsed in another state of the directory and say the same there."""
+
+    def __init__(self, profiles: Profiles, parsed: ParsedFiles, has_same_profiles: bool) -> None:
+        """Start with nothing parsed.
+
+        Args:
+            profiles: The profiles of quotaform.yaml.
+            parsed: The files of the other state.
+            has_same_profiles: Whether the profiles are the same there.
+        """
+        self._reader = EntryReader(profiles)
+        self._parsed = parsed
+        self._has_same_profiles = has_same_profiles
+
+    def __call__(self, source: SourceFile) -> LoadedFile:
+        """Return what a file says."""
+        known, file = self._parsed.get(source.name, (None, None))
+        if file is not None and known == source and (self._has_same_profiles or not _may_use_profile(source)):
+            return file
+        return _load_file(source, self._reader)
+
+
 class LoadedFiles:
     """The files of a quotas directory, each parsed once for all clusters.
 
@@ -65,14 +95,28 @@ class LoadedFiles:
 
     __slots__ = ("_by_layer", "_load", "_lock", "_scope", "_today", "layout", "parsed")
 
-    def __init__(self, layout: Layout, load: Callable[[SourceFile], LoadedFile], today: date, scope: Scope) -> None:
+    def __init__(self, layout: Layout, load: LoadFile, today: date, scope: Scope) -> None:
         self.layout = layout
         self._load = load
         self._today = today
         self._scope = scope
         self._by_layer: dict[str | None, list[LoadedFile]] = {}
-        self.parsed: dict[str, tuple[SourceFile, LoadedFile]] = {}
+        self.parsed: ParsedFiles = {}
         self._lock = Lock()
+
+    def __getstate__(self) -> tuple[Layout, LoadFile, date, Scope, ParsedFiles]:
+        """What another process needs to parse the files itself."""
+        return self.layout, self._load, self._today, self._scope, self.parsed
+
+    def __setstate__(self, state: tuple[Layout, LoadFile, date, Scope, ParsedFiles]) -> None:
+        self.__init__(*state[:-1])  # type: ignore[misc]
+        self.parsed = state[-1]
+
+    def release(self, cluster: str) -> None:
+        """Let go of the files of one cluster alone, which are parsed again if somebody asks about it again."""
+        with self._lock:
+            for file in self._by_layer.pop(cluster, ()):
+                self.parsed.pop(file.name, None)
 
     def files(self, cluster: str | None) -> list[LoadedFile]:
         """Return the files that count for a cluster: the common ones, then its own."""
@@ -158,18 +202,10 @@ def load_files(
         similar: The files of the directory in another state, and the profiles there: what was parsed for it and says
             the same here is not parsed again.
     """
-    reader = EntryReader(profiles)
     other, other_profiles = similar or (None, profiles)
     # Not the other files themselves, which hold on to those that they were similar to, and so on.
     parsed = {} if other is None else other.parsed
-
-    def load(source: SourceFile) -> LoadedFile:
-        known, file = parsed.get(source.name, (None, None))
-        if file is not None and known == source and (profiles == other_profiles or not _may_use_profile(source)):
-            return file
-        return _load_file(source, reader)
-
-    return LoadedFiles(layout, load, today, scope)
+    return LoadedFiles(layout, FileLoader(profiles, parsed, profiles == other_profiles), today, scope)
 
 
 def _may_use_profile(source: SourceFile) -> bool:

@@ -5,7 +5,7 @@ Nothing is read here: a `Tree` can be created from a work tree, a git commit or 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain, islice
@@ -96,7 +96,7 @@ class Layout:
         may_be_empty: Whether it is no problem that there is no file, see `Tree.missing`.
     """
 
-    __slots__ = ("_disabled", "_folders", "_known", "_meant", "_nested", "_sources", "clusters", "may_be_empty", "tree")
+    __slots__ = ("_disabled", "_folders", "_known", "_meant", "_nested", "_paths", "clusters", "may_be_empty", "tree")
 
     def __init__(self, tree: Tree, clusters: Collection[str] = (), *, may_be_empty: bool = False) -> None:
         self.tree = tree
@@ -104,7 +104,7 @@ class Layout:
         self.clusters = frozenset(clusters)
         self._known = dict.fromkeys(sorted(self.clusters))
         self._folders = dict.fromkeys(sorted(path for path in tree.folders if "/" not in path))
-        self._sources: dict[str | None, list[SourceFile]] = {}
+        self._paths: dict[str | None, list[str]] = {}
         self._nested = [path for path in tree.folders if path.count("/") == 1]
         self._meant: dict[str | None, list[str]] = {}
         self._disabled: dict[str | None, list[str]] = {}
@@ -117,17 +117,16 @@ class Layout:
                 self._disabled.setdefault(layer_of(path), []).append(path)
         for path in sorted(tree.files, key=_parts):
             if path.count("/") <= 1:
-                layer = layer_of(path)
-                source = SourceFile(self._shown(path), tree.files[path], layer)
-                self._sources.setdefault(layer, []).append(source)
+                self._paths.setdefault(layer_of(path), []).append(path)
 
-    def layer(self, name: str | None) -> list[SourceFile]:
-        """Return the files of one layer: a cluster's own, or the common ones for `None`."""
-        return self._sources.get(name, [])
+    def layer(self, name: str | None) -> Iterable[SourceFile]:
+        """Yield the files of one layer: a cluster's own, or the common ones for `None`."""
+        for path in self._paths.get(name, ()):
+            yield SourceFile(self._shown(path), self.tree.files[path], name)
 
     def sources(self, cluster: str | None) -> list[SourceFile]:
         """Return the files that count for a cluster: the common ones, then its own."""
-        return self.layer(None) + (self.layer(cluster) if cluster is not None else [])
+        return [*self.layer(None), *(self.layer(cluster) if cluster is not None else ())]
 
     def problems(self, cluster: str | None) -> list[Finding]:
         """Return the problems of a cluster: files that would be ignored, cannot be read or are missing.
@@ -142,7 +141,7 @@ class Layout:
         if cluster is not None and cluster not in known:
             known = dict.fromkeys(sorted({*known, cluster}))
         problems = list(islice(chain(self._misplaced(known), self._unread(known, cluster)), _MOST_PROBLEMS))
-        if not problems and not self.may_be_empty and not any(self._sources.get(layer) for layer in (None, *known)):
+        if not problems and not self.may_be_empty and not any(self._paths.get(layer) for layer in (None, *known)):
             problems = self._nothing(known)
         return [*problems, *islice(self._put_aside(cluster), _MOST_PROBLEMS)]
 

@@ -8,14 +8,15 @@ must be readable; one that a CI system names need not be, see `quotaform.app.bas
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from quotaform.app.base.cluster_bases import ClusterBases, SameBase
 from quotaform.app.base.declared import declared_bases
-from quotaform.app.base.receipt import is_receipt, read_receipt_base, with_commit
+from quotaform.app.base.receipt import ReceiptBase, is_receipt, read_receipt_base, with_commit
 from quotaform.app.git.ancestry import merge_base
 from quotaform.app.git.object import Commit
 from quotaform.app.git.object_store import GitObjects, find_work_tree, open_objects
@@ -86,7 +87,7 @@ def read_chosen_base(
     today: date,
     *,
     similar: LoadedFiles | None = None,
-) -> Mapping[str, ClusterBase]:
+) -> ClusterBases:
     """Return what the base declares, as `read_base`; that a base of a CI system cannot be read is a finding.
 
     Raises:
@@ -99,7 +100,7 @@ def read_chosen_base(
             raise
         text = f"{error} (from {choice.found_in}; --base gives another one, --no-base uses none)"
         found = ClusterBase(findings=(rule.BASE_UNREADABLE.finding(text),), safeguards_problem=str(error))
-        return {cluster.name: found for cluster in clusters}
+        return SameBase([cluster.name for cluster in clusters], found)
 
 
 def read_base(
@@ -110,7 +111,7 @@ def read_base(
     today: date,
     *,
     similar: LoadedFiles | None = None,
-) -> Mapping[str, ClusterBase]:
+) -> ClusterBases:
     """Return what the base declares, by the name of each cluster.
 
     If the commit that is checked out does not contain the base, it is compared with the commit where both parted, as a
@@ -138,7 +139,7 @@ def read_base(
         with open_objects(top, limits) as objects:
             ref, commit = _require_commit(objects, choice.refs, top)
 
-            def declared_at(at: Commit) -> Mapping[str, ClusterBase]:
+            def declared_at(at: Commit) -> ClusterBases:
                 revision = GitRevision(
                     objects=objects,
                     root=at.tree,
@@ -156,15 +157,7 @@ def read_base(
             if fork is None:
                 return found
             behind = _not_contained(inert(_ref_name(ref)), commit, fork)
-            return {
-                name: replace(
-                    each,
-                    findings=(behind, *each.findings),
-                    safeguards=found[name].safeguards,
-                    safeguards_problem=found[name].safeguards_problem,
-                )
-                for name, each in declared_at(fork).items()
-            }
+            return ForkedBases(names, behind, at_fork=declared_at(fork), at_base=found)
     except GitError as error:
         raise BaseError(inert(choice.name), error.reason) from None
 
@@ -176,24 +169,84 @@ def _receipt_base(
     clusters: Sequence[Cluster],
     today: date,
     similar: LoadedFiles | None,
-) -> Mapping[str, ClusterBase]:
+) -> ClusterBases:
     """Return what a receipt declares; values that it does not hold are those of its commit, if git knows that.
 
     Raises:
         BaseError: The receipt cannot be read.
     """
     receipt = read_receipt_base(path)
+    names = [cluster.name for cluster in clusters]
     if receipt.commit is None:
         is_known = find_work_tree(repository.directory) is None  # Without git, nothing says what the guards were.
         problem = None if is_known else f"the receipt {inert(path)} does not say from which commit it is"
-        return {cluster.name: replace(receipt.base, safeguards_problem=problem) for cluster in clusters}
+        return SameBase(names, replace(receipt.base, safeguards_problem=problem))
     try:
         at_commit = read_base(
             repository, config, BaseChoice(refs=(receipt.commit,), is_exact=True), clusters, today, similar=similar
         )
     except BaseError as error:
-        return {cluster.name: replace(receipt.base, safeguards_problem=str(error)) for cluster in clusters}
-    return {name: with_commit(receipt, base) for name, base in at_commit.items()}
+        return SameBase(names, replace(receipt.base, safeguards_problem=str(error)))
+    return ReceiptBases(names, receipt, at_commit)
+
+
+class ForkedBases(ClusterBases):
+    """The bases where the base and the commit that is checked out parted, protected as at the base."""
+
+    def __init__(self, names: Sequence[str], behind: Finding, *, at_fork: ClusterBases, at_base: ClusterBases) -> None:
+        """Note what was read.
+
+        Args:
+            names: The names of the clusters.
+            behind: The finding that says that both parted.
+            at_fork: What was declared where they did.
+            at_base: What is declared at the base.
+        """
+        super().__init__(names)
+        self._behind = behind
+        self._at_fork = at_fork
+        self._at_base = at_base
+
+    def make(self, name: str) -> ClusterBase:
+        """Return the base of a cluster."""
+        found, base = self._at_fork[name], self._at_base[name]
+        return replace(
+            found,
+            findings=(self._behind, *found.findings),
+            safeguards=base.safeguards,
+            safeguards_problem=base.safeguards_problem,
+        )
+
+    def release(self, name: str) -> None:
+        """Let go of what is known of one cluster alone."""
+        super().release(name)
+        self._at_fork.release(name)
+        self._at_base.release(name)
+
+
+class ReceiptBases(ClusterBases):
+    """What a receipt declares, completed by the files of its commit."""
+
+    def __init__(self, names: Sequence[str], receipt: ReceiptBase, at_commit: ClusterBases) -> None:
+        """Note what was read.
+
+        Args:
+            names: The names of the clusters.
+            receipt: What the receipt declares.
+            at_commit: What the files of its commit declare.
+        """
+        super().__init__(names)
+        self._receipt = receipt
+        self._at_commit = at_commit
+
+    def make(self, name: str) -> ClusterBase:
+        """Return the base of a cluster."""
+        return with_commit(self._receipt, self._at_commit[name])
+
+    def release(self, name: str) -> None:
+        """Let go of what is known of one cluster alone."""
+        super().release(name)
+        self._at_commit.release(name)
 
 
 def _require_commit(objects: GitObjects, refs: Sequence[str], top: Path) -> tuple[str, Commit]:

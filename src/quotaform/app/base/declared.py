@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
+from quotaform.app.base.cluster_bases import ClusterBases, SameBase
 from quotaform.app.repository.policy_files import Folder, policy_digests
 from quotaform.app.repository.safeguard import safeguards_of
 from quotaform.core.base import Base, DeclaredBase
@@ -32,7 +33,7 @@ def declared_bases(
     today: date,
     similar: LoadedFiles | None,
     folder: Folder,
-) -> Mapping[str, ClusterBase]:
+) -> ClusterBases:
     """Return what the files of a base declare for each cluster.
 
     Args:
@@ -48,15 +49,15 @@ def declared_bases(
         GitError: Git does not answer, or a limit is reached.
     """
     from quotaform.desired.loader import load_files
-    from quotaform.desired.tree import shown_path
 
     try:
         earlier = repository.config()
     except InvalidFilesError as error:
-        return dict.fromkeys(names, replace(_invalid(base, error), safeguards_problem=_config_problem(base, error)))
+        invalid = replace(_invalid(base, error), safeguards_problem=_config_problem(base, error))
+        return SameBase(names, invalid)
     except UsageError as error:
         text = f"at {base.ref}: {error}"
-        return dict.fromkeys(names, ClusterBase(findings=(rule.BASE_INVALID.finding(text),), safeguards_problem=text))
+        return SameBase(names, ClusterBase(findings=(rule.BASE_INVALID.finding(text),), safeguards_problem=text))
     files = load_files(
         repository.layout(earlier),
         earlier.profiles,
@@ -64,28 +65,85 @@ def declared_bases(
         earlier.scope,
         similar=None if similar is None else (similar, config.profiles),
     )
-    found: dict[str, ClusterBase] = {}
-    for name in names:
-        if not files.layout.tree.has_files:
-            found[name] = _empty(base, f"{shown_path(repository.directory)} has no quotas there")
-        elif name in config.clusters and name not in earlier.clusters:
-            found[name] = _empty(base, f"cluster {name} is not in {shown_path(repository.config_path)} there")
-        else:
-            try:
-                found[name] = ClusterBase(declared=DeclaredBase(base, files.desired(name)))
-            except InvalidFilesError as error:
-                found[name] = _invalid(base, error)
-    digests, approvals = policy_digests(folder, earlier.policies), _approvals(repository, today)
-    removed = tuple(_removed_clusters(config, earlier, files, base))
-    return {
-        name: replace(
-            each,
-            safeguards=safeguards_of(earlier, earlier.clusters.get(name), digests),
-            approvals=approvals,
-            findings=(*each.findings, *removed),
+    return DeclaredBases(
+        base,
+        names,
+        files,
+        repository=repository,
+        clusters=config.clusters.keys(),
+        earlier=earlier,
+        digests=policy_digests(folder, earlier.policies),
+        approvals=_approvals(repository, today),
+        removed=tuple(_removed_clusters(config, earlier, files, base)),
+    )
+
+
+class DeclaredBases(ClusterBases):
+    """What the files of a base declare: those of a cluster are parsed when somebody asks about it."""
+
+    def __init__(
+        self,
+        base: Base,
+        names: Sequence[str],
+        files: LoadedFiles,
+        *,
+        repository: Repository,
+        clusters: Collection[str],
+        earlier: Config,
+        digests: Mapping[str, str],
+        approvals: frozenset[Approval],
+        removed: tuple[Finding, ...],
+    ) -> None:
+        """Note what was read.
+
+        Args:
+            base: The base.
+            names: The names of the clusters.
+            files: Its files.
+            repository: Where they are in messages.
+            clusters: The names in the quotaform.yaml of this moment.
+            earlier: The quotaform.yaml of the base.
+            digests: Those of the policies of the base.
+            approvals: What the base approves.
+            removed: The findings about clusters that were removed since.
+        """
+        from quotaform.desired.tree import shown_path
+
+        super().__init__(names)
+        self._base = base
+        self._files = files
+        self._directory = shown_path(repository.directory)
+        self._config_path = shown_path(repository.config_path)
+        self._clusters = frozenset(clusters)
+        self._earlier = earlier
+        self._digests = dict(digests)
+        self._approvals = approvals
+        self._removed = removed
+
+    def make(self, name: str) -> ClusterBase:
+        """Return what the base declares for a cluster, and what protects it there."""
+        found = self._declared(name)
+        return replace(
+            found,
+            safeguards=safeguards_of(self._earlier, self._earlier.clusters.get(name), self._digests),
+            approvals=self._approvals,
+            findings=(*found.findings, *self._removed),
         )
-        for name, each in found.items()
-    }
+
+    def release(self, name: str) -> None:
+        """Let go of what is known of one cluster alone."""
+        super().release(name)
+        self._files.release(name)
+
+    def _declared(self, name: str) -> ClusterBase:
+        if not self._files.layout.tree.has_files:
+            return _empty(self._base, f"{self._directory} has no quotas there")
+        if name in self._clusters and name not in self._earlier.clusters:
+            return _empty(self._base, f"cluster {name} is not in {self._config_path} there")
+        try:
+            return ClusterBase(declared=DeclaredBase(self._base, self._files.desired(name)))
+        except InvalidFilesError as error:
+            return _invalid(self._base, error)
 
 
 def _removed_clusters(config: Config, earlier: Config, files: LoadedFiles, base: Base) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -72,7 +72,7 @@ class GitRevision:
         except ObjectTooLargeError:
             raise FileReadError(str(path), f"it is larger than {size_text(CONFIG_LIMIT)}") from None
 
-    def read_tree(self, directory: Path) -> Tree:
+    def read_tree(self, directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:
         """Read a quotas directory; what cannot be read is part of the answer.
 
         Raises:
@@ -91,7 +91,7 @@ class GitRevision:
             return Tree(name=name, root=Root.MISSING)
         if not entry.is_folder:
             return Tree(name=name, root=Root.FILE)
-        return _CommitReading(self, place).read(name)
+        return _CommitReading(self, place, files).read(name)
 
     def folder(self, path: Path) -> GitFolder | None:
         """Return a folder of the work tree as the commit has it; `None` when it is outside of it."""
@@ -204,8 +204,8 @@ class GitFolder:
 class _CommitReading(TreeReading[TreeEntry]):
     """Reads a quotas directory at a commit; git may raise a `GitError` for anything."""
 
-    def __init__(self, revision: GitRevision, place: str) -> None:
-        super().__init__()
+    def __init__(self, revision: GitRevision, place: str, files: MutableMapping[str, bytes] | None = None) -> None:
+        super().__init__(files)
         self._revision, self._place = revision, place
 
     def entries(self, folder: str) -> Iterator[tuple[str, TreeEntry]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -66,12 +66,14 @@ class Repository:
         config_path: quotaform.yaml.
         needs_config: Whether it must exist, because somebody named it.
         revision: Reads the files; `replace(repository, revision=...)` is the same repository at another state.
+        keep: Makes what keeps the content of the files of a quotas directory by their paths.
     """
 
     directory: Path
     config_path: Path
     needs_config: bool = False
     revision: Revision = WORK_TREE
+    keep: Callable[[], MutableMapping[str, bytes]] = dict
 
     @classmethod
     def at(cls, directory: Path | None, config_path: Path | None) -> Repository:
@@ -194,7 +196,8 @@ class Repository:
         """
         from quotaform.desired.tree import Layout
 
-        return Layout(self.revision.read_tree(self.directory), config.clusters, may_be_empty=may_be_empty)
+        tree = self.revision.read_tree(self.directory, self.keep())
+        return Layout(tree, config.clusters, may_be_empty=may_be_empty)
 
     def load(self, config: Config, today: date, *, may_be_empty: bool = False) -> LoadedFiles:
         """Read the files of the quotas directory, to be asked what they say about each cluster.

@@ -13,7 +13,7 @@ reader of a git ref is another `Revision`; no other module needs to know where f
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -42,8 +42,13 @@ class Revision(Protocol):
             FileReadError: It is there and cannot be read.
         """
 
-    def read_tree(self, directory: Path) -> Tree:
-        """Read a quotas directory; what cannot be read is part of the answer."""
+    def read_tree(self, directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:
+        """Read a quotas directory; what cannot be read is part of the answer.
+
+        Args:
+            directory: The directory.
+            files: What keeps the content of its files by their paths; in memory if left out.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +77,26 @@ class WorkTree:
                 return None
             raise
 
-    def read_tree(self, directory: Path) -> Tree:
+    def read_tree(self, directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:
         """Read a quotas directory; what cannot be read is part of the answer."""
         from quotaform.desired.tree import Tree
 
         if directory not in self.named and is_link(directory) and not is_within(directory, directory.parent):
             return Tree(name=directory.as_posix(), unreadable={"": LEADS_OUT})
-        return read_work_tree(directory)
+        return read_work_tree(directory, files)
 
 
 WORK_TREE: Final = WorkTree()
 
 
-def read_work_tree(directory: Path) -> Tree:
+def read_work_tree(directory: Path, files: MutableMapping[str, bytes] | None = None) -> Tree:
     """Read the files of a quotas directory as they are on disk, and of the folders in it.
 
     Never raises for what is there: what cannot be read is part of the answer.
+
+    Args:
+        directory: The directory.
+        files: What keeps the content of its files by their paths; in memory if left out.
     """
     from quotaform.desired.tree import Root, Tree
 
@@ -100,14 +109,14 @@ def read_work_tree(directory: Path) -> Tree:
         return Tree(name=name, unreadable={"": reason_of(error)})
     if not is_folder:
         return Tree(name=name, root=Root.FILE)
-    return _FolderReading(directory).read(name)
+    return _FolderReading(directory, files).read(name)
 
 
 class _FolderReading(TreeReading["os.DirEntry[str]"]):
     """Reads a quotas directory on disk."""
 
-    def __init__(self, root: Path) -> None:
-        super().__init__()
+    def __init__(self, root: Path, files: MutableMapping[str, bytes] | None = None) -> None:
+        super().__init__(files)
         self._root = root
 
     def entries(self, folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -28,8 +28,13 @@ class _TooMuchError(Exception):
 class TreeReading(ABC, Generic[E]):
     """Reads the files of a quotas directory and of the folders in it; what cannot be read is part of the answer."""
 
-    def __init__(self) -> None:
-        self._files: dict[str, bytes] = {}
+    def __init__(self, files: MutableMapping[str, bytes] | None = None) -> None:
+        """Start with nothing read.
+
+        Args:
+            files: What keeps the content of files; in memory if left out.
+        """
+        self._files = {} if files is None else files
         self._others: list[str] = []
         self._folders: list[str] = []
         self._unreadable: dict[str, str] = {}

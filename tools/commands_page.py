@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import typer
 
+from quotaform.app.rendering import FORMATS
 from quotaform.cli.client_quotas.command import build_parser
-from quotaform.cli.format import FORMATS
 from quotaform.cli.root import build_app
 from quotaform.exit_code import ExitCode
 

@@ -11,7 +11,7 @@ from json import loads
 
 import pytest
 
-from quotaform.cli.format import render
+from quotaform.app.rendering import render
 from quotaform.core.drift.drift import make_drift
 from quotaform.core.plan import Plan
 from quotaform.core.receipt import EntityResult, Receipt, Result

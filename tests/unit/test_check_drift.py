@@ -17,6 +17,7 @@ from quotaform.app.plan.request import PlanRequest
 from quotaform.app.repository.repository import Repository, Target
 from quotaform.cli.exit_code import decide, judge_drift
 from quotaform.cluster.gateway import Progress, no_progress
+from quotaform.core.digest import digest_drift
 from quotaform.core.drift.drift import Drift
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Plan
@@ -68,8 +69,8 @@ def require_unknown(outcome: ClusterOutcome[Drift]) -> str:
     drift, error = known_drift(outcome)
     assert drift is None
     assert error
-    assert decide([outcome], judge_drift) == 1
-    assert decide([outcome], lambda found: judge_drift(found, is_reported_only=True)) == 1
+    assert decide([outcome.map(digest_drift)], judge_drift) == 1
+    assert decide([outcome.map(digest_drift)], lambda found: judge_drift(found, is_reported_only=True)) == 1
     return error
 
 

@@ -18,6 +18,7 @@ from quotaform.cli.exit_code import (
     judge_validation,
 )
 from quotaform.core.change import Action
+from quotaform.core.digest import digest_plan
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.core.result import Validation
@@ -81,7 +82,7 @@ def test_the_outcome_that_matters_more_decides(outcomes: list[ClusterOutcome[Exi
     [({}, True, 0), (SOME, False, 0), (SOME, True, 2)],
 )
 def test_a_plan_has_a_code(wanted: Quotas, is_detailed: bool, code: int) -> None:
-    assert judge_plan(plan_of(wanted, {}), is_detailed=is_detailed) == code
+    assert judge_plan(digest_plan(plan_of(wanted, {})), is_detailed=is_detailed) == code
 
 
 @pytest.mark.parametrize(

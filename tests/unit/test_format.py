@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.cli import format as registry
-from quotaform.cli.format import FORMATS, read_output, render, renderer, require_format
+from quotaform.app.rendering import FORMATS, render, renderer
+from quotaform.app import rendering as registry
+from quotaform.cli.format import read_output, require_format
 from quotaform.errors import UsageError
 from quotaform.model.entity import Entity
 from quotaform.views.style import Style

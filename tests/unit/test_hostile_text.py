@@ -18,9 +18,9 @@ from typing import Any, Final
 import pytest
 
 from quotaform import errors
+from quotaform.app.rendering import FORMATS
 from quotaform.cli.client_quotas.command import build_parser
 from quotaform.cli.client_quotas.command import run as run_client_quotas
-from quotaform.cli.format import FORMATS
 from quotaform.cli.main import run
 from quotaform.cli.stream import make_harmless
 from quotaform.document.plan import PLAN_LISTS

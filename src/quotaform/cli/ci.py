@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform import __version__
+from quotaform.app.place import Place
+from quotaform.app.rendering import FORMATS, render, render_failed
 from quotaform.atomic_file import append_to_regular_file
-from quotaform.cli.format import FORMATS, render, render_failed
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
@@ -70,10 +71,10 @@ class Ci:
         top = find_work_tree(self.root or here)
         return here if top is None else top.resolve()
 
-    def place(self, file: str) -> str | None:
-        """Return the path of a file from the top of the repository; `None` for one that is outside."""
-        path = Path(os.path.normpath(Path.cwd() / file))
-        return path.relative_to(self.top).as_posix() if path.is_relative_to(self.top) else None
+    @property
+    def place(self) -> Place:
+        """What finds files from the top of the repository."""
+        return Place(self.top, Path.cwd())
 
     def report(self, console: Console, subject: str, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
         """Note the outputs of a step of GitHub Actions, and append results to its summary.

@@ -10,8 +10,7 @@ from quotaform.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from quotaform.app.comment.comment import CommentOutcome
-    from quotaform.core.drift.drift import Drift
-    from quotaform.core.plan import Plan
+    from quotaform.core.digest import DriftDigest, PlanDigest
     from quotaform.core.receipt import Receipt
     from quotaform.core.result import FormattedFile, Validation
     from quotaform.model.scram import ScramResult, ScramUser
@@ -68,7 +67,7 @@ def gravest(codes: Iterable[ExitCode]) -> ExitCode:
     return next((code for code in _PRECEDENCE if code in found), ExitCode.DONE)
 
 
-def judge_plan(plan: Plan, *, is_detailed: bool = False) -> ExitCode:
+def judge_plan(plan: PlanDigest, *, is_detailed: bool = False) -> ExitCode:
     """Return the code of a plan.
 
     Args:
@@ -80,7 +79,7 @@ def judge_plan(plan: Plan, *, is_detailed: bool = False) -> ExitCode:
     return ExitCode.DIFFERENCES if plan.changes and is_detailed else ExitCode.DONE
 
 
-def judge_drift(drift: Drift, *, is_reported_only: bool = False) -> ExitCode:
+def judge_drift(drift: DriftDigest, *, is_reported_only: bool = False) -> ExitCode:
     """Return the code of a comparison.
 
     Args:

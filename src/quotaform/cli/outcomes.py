@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from quotaform.app.rendering import ONE_DOCUMENT, SECTIONS, digest_of, render, render_failed
 from quotaform.cli.cluster_path import PLACEHOLDER, cluster_paths
 from quotaform.cli.console import Console, remove_file, require_writable, write_file
-from quotaform.cli.format import ONE_DOCUMENT, SECTIONS, read_output, render, render_failed
+from quotaform.cli.format import read_output
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import NotReadError, UsageError
 from quotaform.model.text import inert
@@ -156,12 +157,17 @@ def print_result(console: Console, format_name: str, pieces: Iterable[str]) -> N
         console.echo(pieces)
 
 
+def digests(outcomes: Iterable[ClusterOutcome[Any]]) -> list[ClusterOutcome[Any]]:
+    """Return what the results of clusters amount to."""
+    return [outcome.map(digest_of) for outcome in outcomes]
+
+
 def echo_outcomes(
     console: Console,
     subject: str,
     format_name: str,
     outcomes: Sequence[ClusterOutcome[T]],
-    total: Callable[[Sequence[ClusterOutcome[T]], Style], str],
+    total: Callable[[Sequence[ClusterOutcome[Any]], Style], str],
     **options: Any,
 ) -> None:
     """Print what became of clusters.
@@ -173,10 +179,10 @@ def echo_outcomes(
 
     Args:
         console: Where.
-        subject: What it is: a row of `quotaform.cli.format.FORMATS`.
+        subject: What it is: a row of `quotaform.app.rendering.FORMATS`.
         format_name: One of its formats.
         outcomes: One per cluster; the error of the only one is raised.
-        total: Returns the lines that sum up several.
+        total: Returns the lines that sum up several, of what each amounts to.
         options: What renders the subject, such as `style`.
     """
     if len(outcomes) == 1:
@@ -205,4 +211,4 @@ def echo_outcomes(
         else:
             console.echo(render_failure(outcome.cluster, outcome.error, style))
         console.echo("\n")
-    console.echo(total(outcomes, style))
+    console.echo(total(digests(outcomes), style))

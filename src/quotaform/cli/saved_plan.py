@@ -13,7 +13,7 @@ from quotaform.model.text import inert
 if TYPE_CHECKING:
     from quotaform.app.plan.request import PlanRequest
     from quotaform.cli.console import Console
-    from quotaform.core.plan import Plan
+    from quotaform.core.digest import PlanDigest
     from quotaform.desired.config import Cluster
 
 
@@ -21,7 +21,7 @@ def report_saved(
     console: Console,
     request: PlanRequest,
     files: Sequence[Mapping[str, Path]],
-    outcomes: Sequence[ClusterOutcome[Plan]],
+    outcomes: Sequence[ClusterOutcome[PlanDigest]],
 ) -> None:
     """Print to stderr where plans were saved, and the command that applies those that can be applied.
 
@@ -47,7 +47,7 @@ def report_saved(
         console.warn(f"To apply: {inert(' '.join(map(quote, words)))}")
 
 
-def _can_apply(request: PlanRequest, cluster: Cluster, plan: Plan) -> bool:
+def _can_apply(request: PlanRequest, cluster: Cluster, plan: PlanDigest) -> bool:
     """Whether a plan has something to apply and a running cluster; one that was read from `--snapshot` may have one."""
     known = request.config.clusters.get(cluster.name)
     is_running = cluster.snapshot is None or (known is not None and known.snapshot is None)

@@ -11,21 +11,20 @@ from quotaform.model.text import quote
 
 if TYPE_CHECKING:
     from quotaform.cli.outcomes import OutputFiles
-    from quotaform.core.drift.drift import Drift
-    from quotaform.core.plan import Plan
+    from quotaform.core.digest import DriftDigest, PlanDigest
     from quotaform.core.scope import Selection
 
 
 def require_selected(
     selection: Selection,
-    outcomes: Sequence[ClusterOutcome[Plan]] | Sequence[ClusterOutcome[Drift]],
+    outcomes: Sequence[ClusterOutcome[PlanDigest]] | Sequence[ClusterOutcome[DriftDigest]],
     files: OutputFiles | None = None,
 ) -> None:
     """Make sure that the selection leaves an entity on one of the clusters, unless a cluster could not be read.
 
     Args:
         selection: What was asked for.
-        outcomes: The plans, or what was made of them.
+        outcomes: What the plans, or drift, amount to.
         files: Files that are removed when there is no result to write.
 
     Raises:

@@ -27,11 +27,11 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Final
 
+from quotaform.app.rendering import digest_of
 from quotaform.atomic_file import append_to_regular_file
 from quotaform.core.change import Action
-from quotaform.core.drift.drift import Drift
+from quotaform.core.digest import DriftDigest, PlanDigest
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.core.plan import Plan
 from quotaform.core.receipt import Receipt
 from quotaform.core.result import Validation
 from quotaform.errors import (
@@ -43,7 +43,7 @@ from quotaform.errors import (
     RefusedError,
 )
 from quotaform.exit_code import ExitCode
-from quotaform.model.finding import Finding, Severity
+from quotaform.model.finding import Severity
 
 COMMANDS: Final = frozenset({"plan", "apply", "drift", "validate"})
 _REASONS: Final = {
@@ -108,16 +108,16 @@ def note_outcomes(outcomes: Iterable[ClusterOutcome[Any]]) -> None:
         if outcome.error is not None:
             note_error(outcome.error)
             continue
-        value = outcome.require()
+        value = digest_of(outcome.require())
         for name, number in _numbers(value).items():
             totals[name] = totals.get(name, 0) + number
-        if isinstance(value, Plan):
+        if isinstance(value, PlanDigest):
             ids.append(value.plan_id)
             if not value.is_applyable:
-                step.blocked.add(_blocked(value.findings))
+                step.blocked.add(_blocked(value.blocking))
         elif isinstance(value, Receipt):
             ids.append(value.plan.plan_id)
-        elif isinstance(value, Drift):
+        elif isinstance(value, DriftDigest):
             fingerprints.append(value.fingerprint)
     step.values |= {name: str(number) for name, number in totals.items()}
     if ids:
@@ -127,14 +127,14 @@ def note_outcomes(outcomes: Iterable[ClusterOutcome[Any]]) -> None:
 
 
 def _numbers(value: object) -> Mapping[str, int]:
-    if isinstance(value, Plan):
+    if isinstance(value, PlanDigest):
         counts = {name: value.summary[name] for name in (*Action, "blocked")}
-        return {"changes": len(value.changes), **counts}
+        return {"changes": value.changes, **counts}
     if isinstance(value, Receipt):
         changes = sum(each.result.may_have_written for each in value.results)
         return {"changes": changes, **{action.value: value.count(action) for action in Action}}
-    if isinstance(value, Drift):
-        return {"changes": len(value.entities), **value.summary, "pending": len(value.pending)}
+    if isinstance(value, DriftDigest):
+        return {"changes": value.entities, **value.summary, "pending": value.pending}
     if isinstance(value, Validation):
         return {"problems": sum(problem.severity is Severity.ERROR for problem in value.problems)}
     return {}
@@ -142,7 +142,7 @@ def _numbers(value: object) -> Mapping[str, int]:
 
 def _error_reason(error: BlockedError) -> str:
     if isinstance(error, PlanBlockedError):
-        return _blocked(error.findings)
+        return _blocked(sorted({finding.rule for finding in error.findings if finding.blocking}))
     if isinstance(error, ClusterIdError):
         return "blocked:cluster-id"
     if isinstance(error, RefusedError):
@@ -150,8 +150,8 @@ def _error_reason(error: BlockedError) -> str:
     return "not-approved" if isinstance(error, NotApprovedError) else "blocked"
 
 
-def _blocked(findings: Iterable[Finding]) -> str:
-    return f"blocked:{','.join(sorted({finding.rule for finding in findings if finding.blocking}))}"
+def _blocked(rules: Iterable[str]) -> str:
+    return f"blocked:{','.join(rules)}"
 
 
 def end_step(code: int) -> str | None:

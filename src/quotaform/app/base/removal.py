@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from datetime import date
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quotaform.app.base.history import History, Step
 from quotaform.app.base.removal_search import EarlierFiles, EntitySearch
@@ -50,6 +50,14 @@ class Removals:
         self._history = History(folder, head, tree)
         self._steps: list[Step] = []
         self._files = EarlierFiles(tree, profiles)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process on this machine needs to go through the history itself."""
+        return {**self.__dict__, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = Lock()
 
     def find(self, cluster: str, entities: Collection[Entity], applied: str | None = None) -> RemovalSearch:
         """Look for entities that the files of a cluster declared before.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from quotaform.cli.format import render
+from quotaform.app.rendering import render
 from quotaform.errors import NotApprovedError
 
 if TYPE_CHECKING:

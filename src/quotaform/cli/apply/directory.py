@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from quotaform.app.rendering import render
 from quotaform.cli.apply.approval import ask, show_plan
 from quotaform.cli.apply.expected import require_expected
 from quotaform.cli.apply.interruption import noting_nothing_written
 from quotaform.cli.apply.run import apply_and_report
-from quotaform.cli.format import render
-from quotaform.cli.outcomes import echo_outcomes
+from quotaform.cli.outcomes import digests, echo_outcomes
 from quotaform.cli.plan_request import planner
 from quotaform.cli.selection import require_selected
 from quotaform.core.outcome import ClusterOutcome
@@ -45,7 +45,7 @@ def apply_directory(settings: ApplySettings, request: PlanRequest, *, takes_all:
     request = _without_snapshots(settings, request, takes_all=takes_all)
     with noting_nothing_written():
         outcomes = tuple(planner("local")(request, progress=console.progress))
-    require_selected(request.selection, outcomes)
+    require_selected(request.selection, digests(outcomes))
     if len(outcomes) == 1:
         show_plan(settings, outcomes[0].require())
     elif settings.is_text:

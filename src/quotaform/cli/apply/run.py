@@ -12,11 +12,11 @@ from quotaform.app.apply.apply import apply_plans
 from quotaform.app.apply.lock import apply_lock
 from quotaform.app.apply.receipt_file import write_receipt
 from quotaform.app.apply.receipt_name import receipt_path
+from quotaform.app.rendering import render
 from quotaform.cli.apply.interruption import noting_nothing_written
 from quotaform.cli.cluster_path import cluster_paths
 from quotaform.cli.console import Console, require_writable
 from quotaform.cli.exit_code import decide_apply
-from quotaform.cli.format import render
 from quotaform.cli.outcomes import echo_outcomes, gather
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import NotReadError, QuotaformError, UsageError

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from quotaform.app.rendering import render
 from quotaform.cli.approval import require_confirmed
-from quotaform.cli.format import format_option, render, require_format
+from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.completion import complete_quota_keys, complete_value
 from quotaform.cli.option.entity import DefaultOption, NameOption

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from quotaform.app.rendering import render
 from quotaform.cli.console import Console
-from quotaform.cli.format import format_option, render, require_format
+from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import SnapshotOption
 from quotaform.cli.option.completion import complete_entity_type, complete_quota_key

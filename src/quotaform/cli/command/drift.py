@@ -17,7 +17,7 @@ from quotaform.cli.option.common import DirectoryArgument, ExcludeOption, Select
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput
 from quotaform.cli.option.watching import Watching
-from quotaform.cli.outcomes import OutputFiles, echo_outcomes, gather, require_one
+from quotaform.cli.outcomes import OutputFiles, digests, echo_outcomes, gather, require_one
 from quotaform.cli.plan_request import make_request, planner
 from quotaform.cli.selection import require_selected
 from quotaform.core.outcome import ClusterOutcome
@@ -100,8 +100,9 @@ def drift(
             failed: list[ClusterOutcome[Drift]] = [ClusterOutcome(name, error=error) for name in names]
             reporter.report(failed, SYSTEM_CLOCK.monotonic() - started)
         raise
-    require_selected(request.selection, gathered.outcomes, files)
     outcomes = gathered.outcomes
+    found = digests(outcomes)
+    require_selected(request.selection, found, files)
     files.write(outcomes, **ci.options)
     ci.report(console, "drift", outcomes)
     options = {"style": console.style(), **ci.options}
@@ -113,7 +114,7 @@ def drift(
             only = list(request.config.clusters) if target.all_clusters and gathered.interrupt is None else None
             reporter.report(outcomes, seconds, only=only)
     gathered.raise_interrupt()
-    return decide(outcomes, lambda found: judge_drift(found, is_reported_only=exit_zero))
+    return decide(found, lambda drift: judge_drift(drift, is_reported_only=exit_zero))
 
 
 def _require_watchable(watching: Watching, has_others: bool, format_name: str) -> None:

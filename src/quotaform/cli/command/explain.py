@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from quotaform.app.rendering import render
 from quotaform.cli.exit_code import decide
-from quotaform.cli.format import format_option, render, require_format
+from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.common import ClustersOption, ConfigOption, DirectoryArgument
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output

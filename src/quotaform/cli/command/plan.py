@@ -20,7 +20,7 @@ from quotaform.cli.option.engine import SPARK, Engine
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput
 from quotaform.cli.option.principals import PrincipalOptions
-from quotaform.cli.outcomes import OutputFiles, echo_outcomes, gather, require_one
+from quotaform.cli.outcomes import OutputFiles, digests, echo_outcomes, gather, require_one
 from quotaform.cli.plan_request import make_request, planner, quota_bytes
 from quotaform.cli.saved_plan import report_saved
 from quotaform.cli.selection import require_selected
@@ -111,16 +111,17 @@ def plan(
         changes.remove()
         write_failed_plan(error, out or (), names, ci, console)
         raise
-    require_selected(request.selection, gathered.outcomes, files)
+    found = digests(gathered.outcomes)
+    require_selected(request.selection, found, files)
     outcomes = changes.write(gathered.outcomes)
     files.write(outcomes, **ci.options)
     ci.report(console, "plan", outcomes)
     options = {"style": console.style(), "shows_unchanged": show_unchanged, "shows_unmanaged": show_unmanaged}
     options |= ci.options
     echo_outcomes(console, "plan", format_name, outcomes, render_plan_total, **options)
-    report_saved(console, request, files.paths("json"), outcomes)
+    report_saved(console, request, files.paths("json"), found)
     gathered.raise_interrupt()
-    return decide(outcomes, lambda made: judge_plan(made, is_detailed=detailed_exitcode))
+    return decide(found, lambda made: judge_plan(made, is_detailed=detailed_exitcode))
 
 
 def _summary_format(format_name: str) -> str:

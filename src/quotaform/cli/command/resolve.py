@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from quotaform.cli.format import format_option, render, require_format
+from quotaform.app.rendering import render
+from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import SnapshotOption
 from quotaform.cli.option.completion import complete_quota_key

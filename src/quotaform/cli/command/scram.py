@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from quotaform.app.rendering import render
 from quotaform.cli.approval import require_confirmed
 from quotaform.cli.console import Console
 from quotaform.cli.exit_code import judge_scram, judge_scram_users
-from quotaform.cli.format import format_option, render, require_format
+from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output

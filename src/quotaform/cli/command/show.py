@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from quotaform.app.rendering import render
 from quotaform.cli.ci import Ci
 from quotaform.cli.console import Color, Console
-from quotaform.cli.format import format_option, render, require_format
+from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.common import ColorOption
 from quotaform.cli.outcomes import print_result
 from quotaform.exit_code import ExitCode

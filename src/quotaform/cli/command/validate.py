@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from quotaform.app.rendering import render
 from quotaform.cli.exit_code import decide, judge_validation
-from quotaform.cli.format import format_option, out_option, render, require_format
+from quotaform.cli.format import format_option, out_option, require_format
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from quotaform.core.change import Action
-from quotaform.core.drift.drift import Drift
+from quotaform.core.digest import DriftDigest, PlanDigest
 from quotaform.core.drift.drifted import DriftClass
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.core.plan import Plan
 from quotaform.core.receipt import Receipt
 from quotaform.errors import NotReadError, QuotaformError
 from quotaform.model.entity import spell_name
@@ -27,21 +26,22 @@ def render_failure(cluster: str, error: QuotaformError, style: Style = PLAIN) ->
     return f"{cluster_line(cluster, style)}\n{style.paint('Error:', 'red')} {error}\n"
 
 
-def render_plan_total(outcomes: Sequence[ClusterOutcome[Plan]], style: Style = PLAIN) -> str:
+def render_plan_total(outcomes: Sequence[ClusterOutcome[PlanDigest]], style: Style = PLAIN) -> str:
     """Return what all plans do together, in Terraform's words, and which clusters failed."""
     plans = list(_values(outcomes))
     counts = {action: sum(plan.summary[action.value] for plan in plans) for action in Action}
     blocked = sum(not plan.is_applyable for plan in plans)
-    lines = [_clusters_line(outcomes, f"{sum(bool(plan.changes) for plan in plans)} with changes", blocked)]
+    lines = [_clusters_line(outcomes, f"{sum(plan.changes > 0 for plan in plans)} with changes", blocked)]
     if any(counts.values()):
         lines.append(style.paint(plan_line(counts), "bold"))
     elif len(plans) == len(outcomes) and not blocked:
         has_entities = any(plan.has_entities for plan in plans)
-        lines.append(style.paint(no_changes_line(plans) if has_entities else NOTHING_SELECTED, "bold"))
+        undeclared = sum(plan.undeclared for plan in plans)
+        lines.append(style.paint(no_changes_line(undeclared) if has_entities else NOTHING_SELECTED, "bold"))
     return "\n".join(lines) + "\n"
 
 
-def render_drift_total(outcomes: Sequence[ClusterOutcome[Drift]], style: Style = PLAIN) -> str:
+def render_drift_total(outcomes: Sequence[ClusterOutcome[DriftDigest]], style: Style = PLAIN) -> str:
     """Return how many clusters have drift, which could not be compared, and how many entities differ on all of them."""
     drifts = list(_values(outcomes))
     drifted = sum(drift.status == "drift" for drift in drifts)
@@ -55,8 +55,8 @@ def render_drift_total(outcomes: Sequence[ClusterOutcome[Drift]], style: Style =
             counts,
             sum(drift.in_sync for drift in known),
             partial,
-            pending=sum(len(drift.pending) for drift in known),
-            ignored=sum(drift.ignored_entities for drift in known),
+            pending=sum(drift.pending for drift in known),
+            ignored=sum(drift.ignored for drift in known),
         )
         has_entities = any(drift.has_entities for drift in known)
         lines.append(style.paint(line if has_entities else NOTHING_SELECTED, "bold"))

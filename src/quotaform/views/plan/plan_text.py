@@ -76,12 +76,13 @@ def no_changes(plan: Plan) -> str:
         return "Nothing would be changed, and the plan is blocked: see above."
     if not plan.has_entities:
         return NOTHING_SELECTED
-    return NOTHING_TO_REVERT if plan.header.options.is_revert else no_changes_line([plan])
+    if plan.header.options.is_revert:
+        return NOTHING_TO_REVERT
+    return no_changes_line(sum(item.in_scope for item in plan.unmanaged))
 
 
-def no_changes_line(plans: Iterable[Plan]) -> str:
-    """Return Terraform's sentence of plans without changes, and how many entities it is not about."""
-    undeclared = sum(item.in_scope for plan in plans for item in plan.unmanaged)
+def no_changes_line(undeclared: int) -> str:
+    """Return Terraform's sentence of plans without changes, and how many entities in scope it is not about."""
     if not undeclared:
         return NO_CHANGES
     stay = "stays as it is" if undeclared == 1 else "stay as they are"

@@ -1,0 +1,123 @@
+"""What a result amounts to: counts and what is decided by them, and nothing of the size of its entities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from quotaform.core.drift.drift import Drift
+from quotaform.core.plan import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanDigest:
+    """What a plan amounts to.
+
+    Attributes:
+        cluster_name: As in the plan.
+        cluster_id: As in the plan.
+        plan_id: Its id.
+        read_at: When the cluster or its snapshot was read, ISO 8601 UTC; of a snapshot, when it was taken.
+        is_snapshot: Whether a snapshot was read in the place of the cluster.
+        summary: How many entities each thing happens to, as in the plan.
+        changes: How many entities are changed.
+        undeclared: How many live entities in scope no file declares.
+        is_applyable: Whether nothing blocks it.
+        has_entities: Whether anything was compared.
+        blocking: The rules that block it.
+    """
+
+    cluster_name: str
+    cluster_id: str
+    plan_id: str
+    read_at: str
+    is_snapshot: bool
+    summary: Mapping[str, int]
+    changes: int
+    undeclared: int
+    is_applyable: bool
+    has_entities: bool
+    blocking: tuple[str, ...] = ()
+
+
+def digest_plan(plan: Plan) -> PlanDigest:
+    """Return what a plan amounts to."""
+    header = plan.header
+    return PlanDigest(
+        cluster_name=header.cluster_name,
+        cluster_id=header.cluster_id,
+        plan_id=plan.plan_id,
+        read_at=header.created_at if header.snapshot is None else header.snapshot.captured_at,
+        is_snapshot=header.snapshot is not None,
+        summary=dict(plan.summary),
+        changes=len(plan.changes),
+        undeclared=sum(item.in_scope for item in plan.unmanaged),
+        is_applyable=plan.is_applyable,
+        has_entities=plan.has_entities,
+        blocking=tuple(sorted({finding.rule for finding in plan.findings if finding.blocking})),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftDigest:
+    """What drift amounts to.
+
+    Attributes:
+        cluster_name: As in the drift.
+        cluster_id: As in the drift.
+        read_at: When the cluster or its snapshot was read, ISO 8601 UTC; of a snapshot, when it was taken.
+        status: `unknown`, `drift` or `in-sync`.
+        summary: How many entities each class has.
+        in_sync: How many declared entities match the cluster.
+        pending: How many changes are not applied yet.
+        ignored: How many entities have drift that is ignored.
+        is_complete: Whether everything was compared.
+        has_entities: Whether anything was compared.
+        fingerprint: A digest of the drift set.
+    """
+
+    cluster_name: str
+    cluster_id: str
+    read_at: str
+    status: str
+    summary: Mapping[str, int]
+    in_sync: int
+    pending: int
+    ignored: int
+    is_complete: bool
+    has_entities: bool
+    fingerprint: str
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the right cluster was compared."""
+        return self.status != "unknown"
+
+    @property
+    def entities(self) -> int:
+        """How many entities differ."""
+        return sum(self.summary.values())
+
+
+def digest_drift(drift: Drift) -> DriftDigest:
+    """Return what drift amounts to."""
+    return DriftDigest(
+        cluster_name=drift.cluster_name,
+        cluster_id=drift.cluster_id,
+        read_at=drift.read_at if drift.snapshot is None else drift.snapshot.captured_at,
+        status=drift.status,
+        summary=drift.summary,
+        in_sync=drift.in_sync,
+        pending=len(drift.pending),
+        ignored=drift.ignored_entities,
+        is_complete=drift.is_complete,
+        has_entities=drift.has_entities,
+        fingerprint=drift.fingerprint,
+    )
+
+
+def digest_result(value: object) -> object:
+    """Return what a result amounts to; one that has no digest stands for itself."""
+    if isinstance(value, Plan):
+        return digest_plan(value)
+    return digest_drift(value) if isinstance(value, Drift) else value

@@ -8,8 +8,8 @@ ONE_WORKER: Final = (
     "tests/faults/test_rounds.py",
     "tests/kafka/test_enforcement.py",
     "tests/spark/test_broker.py",
-    "tests/spark/test_change.py",
     "tests/spark/test_command.py::test_a_broker_that_is_down",
+    "tests/spark/test_fleet.py",
     "tests/spark/test_plan.py",
     "tests/spark/test_source.py",
 )

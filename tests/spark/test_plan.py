@@ -20,13 +20,33 @@ from quotaform.model.snapshot import Snapshot
 from tests.builder import CONSUMER, PRODUCER, REQUEST
 from tests.git_repository import GitRepository
 from tests.spark.engine import by_local, by_spark, planned, refusal, request_for
-from tests.spark.test_change import LIVE, NAMES
 from tests.strategies import ENTITIES, values_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("spark")
+
+NAMES = st.sampled_from(
+    [
+        "alice",
+        "Alice",
+        "alice ",
+        "<default>",
+        "",
+        "x\0y",
+        "x",
+        "\u00c5",
+        "A\u030a",
+        "\u212b",
+        "\U0001f600",
+        'a"b,c=d',
+        "null",
+    ]
+) | st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+"""Names that something between here and there could take for one another: by case, padding, Unicode form, NUL."""
+FLOATS = st.floats() | st.sampled_from([0.0, -0.0, float("nan"), 1.0, 1024.0, 2.0**63, 2147483647.0, 5e-324, 0.1 + 0.2])
+LIVE = st.dictionaries(st.sampled_from([PRODUCER, REQUEST, "PRODUCER_BYTE_RATE", "", "new_key"]), FLOATS, min_size=1)
 
 
 @pytest.fixture(autouse=True)

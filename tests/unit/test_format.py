@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.app.rendering import FORMATS, render, renderer
 from quotaform.app import rendering as registry
+from quotaform.app.rendering import FORMATS, render, renderer
 from quotaform.cli.format import read_output, require_format
 from quotaform.errors import UsageError
 from quotaform.model.entity import Entity

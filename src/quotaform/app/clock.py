@@ -7,6 +7,9 @@ from datetime import UTC, date, datetime
 from os import environ
 from typing import Final, Protocol
 
+EPOCH_VARIABLE: Final = "SOURCE_DATE_EPOCH"
+"""The variable of the environment that makes plan files reproducible: seconds since 1970."""
+
 
 class Clock(Protocol):
     """What use cases ask of the time."""
@@ -47,7 +50,7 @@ def timestamp(clock: Clock = SYSTEM_CLOCK) -> str:
 
 def plan_timestamp(clock: Clock = SYSTEM_CLOCK) -> str:
     """Return when a plan is made: the time, or that of SOURCE_DATE_EPOCH, which makes plan files reproducible."""
-    epoch = environ.get("SOURCE_DATE_EPOCH", "")
+    epoch = environ.get(EPOCH_VARIABLE, "")
     is_time = epoch.isascii() and epoch.isdecimal() and len(epoch) <= 11
     return _format(datetime.fromtimestamp(int(epoch), UTC)) if is_time else timestamp(clock)
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SUMMARY_BYTES: Final = 1 << 20
 """How much GitHub takes as the summary of a step."""
+STEP_SUMMARY: Final = "step-summary"
+"""The document that is appended to the summary of a step, of a result that was rendered elsewhere."""
 _LEAST: Final = 4096
 """With less room than this, nothing is added."""
 
@@ -45,6 +47,11 @@ class Ci:
     def is_github(self) -> bool:
         """Whether this is a step of GitHub Actions, and annotations and a summary are wanted."""
         return self.is_enabled and self.variables.get("GITHUB_ACTIONS") == "true"
+
+    @property
+    def has_summary(self) -> bool:
+        """Whether results are appended to the summary of a step."""
+        return self.is_github and bool(self.variables.get("GITHUB_STEP_SUMMARY"))
 
     @cached_property
     def options(self) -> dict[str, Any]:
@@ -85,12 +92,11 @@ class Ci:
             from quotaform.cli.step_output import note_outcomes
 
             note_outcomes(outcomes)
-        name = self.variables.get("GITHUB_STEP_SUMMARY")
-        if not self.is_github or not name:
+        if not self.has_summary:
             return
         for outcome in outcomes:
             try:
-                self._append(Path(name), subject, outcome)
+                self._append(Path(self.variables["GITHUB_STEP_SUMMARY"]), subject, outcome)
             except OSError as error:
                 console.warn(f"The job summary cannot be written: {error.strerror or error}")
                 return
@@ -99,7 +105,7 @@ class Ci:
         room = SUMMARY_BYTES - path.stat().st_size
         if room < _LEAST:
             return
-        options = {**self.options, "limit": room - _LEAST // 2}
+        options = {**self.options, "limit": room - _LEAST // 2, "document": STEP_SUMMARY}
         text = render_failed(subject, "markdown", outcome, **options)
         if text is None:
             text = "".join(render(subject, "markdown", outcome.require(), **options))

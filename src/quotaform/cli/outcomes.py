@@ -124,6 +124,11 @@ class OutputFiles:
                 f"Removed the earlier {inert(str(path))}, so that it is not taken for the result of this run"
             )
 
+    @property
+    def formats(self) -> list[str]:
+        """The formats that are written."""
+        return [name for name, _ in self._files]
+
     def paths(self, format_name: str) -> list[Mapping[str, Path]]:
         """Return the files of a format, one mapping of cluster to file for each `--out`."""
         return [paths for name, paths in self._files if name == format_name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from quotaform.cli.option.cluster import ManyClusters
     from quotaform.core.prune import PruneMode
     from quotaform.model.allowance import Allowance
-    from quotaform.spark.options import SessionOptions
 
 
 def make_request(
@@ -97,22 +95,12 @@ def make_request(
     )
 
 
-def planner(engine: str, session: SessionOptions | None = None, *, is_revert: bool = False) -> Planner:
-    """Return what plans on an engine, or in this process what puts back the changes of an apply.
-
-    Args:
-        engine: `local` or `spark`.
-        session: Where Spark runs; a session that exists or one of this machine if left out.
-        is_revert: Whether the request is about a receipt.
-    """
+def planner(*, is_revert: bool = False) -> Planner:
+    """Return what plans in this process: by the files, or to put back the changes of an apply."""
     if is_revert:
         from quotaform.app.plan.revert import plan_revert
 
         return plan_revert
-    if engine == "spark":
-        from quotaform.spark.plan import plan as plan_on_spark
-
-        return plan_on_spark if session is None else partial(plan_on_spark, session=session)
     from quotaform.app.plan.plan import plan
 
     return plan

@@ -1,104 +1,131 @@
-"""Planning on Spark: the plans of `quotaform.app.plan.plan`, byte for byte.
+"""Planning on Spark: the plans of `quotaform.app.plan.plan`, byte for byte, a cluster in each task.
 
-The files are parsed on the executors, the cluster is read there, and joins make the rows; what follows from the
-rows (effects, order, findings) is made of them in the one place, `quotaform.app.plan.cluster_plan.make_cluster_plan`.
+The driver reads the files, and lists of commits, into a `Bundle`; an executor parses the files of the cluster that it
+plans, and those that all clusters have in common once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
+from quotaform.app.drift.drift import without_baseline
+from quotaform.app.plan.plan import read_plan_source
+from quotaform.app.plan.request import PlanRequest
+from quotaform.app.rendering import Document, StoredResult
 from quotaform.cluster.gateway import Progress, no_progress
+from quotaform.core.digest import DriftDigest, PlanDigest
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.errors import EngineError, QuotaformError
+from quotaform.errors import BaseError
+from quotaform.spark.bundle import Bundle
+from quotaform.spark.cluster_job import new_bundle, run_job, ship_job
 from quotaform.spark.options import LOCAL_SESSION, SessionOptions
+from quotaform.spark.plan_job import DRIFT, PLAN, PlanJob
 from quotaform.spark.session import spark_session
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+D = TypeVar("D")
 
-    from quotaform.app.plan.request import PlanRequest
-    from quotaform.app.repository.source import Source
-    from quotaform.core.plan import Plan
-    from quotaform.desired.config import Cluster
-    from quotaform.desired.tree import Layout
-    from quotaform.model.quotas import Quotas
+Stored = ClusterOutcome[StoredResult[D]]
 
 
 def plan(
     request: PlanRequest,
+    documents: Iterable[Document],
     *,
     session: SessionOptions = LOCAL_SESSION,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
-) -> Iterator[ClusterOutcome[Plan]]:
-    """Plan clusters on Spark, in one session; see `quotaform.app.plan.plan.plan`.
+) -> Iterator[Stored[PlanDigest]]:
+    """Plan clusters on Spark; see `quotaform.app.plan.plan.plan`.
+
+    Args:
+        request: What to plan.
+        documents: What to render of each plan.
+        session: Where Spark runs.
+        clock: The time.
+        progress: Called with what is being done.
+
+    Yields:
+        One outcome per cluster, in the order of the request.
+
+    Raises:
+        EngineError: Spark is missing, does not start or failed.
+        InvalidFilesError: Nothing could be read for any cluster.
+        BaseError: The base that somebody named cannot be read.
+    """
+    with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session) as spark:
+        job, bundle = _job(folder, PLAN, request, documents, clock, progress)
+        progress("Planning on Spark", 0, 0)
+        shipped = ship_job(spark, bundle, job)
+        outcomes = list(run_job(spark, shipped, PlanDigest))
+        if request.is_guarded and (same := _same_clusters(outcomes)):
+            # What two plans disagree about is not in their digests: such a plan is made again beside the earlier one.
+            progress("Comparing plans for the same live cluster", 0, 0)
+            again = run_job(spark, shipped, PlanDigest, same)
+            for (place, _), outcome in zip(same, again, strict=True):
+                outcomes[place] = outcome
+    yield from outcomes
+
+
+def check_drift(
+    request: PlanRequest,
+    documents: Iterable[Document],
+    *,
+    session: SessionOptions = LOCAL_SESSION,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+) -> Iterator[Stored[DriftDigest]]:
+    """Compare clusters on Spark; see `quotaform.app.drift.drift.check_drift`.
+
+    Args:
+        request: What to compare; its base is the baseline.
+        documents: What to render of each comparison.
+        session: Where Spark runs.
+        clock: The time.
+        progress: Called with what is being done.
+
+    Yields:
+        One outcome per cluster, in the order of the request.
 
     Raises:
         EngineError: Spark is missing, does not start or failed.
         InvalidFilesError: Nothing could be read for any cluster.
     """
-    from quotaform.app.plan.plan import with_same_clusters
-
-    outcomes = _outcomes(request, session, clock, progress)
-    yield from with_same_clusters(outcomes) if request.is_guarded else outcomes
-
-
-def _outcomes(
-    request: PlanRequest, session: SessionOptions, clock: Clock, progress: Progress
-) -> Iterator[ClusterOutcome[Plan]]:
-    from quotaform.app.plan.plan import read_plan_source
-
-    layout = request.repository.layout(request.config, may_be_empty=request.is_guarded)
-    source = read_plan_source(request, layout.tree, clock)
-    progress("Starting Spark", 0, 0)
-    with spark_session(session) as spark:
-        for cluster in request.clusters:
-            try:
-                made = _plan_cluster(spark, request, cluster, layout, source, clock, progress)
-            except EngineError:
-                raise
-            except QuotaformError as error:
-                yield ClusterOutcome(cluster.name, error=error)
-            else:
-                yield ClusterOutcome(cluster.name, made)
+    with TemporaryDirectory(prefix="quotaform-") as folder:
+        try:
+            job, bundle = _job(folder, DRIFT, request, documents, clock, progress)
+        except BaseError as error:
+            yield from without_baseline([cluster.name for cluster in request.clusters], error)
+            return
+        with spark_session(session) as spark:
+            progress("Comparing on Spark", 0, 0)
+            outcomes = list(run_job(spark, ship_job(spark, bundle, job), DriftDigest))
+    yield from outcomes
 
 
-def _plan_cluster(
-    spark: SparkSession,
-    request: PlanRequest,
-    cluster: Cluster,
-    layout: Layout,
-    source: Source,
-    clock: Clock,
-    progress: Progress,
-) -> Plan:
-    from quotaform.app.actual import read_settled
-    from quotaform.app.plan.cluster_plan import make_cluster_plan
-    from quotaform.app.plan.plan import bulk_of_plan
-    from quotaform.app.plan.request import Reading
-    from quotaform.spark.change import changes, collect_changes
-    from quotaform.spark.entry import entries, read_desired
-    from quotaform.spark.reading import SparkReading
-
+def _job(
+    folder: str, subject: str, request: PlanRequest, documents: Iterable[Document], clock: Clock, progress: Progress
+) -> tuple[PlanJob, Bundle]:
+    """Return what executors are to do, and the archive that has the files for it."""
     progress("Reading files", 0, 0)
-    desired = read_desired(spark, layout, cluster.name, request.config, today(clock), request.policies.problems)
-    reading = SparkReading(spark, cluster)
-    principals = request.principals_of(cluster)
+    bundle = new_bundle(folder)
+    repository = replace(request.repository, keep=bundle.keep)
+    files = repository.load(request.config, today(clock), may_be_empty=request.is_guarded)
+    source = read_plan_source(replace(request, repository=repository), files.layout.tree, clock, files)
+    job = PlanJob(subject=subject, request=request, files=files, source=source, clock=clock, documents=tuple(documents))
+    return job, bundle
 
-    def make(actual: Quotas) -> Plan:
-        progress("Comparing", 0, 0)
-        rows = collect_changes(changes(entries(spark, desired, cluster.name), reading.quotas))
-        return make_cluster_plan(
-            request,
-            cluster,
-            Reading(reading.cluster_id(), actual, reading.snapshot, principals),
-            rows,
-            desired,
-            source=source,
-            clock=clock,
-        )
 
-    return read_settled(reading, make, bulk_of_plan, clock=clock, progress=progress)
+def _same_clusters(outcomes: Iterable[Stored[PlanDigest]]) -> list[tuple[int, int]]:
+    """Return the plans whose live cluster an earlier plan of another name is for, too: their places, and its."""
+    first: dict[str, int] = {}
+    same: list[tuple[int, int]] = []
+    for place, outcome in enumerate(outcomes):
+        if outcome.value is not None and not outcome.value.digest.is_snapshot:
+            earlier = first.setdefault(outcome.value.digest.cluster_id, place)
+            if earlier != place:
+                same.append((place, earlier))
+    return same

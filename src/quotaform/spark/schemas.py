@@ -65,40 +65,22 @@ QUOTAS: Final = StructType(
 `captured_at` is when the cluster was read, as its snapshot says; null of a running cluster.
 """
 
-SOURCES: Final = StructType(
+OUTCOMES: Final = StructType(
     [
-        StructField("position", IntegerType()),
+        StructField("place", IntegerType()),
         StructField("name", StringType()),
-        StructField("layer", StringType()),
-        StructField("text", BinaryType()),
+        StructField("content", BinaryType()),
     ]
 )
-"""The files of quotas.d as they are; `layer` is the cluster that a file is for, null for all."""
+"""What a job makes of clusters, see `quotaform.spark.cluster_job`.
 
-FILES: Final = StructType([StructField("position", IntegerType()), StructField("loaded", BinaryType())])
-"""What each file says: a pickled `quotaform.desired.loader.LoadedFile`, problems included."""
+| row | name | content |
+| --- | --- | --- |
+| a part of a document | the document's | compressed |
+| the end of a cluster | null | JSON: what its result amounts to, or its `failure` |
 
-ENTRIES: Final = StructType(
-    [
-        StructField("cluster", StringType()),
-        StructField("entity_key", StringType()),
-        StructField("entity", _NAMES),
-        StructField("values", MapType(StringType(), DoubleType())),
-    ]
-)
-"""The declared entities of a cluster, one row each; without values, the entity must not exist."""
-
-CHANGES: Final = StructType(
-    [
-        StructField("cluster", StringType()),
-        StructField("entity_key", StringType()),
-        StructField("entity", _NAMES),
-        StructField("key", StringType()),
-        StructField("before", DoubleType()),
-        StructField("after", DoubleType()),
-    ]
-)
-"""The rows of a plan; null is no value."""
+`place` is that of the cluster among those of the job. The parts of a document follow each other.
+"""
 
 
 def make_table(spark: SparkSession, schema: StructType, columns: Iterable[Sequence[object]]) -> DataFrame:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date
+from typing import Any
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
 from quotaform.app.plan.plan import Planner
@@ -40,7 +41,7 @@ def check_drift(
             left.remove(outcome.cluster)
             yield drift_of(request, outcome, today(clock))
     except BaseError as error:
-        yield from (ClusterOutcome(name, error=_of_baseline(error.ref, error.reason)) for name in left)
+        yield from without_baseline(left, error)
 
 
 def drift_of(request: PlanRequest, planned: ClusterOutcome[Plan], today: date) -> ClusterOutcome[Drift]:
@@ -56,6 +57,11 @@ def drift_of(request: PlanRequest, planned: ClusterOutcome[Plan], today: date) -
         reason = next((each.message for each in findings if each.rule == rule.BASE_INVALID.id), "it is invalid")
         return ClusterOutcome(planned.cluster, error=_of_baseline(request.base.name, reason))
     return planned.map(lambda plan: make_drift(plan, ignores=request.config.drift_ignore, today=today))
+
+
+def without_baseline(clusters: Iterable[str], error: BaseError) -> Iterator[ClusterOutcome[Any]]:
+    """Yield the outcomes of clusters whose baseline cannot be read."""
+    yield from (ClusterOutcome(name, error=_of_baseline(error.ref, error.reason)) for name in clusters)
 
 
 def _of_baseline(ref: str, reason: str) -> BaseError:

@@ -44,7 +44,7 @@ def apply_directory(settings: ApplySettings, request: PlanRequest, *, takes_all:
     console = settings.console
     request = _without_snapshots(settings, request, takes_all=takes_all)
     with noting_nothing_written():
-        outcomes = tuple(planner("local")(request, progress=console.progress))
+        outcomes = tuple(planner()(request, progress=console.progress))
     require_selected(request.selection, digests(outcomes))
     if len(outcomes) == 1:
         show_plan(settings, outcomes[0].require())

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from quotaform.cli.console import Console
+from quotaform.cli.documents import STDOUT, documents_of
 from quotaform.cli.exit_code import decide, judge_drift
 from quotaform.cli.failed_drift import report_failed_drift
 from quotaform.cli.format import format_option, out_option, require_format
 from quotaform.cli.option.alerting import Alerting
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
+from quotaform.cli.option.engine import SPARK, Engine
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput
 from quotaform.cli.option.watching import Watching
-from quotaform.cli.outcomes import OutputFiles, digests, echo_outcomes, gather, require_one
-from quotaform.cli.plan_request import make_request, planner
+from quotaform.cli.outcomes import Gathered, OutputFiles, digests, echo_outcomes, gather, require_one
+from quotaform.cli.plan_request import make_request, planner, quota_bytes
 from quotaform.cli.selection import require_selected
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import QuotaformError, UsageError
@@ -49,6 +52,7 @@ def drift(
     out: Annotated[list[str] | None, out_option("drift")] = None,
     alerting: Alerting,
     watching: Watching,
+    engine: Engine,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 even if drift is found.")] = False,
     format_name: Annotated[str, format_option("drift")] = "text",
     output: ReportOutput,
@@ -76,6 +80,12 @@ def drift(
 
     console = output.console()
     require_format("drift", format_name)
+    engine.require_valid()
+    if engine.is_given and (watching.watch is not None or alerting.is_used()):
+        raise UsageError(
+            "--watch, metrics and notifications are made by one process; leave out --engine, --master, --remote and "
+            "--spark-conf"
+        )
     _require_watchable(watching, bool(out or snapshot or select or exclude or exit_zero), format_name)
     prune = PruneMode.REPORT
     agreed = None if baseline is None else BaseChoice(refs=(require_ref(baseline, "--baseline"),), is_exact=True)
@@ -93,8 +103,17 @@ def drift(
     reporter = _reporter(alerting, request, names, console)
     files = OutputFiles(console, "drift", out or (), names)
     ci = output.ci(request.repository.directory)
+    options = {"style": console.style(), **ci.options, "document": STDOUT}
+    gathered: Gathered[Any]
     try:
-        gathered = gather(check_drift(request, planner("local"), progress=console.progress), names)
+        if engine.choose(console, len(names), partial(quota_bytes, request)) == SPARK:
+            from quotaform.spark.plan import check_drift as check_drift_on_spark
+
+            documents = documents_of(format_name, options, files.formats, ci)
+            found_there = check_drift_on_spark(request, documents, session=engine.session(), progress=console.progress)
+            gathered = gather(found_there, names)
+        else:
+            gathered = gather(check_drift(request, planner(), progress=console.progress), names)
     except QuotaformError as error:
         if reporter is not None:
             failed: list[ClusterOutcome[Drift]] = [ClusterOutcome(name, error=error) for name in names]
@@ -105,7 +124,6 @@ def drift(
     require_selected(request.selection, found, files)
     files.write(outcomes, **ci.options)
     ci.report(console, "drift", outcomes)
-    options = {"style": console.style(), **ci.options}
     seconds = SYSTEM_CLOCK.monotonic() - started
     try:
         echo_outcomes(console, "drift", format_name, outcomes, render_drift_total, **options)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from quotaform.cli.documents import STDOUT, documents_of
 from quotaform.cli.exit_code import decide, judge_plan
 from quotaform.cli.failed_plan import write_failed_plan
 from quotaform.cli.format import format_option, out_option, require_format
@@ -20,7 +21,7 @@ from quotaform.cli.option.engine import SPARK, Engine
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput
 from quotaform.cli.option.principals import PrincipalOptions
-from quotaform.cli.outcomes import OutputFiles, digests, echo_outcomes, gather, require_one
+from quotaform.cli.outcomes import Gathered, OutputFiles, digests, echo_outcomes, gather, require_one
 from quotaform.cli.plan_request import make_request, planner, quota_bytes
 from quotaform.cli.saved_plan import report_saved
 from quotaform.cli.selection import require_selected
@@ -102,11 +103,18 @@ def plan(
     files = OutputFiles(console, "plan", out or (), names)
     changes = LimitChangeFiles(console, people.principals_out, names)
     ci = output.ci(request.repository.directory)
+    options = {"style": console.style(), "shows_unchanged": show_unchanged, "shows_unmanaged": show_unmanaged}
+    options |= {**ci.options, "document": STDOUT}
+    gathered: Gathered[Any]
     try:
-        name = engine.choose(console, len(names), partial(quota_bytes, request))
-        session = engine.session() if name == SPARK else None
-        make = planner(name, session, is_revert=revert is not None)
-        gathered = gather(make(request, progress=console.progress), names)
+        if engine.choose(console, len(names), partial(quota_bytes, request)) == SPARK:
+            from quotaform.spark.plan import plan as plan_on_spark
+
+            documents = documents_of(format_name, options, files.formats, ci)
+            made = plan_on_spark(request, documents, session=engine.session(), progress=console.progress)
+            gathered = gather(made, names)
+        else:
+            gathered = gather(planner(is_revert=revert is not None)(request, progress=console.progress), names)
     except QuotaformError as error:
         changes.remove()
         write_failed_plan(error, out or (), names, ci, console)
@@ -116,8 +124,6 @@ def plan(
     outcomes = changes.write(gathered.outcomes)
     files.write(outcomes, **ci.options)
     ci.report(console, "plan", outcomes)
-    options = {"style": console.style(), "shows_unchanged": show_unchanged, "shows_unmanaged": show_unmanaged}
-    options |= ci.options
     echo_outcomes(console, "plan", format_name, outcomes, render_plan_total, **options)
     report_saved(console, request, files.paths("json"), found)
     gathered.raise_interrupt()

@@ -1,0 +1,30 @@
+"""What a command prints and writes of each result, for an engine that renders it elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from quotaform.app.rendering import Document
+from quotaform.cli.ci import STEP_SUMMARY, SUMMARY_BYTES, Ci
+
+STDOUT: Final = "stdout"
+"""The document that is printed."""
+
+
+def documents_of(
+    format_name: str, printed: Mapping[str, Any], file_formats: Iterable[str], ci: Ci
+) -> tuple[Document, ...]:
+    """Return the documents that a command needs of each result.
+
+    Args:
+        format_name: The format that is printed.
+        printed: The options of what is printed.
+        file_formats: The formats that are written to files.
+        ci: The run of a CI system that this is part of.
+    """
+    documents = [Document(STDOUT, format_name, printed)]
+    documents += [Document(name, name, ci.options) for name in dict.fromkeys(file_formats)]
+    if ci.has_summary:
+        documents.append(Document(STEP_SUMMARY, "markdown", {**ci.options, "limit": SUMMARY_BYTES}))
+    return tuple(documents)

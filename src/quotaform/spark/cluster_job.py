@@ -1,0 +1,214 @@
+"""Work on clusters, one in each task: an executor runs the code that the local engine runs, and sends back documents.
+
+What comes back of a cluster are the documents that were asked for, rendered and compressed in pieces, and what the
+result amounts to, or the error. The driver keeps documents on disk and has the pieces of one cluster in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from json import dumps, loads
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from uuid import uuid4
+from zlib import compressobj
+
+from quotaform.app.rendering import StoredResult
+from quotaform.core.outcome import ClusterOutcome
+from quotaform.errors import QuotaformError
+from quotaform.spark.bundle import Bundle
+from quotaform.spark.document_store import DocumentStore
+from quotaform.spark.driver_context import DriverContext
+from quotaform.spark.failure import dump_failure, load_failure
+from quotaform.spark.schemas import OUTCOMES, arrow_schema
+from quotaform.spark.shipped_file import ShippedFile, ship
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
+
+D = TypeVar("D")
+
+_FASTEST: Final = 1
+_BATCH_BYTES: Final = 1 << 20
+"""How much of compressed documents is in one row and in one batch of rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a job makes of one cluster.
+
+    Attributes:
+        digest: What it amounts to, as JSON can hold it.
+        documents: What was rendered of it: name to the pieces of a text.
+    """
+
+    digest: Mapping[str, Any]
+    documents: Mapping[str, Iterable[str]]
+
+
+class ClusterJob(Protocol):
+    """Work on clusters. It is pickled into a `Bundle` and must not need anything of the driver's process."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the clusters."""
+
+    def run(self, place: int, beside: int | None = None) -> Made:
+        """Do the work on one cluster.
+
+        Args:
+            place: Its place among the clusters.
+            beside: The place of another cluster that it is to be compared with.
+
+        Raises:
+            QuotaformError: It could not be done.
+        """
+
+    def release(self, place: int) -> None:
+        """Let go of what is kept of one cluster alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShippedJob:
+    """A job that executors can open.
+
+    Attributes:
+        bundle: What it is in.
+        names: The names of its clusters.
+        driver: What executors take over from the driver's process.
+    """
+
+    bundle: ShippedFile
+    names: Sequence[str]
+    driver: DriverContext
+
+
+def ship_job(spark: SparkSession, bundle: Bundle, job: ClusterJob) -> ShippedJob:
+    """Make a job available to the executors.
+
+    Args:
+        spark: The session.
+        bundle: What it is put in, together with its files; it is closed.
+        job: The job.
+    """
+    bundle.finish(job)
+    return ShippedJob(ship(spark, bundle.path), job.names, DriverContext.current())
+
+
+Places = Sequence[tuple[int, int | None]]
+"""Clusters by their places in a job, each with the place of the one that it is to be compared with, if any."""
+
+
+def run_job(
+    spark: SparkSession, job: ShippedJob, digest: type[D], places: Places | None = None
+) -> Iterator[ClusterOutcome[StoredResult[D]]]:
+    """Run a job on the executors, a cluster in each task, and yield one outcome per cluster, in order.
+
+    Args:
+        spark: The session.
+        job: The job.
+        digest: The class of what its results amount to.
+        places: The clusters; all of them if left out.
+    """
+    chosen = [(place, None) for place in range(len(job.names))] if places is None else places
+    table = outcome_rows(spark, job, chosen).persist(_disk_only())
+    try:
+        table.count()
+        yield from _outcomes(table, job.names, digest)
+    finally:
+        table.unpersist()
+
+
+def outcome_rows(spark: SparkSession, job: ShippedJob, places: Places) -> DataFrame:
+    """Return `schemas.OUTCOMES`: what a job makes of clusters, each a partition of its own, in their order.
+
+    Args:
+        spark: The session.
+        job: The job.
+        places: The clusters.
+    """
+    return spark.range(0, len(places), 1, len(places)).mapInArrow(partial(_work, job, places), OUTCOMES)
+
+
+def new_bundle(folder: str) -> Bundle:
+    """Return an empty bundle of a name that no other has."""
+    return Bundle(Path(folder) / f"quotaform-{uuid4().hex}.zip", is_new=True)
+
+
+_opened: dict[str, ClusterJob] = {}
+"""The job that this worker is at: workers run many tasks, and the job is read once."""
+
+
+def _job(bundle: ShippedFile) -> ClusterJob:
+    if bundle.path not in _opened:
+        _opened.clear()
+        _opened[bundle.path] = Bundle(bundle.here()).job()
+    return _opened[bundle.path]
+
+
+def _work(job: ShippedJob, places: Places, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    """Do the work on the clusters of a partition; runs on an executor."""
+    import pyarrow
+
+    schema = arrow_schema(OUTCOMES)
+    with job.driver.entered():
+        opened = _job(job.bundle)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                place, beside = places[number]
+                for row in _rows(opened, place, beside):
+                    yield pyarrow.RecordBatch.from_pylist([row], schema)
+                opened.release(place)
+
+
+def _rows(job: ClusterJob, place: int, beside: int | None) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a cluster: the pieces of its documents, then what it amounts to, or the error."""
+    try:
+        made = job.run(place, beside)
+        for name, pieces in made.documents.items():
+            for content in _compressed(pieces):
+                yield {"place": place, "name": name, "content": content}
+        outcome: dict[str, Any] = {"digest": made.digest}
+    except QuotaformError as error:
+        outcome = {"failure": dump_failure(error)}
+    yield {"place": place, "name": None, "content": dumps(outcome).encode()}
+
+
+def _compressed(pieces: Iterable[str]) -> Iterator[bytes]:
+    compressor = compressobj(_FASTEST)
+    found = bytearray()
+    for piece in pieces:
+        found += compressor.compress(piece.encode(errors="surrogatepass"))
+        while len(found) >= _BATCH_BYTES:
+            yield bytes(found[:_BATCH_BYTES])
+            del found[:_BATCH_BYTES]
+    yield bytes(found + compressor.flush())
+
+
+def _outcomes(table: DataFrame, names: Sequence[str], digest: type[D]) -> Iterator[ClusterOutcome[StoredResult[D]]]:
+    """Yield one outcome per cluster of `schemas.OUTCOMES`, whose partitions are in the order of the clusters."""
+    store = DocumentStore()
+    for row in table.toLocalIterator():
+        cluster = names[row["place"]]
+        if row["name"] is not None:
+            store.add(row["name"], bytes(row["content"]))
+            continue
+        outcome = loads(bytes(row["content"]))
+        documents = store.take()
+        if "failure" in outcome:
+            yield ClusterOutcome(cluster, error=load_failure(outcome["failure"]))
+        else:
+            # JSON has no tuples.
+            fields = {
+                name: tuple(value) if isinstance(value, list) else value for name, value in outcome["digest"].items()
+            }
+            yield ClusterOutcome(cluster, StoredResult(digest(**fields), documents))
+
+
+def _disk_only() -> Any:
+    from pyspark import StorageLevel
+
+    return StorageLevel.DISK_ONLY

@@ -65,6 +65,47 @@ QUOTAS: Final = StructType(
 `captured_at` is when the cluster was read, as its snapshot says; null of a running cluster.
 """
 
+PRINCIPALS: Final = StructType(
+    [StructField("user", StringType()), StructField("client_id", StringType()), StructField("ip", StringType())]
+)
+"""Who makes requests: a row is a client (user, client-id or both) or an address (ip alone).
+
+Null is a name that no quota mentions, and "" an empty client-id. A table may also have the column `cluster`.
+"""
+
+RESOLVED: Final = StructType(
+    [
+        StructField("cluster", StringType()),
+        *PRINCIPALS,
+        StructField("key", StringType()),
+        StructField("value", DoubleType()),
+        StructField("source", StringType()),
+        StructField("level", IntegerType()),
+        StructField("entity_key", StringType()),
+        StructField("bucket", StringType()),
+    ]
+)
+"""What limits principals, a row per principal and key, as `quotaform.spark.resolve.resolved` makes it.
+
+| column | content |
+| --- | --- |
+| cluster | that of the principal or of the quotas; null when neither has one |
+| value | the limit; null, as all that follow, when nothing limits the principal |
+| source, level | the name that KIP-248 gave to the level of precedence that won, and its number |
+| entity_key | the entity match whose value it is |
+| bucket | the entity types whose names distinguish one rate from another, such as `user,client-id` |
+"""
+
+BEFORE: Final = StructType(
+    [
+        StructField("before_value", DoubleType()),
+        StructField("before_source", StringType()),
+        StructField("before_level", IntegerType()),
+        StructField("before_entity_key", StringType()),
+    ]
+)
+"""What limits a principal as long as a plan is not applied; further columns of `RESOLVED`."""
+
 OUTCOMES: Final = StructType(
     [
         StructField("place", IntegerType()),

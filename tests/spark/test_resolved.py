@@ -1,0 +1,168 @@
+"""Bulk resolve agrees with `quotaform.core.resolve`, and what Spark does for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from random import Random
+from re import compile as regex
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from quotaform.core.resolve.index import QuotaIndex
+from quotaform.core.resolve.resolution import Detail, make_resolution
+from quotaform.core.resolve.resolver import Resolver
+from quotaform.model.entity import Entity
+from quotaform.model.quotas import Quotas
+from tests.builder import PRODUCER
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LINE: Final = regex(r"^[ :+|-]*(?:\*\([0-9]+\) )?([A-Z][A-Za-z]+)").match
+
+Principal = tuple[str | None, str | None, str | None]
+"""A user, a client-id and an ip."""
+
+USERS: Final = ("alice", "bob", "<default>", "CN=a b,O=x", "Å")
+CLIENTS: Final = ("app", "bob", "<default>", "", "a\nb")
+IPS: Final = (
+    *("10.0.0.1", "::ffff:10.0.0.1", "::FFFF:10.0.0.1", "010.0.0.1", "10.1", "10.0.0.1\n", "[10.0.0.1]", "10.0.0.1/32"),
+    *("127.0.0.1", "localhost", "::1", "0:0::1", "0:0:0:0:0:0:0:1", "fe80::A", "fe80::a", "fe80::a%eth0"),
+    *("broker.example", "10.0.0.0/8", "1:0:0:2:0:0:0:3", "1:0:0:2::3", "::ffff:a00:1", "a", ""),
+)
+KEYS: Final = ("producer_byte_rate", "request_percentage", "connection_creation_rate", "future_rate", "")
+VALUES: Final = (1.0, 0.5, float("nan"), float("inf"), float("-inf"), 2.0**63, 0.0, -0.0, 1e308)
+
+
+def some_quotas(random: Random) -> dict[Entity, dict[str, float]]:
+    """What a cluster may hold: few names, so that principals meet entries, and shapes that nobody meets."""
+
+    def client() -> Entity:
+        names: dict[str, str | None] = {}
+        if random.random() < 0.75:
+            names["user"] = random.choice([None, *USERS])
+        if not names or random.random() < 0.6:
+            names["client-id"] = random.choice([None, *CLIENTS])
+        return Entity(names)
+
+    found: dict[Entity, dict[str, float]] = {}
+    for _ in range(random.randrange(0, 24)):
+        shape = random.random()
+        entity = client() if shape < 0.6 else Entity(ip=random.choice([None, *IPS]))
+        if shape > 0.95:
+            entity = Entity({"user": "alice", "group": random.choice([None, "g"])})
+        keys = random.sample(KEYS, random.randrange(1, 4))
+        found[entity] = {key: random.choice(VALUES) for key in keys}
+    return found
+
+
+def some_principals(random: Random) -> list[Principal]:
+    """Clients and addresses, with names that no quota mentions."""
+    clients: list[Principal] = [
+        (random.choice([None, "nobody", *USERS]), random.choice([None, "nothing", *CLIENTS]), None) for _ in range(12)
+    ]
+    known = [each for each in clients if each[0] is not None or each[1] is not None]
+    return [*known, *((None, None, random.choice(["192.0.2.9", *IPS[:-1]])) for _ in range(12))]
+
+
+def quota_table(spark: SparkSession, clusters: dict[str, Quotas]) -> DataFrame:
+    """Return `schemas.QUOTAS` of clusters."""
+    from quotaform.spark.schemas import QUOTAS, make_table
+    from quotaform.spark.source import quota_rows
+
+    rows = [row for cluster, quotas in clusters.items() for row in quota_rows(cluster, f"id-{cluster}", quotas)]
+    columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in QUOTAS]
+    place = QUOTAS.names.index("entity")
+    columns[place] = [None if names is None else list(names.items()) for names in columns[place]]
+    return make_table(spark, QUOTAS, columns)
+
+
+def principal_table(spark: SparkSession, principals: Iterable[Sequence[str | None]], *columns: str) -> DataFrame:
+    """Return `schemas.PRINCIPALS`, or other columns of strings."""
+    names = columns or ("user", "client_id", "ip")
+    return spark.createDataFrame(list(principals), ", ".join(f"{name} string" for name in names))
+
+
+def entity_of(principal: Principal) -> Entity:
+    user, client_id, ip = principal
+    names = {"user": user, "client-id": client_id, "ip": ip}
+    return Entity({kind: name for kind, name in names.items() if name is not None})
+
+
+def expected_rows(
+    quotas: Quotas, principals: Iterable[Principal], cluster: str, keys: tuple[str, ...] = ()
+) -> Iterator[tuple[Any, ...]]:
+    """What `quotaform.core.resolve` says, as rows of the table."""
+    resolver = Resolver(QuotaIndex(quotas))
+    for principal in principals:
+        for row in make_resolution(entity_of(principal), resolver, detail=Detail(keys=keys)).keys:
+            value, source, _, level, _ = row.resolved
+            yield (
+                *(cluster, *principal, row.key, None if value is None else repr(value)),
+                *((level.source, level.number) if level else (None, None)),
+                source.address if source else None,
+                ",".join(level.bucket) if level else None,
+            )
+
+
+def rows_of(table: DataFrame) -> Counter[tuple[Any, ...]]:
+    return Counter((*row[:5], None if row.value is None else repr(row.value), *row[6:]) for row in (table.collect()))
+
+
+@pytest.fixture(scope="module")
+def many() -> dict[str, tuple[dict[Entity, dict[str, float]], list[Principal]]]:
+    """Quotas and principals of many clusters, each an example of its own."""
+    random = Random(2026)
+    return {f"c{number}": (some_quotas(random), some_principals(random)) for number in range(150)}
+
+
+def test_each_principal_resolves_as_in_one_process(spark: SparkSession, many: Any) -> None:
+    """All examples are clusters of one table: a job per example would take an hour."""
+    from quotaform.spark.resolve.resolved import resolved
+
+    quotas = quota_table(spark, {cluster: quotas for cluster, (quotas, _) in many.items()}).persist()
+    principals = principal_table(
+        spark,
+        [(cluster, *each) for cluster, (_, principals) in many.items() for each in principals],
+        *("cluster", "user", "client_id", "ip"),
+    )
+    expected = Counter(row for cluster, (held, asked) in many.items() for row in expected_rows(held, asked, cluster))
+    found = rows_of(resolved(principals, quotas))
+    assert found - expected == Counter()
+    assert expected - found == Counter()
+    for keys in ((PRODUCER, "future_rate"), ("connection_creation_rate",)):
+        expected = Counter(
+            row for cluster, (held, asked) in many.items() for row in expected_rows(held, asked, cluster, keys)
+        )
+        assert rows_of(resolved(principals, quotas, keys=keys)) == expected
+
+
+def test_the_principals_are_not_shuffled_and_python_sees_none_of_them(spark: SparkSession, tmp_path: Any) -> None:
+    """An exchange of ten million pairs, or a Python function for each, would take longer than all the rest."""
+    from quotaform.spark.resolve.resolved import resolved
+
+    random = Random(5)
+    held = {entity: values for _ in range(20) for entity, values in some_quotas(random).items()}
+    path = str(tmp_path / "principals")
+    principal_table(spark, [("alice", "app")], "user", "client_id").write.parquet(path)
+    plan = resolved(spark.read.parquet(path), quota_table(spark, {"prod": held}))._jdf.queryExecution()
+    operators = above_the_principals(plan.executedPlan().toString())
+    assert "BroadcastHashJoin" in operators
+    assert not [name for name in operators if "Exchange" in name or "Python" in name or "Nested" in name]
+    assert "Cartesian" not in str(operators)
+
+
+def above_the_principals(plan: str) -> list[str]:
+    """Return the names of the operators from the root of a physical plan to the scan of a Parquet file."""
+    path: list[tuple[int, str]] = []
+    for line in plan.splitlines():
+        found = LINE(line)
+        if found is None:
+            continue
+        path = [each for each in path if each[0] < found.start(1)]
+        path.append((found.start(1), found[1]))
+        if found[1] == "FileScan" or "FileScan parquet" in line:
+            return [name for _, name in path]
+    raise AssertionError(plan)

@@ -58,7 +58,8 @@ def render_page() -> str:
         "",
         "## Formats",
         "",
-        "The values of `--format`, and of FORMAT in `--out FORMAT=PATH`. `quotaform schema` prints the JSON Schemas.",
+        "The values of `--format`, and of FORMAT in `--out FORMAT=PATH` (limit-changes: `--principals-out`). "
+        "`quotaform schema` prints the JSON Schemas.",
         "",
         "| result | formats |",
         "| --- | --- |",

@@ -20,7 +20,7 @@ PEOPLE = (
 )
 
 
-def principals_plan(*, file: str | None = "changed.csv") -> Plan:
+def principals_plan() -> Plan:
     plan = guarded(example_plan(with_findings=False))
-    radius = make_blast_radius(Principals.of("clients.csv", PEOPLE), ACTUAL, plan.changes, keeps_changes=True)
-    return replace(plan, blast_radius=replace(radius, file=file))
+    radius = make_blast_radius(Principals.of("clients.csv", PEOPLE), ACTUAL, plan.changes, file="changed.csv")
+    return replace(plan, blast_radius=radius)

@@ -11,16 +11,14 @@ from json import loads
 
 import pytest
 
-from quotaform.app.rendering import render
+from quotaform.app.rendering import FORMATS, render
 from quotaform.core.drift.drift import make_drift
 from quotaform.core.plan import Plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
-from quotaform.document.blast_radius import limit_change_lines
 from quotaform.document.drift import dump_drift
 from quotaform.document.plan import load_plan
 from quotaform.views.drift.drift_markdown import render_drift_markdown
 from quotaform.views.drift.drift_text import render_drift
-from quotaform.views.plan.blast_radius_csv import render_limit_changes_csv
 from quotaform.views.plan.plan_markdown import render_plan_markdown
 from quotaform.views.plan.plan_summary import render_plan_summary
 from quotaform.views.plan.plan_text import NO_CHANGES, render_plan
@@ -81,10 +79,8 @@ def test_plan_with_its_blast_radius(golden: Golden) -> None:
 
 
 def test_the_file_of_all_changes_of_limits(golden: Golden) -> None:
-    radius = principals_plan().blast_radius
-    assert radius is not None
-    golden("limit-changes.csv", "".join(render_limit_changes_csv(radius)))
-    golden("limit-changes.jsonl", "".join(limit_change_lines(radius)))
+    for name in FORMATS["limit-changes"]:
+        golden(f"limit-changes.{name}", "".join(render("limit-changes", name, principals_plan())))
 
 
 def test_plan_json(golden: Golden) -> None:

@@ -70,7 +70,7 @@ def test_the_rows_are_those_of_resolving_everything_twice(
     actual: Quotas, files: Desired, principals: list[Entity]
 ) -> None:
     plan = plan_of(files, actual)
-    radius = make_blast_radius(Principals.of("list", principals), actual, plan.changes, keeps_changes=True)
+    radius = make_blast_radius(Principals.of("list", principals), actual, plan.changes, file="all.csv")
     expected = brute_force(principals, actual, plan)
     assert sorted(map(spelled, radius.changes), key=repr) == sorted(map(spelled, expected), key=repr)
     assert radius.principals == len(set(principals))
@@ -91,15 +91,15 @@ def test_the_order_of_the_list_and_repetitions_do_not_matter(
     actual: Quotas, files: Desired, principals: list[Entity], random: Random
 ) -> None:
     changes = plan_of(files, actual).changes
-    radius = make_blast_radius(Principals.of("list", principals), actual, changes, keeps_changes=True)
+    radius = make_blast_radius(Principals.of("list", principals), actual, changes, file="all.csv")
     again = [*principals, *principals]
     random.shuffle(again)
-    other = make_blast_radius(Principals.of("list", again), actual, changes, keeps_changes=True)
+    other = make_blast_radius(Principals.of("list", again), actual, changes, file="all.csv")
     assert repr(other) == repr(radius)
     assert [spelled(row) for row in other.changes] == [spelled(row) for row in radius.changes]
 
 
 @given(all_quotas(), PRINCIPALS)
 def test_a_plan_without_changes_affects_nobody(actual: Quotas, principals: list[Entity]) -> None:
-    radius = make_blast_radius(Principals.of("list", principals), actual, (), keeps_changes=True)
+    radius = make_blast_radius(Principals.of("list", principals), actual, (), file="all.csv")
     assert (radius.affected, radius.largest, list(radius.changes)) == (0, (), [])

@@ -24,7 +24,7 @@ APP = Entity(user="alice", client_id="app")
 
 def rows_of(wanted: Mapping[Entity, Values], actual: Quotas, *principals: Entity) -> list[LimitChange]:
     changes = plan_of(wanted, actual).changes
-    radius = make_blast_radius(Principals.of("list", principals), actual, changes, keeps_changes=True)
+    radius = make_blast_radius(Principals.of("list", principals), actual, changes, file="all.csv")
     return list(radius.changes)
 
 

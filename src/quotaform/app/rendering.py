@@ -26,6 +26,10 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "sarif": "views.finding.problem_sarif:render_plan_sarif",
         "gitlab": "views.finding.problem_gitlab:render_plan_gitlab",
     },
+    "limit-changes": {
+        "csv": "views.plan.blast_radius_csv:render_limit_changes_csv",
+        "jsonl": "document.blast_radius:limit_change_lines",
+    },
     "drift": {
         "text": "views.drift.drift_text:render_drift",
         "json": "document.drift:dump_drift",
@@ -113,11 +117,13 @@ class Document:
         name: What it is called; that of its format, unless there are several of one format.
         format_name: One of the formats of its subject.
         options: What its function needs besides; can be pickled.
+        subject: What is rendered of the result, if that is not the result itself: a row of `FORMATS`.
     """
 
     name: str
     format_name: str
     options: Mapping[str, Any]
+    subject: str | None = None
 
 
 def render(subject: str, format_name: str, value: object, **options: Any) -> Iterator[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from importlib import import_module
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, TypeVar
 
+from quotaform.app.rendering import FORMATS, Document, render
 from quotaform.cli.cluster_path import PLACEHOLDER, cluster_paths
 from quotaform.cli.console import Console, remove_file, require_writable, write_file
 from quotaform.cli.usage import one_of, shorten
@@ -15,15 +14,10 @@ from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import UsageError
 from quotaform.model.text import inert
 
-if TYPE_CHECKING:
-    from quotaform.core.plan import Plan
+T = TypeVar("T")
 
 _OPTION: Final = "--principals-out"
-_FORMATS: Final = {
-    "csv": "quotaform.views.plan.blast_radius_csv:render_limit_changes_csv",
-    "jsonl": "quotaform.document.blast_radius:limit_change_lines",
-}
-"""Format to the function that yields the file in pieces, as `module:function`."""
+_SUBJECT: Final = "limit-changes"
 _SUFFIXES: Final = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
@@ -37,13 +31,13 @@ def read_changes_path(text: str) -> tuple[str, Path]:
         UsageError: The format is not known, or there is no path.
     """
     name, separator, path = text.partition("=")
-    if not (separator and name in _FORMATS):
+    if not (separator and name in FORMATS[_SUBJECT]):
         path = text
         name = _SUFFIXES.get(Path(path).suffix.lower(), "")
     if not name:
         raise UsageError(
             f"{_OPTION} {shorten(text)}: the name must end in {one_of(_SUFFIXES)}, or begin with "
-            f"{one_of(f'{each}=' for each in _FORMATS)}"
+            f"{one_of(f'{each}=' for each in FORMATS[_SUBJECT])}"
         )
     if path in ("", "-"):
         raise UsageError(f"{_OPTION} {shorten(text)}: a path is missing; write for example {_OPTION} changed.csv")
@@ -75,15 +69,30 @@ class LimitChangeFiles:
             require_writable(each)
         self._paths.update(paths)
 
-    def write(self, outcomes: Sequence[ClusterOutcome[Plan]]) -> tuple[ClusterOutcome[Plan], ...]:
-        """Write the changes of each plan, and return the outcomes with plans that name their file.
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Cluster to its file, as plans name it."""
+        return {cluster: path.as_posix() for cluster, path in self._paths.items()}
+
+    @property
+    def documents(self) -> tuple[Document, ...]:
+        """What is to be rendered of each plan."""
+        return (Document(_SUBJECT, self._format, {}, _SUBJECT),) if self._paths else ()
+
+    def write(self, outcomes: Iterable[ClusterOutcome[T]]) -> None:
+        """Write the changes of each plan.
 
         The file of a cluster that failed is removed, lest an earlier one be taken for its result.
 
         Raises:
             QuotaformError: A file cannot be written.
         """
-        return tuple(map(self._write, outcomes)) if self._paths else tuple(outcomes)
+        for outcome in outcomes if self._paths else ():
+            path = self._paths[outcome.cluster]
+            if outcome.error is None:
+                write_file(path, render(_SUBJECT, self._format, outcome.require(), document=_SUBJECT))
+            else:
+                self._remove(path)
 
     def remove(self) -> None:
         """Remove the files of an earlier run, lest they be taken for the result of this one."""
@@ -95,13 +104,3 @@ class LimitChangeFiles:
             self._console.warn(
                 f"Removed the earlier {inert(str(path))}, so that it is not taken for the result of this run"
             )
-
-    def _write(self, outcome: ClusterOutcome[Plan]) -> ClusterOutcome[Plan]:
-        path = self._paths[outcome.cluster]
-        radius = None if outcome.value is None else outcome.value.blast_radius
-        if outcome.value is None or radius is None:
-            self._remove(path)
-            return outcome
-        module, _, function = _FORMATS[self._format].partition(":")
-        write_file(path, getattr(import_module(module), function)(radius))
-        return replace(outcome, value=replace(outcome.value, blast_radius=replace(radius, file=path.as_posix())))

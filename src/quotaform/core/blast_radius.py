@@ -198,7 +198,13 @@ def change_row(change: LimitChange) -> dict[str, Cell]:
     """
     names = change.principal.names
     cells: list[Cell] = [names.get(kind) for kind in ENTITY_TYPES]
-    cells += [change.key, change.direction, change.factor, *_limit_cells(change.before), *_limit_cells(change.after)]
+    cells += [
+        change.key,
+        change.direction and change.direction.value,
+        change.factor,
+        *_limit_cells(change.before),
+        *_limit_cells(change.after),
+    ]
     return dict(zip(CHANGE_COLUMNS, cells, strict=True))
 
 
@@ -279,7 +285,7 @@ class BlastRadius:
 
 
 def make_blast_radius(
-    principals: Principals, actual: Quotas, changes: Iterable[EntityChange], *, keeps_changes: bool = False
+    principals: Principals, actual: Quotas, changes: Iterable[EntityChange], *, file: str | None = None
 ) -> BlastRadius:
     """Return the blast radius of a plan on one cluster.
 
@@ -287,7 +293,7 @@ def make_blast_radius(
         principals: Who connects.
         actual: All quotas of the cluster, as the plan read them.
         changes: The changes of the plan.
-        keeps_changes: Whether all changes are wanted, which keeps the quotas in memory.
+        file: The file in which all changes are wanted; for it, they are kept together with the quotas.
     """
     rows = LimitChanges(principals.entities, actual, changes)
     counter = _Counter()
@@ -298,7 +304,8 @@ def make_blast_radius(
         affected=counter.affected,
         counts=counter.counts(),
         largest=largest,
-        changes=rows if keeps_changes else (),
+        file=file,
+        changes=rows if file is not None else (),
     )
 
 

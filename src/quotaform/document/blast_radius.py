@@ -14,6 +14,7 @@ from quotaform.core.blast_radius import (
     change_row,
 )
 from quotaform.core.canonical import json_number
+from quotaform.core.plan import Plan
 from quotaform.core.resolve.entry import Effective
 from quotaform.document.field import dump_entity, load_number
 from quotaform.document.shape import readable
@@ -84,8 +85,8 @@ def _load_limit(item: Mapping[str, Any]) -> Effective:
     return Effective(load_number(item["value"]), source, None if source is None else level_of(source))
 
 
-def limit_change_lines(radius: BlastRadius) -> Iterator[str]:
-    """Yield all changes of limits as JSON lines: an object each, with the fields of `core.blast_radius.change_row`."""
-    for change in radius.changes:
+def limit_change_lines(plan: Plan) -> Iterator[str]:
+    """Yield all changes of limits by a plan as JSON lines, with the fields of `core.blast_radius.change_row`."""
+    for change in plan.blast_radius.changes if plan.blast_radius else ():
         row = change_row(change)
         yield f"{dumps({name: json_number(cell) if type(cell) is float else cell for name, cell in row.items()})}\n"

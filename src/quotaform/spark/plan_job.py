@@ -93,4 +93,4 @@ class PlanJob:
 
     def _rendered(self, document: Document, value: object) -> Iterable[str]:
         options: dict[str, Any] = dict(document.options)
-        return render(self.subject, document.format_name, value, **options)
+        return render(document.subject or self.subject, document.format_name, value, **options)

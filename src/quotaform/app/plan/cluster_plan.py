@@ -93,9 +93,8 @@ def make_cluster_plan(
     made = with_findings(made, facts, (*GUARDS, *CHECKS) if request.is_guarded else CHECKS)
     if reading.principals is None:
         return made
-    keeps_changes = request.principals is not None and request.principals.keeps_changes
-    radius = make_blast_radius(reading.principals, reading.quotas, made.changes, keeps_changes=keeps_changes)
-    return replace(made, blast_radius=radius)
+    file = None if request.principals is None else request.principals.files.get(cluster.name)
+    return replace(made, blast_radius=make_blast_radius(reading.principals, reading.quotas, made.changes, file=file))
 
 
 def _claimed(source: Source, cluster: Cluster, reading: Reading, desired: Desired) -> frozenset[Entity]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from re import compile as regex
 from typing import TYPE_CHECKING, Final
@@ -37,11 +37,11 @@ class PrincipalList:
 
     Attributes:
         known: The principals, when they are the same for all clusters; `None` for the SCRAM users of each cluster.
-        keeps_changes: Whether all changes of limits are wanted, and not only the largest.
+        files: Cluster to the file in which all changes of limits are wanted, as it was given.
     """
 
     known: Principals | None = None
-    keeps_changes: bool = False
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def of_cluster(self, cluster: Cluster, connect: ConnectScram | None = None) -> Principals:
         """Return who connects to a cluster.
@@ -66,19 +66,19 @@ class PrincipalList:
         return Principals.of(SCRAM, [Entity(user=user) for user in users])
 
 
-def read_principals(text: str, *, keeps_changes: bool = False) -> PrincipalList:
+def read_principals(text: str, files: Mapping[str, str] | None = None) -> PrincipalList:
     """Read the value of `--principals`: `scram`, or a file as `resolve --from` takes it (`-` is stdin).
 
     Args:
         text: The value.
-        keeps_changes: As `PrincipalList` has it.
+        files: As `PrincipalList` has them.
 
     Raises:
         UsageError: It is a table, which only Spark reads.
         InvalidFilesError: The file cannot be read, or something is wrong in it; or it lists too many or none.
     """
     if text == SCRAM:
-        return PrincipalList(keeps_changes=keeps_changes)
+        return PrincipalList(files=files or {})
     if is_table(text):
         raise UsageError(
             f"--principals {inert(text)} is a table, which is read on Spark only; add --engine spark, or give a CSV or "
@@ -96,7 +96,7 @@ def read_principals(text: str, *, keeps_changes: bool = False) -> PrincipalList:
             )
     if not entities:
         raise rows.error("it lists no principals; write one per line after the names of the columns")
-    return PrincipalList(Principals.of(rows.name, entities), keeps_changes)
+    return PrincipalList(Principals.of(rows.name, entities), files or {})
 
 
 def is_table(text: str) -> bool:

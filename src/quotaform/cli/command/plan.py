@@ -82,6 +82,7 @@ def plan(
         format_name = _summary_format(format_name)
     require_format("plan", format_name)
     engine.require_valid()
+    people.require_valid()
     base = None
     if revert is None:
         base = comparison.choose_base(console)
@@ -93,7 +94,6 @@ def plan(
     mode = comparison.prune_mode()
     try:
         request = make_request(target, directory, select, exclude, snapshot, base, mode, allow=allow, revert=revert)
-        request = replace(request, principals=people.read())
     except QuotaformError as error:
         ci = output.ci(target.repository(directory).directory)
         write_failed_plan(error, out or (), target.literal_names, ci, console)
@@ -107,10 +107,11 @@ def plan(
     options |= {**ci.options, "document": STDOUT}
     gathered: Gathered[Any]
     try:
+        request = replace(request, principals=people.read(changes.names))
         if engine.choose(console, len(names), partial(quota_bytes, request)) == SPARK:
             from quotaform.spark.plan import plan as plan_on_spark
 
-            documents = documents_of(format_name, options, files.formats, ci)
+            documents = (*documents_of(format_name, options, files.formats, ci), *changes.documents)
             made = plan_on_spark(request, documents, session=engine.session(), progress=console.progress)
             gathered = gather(made, names)
         else:
@@ -121,7 +122,8 @@ def plan(
         raise
     found = digests(gathered.outcomes)
     require_selected(request.selection, found, files)
-    outcomes = changes.write(gathered.outcomes)
+    outcomes = gathered.outcomes
+    changes.write(outcomes)
     files.write(outcomes, **ci.options)
     ci.report(console, "plan", outcomes)
     echo_outcomes(console, "plan", format_name, outcomes, render_plan_total, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,17 +36,27 @@ class PrincipalOptions:
         ),
     ] = None
 
-    def read(self) -> PrincipalList | None:
-        """Read the list of principals; `None` if nobody asked for the blast radius.
+    def require_valid(self) -> None:
+        """Make sure that the options go together.
 
         Raises:
-            UsageError: A file is to be written without a list, or the list is one that only Spark reads.
+            UsageError: A file is to be written without a list.
+        """
+        if self.principals is None and self.principals_out is not None:
+            raise UsageError("--principals-out requires --principals")
+
+    def read(self, files: Mapping[str, str]) -> PrincipalList | None:
+        """Read the list of principals; `None` if nobody asked for the blast radius.
+
+        Args:
+            files: Cluster to the file in which all changes of limits are wanted.
+
+        Raises:
+            UsageError: The list is one that only Spark reads.
             InvalidFilesError: The list cannot be read, or something is wrong in it.
         """
         if self.principals is None:
-            if self.principals_out is not None:
-                raise UsageError("--principals-out requires --principals")
             return None
         from quotaform.app.plan.principals import read_principals
 
-        return read_principals(self.principals, keeps_changes=self.principals_out is not None)
+        return read_principals(self.principals, files)

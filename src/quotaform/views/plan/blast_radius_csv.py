@@ -10,17 +10,18 @@ import csv
 from collections.abc import Iterator
 from io import StringIO
 
-from quotaform.core.blast_radius import CHANGE_COLUMNS, BlastRadius, Cell, change_row
+from quotaform.core.blast_radius import CHANGE_COLUMNS, Cell, change_row
+from quotaform.core.plan import Plan
 from quotaform.model.units import plain
 from quotaform.views.csv_cell import csv_cell
 
 
-def render_limit_changes_csv(radius: BlastRadius) -> Iterator[str]:
+def render_limit_changes_csv(plan: Plan) -> Iterator[str]:
     """Yield the table in pieces of whole rows: the names of the columns, then one piece per change."""
     buffer = StringIO(newline="")
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(CHANGE_COLUMNS)
-    for change in radius.changes:
+    for change in plan.blast_radius.changes if plan.blast_radius else ():
         yield buffer.getvalue()
         buffer.seek(0)
         buffer.truncate()

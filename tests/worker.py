@@ -12,6 +12,7 @@ ONE_WORKER: Final = (
     "tests/spark/test_command.py::test_a_broker_that_is_down",
     "tests/spark/test_fleet.py",
     "tests/spark/test_plan.py",
+    "tests/spark/test_principals.py",
     "tests/spark/test_resolved.py",
     "tests/spark/test_source.py",
 )

@@ -82,7 +82,7 @@ def quota_table(spark: SparkSession, clusters: dict[str, Quotas]) -> DataFrame:
 def principal_table(spark: SparkSession, principals: Iterable[Sequence[str | None]], *columns: str) -> DataFrame:
     """Return `schemas.PRINCIPALS`, or other columns of strings."""
     names = columns or ("user", "client_id", "ip")
-    return spark.createDataFrame(list(principals), ", ".join(f"{name} string" for name in names))
+    return spark.createDataFrame(list(principals), ", ".join(f"`{name}` string" for name in names))
 
 
 def entity_of(principal: Principal) -> Entity:

@@ -1,0 +1,188 @@
+"""Reads who makes requests: from Parquet and other tables of files, from CSV or JSON lines, or from a catalog.
+
+| name | what is read |
+| --- | --- |
+| ends in `.csv` or `.txt` | CSV with a line that names the columns, as `quotaform.app.resolve.request_file` has it |
+| ends in `.json`, `.jsonl` or `.ndjson` | JSON lines, one object per line, with the same columns |
+| ends in `.orc`, `.avro` or `.delta`, or a folder with `_delta_log` | that format |
+| ends in `.parquet`, or any other folder | Parquet |
+| any other | a table or view of the session's catalog |
+
+Names in CSV are read as results print them: an empty field is a name that no quota mentions, and `\"\"\"\"\"\"` an
+empty client-id. Unlike in one process, a field cannot have a line break: such a name is a JSON string, as results have
+it.
+A table may have other columns, which are ignored; in a CSV or JSON lines file, one that is not known is an error.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from operator import and_
+from pathlib import Path
+from re import MULTILINE
+from re import compile as regex
+from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
+from pyspark.sql.types import StringType
+
+from quotaform.core.check import rule
+from quotaform.errors import InvalidFilesError
+from quotaform.model.address import read_name
+from quotaform.model.entity import KNOWN_TYPES
+from quotaform.model.location import Location
+from quotaform.model.text import inert, listed, quote
+from quotaform.spark.schemas import PRINCIPALS
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
+
+CLUSTER: Final = "cluster"
+BROKEN: Final = "broken_row"
+"""The column of principals from a text file in which a row is that cannot be read; else null."""
+
+_FORMATS: Final = {
+    **dict.fromkeys((".csv", ".txt"), "csv"),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
+    **{f".{name}": name for name in ("parquet", "orc", "avro", "delta")},
+}
+_CSV: Final = {"header": "true", "quote": '"', "escape": '"', "mode": "PERMISSIVE", "columnNameOfCorruptRecord": BROKEN}
+_COLUMNS: Final = {spelling: row.parameter for row in KNOWN_TYPES.values() for spelling in (row.parameter, row.name)}
+_KNOWN: Final = "user, client_id and ip"
+_CAUSE: Final = regex(r"^\s*Caused by: [\w.$]+: (.*)$", MULTILINE).findall
+_REASONS: Final = {
+    "PATH_NOT_FOUND": "there is no such file or folder",
+    "TABLE_OR_VIEW_NOT_FOUND": "there is neither such a file nor such a table in the catalog",
+    "UNABLE_TO_INFER_SCHEMA": "there are no rows and no columns in it",
+    "DATA_SOURCE_NOT_FOUND": "this session has nothing that reads the format",
+}
+
+
+def read_principals(spark: SparkSession, name: str) -> DataFrame:
+    """Return `schemas.PRINCIPALS`, with those columns that there are, not read yet but for its schema.
+
+    A column `cluster` of a table is kept, and a text file adds the column `BROKEN`. See
+    `quotaform.spark.principal_check` for what is wrong in rows.
+
+    Args:
+        spark: The session.
+        name: A path, or a table; see the table above.
+
+    Raises:
+        InvalidFilesError: It cannot be read, or does not have the columns.
+    """
+    kind = _format_of(name)
+    try:
+        table = _opened(spark, kind, name)
+        fields = table.schema.fields
+    except (PySparkException, Py4JError) as error:
+        raise unreadable(name, _reason(error)) from error
+    wanted = {field.name: _COLUMNS[field.name] for field in fields if field.name in _COLUMNS}
+    _require_columns(name, [field.name for field in fields], wanted, has_others=kind != "json")
+    others = [each for each in (CLUSTER, BROKEN) if each in table.columns]
+    for field in fields:
+        if field.name in (*wanted, *others) and not isinstance(field.dataType, StringType):
+            raise unreadable(name, f"{inert(field.name)} is {field.dataType.simpleString()}, and names are strings")
+    found = table.select(*(f.col(f"`{each}`").alias(column) for each, column in wanted.items()), *others)
+    columns = [each for each in PRINCIPALS.names if each in wanted.values()]
+    return (_with_names(found, columns) if kind == "csv" else found).select(*columns, *others)
+
+
+def unreadable(name: str, reason: str) -> InvalidFilesError:
+    """Return the error of principals that cannot be read."""
+    return InvalidFilesError([rule.REQUESTS.finding(f"it cannot be read: {reason}", location=Location(name))])
+
+
+def _format_of(name: str) -> str | None:
+    """Return the format of files; `None` for a table of the catalog."""
+    path = Path(name)
+    if (known := _FORMATS.get(path.suffix.lower())) is not None:
+        return known
+    if path.is_dir():
+        return "delta" if (path / "_delta_log").is_dir() else "parquet"
+    return "parquet" if "/" in name else None
+
+
+def _opened(spark: SparkSession, kind: str | None, name: str) -> DataFrame:
+    if kind is None:
+        return spark.table(name)
+    if kind == "json":
+        return spark.read.json(name, mode="PERMISSIVE", columnNameOfCorruptRecord=BROKEN)
+    if kind != "csv":
+        return spark.read.format(kind).load(name)
+    columns = ", ".join(f"`{column}` string" for column in (*_csv_columns(spark, name), BROKEN))
+    return spark.read.options(**_CSV).schema(columns).csv(name)
+
+
+def _csv_columns(spark: SparkSession, name: str) -> list[str]:
+    """Return the columns that the first line of CSV names.
+
+    Raises:
+        InvalidFilesError: It names others, or one twice.
+    """
+    lines = spark.read.text(name).limit(1).toArrow().column(0).to_pylist()
+    if not lines:
+        raise unreadable(name, f"the file is empty; its first line must name one or more of the columns {_KNOWN}")
+    names = [column.strip() for column in next(csv.reader([lines[0].removeprefix("\ufeff")]))]
+    if unknown := [quote(column) for column in names if column not in _COLUMNS]:
+        raise unreadable(name, f"unknown column {', '.join(unknown)}; the columns are {_KNOWN}")
+    columns = [_COLUMNS[column] for column in names]
+    if len(set(columns)) < len(columns):
+        raise unreadable(name, "a column appears twice in the first line")
+    return columns
+
+
+def _require_columns(name: str, found: Sequence[str], wanted: dict[str, str], *, has_others: bool) -> None:
+    known = {*wanted, BROKEN}
+    if not has_others and (unknown := [quote(each) for each in found if each not in known]):
+        raise unreadable(name, f"unknown field {', '.join(unknown)}; the fields are {_KNOWN}")
+    if len(set(wanted.values())) < len(wanted):
+        raise unreadable(name, "the columns client_id and client-id are the same; leave one of them out")
+    if not wanted:
+        has = f"; it has {listed([inert(each) for each in found])}" if found else ""
+        raise unreadable(name, f"it has none of the columns {_KNOWN}{has}")
+
+
+def _reason(error: PySparkException | Py4JError) -> str:
+    text = str(error).strip()
+    if isinstance(error, PySparkException):
+        condition = error.getCondition() or ""
+        known = next((reason for start, reason in _REASONS.items() if condition.startswith(start)), None)
+        return known or inert(text.partition("\n")[0])
+    causes = _CAUSE(text)
+    return inert(causes[-1] if causes else text.partition("\n")[0])
+
+
+def _with_names(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Return rows of CSV with the names that the fields stand for; only quoted ones go through Python.
+
+    The file is read twice for that.
+    """
+    is_plain = reduce(and_, [f.coalesce(~f.col(each).startswith('"'), f.lit(True)) for each in columns])
+    # Quotes around nothing are no name either, as in one process.
+    filled = rows.select(
+        *(f.when(f.col(each) != "", f.col(each)).alias(each) for each in columns),
+        *(each for each in rows.columns if each not in columns),
+    )
+    quoted = filled.where(~is_plain).mapInArrow(_unquoting(columns), filled.schema)
+    return filled.where(is_plain).unionAll(quoted)
+
+
+def _unquoting(
+    columns: Sequence[str],
+) -> Callable[[Iterator[pyarrow.RecordBatch]], Iterator[pyarrow.RecordBatch]]:
+    def unquote(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        import pyarrow
+
+        for batch in batches:
+            for column in columns:
+                names = [None if text is None else read_name(text) for text in batch.column(column).to_pylist()]
+                batch = batch.set_column(batch.schema.get_field_index(column), column, pyarrow.array(names, "string"))
+            yield batch
+
+    return unquote

@@ -66,7 +66,8 @@ def run(arguments: list[str]) -> int:
             output.write(f"quotaform {__version__}\n")
             code = 0
         else:
-            from quotaform.cli.process import rare_collections, signals_raised
+            from quotaform.cli.process import signals_raised
+            from quotaform.rare_collection import rare_collections
 
             with signals_raised(), rare_collections():
                 code = _run(arguments)

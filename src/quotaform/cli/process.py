@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
 from types import FrameType
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 from quotaform.exit_code import ExitCode
 from quotaform.interrupt import INTERRUPTING
-
-_OBJECTS_BETWEEN_COLLECTIONS: Final = 1_000_000
-"""A plan of 30,000 entities makes fewer, so most runs never look for cycles; garbage cannot grow past these."""
 
 
 class TerminatedError(KeyboardInterrupt):
@@ -71,14 +67,3 @@ def _handlers() -> dict[int, Any]:
     """Return the handlers of the signals that interrupt, without those that are ignored or not Python's."""
     handlers = {number: signal.getsignal(number) for number in INTERRUPTING}
     return {number: handler for number, handler in handlers.items() if handler not in (None, signal.SIG_IGN)}
-
-
-@contextmanager
-def rare_collections() -> Iterator[None]:
-    """Look for reference cycles rarely: what a run makes lives until it ends, and looking takes as long as making."""
-    thresholds = gc.get_threshold()
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 20, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)

@@ -58,13 +58,11 @@ def plan(
     """
     with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session) as spark:
         job, bundle = _job(folder, PLAN, request, documents, clock, progress)
-        progress("Planning on Spark", 0, 0)
         shipped = ship_job(spark, bundle, job)
-        outcomes = list(run_job(spark, shipped, PlanDigest))
+        outcomes = list(run_job(spark, shipped, PlanDigest, "Planning on Spark", progress))
         if request.is_guarded and (same := _same_clusters(outcomes)):
             # What two plans disagree about is not in their digests: such a plan is made again beside the earlier one.
-            progress("Comparing plans for the same live cluster", 0, 0)
-            again = run_job(spark, shipped, PlanDigest, same)
+            again = run_job(spark, shipped, PlanDigest, "Comparing plans for the same live cluster", progress, same)
             for (place, _), outcome in zip(same, again, strict=True):
                 outcomes[place] = outcome
     yield from outcomes
@@ -101,8 +99,8 @@ def check_drift(
             yield from without_baseline([cluster.name for cluster in request.clusters], error)
             return
         with spark_session(session) as spark:
-            progress("Comparing on Spark", 0, 0)
-            outcomes = list(run_job(spark, ship_job(spark, bundle, job), DriftDigest))
+            shipped = ship_job(spark, bundle, job)
+            outcomes = list(run_job(spark, shipped, DriftDigest, "Comparing on Spark", progress))
     yield from outcomes
 
 

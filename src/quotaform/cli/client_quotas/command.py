@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from quotaform import __version__
 from quotaform.cli.client_quotas.lists import COMMA, read_ops, read_parts, read_properties
 from quotaform.cli.console import Console
-from quotaform.cli.process import end_on_signals, ignore_signals, interrupt_code, rare_collections, signals_raised
+from quotaform.cli.process import end_on_signals, ignore_signals, interrupt_code, signals_raised
 from quotaform.cli.stream import GuardedStreams, drop_unwritten_output, open_closed_streams
 from quotaform.cli.usage import cut_lines
 from quotaform.errors import ClusterError, QuotaformError, UsageError
 from quotaform.model.entity import ENTITY_TYPES, Entity
 from quotaform.model.text import quote
 from quotaform.printable import printable
+from quotaform.rare_collection import rare_collections
 
 if TYPE_CHECKING:
     from quotaform.admin import QuotaAdmin

@@ -12,6 +12,7 @@ import pytest
 from quotaform.app.base.base import BaseChoice
 from quotaform.app.drift.drift import check_drift
 from quotaform.app.plan.plan import plan as plan_here
+from quotaform.app.snapshot import take_snapshots
 from quotaform.core.digest import digest_plan
 from quotaform.core.prune import PruneMode
 from quotaform.document.drift import dump_drift
@@ -22,6 +23,7 @@ from quotaform.model.quotas import Quotas
 from quotaform.model.snapshot import Snapshot
 from quotaform.spark.plan import check_drift as check_drift_on_spark
 from quotaform.spark.plan import plan as plan_on_spark
+from quotaform.spark.snapshot import take_snapshots as take_snapshots_on_spark
 from tests.builder import CONSUMER, PRODUCER, REQUEST
 from tests.git_repository import GitRepository
 from tests.spark.engine import JSON, all_by_local, all_by_spark, request_for
@@ -134,6 +136,14 @@ def test_the_base_and_the_history_of_each_cluster_count_as_locally(tmp_path: Pat
     for base in (None, BaseChoice(refs=("HEAD~1",), is_exact=True)):
         request = request_for(git.path, base=base, takes_all=True)
         assert all_by_spark(request) == all_by_local(request)
+
+
+def test_snapshots_are_those_of_the_local_engine(tmp_path: Path) -> None:
+    clusters = request_for(fleet(tmp_path), takes_all=True).clusters
+    here = _texts(take_snapshots(clusters), dump_snapshot)
+    there = _texts(take_snapshots_on_spark(clusters), lambda made: "".join(made.documents["snapshot"]()))
+    assert there == here
+    assert sum(text.startswith("{") for text in there) == 5
 
 
 def _texts(outcomes: Iterator[ClusterOutcome[Any]], dump: Any) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from quotaform.app.actual import read_actual
@@ -33,12 +34,19 @@ def take_snapshots(
     steps = Steps(progress)
     step = steps if len(clusters) == 1 else no_progress
 
-    def work(cluster: Cluster, gateway: Gateway) -> Snapshot:
-        # Whose files it belongs to, wherever it was read.
-        return replace(take_snapshot(gateway, clock=clock, progress=step), cluster_name=cluster.name)
-
-    with ClusterWork(clusters, work, connect) as working:
+    with ClusterWork(clusters, partial(snapshot_of, clock=clock, progress=step), connect) as working:
         yield from working.outcomes({}, steps)
+
+
+def snapshot_of(
+    cluster: Cluster, gateway: Gateway, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress
+) -> Snapshot:
+    """Read everything that a cluster of quotaform.yaml holds; the snapshot has its name there, wherever it was read.
+
+    Raises:
+        ClusterError: The cluster could not be read.
+    """
+    return replace(take_snapshot(gateway, clock=clock, progress=progress), cluster_name=cluster.name)
 
 
 def take_snapshot(gateway: Gateway, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress) -> Snapshot:

@@ -32,10 +32,13 @@ def reported_tasks(spark: SparkSession, what: str, items: int, progress: Progres
     over = Event()
 
     def report(tasks: Tasks) -> None:
+        shown = 0
         while not over.wait(_INTERVAL):
             done, total = tasks()
             if total and not over.is_set():
-                progress(what, items * done // total, items)
+                # A later stage of the job begins again, after all of the work.
+                shown = max(shown, items * done // total)
+                progress(what, shown, items)
 
     with _tasks(spark) as tasks:
         thread = Thread(target=report, args=(tasks,), name="quotaform-progress", daemon=True)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from quotaform.cli.cluster_path import cluster_paths
-from quotaform.cli.console import require_writable, write_file
+from quotaform.cli.console import Console, require_writable, write_file
 from quotaform.cli.exit_code import decide
 from quotaform.cli.option.cluster import ManyClusters
+from quotaform.cli.option.engine import SPARK, Engine
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.cli.outcomes import report_failures
+from quotaform.core.outcome import ClusterOutcome
 from quotaform.exit_code import ExitCode
+
+if TYPE_CHECKING:
+    from quotaform.desired.config import Cluster
 
 
 @with_option_groups
@@ -30,6 +36,7 @@ def snapshot(
             help="Path of the file; {cluster} stands for the cluster name. [default: stdout]",
         ),
     ] = None,
+    engine: Engine,
     output: Output,
 ) -> int:
     """Write all live quotas of a cluster to one JSON file, to plan against offline.
@@ -40,29 +47,46 @@ def snapshot(
       quotaform snapshot --all --output 'snapshots/{cluster}.json'
       quotaform plan --snapshot snapshots/lab.json
     """
-    from quotaform.app.snapshot import take_snapshots
-    from quotaform.document.snapshot import dump_snapshot
     from quotaform.model.text import inert
 
     console = output.console()
+    engine.require_valid()
     if str(path) == "-":
         path = None
     clusters = target.choose()
     names = [cluster.name for cluster in clusters]
     paths = cluster_paths("--output", path or "", names, example="snapshots/{cluster}.json")
     outcomes = []
-    for outcome in take_snapshots(clusters, progress=console.progress):
+    for outcome in _taken(clusters, engine, console):
         outcomes.append(outcome)
         if outcome.error is not None and len(clusters) > 1:
             report_failures(console, [outcome])
             continue
-        taken = outcome.require()
+        number, text = outcome.require()
         if path is None:
-            console.echo(dump_snapshot(taken))
+            console.echo(text)
         else:
             file = paths[outcome.cluster]
             require_writable(file)
-            write_file(file, dump_snapshot(taken))
+            write_file(file, text)
             console.keep_code()
-            console.echo(f"Wrote {len(taken.quotas)} entities of {inert(taken.cluster_name)} to {inert(str(file))}.\n")
+            console.echo(f"Wrote {number} entities of {inert(outcome.cluster)} to {inert(str(file))}.\n")
     return decide(outcomes, lambda _: ExitCode.DONE)
+
+
+def _taken(
+    clusters: Sequence[Cluster], engine: Engine, console: Console
+) -> Iterator[ClusterOutcome[tuple[int, Iterable[str]]]]:
+    """Yield how many entities each cluster holds, and its snapshot."""
+    if engine.choose(console, len(clusters), lambda: 0) == SPARK:
+        from quotaform.spark.snapshot import SNAPSHOT
+        from quotaform.spark.snapshot import take_snapshots as take_on_spark
+
+        for stored in take_on_spark(clusters, session=engine.session(), progress=console.progress):
+            yield stored.map(lambda made: (made.digest.entities, made.documents[SNAPSHOT]()))
+        return
+    from quotaform.app.snapshot import take_snapshots
+    from quotaform.document.snapshot import dump_snapshot
+
+    for outcome in take_snapshots(clusters, progress=console.progress):
+        yield outcome.map(lambda taken: (len(taken.quotas), [dump_snapshot(taken)]))

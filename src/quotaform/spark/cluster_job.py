@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from json import dumps, loads
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from pickle import dumps, loads
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import uuid4
 from zlib import compressobj
 
@@ -24,7 +24,6 @@ from quotaform.rare_collection import rare_collections
 from quotaform.spark.bundle import Bundle
 from quotaform.spark.document_store import DocumentStore
 from quotaform.spark.driver_context import DriverContext
-from quotaform.spark.failure import dump_failure, load_failure
 from quotaform.spark.progress import reported_tasks
 from quotaform.spark.schemas import OUTCOMES, arrow_schema
 from quotaform.spark.shipped_file import ShippedFile, ship
@@ -32,8 +31,6 @@ from quotaform.spark.shipped_file import ShippedFile, ship
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
-
-D = TypeVar("D")
 
 _FASTEST: Final = 1
 _BATCH_BYTES: Final = 1 << 20
@@ -49,11 +46,11 @@ class Made:
     """What a job makes of one cluster.
 
     Attributes:
-        digest: What it amounts to, as JSON can hold it.
+        digest: What it amounts to; can be pickled.
         documents: What was rendered of it: name to the pieces of a text.
     """
 
-    digest: Mapping[str, Any]
+    digest: object
     documents: Mapping[str, Iterable[str]]
 
 
@@ -113,17 +110,15 @@ Places = Sequence[tuple[int, int | None]]
 def run_job(
     spark: SparkSession,
     job: ShippedJob,
-    digest: type[D],
     what: str,
     progress: Progress = no_progress,
     places: Places | None = None,
-) -> Iterator[ClusterOutcome[StoredResult[D]]]:
+) -> Iterator[ClusterOutcome[StoredResult[Any]]]:
     """Run a job on the executors, a cluster in each task, and yield one outcome per cluster, in order.
 
     Args:
         spark: The session.
         job: The job.
-        digest: The class of what its results amount to.
         what: What is being done.
         progress: Called with that, and how many clusters are done.
         places: The clusters; all of them if left out.
@@ -133,7 +128,7 @@ def run_job(
     try:
         with reported_tasks(spark, what, len(chosen), progress):
             table.count()
-        yield from _outcomes(table, job.names, digest)
+        yield from _outcomes(table, job.names)
     finally:
         table.unpersist()
 
@@ -197,10 +192,10 @@ def _rows(job: ClusterJob, place: int, beside: int | None) -> Iterator[dict[str,
         for name, pieces in made.documents.items():
             for content in _compressed(pieces):
                 yield {"place": place, "name": name, "content": content}
-        outcome: dict[str, Any] = {"digest": made.digest}
+        end: tuple[object, _ErrorParts | None] = made.digest, None
     except QuotaformError as error:
-        outcome = {"failure": dump_failure(error)}
-    yield {"place": place, "name": None, "content": dumps(outcome).encode()}
+        end = None, (type(error), error.args, error.__dict__)
+    yield {"place": place, "name": None, "content": dumps(end)}
 
 
 def _compressed(pieces: Iterable[str]) -> Iterator[bytes]:
@@ -214,7 +209,7 @@ def _compressed(pieces: Iterable[str]) -> Iterator[bytes]:
     yield bytes(found + compressor.flush())
 
 
-def _outcomes(table: DataFrame, names: Sequence[str], digest: type[D]) -> Iterator[ClusterOutcome[StoredResult[D]]]:
+def _outcomes(table: DataFrame, names: Sequence[str]) -> Iterator[ClusterOutcome[StoredResult[Any]]]:
     """Yield one outcome per cluster of `schemas.OUTCOMES`, whose partitions are in the order of the clusters."""
     store = DocumentStore()
     for row in table.toLocalIterator():
@@ -222,16 +217,23 @@ def _outcomes(table: DataFrame, names: Sequence[str], digest: type[D]) -> Iterat
         if row["name"] is not None:
             store.add(row["name"], bytes(row["content"]))
             continue
-        outcome = loads(bytes(row["content"]))
         documents = store.take()
-        if "failure" in outcome:
-            yield ClusterOutcome(cluster, error=load_failure(outcome["failure"]))
+        # Pickled by `_rows`, in a task of this application.
+        digest, parts = loads(bytes(row["content"]))  # noqa: S301
+        if parts is not None:
+            yield ClusterOutcome(cluster, error=_error(*parts))
         else:
-            # JSON has no tuples.
-            fields = {
-                name: tuple(value) if isinstance(value, list) else value for name, value in outcome["digest"].items()
-            }
-            yield ClusterOutcome(cluster, StoredResult(digest(**fields), documents))
+            yield ClusterOutcome(cluster, StoredResult(digest, documents))
+
+
+_ErrorParts = tuple[type[QuotaformError], tuple[Any, ...], dict[str, Any]]
+"""An error's class, arguments and attributes: most of them are not made of what their constructors take."""
+
+
+def _error(kind: type[QuotaformError], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> QuotaformError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
 
 
 def _disk_only() -> Any:

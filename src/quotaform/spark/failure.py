@@ -10,7 +10,6 @@ from quotaform import errors
 from quotaform.document.field import dump_finding, load_finding
 from quotaform.errors import ClusterError, InvalidFilesError, QuotaformError
 from quotaform.model.finding import Finding
-from quotaform.spark.schemas import FAILURE
 
 _PLAIN: Final = (QuotaformError.__init__, ClusterError.__init__)
 """Constructors that take a message and need nothing else."""
@@ -41,33 +40,11 @@ def failure_row(error: QuotaformError) -> FailureRow:
     return kind, str(error), None, None, None, None, None
 
 
-def dump_failure(error: QuotaformError) -> dict[str, Any]:
-    """Return an error as a mapping of the columns of `schemas.FAILURE`."""
-    return dict(zip(FAILURE.names, failure_row(error), strict=True))
-
-
-def load_failure(failure: Mapping[str, Any]) -> QuotaformError:
-    """Return the error that a failure stands for, with its original message, attributes and exit code.
+def require_read(failure: Mapping[str, Any] | None) -> None:
+    """Raise the error of a cluster that could not be read, with its original message, attributes and exit code.
 
     The columns may come from a table that somebody else wrote: a kind that is not understood is a `ClusterError` with
     the message, and an attribute that is not understood is left out.
-
-    Args:
-        failure: The columns of `schemas.FAILURE`.
-    """
-    message = failure["message"] or "The cluster could not be read."
-    if failure["kind"] == InvalidFilesError.__name__ and (problems := _problems(failure["problems"])):
-        return InvalidFilesError(problems)
-    kind = _plain(failure["kind"]) or ClusterError
-    # Made of its lines, as it was: what a line quotes has no line breaks.
-    error = kind(message) if issubclass(kind, ClusterError) else kind(*message.split("\n"))
-    if isinstance(error, ClusterError):
-        _restore(error, failure)
-    return error
-
-
-def require_read(failure: Mapping[str, Any] | None) -> None:
-    """Raise the error of a cluster that could not be read; see `load_failure`.
 
     Args:
         failure: The `failure` of a row.
@@ -75,8 +52,17 @@ def require_read(failure: Mapping[str, Any] | None) -> None:
     Raises:
         QuotaformError: There was something.
     """
-    if failure is not None:
-        raise load_failure(failure)
+    if failure is None:
+        return
+    message = failure["message"] or "The cluster could not be read."
+    if failure["kind"] == InvalidFilesError.__name__ and (problems := _problems(failure["problems"])):
+        raise InvalidFilesError(problems)
+    kind = _plain(failure["kind"]) or ClusterError
+    # Made of its lines, as it was: what a line quotes has no line breaks.
+    error = kind(message) if issubclass(kind, ClusterError) else kind(*message.split("\n"))
+    if isinstance(error, ClusterError):
+        _restore(error, failure)
+    raise error
 
 
 def _restore(error: ClusterError, failure: Mapping[str, Any]) -> None:

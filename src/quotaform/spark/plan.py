@@ -59,10 +59,10 @@ def plan(
     with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session) as spark:
         job, bundle = _job(folder, PLAN, request, documents, clock, progress)
         shipped = ship_job(spark, bundle, job)
-        outcomes = list(run_job(spark, shipped, PlanDigest, "Planning clusters on Spark", progress))
+        outcomes = list(run_job(spark, shipped, "Planning clusters on Spark", progress))
         if request.is_guarded and (same := _same_clusters(outcomes)):
             # What two plans disagree about is not in their digests: such a plan is made again beside the earlier one.
-            again = run_job(spark, shipped, PlanDigest, "Comparing plans for the same live cluster", progress, same)
+            again = run_job(spark, shipped, "Comparing plans for the same live cluster", progress, same)
             for (place, _), outcome in zip(same, again, strict=True):
                 outcomes[place] = outcome
     yield from outcomes
@@ -100,7 +100,7 @@ def check_drift(
             return
         with spark_session(session) as spark:
             shipped = ship_job(spark, bundle, job)
-            outcomes = list(run_job(spark, shipped, DriftDigest, "Comparing clusters on Spark", progress))
+            outcomes = list(run_job(spark, shipped, "Comparing clusters on Spark", progress))
     yield from outcomes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.app.base.cluster_bases import ClusterBases
@@ -68,7 +68,7 @@ class PlanJob:
         if self.subject == DRIFT:
             value = drift_of(self.request, outcome, today(self.clock)).require()
         rendered = {each.name: self._rendered(each, value) for each in self.documents}
-        return Made(asdict(digest_of(value)), rendered)
+        return Made(digest_of(value), rendered)
 
     def release(self, place: int) -> None:
         """Let go of the files of one cluster."""

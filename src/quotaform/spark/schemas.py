@@ -118,7 +118,7 @@ OUTCOMES: Final = StructType(
 | row | name | content |
 | --- | --- | --- |
 | a part of a document | the document's | compressed |
-| the end of a cluster | null | JSON: what its result amounts to, or its `failure` |
+| the end of a cluster | null | pickled: what its result amounts to, or the error |
 
 `place` is that of the cluster among those of the job. The parts of a document follow each other.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
@@ -62,7 +62,7 @@ class SnapshotJob:
         cluster = self.clusters[place]
         with open_pinned_gateway(cluster) as gateway:
             taken = snapshot_of(cluster, gateway, clock=self.clock)
-        return Made(asdict(SnapshotDigest(len(taken.quotas))), {SNAPSHOT: [dump_snapshot(taken)]})
+        return Made(SnapshotDigest(len(taken.quotas)), {SNAPSHOT: [dump_snapshot(taken)]})
 
     def release(self, place: int) -> None:
         """Nothing is kept."""
@@ -88,5 +88,5 @@ def take_snapshots(
     """
     with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session) as spark:
         job = ship_job(spark, new_bundle(folder), SnapshotJob(tuple(clusters), clock))
-        outcomes = list(run_job(spark, job, SnapshotDigest, "Reading clusters on Spark", progress))
+        outcomes = list(run_job(spark, job, "Reading clusters on Spark", progress))
     yield from outcomes

@@ -2,14 +2,126 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from quotaform.model.entity import Entity
-from tests.builder import PRODUCER
+from quotaform.core.blast_radius import LimitDirection, Principals, change_row, make_blast_radius
+from quotaform.core.entity_change import EntityChange
+from quotaform.model.entity import KNOWN_TYPES, Entity
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.quotas import Quotas
+from tests.builder import PRODUCER, plan_of
 from tests.spark.test_plan import write_snapshot
+from tests.spark.test_resolved import CLIENTS, IPS, USERS, above_the_principals, some_quotas
 from tests.workflow.command import Repository
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Row = tuple[Any, ...]
+PEOPLE: Final = [
+    *(Entity(user=user) for user in (*USERS, "nobody")),
+    *(Entity(client_id=client) for client in CLIENTS if client),
+    *(Entity(user=user, client_id=client) for user in (*USERS, "nobody") for client in (*CLIENTS, "other")),
+    *(Entity(ip=address) for address in (*IPS, "192.0.2.9") if address),
+]
+CLUSTERS: Final = 24
+
+
+def principal_table(spark: SparkSession, principals: Iterable[Entity]) -> DataFrame:
+    from quotaform.spark.schemas import PRINCIPALS
+
+    return spark.createDataFrame([tuple(map(each.names.get, KNOWN_TYPES)) for each in principals], PRINCIPALS)
+
+
+def quota_table(spark: SparkSession, clusters: Mapping[str, Quotas]) -> DataFrame:
+    from quotaform.spark.schemas import QUOTAS
+
+    rows: list[Row] = [(name, f"id-{name}", None, None, None, None, None, None) for name in clusters]
+    rows += [
+        (name, f"id-{name}", entity.address, entity.names, key, value, None, None)
+        for name, quotas in clusters.items()
+        for entity, values in quotas.items()
+        for key, value in values.items()
+    ]
+    return spark.createDataFrame(rows, QUOTAS)
+
+
+def change_table(spark: SparkSession, clusters: Mapping[str, Sequence[EntityChange]]) -> DataFrame:
+    from quotaform.spark.schemas import CHANGES
+
+    rows = [
+        (name, change.entity.address, change.entity.names, row.key, row.after)
+        for name, changes in clusters.items()
+        for change in changes
+        for row in change.changes
+    ]
+    return spark.createDataFrame(rows, CHANGES)
+
+
+def some_changes(random: Random, actual: Quotas) -> Sequence[EntityChange]:
+    """A plan that changes some entities and deletes others."""
+    wanted: dict[Entity, dict[str, float]] = {
+        entity: {key: value for key, value in values.items() if key in QUOTA_KEYS}
+        for entity, values in some_quotas(random).items()
+    }
+    wanted |= {entity: {} for entity in actual if random.random() < 0.2}
+    return plan_of(wanted, actual).changes
+
+
+def cells(rows: Iterable[Row]) -> list[str]:
+    """Rows so that they can be compared: any NaN is like any other."""
+    return [repr(tuple("NaN" if cell != cell else cell for cell in row)) for row in rows]
+
+
+def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark: SparkSession) -> None:
+    from quotaform.spark.blast_radius import blast_radius, distinct_principals, largest_changes, limit_counts
+
+    random = Random(7)
+    actual = {f"c{place:02}": some_quotas(random) for place in range(CLUSTERS)}
+    changes = {name: some_changes(random, quotas) for name, quotas in actual.items()}
+    listed = Principals.of("list", PEOPLE)
+    table = principal_table(spark, [*PEOPLE, *PEOPLE])
+    found = blast_radius(distinct_principals(table), quota_table(spark, actual), change_table(spark, changes)).cache()
+    rows: list[Row] = []
+    largest: list[Row] = []
+    counts: dict[Row, Row] = {}
+    for name, quotas in actual.items():
+        radius = make_blast_radius(listed, quotas, changes[name], file="all.csv")
+        rows += [(name, *change_row(change).values()) for change in radius.changes]
+        largest += [(name, *change_row(change).values()) for change in radius.largest]
+        counts |= {(name, each.value): count for each, count in radius.counts.items() if count.limits}
+        if radius.affected:
+            counts[name, None] = radius.affected, sum(count.limits for count in radius.counts.values())
+    assert {row[5] for row in rows} == set(LimitDirection)
+    assert sorted(cells(map(tuple, found.collect()))) == sorted(cells(rows))
+    assert cells(map(tuple, largest_changes(found).collect())) == cells(largest)
+    assert {(row[0], row[1]): tuple(row[2:]) for row in limit_counts(found).collect()} == counts
+
+
+def test_plans_without_changes_affect_nobody(spark: SparkSession) -> None:
+    from quotaform.spark.blast_radius import blast_radius
+
+    tables = quota_table(spark, {"lab": {Entity(user="alice"): {PRODUCER: 1.0}}}), change_table(spark, {"lab": []})
+    assert blast_radius(principal_table(spark, PEOPLE), *tables).collect() == []
+
+
+def test_principals_are_neither_shuffled_nor_sent_through_python(spark: SparkSession, tmp_path: Path) -> None:
+    from quotaform.spark.blast_radius import blast_radius
+
+    path = str(tmp_path / "principals.parquet")
+    principal_table(spark, PEOPLE).write.parquet(path)
+    actual: dict[str, Quotas] = {"lab": {Entity(user=None): {PRODUCER: 9.0}, Entity(user="alice"): {PRODUCER: 1.0}}}
+    changes = {"lab": plan_of({Entity(user=None): {PRODUCER: 5.0}}, actual["lab"]).changes}
+    # Not read from files, so that the only file is that of the principals.
+    found = blast_radius(spark.read.parquet(path), quota_table(spark, actual), change_table(spark, changes))
+    assert found.count() > 0
+    operators = above_the_principals(found._jdf.queryExecution().executedPlan().toString())
+    assert not [name for name in operators if "Exchange" in name or "Python" in name or "Nested" in name]
 
 
 @pytest.fixture

@@ -103,6 +103,13 @@ def test_an_address_is_found_however_it_is_spelled() -> None:
     assert (row.principal, row.after.value) == (other, 5.0)
 
 
+def test_another_spelling_of_an_address_takes_the_place_of_an_entry_with_keys_that_do_not_change() -> None:
+    """Only the keys of the changed entries were compared."""
+    actual = {Entity(ip="::ffff:10.0.0.1"): {CONNECTION: 5.0}}
+    (row,) = rows_of({Entity(ip="10.0.0.1"): {"future_rate": 1.0}}, actual, Entity(ip="10.0.0.1"))[:1]
+    assert (row.key, row.direction) == (CONNECTION, LimitDirection.NO_LONGER_LIMITED)
+
+
 def test_an_empty_client_id_meets_no_entry_with_a_client_id() -> None:
     empty = Entity(user="alice", client_id="")
     assert rows_of({Entity(user="alice", client_id=None): {PRODUCER: 5.0}}, {}, empty, APP) == rows_of(

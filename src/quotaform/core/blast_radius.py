@@ -32,7 +32,7 @@ from typing import Final, NamedTuple
 from quotaform.core.entity_change import EntityChange
 from quotaform.core.resolve.entry import Effective, effective
 from quotaform.core.resolve.index import QuotaIndex
-from quotaform.core.resolve.request import request_of
+from quotaform.core.resolve.request import PRECEDENCE_OF, request_of
 from quotaform.model.entity import ENTITY_TYPES, KNOWN_TYPES, Entity
 from quotaform.model.precedence import Level
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -218,8 +218,8 @@ def _limit_cells(limit: Effective) -> tuple[Cell, ...]:
 class LimitChanges:
     """The effective limits of principals that a plan changes: rows that are computed each time they are gone through.
 
-    Only principals that meet a changed entry are resolved, and only for the keys that change there. The rows come by
-    principal and key.
+    Only principals that meet a changed entry are resolved, and clients only for the keys that change there. The rows
+    come by principal and key.
     """
 
     def __init__(self, principals: Iterable[Entity], actual: Quotas, changes: Iterable[EntityChange]) -> None:
@@ -243,7 +243,9 @@ class LimitChanges:
             if not met:
                 continue
             now, then = self._before.entries(request), self._after.entries(request)
-            for key in sorted({key for entry in met for key in entry.values}):
+            # Of several spellings of an address one entry is met, with all its keys: another may come in its place.
+            entries = (*now, *then) if PRECEDENCE_OF[len(request)].canonical else met
+            for key in sorted({key for entry in entries for key in entry.values}):
                 before, after = effective(now, key), effective(then, key)
                 if limit_direction(key, before, after) is not None:
                     yield LimitChange(principal, key, before, after)

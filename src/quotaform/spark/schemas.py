@@ -14,6 +14,7 @@ from pyspark.sql.types import (
     BinaryType,
     DoubleType,
     IntegerType,
+    LongType,
     MapType,
     StringType,
     StructField,
@@ -105,6 +106,49 @@ BEFORE: Final = StructType(
     ]
 )
 """What limits a principal as long as a plan is not applied; further columns of `RESOLVED`."""
+
+CHANGES: Final = StructType(
+    [
+        StructField("cluster", StringType()),
+        StructField("entity_key", StringType()),
+        StructField("entity", _NAMES),
+        StructField("key", StringType()),
+        StructField("after", DoubleType()),
+    ]
+)
+"""The rows of plans: what each value will be; null is no value."""
+
+LIMIT_CHANGES: Final = StructType(
+    [
+        StructField("cluster", StringType()),
+        *PRINCIPALS,
+        StructField("key", StringType()),
+        StructField("direction", StringType()),
+        StructField("factor", DoubleType()),
+        *(
+            StructField(f"{side}_{name}", kind)
+            for side in ("before", "after")
+            for name, kind in (
+                ("value", DoubleType()),
+                ("entity_key", StringType()),
+                ("source", StringType()),
+                ("level", IntegerType()),
+                ("bucket", StringType()),
+            )
+        ),
+    ]
+)
+"""The effective limits of principals that a plan changes: the columns of `quotaform.core.blast_radius.change_row`."""
+
+LIMIT_COUNTS: Final = StructType(
+    [
+        StructField("cluster", StringType()),
+        StructField("direction", StringType()),
+        StructField("principals", LongType()),
+        StructField("limits", LongType()),
+    ]
+)
+"""How many principals and effective limits plans change; `direction` is null in the row of a whole cluster."""
 
 OUTCOMES: Final = StructType(
     [

@@ -1,0 +1,166 @@
+"""The blast radius of plans for any number of principals: the rows of `quotaform.core.blast_radius`, by joins.
+
+Principals meet the quotas before and after a plan in the same pass (`quotaform.spark.resolve`), so that they are not
+shuffled; what is counted and sorted are only the limits that change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as f
+
+from quotaform.core.blast_radius import MOST_LARGEST, RANK, LimitDirection
+from quotaform.model.precedence import LEVELS
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.spark.resolve.address import CANONICAL
+from quotaform.spark.resolve.resolved import resolved
+from quotaform.spark.schemas import LIMIT_CHANGES, LIMIT_COUNTS, PRINCIPALS, QUOTAS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_ROW: Final = ["cluster", "entity_key", "key"]
+
+
+def blast_radius(
+    principals: DataFrame, quotas: DataFrame, changes: DataFrame, warn: Callable[[str], None] = lambda _: None
+) -> DataFrame:
+    """Return `schemas.LIMIT_CHANGES`: the effective limits of principals that plans change, on each of their clusters.
+
+    A few small jobs look through quotas and changes at once; both are read several times and should be persisted.
+
+    Args:
+        principals: `schemas.PRINCIPALS`, each principal once; see `distinct_principals`.
+        quotas: `schemas.QUOTAS`: everything that the clusters hold.
+        changes: `schemas.CHANGES`: the rows of their plans.
+        warn: As for `quotaform.spark.resolve.resolved.resolved`.
+    """
+    changed = f.broadcast(changes.select("cluster").distinct())
+    before = quotas.join(changed, "cluster", "left_semi")
+    keys = _keys(before, changes)
+    if not keys:
+        return principals.sparkSession.createDataFrame([], LIMIT_CHANGES)
+    after = planned_quotas(before, changes)
+    rows = resolved(principals, after, keys=keys, before=before, limited_only=True, warn=warn)
+    columns = {
+        "direction": _direction(),
+        "factor": _factor(),
+        "before_bucket": _bucket("before_source"),
+        **{f"after_{name}": f.col(name) for name in ("value", "source", "level", "entity_key", "bucket")},
+    }
+    return rows.withColumns(columns).where(f.col("direction").isNotNull()).select(*LIMIT_CHANGES.names)
+
+
+def _keys(quotas: DataFrame, changes: DataFrame) -> list[str]:
+    """Return the keys of which effective limits can change.
+
+    Those are the keys of the changes, and where names have several spellings all keys of such entities: another entry
+    may come in the place of one that does not change.
+    """
+    are_respelled = reduce(or_, [f.col("entity")[kind].isNotNull() for kind in CANONICAL])
+    found = changes.agg(f.collect_set("key").alias("keys"), f.bool_or(are_respelled).alias("are_respelled")).first()
+    if found is None or not found["keys"]:
+        return []
+    keys = set(found["keys"])
+    if found["are_respelled"]:
+        keys |= {row["key"] for row in quotas.where(are_respelled).select("key").distinct().collect()}
+    return sorted(keys)
+
+
+def planned_quotas(quotas: DataFrame, changes: DataFrame) -> DataFrame:
+    """Return `schemas.QUOTAS` as they will be; a cluster that will hold none keeps a row without an entity.
+
+    Args:
+        quotas: `schemas.QUOTAS`.
+        changes: `schemas.CHANGES`.
+    """
+    kept = quotas.join(changes.select(*_ROW), _ROW, "left_anti").select(*_ROW, "entity", "value")
+    added = changes.where(f.col("after").isNotNull()).select(*_ROW, "entity", f.col("after").alias("value"))
+    clusters = changes.select("cluster").distinct()
+    rows = kept.unionByName(added).unionByName(clusters, allowMissingColumns=True)
+    missing = [f.lit(None).cast(field.dataType).alias(field.name) for field in QUOTAS if field.name not in rows.columns]
+    return rows.select("*", *missing).select(*QUOTAS.names)
+
+
+def distinct_principals(principals: DataFrame) -> DataFrame:
+    """Return `schemas.PRINCIPALS`, each once: the one step that shuffles principals, as `distinct` does."""
+    columns = [
+        f.col(column).cast("string").alias(column)
+        if column in principals.columns
+        else f.lit(None).cast("string").alias(column)
+        for column in PRINCIPALS.names
+    ]
+    return principals.select(*columns).distinct()
+
+
+def limit_counts(rows: DataFrame) -> DataFrame:
+    """Return `schemas.LIMIT_COUNTS`: per cluster and direction, and without a direction per cluster.
+
+    Args:
+        rows: `schemas.LIMIT_CHANGES`.
+    """
+    principal = f.struct(*PRINCIPALS.names)
+    return (
+        rows.rollup("cluster", "direction")
+        .agg(f.count_distinct(principal).alias("principals"), f.count("*").alias("limits"))
+        .where(f.col("cluster").isNotNull())
+        .select(*LIMIT_COUNTS.names)
+    )
+
+
+def largest_changes(rows: DataFrame) -> DataFrame:
+    """Return the largest changes of each cluster, in the order of `quotaform.core.blast_radius.size_order`.
+
+    Args:
+        rows: `schemas.LIMIT_CHANGES`.
+    """
+    direction, factor = f.col("direction"), f.col("factor")
+    rank = f.coalesce(*(f.when(direction == each.value, f.lit(RANK[each])) for each in LimitDirection))
+    size = (
+        f.when(direction == LimitDirection.LOWER.value, f.coalesce(factor, f.lit(0.0)))
+        .when(direction == LimitDirection.HIGHER.value, -f.coalesce(factor, f.lit(float("inf"))))
+        .otherwise(0.0)
+    )
+    order = [rank, size, *(f.col(column).asc_nulls_first() for column in PRINCIPALS.names), f.col("key")]
+    place = f.row_number().over(Window.partitionBy("cluster").orderBy(*order))
+    largest = rows.withColumn("place", place).where(f.col("place") <= MOST_LARGEST)
+    return largest.orderBy("cluster", "place").select(*LIMIT_CHANGES.names)
+
+
+def _bucket(source: str) -> Column:
+    return f.coalesce(*(f.when(f.col(source) == level.source, ",".join(level.bucket)) for level in LEVELS))
+
+
+def _is_unlimited(value: Column) -> Column:
+    # In SQL a NaN is larger than anything; on a broker it is not.
+    maximum = f.coalesce(
+        *(f.when(f.col("key") == key.name, key.maximum) for key in QUOTA_KEYS.values()), f.lit(float("inf"))
+    )
+    return value.isNull() | (~f.isnan(value) & (value >= maximum))
+
+
+def _direction() -> Column:
+    before, after = f.col("before_value"), f.col("value")
+    was_unlimited, is_now_unlimited = _is_unlimited(before), _is_unlimited(after)
+    nothing = f.lit(None).cast("string")
+    is_same_bucket = _bucket("before_source").eqNullSafe(f.col("bucket"))
+    return (
+        f.when(was_unlimited & is_now_unlimited, nothing)
+        .when(was_unlimited, LimitDirection.NEWLY_LIMITED.value)
+        .when(is_now_unlimited, LimitDirection.NO_LONGER_LIMITED.value)
+        .when(before == after, f.when(is_same_bucket, nothing).otherwise(LimitDirection.OTHER_BUCKET.value))
+        .when(f.isnan(before) | f.isnan(after), LimitDirection.NOT_COMPARABLE.value)
+        .when(after < before, LimitDirection.LOWER.value)
+        .otherwise(LimitDirection.HIGHER.value)
+    )
+
+
+def _factor() -> Column:
+    before, after = f.col("before_value"), f.col("value")
+    are_limits = ~_is_unlimited(before) & ~_is_unlimited(after) & ~f.isnan(before) & ~f.isnan(after)
+    return f.when(are_limits & (before > 0) & (after > 0), f.try_divide(after, before))

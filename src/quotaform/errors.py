@@ -34,6 +34,7 @@
         * RevertError            what an apply changed cannot be put back
         * StaleEntitiesError     entities have changed since the plan was made
     * PartialError               some changes were written, and some are not in effect (exit 6)
+        * ApplyLostError         nobody knows how an apply ended (exit 6)
     * ClusterError               a cluster could not be read or changed (exit 1)
         * ConnectError           no usable connection
         * AuthenticationError    the broker did not accept the credentials
@@ -517,6 +518,22 @@ class PartialError(QuotaformError):
     def __init__(self, problem: str, entities: Sequence[Entity] = ()) -> None:
         self.entities = tuple(entities)
         super().__init__(problem)
+
+
+class ApplyLostError(PartialError):
+    """What applied a plan elsewhere was lost, so that its changes may be in effect: all, some or none of them.
+
+    Attributes:
+        receipt: Where a receipt of it is, if it left one.
+    """
+
+    def __init__(self, why: str, receipt: str | None = None) -> None:
+        self.receipt = receipt
+        known = "may be in effect, now or within a minute" if receipt is None else f"are in the receipt {receipt}"
+        super().__init__(
+            f"{why}, so it is not known how the apply ended: its changes {known}. Nothing is rolled back. Run the "
+            "same command again to complete the apply; quotaform plan shows what is left."
+        )
 
 
 class ClusterError(QuotaformError):

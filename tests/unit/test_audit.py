@@ -16,6 +16,7 @@ from jsonschema import Draft7Validator
 
 from quotaform.app.apply.audit_file import AuditFile
 from quotaform.append_file import AppendedFile
+from quotaform.core.digest import digest_plan
 from quotaform.core.receipt import EntityResult, Receipt, Result, Run
 from quotaform.document.audit import Auditor
 from quotaform.errors import NotApprovedError, QuotaformError
@@ -30,6 +31,7 @@ PLAN = plan_of(
     {ALICE: {PRODUCER: 1.0}},
     allowances=(Allowance("delete", 3),),
 )
+DIGEST = digest_plan(PLAN)
 RECEIPT = Receipt(
     plan=PLAN,
     results=(
@@ -44,10 +46,10 @@ RUN = Run("github", "https://github.example/acme/quotas/actions/runs/42", "ann")
 AUDITOR = Auditor(applied_by="ann", run=RUN)
 TIME = "2026-11-20T09:13:00Z"
 LINES = (
-    AUDITOR.start(PLAN, TIME),
+    AUDITOR.start(DIGEST, TIME),
     *AUDITOR.changes(RECEIPT),
     AUDITOR.end(RECEIPT),
-    Auditor(applied_by="ann").refused(PLAN, TIME, "not approved"),
+    Auditor(applied_by="ann").refused(DIGEST, TIME, "not approved"),
     AUDITOR.end(replace(RECEIPT, interrupted_by="SIGTERM")),
 )
 
@@ -147,8 +149,8 @@ def test_a_file_that_cannot_be_opened_is_refused_at_once(
 
 def test_without_a_file_nothing_is_written() -> None:
     log = AuditFile(None)
-    log.start(PLAN)
-    assert log.finish(RECEIPT) is None
+    log.start(DIGEST)
+    assert log.finish("lab", AUDITOR.ended(RECEIPT)) is None
     log.close()
 
 
@@ -156,7 +158,7 @@ def test_a_refusal_is_noted_once_and_with_its_reason(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     log = AuditFile(path)
     for error in (NotApprovedError(["lab"]), KeyboardInterrupt()):
-        with pytest.raises(type(error)), log.refusals([PLAN]):
+        with pytest.raises(type(error)), log.refusals([DIGEST]):
             raise error
     log.close()
     assert [(line["event"], line["outcome"], line["reason"]) for line in read(path)] == [
@@ -167,9 +169,9 @@ def test_a_refusal_is_noted_once_and_with_its_reason(tmp_path: Path) -> None:
 def test_what_was_done_is_not_refused_afterwards(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     log = AuditFile(path)
-    log.start(PLAN)
-    log.finish(RECEIPT)
-    with pytest.raises(KeyboardInterrupt), log.refusals([PLAN]):
+    log.start(DIGEST)
+    log.finish("lab", AUDITOR.ended(RECEIPT))
+    with pytest.raises(KeyboardInterrupt), log.refusals([DIGEST]):
         raise KeyboardInterrupt
     assert [line["event"] for line in read(path)] == ["start", "change", "change", "change", "end"]
     assert stat.S_ISREG(path.stat().st_mode)
@@ -179,6 +181,6 @@ def test_what_was_done_is_not_refused_afterwards(tmp_path: Path) -> None:
 def test_a_full_disk_stops_an_apply_that_has_not_begun_and_is_told_of_one_that_is_done() -> None:
     log = AuditFile(Path("/dev/full"))
     with pytest.raises(QuotaformError, match="/dev/full cannot be written: No space left on device; nothing was"):
-        log.start(PLAN)
-    problem = log.finish(RECEIPT)
+        log.start(DIGEST)
+    problem = log.finish("lab", AUDITOR.ended(RECEIPT))
     assert "what was done is in the receipt" in str(problem)

@@ -11,6 +11,7 @@ import pytest
 from quotaform import errors
 from quotaform.core.check.guard.guard import check_pinned_id
 from quotaform.errors import (
+    ApplyLostError,
     ApplyRunningError,
     AuthorizationError,
     BaseError,
@@ -86,6 +87,7 @@ EXAMPLES: list[QuotaformError] = [
     StaleEntitiesError({ALICE: ["producer_byte_rate is 2 B/s"]}),
     ApplyRunningError("lab"),
     PartialError("late", [ALICE]),
+    ApplyLostError("Spark failed", "receipt.json"),
     ClusterError("gone"),
     ConnectError("nothing listens", remedy="start it.", server="b1:9092", cluster="lab", more=" Also tried: b2."),
     UnsettledError("lab", 60.0),

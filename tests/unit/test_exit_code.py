@@ -18,7 +18,7 @@ from quotaform.cli.exit_code import (
     judge_validation,
 )
 from quotaform.core.change import Action
-from quotaform.core.digest import digest_plan
+from quotaform.core.digest import ReceiptDigest, digest_plan, digest_receipt
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.core.result import Validation
@@ -100,7 +100,7 @@ def test_a_plan_has_a_code(wanted: Quotas, is_detailed: bool, code: int) -> None
     ],
 )
 def test_a_receipt_has_a_code(results: list[Result], interrupted_by: str | None, code: int) -> None:
-    assert judge_receipt(receipt(*results, interrupted_by=interrupted_by)) == code
+    assert judge_receipt(digest_receipt(receipt(*results, interrupted_by=interrupted_by))) == code
 
 
 @pytest.mark.parametrize("error", list(error_classes()), ids=lambda error: error.__name__)
@@ -157,8 +157,8 @@ def test_a_run_that_changed_one_cluster_does_not_say_that_nothing_was_written(
     result: Result, error: errors.QuotaformError, code: int
 ) -> None:
     """Code 1 says that nothing was written; it was also that of a run which had changed another cluster."""
-    outcomes: list[ClusterOutcome[Receipt]] = [
-        ClusterOutcome("eu", receipt(result)),
+    outcomes: list[ClusterOutcome[ReceiptDigest]] = [
+        ClusterOutcome("eu", digest_receipt(receipt(result))),
         ClusterOutcome("down", error=error),
     ]
     assert decide_apply(outcomes) == code

@@ -14,6 +14,7 @@ from quotaform.app.apply.receipt_name import receipt_path
 from quotaform.app.repository.repository import Repository
 from quotaform.core.change import Action
 from quotaform.core.check.writable import is_removable
+from quotaform.core.digest import digest_plan
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.model.entity import Entity
 from tests.builder import CONNECTION, PRODUCER, plan_of
@@ -196,7 +197,7 @@ def receipt_of(*declared: str, cluster_id: str = "id") -> Receipt:
 
 def keep(repository: PlannedRepository, receipt: Receipt, day: int = 20) -> Path:
     place = Repository(directory=repository.path / "quotas.d", config_path=repository.path / "quotaform.yaml")
-    path = receipt_path(receipt.plan, place)
+    path = receipt_path(digest_plan(receipt.plan), place)
     path = path.with_name(f"202611{day}T090000Z-{path.name.partition('-')[2]}")
     path.parent.mkdir(parents=True, exist_ok=True)
     return write_receipt(path, receipt)

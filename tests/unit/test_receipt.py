@@ -15,6 +15,7 @@ from quotaform.app.apply.receipt_file import write_receipt
 from quotaform.app.apply.receipt_name import receipt_path
 from quotaform.app.repository.repository import Repository
 from quotaform.core.change import Action
+from quotaform.core.digest import digest_plan, digest_receipt
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.receipt import EntityResult, Receipt, Result
 from quotaform.document.envelope import document_digest
@@ -145,7 +146,10 @@ def test_what_an_interrupt_kept_from_being_read_back_was_not_waited_for_to_the_t
 
 def test_the_last_line_of_several_clusters_counts_what_is_left_on_all() -> None:
     """It had dropped what was there already and what failed."""
-    outcomes = [ClusterOutcome("eu", receipt_of(*Result)), ClusterOutcome("us", receipt_of(Result.ALREADY_APPLIED))]
+    outcomes = [
+        ClusterOutcome("eu", digest_receipt(receipt_of(*Result))),
+        ClusterOutcome("us", digest_receipt(receipt_of(Result.ALREADY_APPLIED))),
+    ]
     last = render_receipt_total(outcomes).splitlines()[-1]
     assert last.startswith(
         "Apply incomplete! Resources: 1 added, 0 changed, 0 destroyed (2 already applied); 1 failed, "
@@ -201,7 +205,7 @@ def test_a_receipt_overwrites_nothing_where_there_are_no_hard_links(
 def test_a_cluster_of_any_name_has_a_receipt_in_the_folder_of_receipts(tmp_path: Path, name: str) -> None:
     """A long name of a cluster made a file name that no file system takes, after everything had been written."""
     plan = replace(PLAN, header=replace(PLAN.header, cluster_name=name))
-    path = receipt_path(plan, Repository.at(tmp_path / "quotas.d", tmp_path / "quotaform.yaml"))
+    path = receipt_path(digest_plan(plan), Repository.at(tmp_path / "quotas.d", tmp_path / "quotaform.yaml"))
     assert path.parent == tmp_path / ".quotaform" / "receipts"
     path.parent.mkdir(parents=True)
     assert write_receipt(path, receipt_of(Result.APPLIED)) == path

@@ -21,6 +21,7 @@ from quotaform.app.base.receipt import read_receipt_base
 from quotaform.app.repository.repository import Repository
 from quotaform.app.run import read_run
 from quotaform.core.base import Base
+from quotaform.core.digest import digest_plan
 from quotaform.core.plan import Plan
 from quotaform.core.plan_options import PlanOptions
 from quotaform.core.receipt import EntityResult, Receipt, Result, Run, SavedReceipt
@@ -170,7 +171,7 @@ def test_a_receipt_that_does_not_exist_is_refused(tmp_path: Path) -> None:
 
 def keep(repository: Repository, day: int, plan: Plan = PLAN, result: Result = Result.APPLIED) -> Path:
     """Keep a receipt of noon of a day: those of one day are of one second."""
-    path = receipt_path(plan, repository)
+    path = receipt_path(digest_plan(plan), repository)
     path = path.with_name(f"202611{day:02}T120000Z{path.name[16:]}")
     path.parent.mkdir(parents=True, exist_ok=True)
     return write_receipt(path, receipt_of(plan, result))

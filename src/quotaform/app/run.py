@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from getpass import getuser
 from os import environ
 from re import compile as regex
@@ -13,6 +14,24 @@ from quotaform.core.receipt import Run
 _LONGEST: Final = 500
 """How many characters of a variable are kept."""
 _ADDRESS: Final = regex(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[!-~]*)?").fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class Applier:
+    """Who applies plans.
+
+    Attributes:
+        name: The user, as the operating system says.
+        run: The job of a CI system, if it is one.
+    """
+
+    name: str
+    run: Run | None
+
+    @classmethod
+    def current(cls) -> Applier:
+        """Return who runs this process."""
+        return cls(current_user(), read_run())
 
 
 def current_user() -> str:

@@ -10,8 +10,7 @@ from quotaform.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from quotaform.app.comment.comment import CommentOutcome
-    from quotaform.core.digest import DriftDigest, PlanDigest
-    from quotaform.core.receipt import Receipt
+    from quotaform.core.digest import DriftDigest, PlanDigest, ReceiptDigest
     from quotaform.core.result import FormattedFile, Validation
     from quotaform.model.scram import ScramResult, ScramUser
 
@@ -50,7 +49,7 @@ def decide(outcomes: Iterable[ClusterOutcome[T]], judge: Callable[[T], ExitCode]
     )
 
 
-def decide_apply(outcomes: Sequence[ClusterOutcome[Receipt]]) -> ExitCode:
+def decide_apply(outcomes: Sequence[ClusterOutcome[ReceiptDigest]]) -> ExitCode:
     """Return the code of applying plans: what is true of a cluster to which nothing was written is not true of the run.
 
     Args:
@@ -135,7 +134,7 @@ def judge_validation(validation: Validation) -> ExitCode:
     return ExitCode.DONE if validation.is_valid else ExitCode.INVALID
 
 
-def judge_receipt(receipt: Receipt) -> ExitCode:
+def judge_receipt(receipt: ReceiptDigest) -> ExitCode:
     """Return the code of an apply."""
     codes = []
     if receipt.interrupted_by is not None:

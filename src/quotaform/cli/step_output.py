@@ -30,9 +30,8 @@ from typing import Any, Final
 from quotaform.app.rendering import digest_of
 from quotaform.atomic_file import append_to_regular_file
 from quotaform.core.change import Action
-from quotaform.core.digest import DriftDigest, PlanDigest
+from quotaform.core.digest import DriftDigest, PlanDigest, ReceiptDigest
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.core.receipt import Receipt
 from quotaform.core.result import Validation
 from quotaform.errors import (
     BlockedError,
@@ -115,8 +114,8 @@ def note_outcomes(outcomes: Iterable[ClusterOutcome[Any]]) -> None:
             ids.append(value.plan_id)
             if not value.is_applyable:
                 step.blocked.add(_blocked(value.blocking))
-        elif isinstance(value, Receipt):
-            ids.append(value.plan.plan_id)
+        elif isinstance(value, ReceiptDigest):
+            ids.append(value.plan_id)
         elif isinstance(value, DriftDigest):
             fingerprints.append(value.fingerprint)
     step.values |= {name: str(number) for name, number in totals.items()}
@@ -130,9 +129,8 @@ def _numbers(value: object) -> Mapping[str, int]:
     if isinstance(value, PlanDigest):
         counts = {name: value.summary[name] for name in (*Action, "blocked")}
         return {"changes": value.changes, **counts}
-    if isinstance(value, Receipt):
-        changes = sum(each.result.may_have_written for each in value.results)
-        return {"changes": changes, **{action.value: value.count(action) for action in Action}}
+    if isinstance(value, ReceiptDigest):
+        return {"changes": value.may_have_changed, **value.applied}
     if isinstance(value, DriftDigest):
         return {"changes": value.entities, **value.summary, "pending": value.pending}
     if isinstance(value, Validation):

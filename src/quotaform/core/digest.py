@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from quotaform.core.change import Action
 from quotaform.core.drift.drift import Drift
 from quotaform.core.plan import Plan
+from quotaform.core.receipt import Receipt, Result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +23,9 @@ class PlanDigest:
         is_snapshot: Whether a snapshot was read in the place of the cluster.
         summary: How many entities each thing happens to, as in the plan.
         changes: How many entities are changed.
+        rows: How many keys are changed.
+        commit: The commit of the files, if it is known.
+        allowances: The rules that were allowed for the plan.
         undeclared: How many live entities in scope no file declares.
         is_applyable: Whether nothing blocks it.
         has_entities: Whether anything was compared.
@@ -34,6 +39,9 @@ class PlanDigest:
     is_snapshot: bool
     summary: Mapping[str, int]
     changes: int
+    rows: int
+    commit: str | None
+    allowances: tuple[str, ...]
     undeclared: int
     is_applyable: bool
     has_entities: bool
@@ -51,6 +59,9 @@ def digest_plan(plan: Plan) -> PlanDigest:
         is_snapshot=header.snapshot is not None,
         summary=dict(plan.summary),
         changes=len(plan.changes),
+        rows=len(plan.rows),
+        commit=header.source.commit,
+        allowances=tuple(map(str, plan.allowances)),
         undeclared=sum(item.in_scope for item in plan.unmanaged),
         is_applyable=plan.is_applyable,
         has_entities=plan.has_entities,
@@ -116,8 +127,63 @@ def digest_drift(drift: Drift) -> DriftDigest:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptDigest:
+    """What an apply amounts to.
+
+    Attributes:
+        cluster_name: As in the plan.
+        plan_id: The id of the plan that was applied.
+        tally: How many entities each result has; those that none has are left out.
+        applied: By action, how many entities hold what the plan says and did not before.
+        interrupted_by: As in the receipt.
+        interruption: What cut the apply short, in words.
+    """
+
+    cluster_name: str
+    plan_id: str
+    tally: Mapping[str, int]
+    applied: Mapping[str, int]
+    interrupted_by: str | None = None
+    interruption: str | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything holds."""
+        return all(Result(name).holds for name in self.tally)
+
+    @property
+    def wrote_anything(self) -> bool:
+        """Whether anything was or may have been written."""
+        return self.may_have_changed > 0
+
+    @property
+    def may_have_changed(self) -> int:
+        """How many entities were or may have been changed."""
+        return sum(count for name, count in self.tally.items() if Result(name).may_have_written)
+
+    @property
+    def entities(self) -> int:
+        """How many entities the plan changes."""
+        return sum(self.tally.values())
+
+
+def digest_receipt(receipt: Receipt) -> ReceiptDigest:
+    """Return what an apply amounts to."""
+    return ReceiptDigest(
+        cluster_name=receipt.plan.header.cluster_name,
+        plan_id=receipt.plan.plan_id,
+        tally={result.value: count for result, count in receipt.tally.items()},
+        applied={action.value: receipt.count(action) for action in Action},
+        interrupted_by=receipt.interrupted_by,
+        interruption=receipt.interruption,
+    )
+
+
 def digest_result(value: object) -> object:
     """Return what a result amounts to; one that has no digest stands for itself."""
     if isinstance(value, Plan):
         return digest_plan(value)
+    if isinstance(value, Receipt):
+        return digest_receipt(value)
     return digest_drift(value) if isinstance(value, Drift) else value

@@ -19,7 +19,7 @@ from json import dumps
 from typing import Any, Final
 
 from quotaform.core.canonical import json_number
-from quotaform.core.plan import Plan
+from quotaform.core.digest import PlanDigest, digest_plan
 from quotaform.core.receipt import Receipt, Result, Run
 from quotaform.document.envelope import envelope
 from quotaform.document.field import dump_cluster, dump_entity
@@ -57,13 +57,18 @@ class Auditor:
     applied_by: str
     run: Run | None = None
 
-    def start(self, plan: Plan, time: str) -> str:
+    def start(self, plan: PlanDigest, time: str) -> str:
         """Return the line written before a plan is applied."""
-        allowances = list(map(str, plan.allowances))
-        return self._line("start", plan, time, {"changes": len(plan.rows), "allowances": allowances})
+        return self._line("start", plan, time, {"changes": plan.rows, "allowances": list(plan.allowances)})
+
+    def ended(self, receipt: Receipt) -> Iterator[str]:
+        """Yield the lines written after a plan was applied: one for each key that it changes, and the outcome."""
+        yield from self.changes(receipt)
+        yield self.end(receipt)
 
     def changes(self, receipt: Receipt) -> Iterator[str]:
         """Yield a line for each key that a plan changes."""
+        plan = digest_plan(receipt.plan)
         for item in receipt.saved().results:
             for row in item.rows:
                 fields = {
@@ -75,7 +80,7 @@ class Auditor:
                     "result": item.result.value,
                     "message": _cut(item.message),
                 }
-                yield self._line("change", receipt.plan, receipt.finished_at, fields)
+                yield self._line("change", plan, receipt.finished_at, fields)
 
     def end(self, receipt: Receipt) -> str:
         """Return the line with the outcome of an apply."""
@@ -83,23 +88,24 @@ class Auditor:
         reason = f"interrupted by {receipt.interruption}" if receipt.interruption else ""
         tally = receipt.tally
         summary = {result.value: tally.get(result, 0) for result in Result}
-        return self._end(receipt.plan, receipt.finished_at, outcome, reason, summary)
+        return self._end(digest_plan(receipt.plan), receipt.finished_at, outcome, reason, summary)
 
-    def refused(self, plan: Plan, time: str, reason: str) -> str:
+    def refused(self, plan: PlanDigest, time: str, reason: str) -> str:
         """Return the line for a refused plan."""
         return self._end(plan, time, AuditOutcome.REFUSED, reason, None)
 
-    def _end(self, plan: Plan, time: str, outcome: AuditOutcome, reason: str, summary: dict[str, int] | None) -> str:
+    def _end(
+        self, plan: PlanDigest, time: str, outcome: AuditOutcome, reason: str, summary: dict[str, int] | None
+    ) -> str:
         return self._line("end", plan, time, {"outcome": outcome.value, "reason": _cut(reason), "summary": summary})
 
-    def _line(self, event: str, plan: Plan, time: str, fields: dict[str, Any]) -> str:
-        header = plan.header
+    def _line(self, event: str, plan: PlanDigest, time: str, fields: dict[str, Any]) -> str:
         common = {
             "event": event,
             "time": time,
-            "cluster": dump_cluster(header.cluster_name, header.cluster_id),
+            "cluster": dump_cluster(plan.cluster_name, plan.cluster_id),
             "plan_id": plan.plan_id,
-            "commit": header.source.commit,
+            "commit": plan.commit,
             "applied_by": self.applied_by,
             "run": None if self.run is None else dump_run(self.run),
         }

@@ -190,7 +190,7 @@ def _rows(job: ClusterJob, place: int, beside: int | None) -> Iterator[dict[str,
     try:
         made = job.run(place, beside)
         for name, pieces in made.documents.items():
-            for content in _compressed(pieces):
+            for content in compressed(pieces):
                 yield {"place": place, "name": name, "content": content}
         end: tuple[object, _ErrorParts | None] = made.digest, None
     except QuotaformError as error:
@@ -198,7 +198,8 @@ def _rows(job: ClusterJob, place: int, beside: int | None) -> Iterator[dict[str,
     yield {"place": place, "name": None, "content": dumps(end)}
 
 
-def _compressed(pieces: Iterable[str]) -> Iterator[bytes]:
+def compressed(pieces: Iterable[str]) -> Iterator[bytes]:
+    """Yield a text in the parts that a `DocumentStore` keeps."""
     compressor = compressobj(_FASTEST)
     found = bytearray()
     for piece in pieces:

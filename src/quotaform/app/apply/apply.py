@@ -14,14 +14,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from quotaform.app.actual import SETTLE_SECONDS, is_same
 from quotaform.app.apply.run import ApplyRun
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp, today
 from quotaform.app.each_cluster import Connect
+from quotaform.app.rendering import digest_of
 from quotaform.app.repository.repository import open_gateway, require_pinned
-from quotaform.app.run import current_user, read_run
+from quotaform.app.run import Applier
 from quotaform.cluster.error_code import asking_for_alter
 from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.change import Action
@@ -44,37 +45,47 @@ from quotaform.model.approval import MOST_DAYS
 from quotaform.model.entity import spell_name
 
 if TYPE_CHECKING:
+    from quotaform.core.digest import PlanDigest
     from quotaform.desired.config import Cluster
+
+P = TypeVar("P")
 
 _SETTLE_PAUSE = 0.25
 
 
-class ClusterPlan(NamedTuple):
-    """A plan, and the cluster to apply it to."""
+class ClusterPlan(NamedTuple, Generic[P]):
+    """A plan, as it is or as a `StoredResult`, and the cluster to apply it to."""
 
     cluster: Cluster
-    plan: Plan
+    plan: P
+
+    @property
+    def digest(self) -> PlanDigest:
+        """What the plan amounts to."""
+        made: PlanDigest = digest_of(self.plan)
+        return made
 
 
 def _nothing(*arguments: object) -> None:
     """Do nothing with a receipt or an error."""
 
 
-def _nothing_around(cluster: Cluster, plan: Plan) -> AbstractContextManager[None]:
+def nothing_around(cluster: Cluster, plan: PlanDigest) -> AbstractContextManager[None]:
     """Do nothing before and after an apply."""
     return nullcontext()
 
 
 def apply_plans(
-    plans: Sequence[ClusterPlan],
+    plans: Sequence[ClusterPlan[Plan]],
     keep: Callable[[Cluster, Receipt], None],
     show: Callable[[Cluster, Receipt], None] = _nothing,
     *,
-    around: Callable[[Cluster, Plan], AbstractContextManager[None]] = _nothing_around,
+    around: Callable[[Cluster, PlanDigest], AbstractContextManager[None]] = nothing_around,
     report_late: Callable[[Cluster, QuotaformError], None] = _nothing,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
     connect: Connect = open_gateway,
+    applier: Applier | None = None,
 ) -> Iterator[ClusterOutcome[Receipt]]:
     """Apply plans one after the other; a failure on one cluster does not keep the others from being applied.
 
@@ -91,6 +102,7 @@ def apply_plans(
         clock: The time.
         progress: Called with what is being done.
         connect: Opens the gateway of a cluster.
+        applier: Who applies them; whoever runs this process if left out.
 
     Yields:
         One outcome per cluster that was attempted.
@@ -109,9 +121,16 @@ def apply_plans(
             show(cluster, receipt)
 
         try:
-            with around(cluster, plan), _connected(cluster, plan, connect) as gateway:
+            with around(cluster, digest_of(plan)), _connected(cluster, plan, connect) as gateway:
                 apply_plan(
-                    plan, gateway, progress, pinned_id=cluster.cluster_id, clock=clock, keep=keep_one, show=show_one
+                    plan,
+                    gateway,
+                    progress,
+                    pinned_id=cluster.cluster_id,
+                    clock=clock,
+                    keep=keep_one,
+                    show=show_one,
+                    applier=applier,
                 )
         except QuotaformError as error:
             if not kept:
@@ -142,6 +161,7 @@ def apply_plan(
     clock: Clock = SYSTEM_CLOCK,
     keep: Callable[[Receipt], None] = _nothing,
     show: Callable[[Receipt], None] = _nothing,
+    applier: Applier | None = None,
 ) -> Receipt:
     """Apply a plan and say what became of every entity.
 
@@ -157,6 +177,7 @@ def apply_plan(
         clock: The time.
         keep: Called with the receipt, to save it; no signal interrupts it.
         show: Called with it afterwards; a second signal interrupts it.
+        applier: Who applies it; whoever runs this process if left out.
 
     Raises:
         BlockedError: Something in the plan blocks it.
@@ -169,6 +190,7 @@ def apply_plan(
     require_applyable(plan)
     _require_valid_approvals(plan, today(clock))
     started_at = timestamp(clock)
+    applier = applier or Applier.current()
     require_cluster(plan, gateway.cluster_id())
     require_pinned(plan.header.cluster_name, pinned_id, gateway.cluster_id())
     progress(f"Reading quotas of {spell_name(gateway.name)}", 0, 0)
@@ -187,12 +209,12 @@ def apply_plan(
         receipt = Receipt(
             plan=plan,
             results=tuple(run.result_of(change) for change in plan.changes),
-            applied_by=current_user(),
+            applied_by=applier.name,
             started_at=started_at,
             finished_at=timestamp(clock),
             interrupted_by=interrupted_by,
             internal_error=internal_error,
-            run=read_run(),
+            run=applier.run,
         )
         keep(receipt)
         signals.let_second_through()

@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
-from quotaform.app.run import current_user, read_run
+from quotaform.app.run import Applier
 from quotaform.append_file import AppendedFile
-from quotaform.core.plan import Plan
-from quotaform.core.receipt import Receipt
+from quotaform.core.digest import PlanDigest
 from quotaform.document.audit import Auditor
 from quotaform.errors import QuotaformError
 from quotaform.interrupt import signal_name
@@ -31,7 +30,9 @@ class AuditFile:
         """
         self._path = path
         self._clock = clock
-        self._auditor = Auditor(applied_by=current_user(), run=read_run())
+        applier = Applier.current()
+        self.auditor = Auditor(applied_by=applier.name, run=applier.run)
+        """Creates the lines."""
         self._ended: set[str] = set()
         try:
             self._file = None if path is None else AppendedFile(path)
@@ -39,39 +40,49 @@ class AuditFile:
             raise QuotaformError(f"{self._problem(error)}; nothing was done: name another file") from error
 
     @contextmanager
-    def refusals(self, plans: Iterable[Plan]) -> Iterator[None]:
+    def refusals(self, plans: Iterable[PlanDigest]) -> Iterator[None]:
         """Note of each plan which has no end yet that it is refused, if that is how this block ends."""
         try:
             yield
         except (QuotaformError, KeyboardInterrupt) as error:
             reason = str(error) if isinstance(error, QuotaformError) else f"interrupted by {signal_name(error)}"
             for plan in plans:
-                if plan.header.cluster_name not in self._ended:
-                    self._end(plan, [self._auditor.refused(plan, timestamp(self._clock), reason)])
+                if plan.cluster_name not in self._ended:
+                    self._end(plan.cluster_name, [self.auditor.refused(plan, timestamp(self._clock), reason)])
             raise
 
-    def start(self, plan: Plan) -> None:
+    def start(self, plan: PlanDigest) -> None:
         """Note that a plan is going to be applied.
 
         Raises:
             QuotaformError: That cannot be written, so that nothing must be applied.
         """
         try:
-            self._append([self._auditor.start(plan, timestamp(self._clock))])
+            self._append([self.auditor.start(plan, timestamp(self._clock))])
         except OSError as error:
             raise QuotaformError(f"{self._problem(error)}; nothing was written to the cluster") from error
 
-    def finish(self, receipt: Receipt) -> QuotaformError | None:
-        """Note what was done; return why that could not be written, since what is done stays done."""
-        return self._end(receipt.plan, (*self._auditor.changes(receipt), self._auditor.end(receipt)))
+    def finish(self, cluster: str, lines: Iterable[str]) -> QuotaformError | None:
+        """Note what was done; return why that could not be written, since what is done stays done.
+
+        Args:
+            cluster: What the plan calls the cluster.
+            lines: What `Auditor.ended` made of the receipt.
+        """
+        return self._end(cluster, lines)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is a file."""
+        return self._file is not None
 
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
             self._file.close()
 
-    def _end(self, plan: Plan, lines: Iterable[str]) -> QuotaformError | None:
-        self._ended.add(plan.header.cluster_name)
+    def _end(self, cluster: str, lines: Iterable[str]) -> QuotaformError | None:
+        self._ended.add(cluster)
         try:
             self._append(lines)
         except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from quotaform.app.apply.receipt_name import numbered_paths
@@ -27,11 +28,16 @@ def load_receipt_file(path: Path, *, within: Path | None = None) -> SavedReceipt
 
 
 def write_receipt(path: Path, receipt: Receipt) -> Path:
+    """Write a receipt; see `write_receipt_lines`."""
+    return write_receipt_lines(path, lambda: receipt_lines(receipt))
+
+
+def write_receipt_lines(path: Path, lines: Callable[[], Iterable[str]]) -> Path:
     """Write a receipt, and never over another file: see `quotaform.app.apply.receipt_name.numbered_paths`.
 
     Args:
         path: Where it is to be; what is no regular file (a pipe, `/dev/stdout`) is written to as it is.
-        receipt: The receipt.
+        lines: Returns the receipt in pieces.
 
     Returns:
         Where it is.
@@ -40,11 +46,11 @@ def write_receipt(path: Path, receipt: Receipt) -> Path:
         OSError: It cannot be written.
     """
     if path.exists() and not path.is_file():
-        write_text_atomically(path, receipt_lines(receipt))
+        write_text_atomically(path, lines())
         return path
     for candidate in numbered_paths(path):
         try:
-            write_new_text(candidate, receipt_lines(receipt))
+            write_new_text(candidate, lines())
         except FileExistsError:
             continue
         return candidate

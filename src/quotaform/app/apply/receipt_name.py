@@ -14,7 +14,7 @@ from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
 
 if TYPE_CHECKING:
     from quotaform.app.repository.repository import Repository
-    from quotaform.core.plan import Plan
+    from quotaform.core.digest import PlanDigest
 
 _LONGEST_CLUSTER: Final = 100
 """Characters of a cluster's name in a file name, which file systems limit to 255 bytes."""
@@ -30,10 +30,10 @@ def receipt_folder(repository: Repository) -> Path:
     return repository.config_path.parent / ".quotaform" / "receipts"
 
 
-def receipt_path(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLOCK) -> Path:
+def receipt_path(plan: PlanDigest, repository: Repository, clock: Clock = SYSTEM_CLOCK) -> Path:
     """Return where the receipt of an apply goes unless somebody says otherwise; see `numbered_paths`."""
     second = timestamp(clock).replace(":", "").replace("-", "")
-    name = plan.header.cluster_name[:_LONGEST_CLUSTER]
+    name = plan.cluster_name[:_LONGEST_CLUSTER]
     cluster = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "_" for letter in name)
     return receipt_folder(repository) / f"{second}-{cluster}-{plan.plan_id.removeprefix('sha256:')[:8]}.json"
 

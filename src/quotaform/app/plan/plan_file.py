@@ -47,14 +47,14 @@ def load_plan_file(path: Path) -> Plan:
     return load_plan(content, str(path))
 
 
-def require_plan_id(plan: Plan, expected: str | None) -> None:
-    """Make sure that a plan is the one that was approved elsewhere.
+def require_plan_id(plan_id: str, expected: str | None) -> None:
+    """Make sure that the id of a plan is that of the one which was approved elsewhere.
 
     Raises:
         PlanIdError: It has another id than the expected one.
     """
-    if expected is not None and plan.plan_id.removeprefix("sha256:") != expected.removeprefix("sha256:"):
-        raise PlanIdError(expected=expected, found=plan.plan_id)
+    if expected is not None and plan_id.removeprefix("sha256:") != expected.removeprefix("sha256:"):
+        raise PlanIdError(expected=expected, found=plan_id)
 
 
 def require_guards(plan: Plan, repository: Repository, clock: Clock = SYSTEM_CLOCK) -> None:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quotaform.app.rendering import render
 from quotaform.errors import NotApprovedError
 
 if TYPE_CHECKING:
     from quotaform.cli.apply.settings import ApplySettings
-    from quotaform.core.plan import Plan
     from quotaform.desired.config import Cluster
 
 
-def show_plan(settings: ApplySettings, plan: Plan) -> None:
-    """Print what is going to be applied."""
+def show_plan(settings: ApplySettings, plan: Any) -> None:
+    """Print what is going to be applied: a plan, or a `StoredResult` of one."""
     if settings.is_text:
         settings.console.echo(render("plan", "text", plan, style=settings.console.style()))
     elif sys.stdin.isatty():

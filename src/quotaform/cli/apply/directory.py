@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from quotaform.app.rendering import render
 from quotaform.cli.apply.approval import ask, show_plan
+from quotaform.cli.apply.engine import apply_engine
 from quotaform.cli.apply.expected import require_expected
 from quotaform.cli.apply.interruption import noting_nothing_written
 from quotaform.cli.apply.run import apply_and_report
 from quotaform.cli.outcomes import digests, echo_outcomes
-from quotaform.cli.plan_request import planner
+from quotaform.cli.plan_request import quota_bytes
 from quotaform.cli.selection import require_selected
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import NotApprovedError, PlanIdError, UsageError
@@ -21,8 +23,8 @@ from quotaform.errors import NotApprovedError, PlanIdError, UsageError
 if TYPE_CHECKING:
     from quotaform.app.apply.apply import ClusterPlan
     from quotaform.app.plan.request import PlanRequest
+    from quotaform.cli.apply.engine import ApplyEngine
     from quotaform.cli.apply.settings import ApplySettings
-    from quotaform.core.receipt import Receipt
 
 
 def apply_directory(settings: ApplySettings, request: PlanRequest, *, takes_all: bool) -> int:
@@ -38,39 +40,44 @@ def apply_directory(settings: ApplySettings, request: PlanRequest, *, takes_all:
         StaleError: A plan is not the approved one.
         NotApprovedError: Nobody approved the plans.
     """
+    request = _without_snapshots(settings, request, takes_all=takes_all)
+    with apply_engine(settings, len(request.clusters), partial(quota_bytes, request)) as engine:
+        return _apply(settings, request, engine)
+
+
+def _apply(settings: ApplySettings, request: PlanRequest, engine: ApplyEngine) -> int:
     from quotaform.app.apply.apply import ClusterPlan
     from quotaform.views.plan.outcome_text import render_plan_total
 
     console = settings.console
-    request = _without_snapshots(settings, request, takes_all=takes_all)
     with noting_nothing_written():
-        outcomes = tuple(planner()(request, progress=console.progress))
+        outcomes = tuple(engine.plan(settings, request))
     require_selected(request.selection, digests(outcomes))
     if len(outcomes) == 1:
         show_plan(settings, outcomes[0].require())
     elif settings.is_text:
         echo_outcomes(console, "plan", "text", outcomes, render_plan_total, style=console.style())
         console.echo("\n")
-    plans: list[ClusterPlan] = []
-    failed: list[ClusterOutcome[Receipt]] = []
+    plans: list[ClusterPlan[Any]] = []
+    failed: list[ClusterOutcome[Any]] = []
     for cluster, outcome in zip(request.clusters, outcomes, strict=True):
         if outcome.error is None:
             plans.append(ClusterPlan(cluster, outcome.require()))
         else:
             failed.append(ClusterOutcome(cluster.name, error=outcome.error))
-    with noting_nothing_written(), settings.audit.refusals([plan for _, plan in plans]):
+    with noting_nothing_written(), settings.audit.refusals([each.digest for each in plans]):
         _require_expected(settings, plans)
         _require_approved(settings, plans)
-    return apply_and_report(settings, plans, failed, request.repository)
+    return apply_and_report(settings, engine, plans, failed, request.repository)
 
 
-def _require_approved(settings: ApplySettings, plans: Sequence[ClusterPlan]) -> None:
+def _require_approved(settings: ApplySettings, plans: Sequence[ClusterPlan[Any]]) -> None:
     """Ask a person to approve what is going to change, unless nobody is to be asked.
 
     Raises:
         NotApprovedError: It was not approved, or there is nobody to ask.
     """
-    changed = [cluster for cluster, plan in plans if plan.changes and plan.is_applyable]
+    changed = [each.cluster for each in plans if each.digest.changes and each.digest.is_applyable]
     if not changed or settings.auto_approve:
         return
     if not sys.stdin.isatty():
@@ -83,7 +90,7 @@ def _require_approved(settings: ApplySettings, plans: Sequence[ClusterPlan]) -> 
         ask(settings, cluster)
 
 
-def _require_expected(settings: ApplySettings, plans: Sequence[ClusterPlan]) -> None:
+def _require_expected(settings: ApplySettings, plans: Sequence[ClusterPlan[Any]]) -> None:
     """Make sure that a plan which was just made is the approved one, or that there is nothing to do.
 
     Raises:
@@ -91,7 +98,8 @@ def _require_expected(settings: ApplySettings, plans: Sequence[ClusterPlan]) -> 
         PlanIdError: It is another plan.
     """
     expected = settings.expected_id
-    if expected is not None and len(plans) == 1 and not plans[0].plan.changes and plans[0].plan.is_applyable:
+    only = plans[0].digest if len(plans) == 1 else None
+    if expected is not None and only is not None and not only.changes and only.is_applyable:
         settings.console.warn(
             f"Nothing to do: the cluster matches the files. The plan {expected} is already applied, or its changes "
             "came about otherwise."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from re import compile as regex
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.errors import UsageError
 from quotaform.model.text import quote
@@ -26,7 +26,7 @@ def read_plan_id(text: str | None) -> str | None:
     return text
 
 
-def require_expected(plans: Sequence[ClusterPlan], expected_id: str | None) -> None:
+def require_expected(plans: Sequence[ClusterPlan[Any]], expected_id: str | None) -> None:
     """Make sure that a plan is the one that was approved elsewhere.
 
     Raises:
@@ -39,4 +39,4 @@ def require_expected(plans: Sequence[ClusterPlan], expected_id: str | None) -> N
         return
     if len(plans) != 1:
         raise UsageError("--expect-plan-id is the id of one plan; apply the clusters one by one")
-    require_plan_id(plans[0].plan, expected_id)
+    require_plan_id(plans[0].digest.plan_id, expected_id)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quotaform.cli.apply.approval import ask, show_plan
+from quotaform.cli.apply.engine import apply_engine
 from quotaform.cli.apply.expected import require_expected
 from quotaform.cli.apply.interruption import noting_nothing_written
 from quotaform.cli.apply.run import apply_and_report
-from quotaform.errors import UsageError
+from quotaform.errors import QuotaformError, UsageError
 
 if TYPE_CHECKING:
     from quotaform.app.apply.apply import ClusterPlan
@@ -31,30 +32,44 @@ def apply_saved(settings: ApplySettings, files: Sequence[Path], target: ManyClus
             guards than those of the repository.
         NotApprovedError: A person did not approve a plan.
     """
-    from quotaform.app.plan.plan_file import require_guards, require_recent
-
     repository = target.repository()
-    plans = _read_plans(settings, files, target, repository)
-    with noting_nothing_written(), settings.audit.refusals([plan for _, plan in plans]):
-        require_expected(plans, settings.expected_id)
-        for _, plan in plans:
-            require_recent(plan, settings.max_age)
-            require_guards(plan, repository)
-        for cluster, plan in plans:
-            must_confirm = cluster.confirm == "name" and bool(plan.changes) and plan.is_applyable
-            if must_confirm and not settings.auto_approve and sys.stdin.isatty():
-                show_plan(settings, plan)
-                ask(settings, cluster)
-    return apply_and_report(settings, plans, (), repository)
+    with apply_engine(settings, len(files), lambda: sum(map(_size, files))) as engine:
+        plans, problems = _read_plans(settings, files, target, repository, engine.keep)
+        with noting_nothing_written(), settings.audit.refusals([each.digest for each in plans]):
+            require_expected(plans, settings.expected_id)
+            for problem in problems:
+                raise problem
+            for each in plans:
+                must_confirm = each.cluster.confirm == "name" and each.digest.changes > 0 and each.digest.is_applyable
+                if must_confirm and not settings.auto_approve and sys.stdin.isatty():
+                    show_plan(settings, each.plan)
+                    ask(settings, each.cluster)
+        return apply_and_report(settings, engine, plans, (), repository)
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.is_file() else 0
 
 
 def _read_plans(
-    settings: ApplySettings, files: Sequence[Path], target: ManyClusters, repository: Repository
-) -> list[ClusterPlan]:
-    from quotaform.app.apply.apply import ClusterPlan
-    from quotaform.app.plan.plan_file import load_plan_file
+    settings: ApplySettings,
+    files: Sequence[Path],
+    target: ManyClusters,
+    repository: Repository,
+    keep: Callable[[Plan], Any],
+) -> tuple[list[ClusterPlan[Any]], list[QuotaformError]]:
+    """Return the plans as an engine keeps them, and why they must not be applied.
 
-    plans: dict[str, ClusterPlan] = {}
+    Raises:
+        UsageError: A file is no plan, or it is not clear for which cluster it is.
+        PlanFileError: A plan cannot be read.
+        PlanFileChangedError: A plan was changed after it was written.
+    """
+    from quotaform.app.apply.apply import ClusterPlan
+    from quotaform.app.plan.plan_file import load_plan_file, require_guards, require_recent
+
+    plans: dict[str, ClusterPlan[Any]] = {}
+    problems: list[QuotaformError] = []
     for path in files:
         if path.suffix in {".yaml", ".yml"}:
             raise UsageError(f"{path} contains quotas; apply takes saved plans or a quotas directory")
@@ -65,12 +80,17 @@ def _read_plans(
         cluster = target.choose_for_plan(repository, path, saved.header.cluster_name)
         if cluster.name in plans:
             raise UsageError(f"{path}: another plan is also for cluster {cluster.name}; give one of them")
-        plans[cluster.name] = ClusterPlan(cluster, saved)
+        plans[cluster.name] = ClusterPlan(cluster, keep(saved))
+        try:
+            require_recent(saved, settings.max_age)
+            require_guards(saved, repository)
+        except QuotaformError as error:
+            problems.append(error)
     if not plans:
         raise UsageError("each of these plans is for a snapshot, which cannot be applied to")
     if len(plans) > 1 and target.is_narrow:
         raise UsageError("each saved plan names its cluster; leave out the options that choose one")
-    return list(plans.values())
+    return list(plans.values()), problems
 
 
 def _is_snapshot(plan: Plan, repository: Repository) -> bool:

@@ -12,6 +12,7 @@ from quotaform.cli.console import Console
 
 if TYPE_CHECKING:
     from quotaform.app.apply.audit_file import AuditFile
+    from quotaform.cli.option.engine import Engine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,7 @@ class ApplySettings:
         max_age: How old a saved plan may be; `None` for any age.
         ci: The run of a CI system that this is part of.
         audit: The audit log.
+        engine: Where plans are made and applied.
         receipt_path: Where the receipts go; `None` for the folder of receipts.
     """
 
@@ -34,6 +36,7 @@ class ApplySettings:
     auto_approve: bool
     ci: Ci
     audit: AuditFile
+    engine: Engine
     expected_id: str | None = None
     max_age: timedelta | None = None
     receipt_path: Path | None = None

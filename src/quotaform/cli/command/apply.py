@@ -15,6 +15,7 @@ from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import AllowOption, ExcludeOption, SelectOption
 from quotaform.cli.option.comparison import Comparison
+from quotaform.cli.option.engine import Engine
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput
 from quotaform.cli.plan_request import make_request
@@ -62,10 +63,11 @@ def apply(
         Path | None,
         typer.Option("--audit", metavar="FILE", help="Append a JSON line per changed key to a file (schema: audit)."),
     ] = None,
+    engine: Engine,
     format_name: Annotated[str, format_option("receipt")] = "text",
     output: ReportOutput,
 ) -> int:
-    """Apply plans to clusters, one after the other: check, dry-run, write and read back.
+    """Apply plans to clusters, one after the other, or many at a time on Spark: check, dry-run, write and read back.
 
     A saved plan is applied unchanged, or rejected if the cluster has changed since. A directory is planned, and the
     plan is shown and applied after approval.
@@ -76,8 +78,10 @@ def apply(
       quotaform apply plans/*.json --max-age 24h
       quotaform apply
       quotaform apply quotas.d --auto-approve
+      quotaform apply plans/*.json --engine spark
     """
     require_format("receipt", format_name)
+    engine.require_valid()
     console = output.console()
     console.keep_code()
     from quotaform.app.apply.audit_file import AuditFile
@@ -104,6 +108,7 @@ def apply(
             format_name=format_name,
             auto_approve=auto_approve,
             audit=log,
+            engine=engine,
             ci=output.ci(),
             expected_id=expected_id,
             max_age=longest,

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from quotaform.core.change import Action
-from quotaform.core.digest import DriftDigest, PlanDigest
+from quotaform.core.digest import DriftDigest, PlanDigest, ReceiptDigest
 from quotaform.core.drift.drifted import DriftClass
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.core.receipt import Receipt
 from quotaform.errors import NotReadError, QuotaformError
 from quotaform.model.entity import spell_name
 from quotaform.views.drift.drift_text import summary_line
@@ -63,7 +62,7 @@ def render_drift_total(outcomes: Sequence[ClusterOutcome[DriftDigest]], style: S
     return "\n".join(lines) + "\n"
 
 
-def render_receipt_total(outcomes: Sequence[ClusterOutcome[Receipt]], style: Style = PLAIN) -> str:
+def render_receipt_total(outcomes: Sequence[ClusterOutcome[ReceiptDigest]], style: Style = PLAIN) -> str:
     """Return what was applied to all clusters together, and which are not as planned."""
     receipts = list(_values(outcomes))
     complete = sum(receipt.is_complete for receipt in receipts)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from quotaform.core.change import Action
+from quotaform.core.digest import digest_receipt
 from quotaform.core.receipt import Receipt
 from quotaform.model.entity import spell_name
 from quotaform.views.address_group import by_prefix
@@ -56,7 +57,7 @@ def _head(receipt: Receipt, place: Place) -> Iterator[str]:
     else:
         what = "partly applied" if receipt.wrote_anything else "not applied"
     yield f"### Kafka quota plan for {code(spell_name(header.cluster_name), 100)}: {what}\n\n"
-    yield f"{resources_line([receipt], is_complete=receipt.is_complete)}\n\n"
+    yield f"{resources_line([digest_receipt(receipt)], is_complete=receipt.is_complete)}\n\n"
 
 
 def _failed(receipt: Receipt, most: int) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from quotaform.core.change import Action
+from quotaform.core.digest import ReceiptDigest, digest_receipt
 from quotaform.core.receipt import Receipt, Result
 from quotaform.model.text import inert
 from quotaform.views.style import PLAIN, Style, counted
@@ -91,16 +92,17 @@ def _lines(receipt: Receipt, style: Style) -> Iterator[str]:
             "Run the same command again to complete the apply; quotaform plan shows what is left."
         )
     yield style.paint(
-        resources_line([receipt], is_complete=receipt.is_complete), "green" if receipt.is_complete else "red"
+        resources_line([digest_receipt(receipt)], is_complete=receipt.is_complete),
+        "green" if receipt.is_complete else "red",
     )
 
 
-def resources_line(receipts: Sequence[Receipt], *, is_complete: bool) -> str:
+def resources_line(receipts: Sequence[ReceiptDigest], *, is_complete: bool) -> str:
     """Return how many entities were created, updated and deleted, in Terraform's words, and how many were not."""
     added, changed, destroyed = (
-        sum(receipt.count(action) for receipt in receipts) for action in (Action.CREATE, Action.UPDATE, Action.DELETE)
+        sum(receipt.applied[action] for receipt in receipts) for action in (Action.CREATE, Action.UPDATE, Action.DELETE)
     )
-    tally: Counter[Result] = Counter()
+    tally: Counter[str] = Counter()
     for receipt in receipts:
         tally.update(receipt.tally)
     already = f" ({tally[Result.ALREADY_APPLIED]} already applied)" if tally[Result.ALREADY_APPLIED] else ""

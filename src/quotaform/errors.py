@@ -47,6 +47,7 @@
         * NotReadError           the run was interrupted before the cluster was read
     * HttpError                  a server cannot be reached by HTTP, or its answer cannot be used (exit 1)
     * ApplyRunningError          another apply to the cluster is running (exit 1)
+    * HistoryError               a history table cannot be used (exit 1)
     * SandboxError               the local Kafka could not be started (exit 1)
     * EngineError                the Spark engine could not be started (exit 1)
 
@@ -686,6 +687,22 @@ class ApplyRunningError(QuotaformError):
             f"another apply to cluster {cluster} is running in this directory, so nothing was written; wait until it "
             "ends, then make a new plan"
         )
+
+
+class HistoryError(QuotaformError):
+    """A history cannot be read or written, or does not reach back far enough.
+
+    Attributes:
+        path: Where it is, as it was given.
+        problem: Why it cannot be used.
+        remedy: What to do.
+    """
+
+    def __init__(self, path: str, problem: str, remedy: str) -> None:
+        self.path = path
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"the history {path} cannot be used: {problem}; {remedy}.")
 
 
 class SandboxError(QuotaformError):

@@ -64,6 +64,18 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "json": "document.resolve:dump_resolved",
         "csv": "views.quotas.resolve_csv:render_resolve_csv",
     },
+    "history": {
+        "text": "views.history.history_text:render_entity_history",
+        "json": "document.history:dump_entity_history",
+    },
+    "history-append": {
+        "text": "views.history.history_text:render_append",
+        "json": "document.history:dump_append",
+    },
+    "history-diff": {
+        "text": "views.history.history_text:render_history_difference",
+        "json": "document.history:dump_history_difference",
+    },
     "scram": {"text": "views.quotas.scram_text:render_scram", "json": "document.scram:dump_scram"},
     "scram-result": {"text": "views.quotas.scram_text:render_scram_result", "json": "document.scram:dump_scram_result"},
 }

@@ -41,6 +41,10 @@ SNAPSHOT: Final = DocumentKind("snapshot")
 DRIFT: Final = DocumentKind("drift", "1.2")
 NOTIFICATION: Final = DocumentKind("notification")
 NOTIFY_STATE: Final = DocumentKind("notify-state")
+HISTORY_TABLE: Final = DocumentKind("history-table")
+HISTORY: Final = DocumentKind("history")
+HISTORY_APPEND: Final = DocumentKind("history-append")
+HISTORY_DIFF: Final = DocumentKind("history-diff")
 DESCRIBE: Final = DocumentKind("describe")
 RESOLVE: Final = DocumentKind("resolve")
 ALTER: Final = DocumentKind("alter")
@@ -67,6 +71,9 @@ DOCUMENT_KINDS: Final[dict[str, DocumentKind]] = {
         VALIDATION,
         OUTCOMES,
         EXPLAIN,
+        HISTORY,
+        HISTORY_APPEND,
+        HISTORY_DIFF,
     )
 }
 """All kinds by name."""

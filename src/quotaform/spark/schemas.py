@@ -7,7 +7,7 @@ never join columns, because NULL = NULL is not true in SQL.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampType,
 )
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ QUOTAS: Final = StructType(
         StructField("key", StringType()),
         StructField("value", DoubleType()),
         StructField("failure", FAILURE),
-        StructField("captured_at", StringType()),
+        StructField("read_at", TimestampType()),
     ]
 )
 """What clusters hold, as the data source `kafka_quotas` reads it.
@@ -63,8 +64,75 @@ QUOTAS: Final = StructType(
 | without any | one without an entity |
 | that could not be read | one without an id and an entity, with `failure` |
 
-`captured_at` is when the cluster was read, as its snapshot says; null of a running cluster.
+`read_at` is when the cluster was read, in the time of its snapshot if it is one; null if it could not be read.
 """
+
+SNAPSHOTS: Final = StructType([*QUOTAS.fields, StructField("file", StringType())])
+"""What snapshot files hold: as `QUOTAS`, with the file; of one that cannot be read, the cluster is null."""
+
+CHANGED_BY: Final = StructType(
+    [
+        StructField("actor", StringType()),
+        StructField("plan_id", StringType()),
+        StructField("commit", StringType()),
+        StructField("at", TimestampType()),
+    ]
+)
+"""Who changed a value, by which plan of which commit, and when that apply was finished; as a receipt says."""
+
+HISTORY: Final = StructType(
+    [
+        StructField("cluster", StringType()),
+        StructField("cluster_id", StringType()),
+        StructField("entity_key", StringType()),
+        StructField("entity", _NAMES),
+        StructField("key", StringType()),
+        StructField("value", DoubleType()),
+        StructField("valid_from", TimestampType()),
+        StructField("valid_to", TimestampType()),
+        StructField("changed_by", CHANGED_BY),
+        StructField("ended_by", CHANGED_BY),
+    ]
+)
+"""What clusters held and when, by the snapshots that are known.
+
+| row | meaning |
+| --- | --- |
+| with an entity | the value was in all snapshots from `valid_from` on and before `valid_to`; null: in the last one |
+| without an entity | a snapshot was taken at `valid_from`, which is also `valid_to` |
+
+So a value that changed between two snapshots changes in the table at the second one. `changed_by` is who set the value,
+`ended_by` who replaced or removed it; both are null when no receipt says so.
+"""
+
+RECEIPTS: Final = StructType(
+    [
+        StructField("file", StringType()),
+        StructField("cluster_id", StringType()),
+        StructField("entity_key", StringType()),
+        StructField("key", StringType()),
+        StructField("before", DoubleType()),
+        StructField("after", DoubleType()),
+        StructField("started_at", TimestampType()),
+        StructField("changed_by", CHANGED_BY),
+        StructField("problem", StringType()),
+    ]
+)
+"""What receipts say was changed, and when; null is no value. One that cannot be read is a row with a `problem`."""
+
+HISTORY_CHANGES: Final = StructType(
+    [
+        StructField("cluster", StringType()),
+        StructField("entity_key", StringType()),
+        StructField("entity", _NAMES),
+        StructField("key", StringType()),
+        StructField("before", DoubleType()),
+        StructField("after", DoubleType()),
+        StructField("changed_at", TimestampType()),
+        StructField("changed_by", CHANGED_BY),
+    ]
+)
+"""What differs between two moments; null is no value. `changed_at` is the snapshot that showed the last change."""
 
 PRINCIPALS: Final = StructType(
     [StructField("user", StringType()), StructField("client_id", StringType()), StructField("ip", StringType())]
@@ -175,6 +243,27 @@ def make_table(spark: SparkSession, schema: StructType, columns: Iterable[Sequen
     return spark.createDataFrame(pyarrow.table(list(columns), schema=arrow_schema(schema)), schema)
 
 
+def row_batch(schema: StructType, rows: Sequence[tuple[Any, ...]]) -> pyarrow.RecordBatch:
+    """Return rows as Arrow has them; maps are given as mappings, and structs as tuples."""
+    import pyarrow
+
+    columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
+    return pyarrow.record_batch(
+        [_spelled(field, list(column)) for field, column in zip(schema, columns, strict=True)],
+        schema=arrow_schema(schema),
+    )
+
+
+def _spelled(field: StructField, values: list[Any]) -> list[Any]:
+    """Return the values of a column as Arrow takes them."""
+    if isinstance(field.dataType, MapType):
+        return [None if value is None else list(value.items()) for value in values]
+    if isinstance(field.dataType, StructType):
+        names = field.dataType.names
+        return [None if value is None else dict(zip(names, value, strict=True)) for value in values]
+    return values
+
+
 def arrow_schema(schema: StructType) -> pyarrow.Schema:
-    """Return the schema as Arrow has it."""
-    return to_arrow_schema(schema)
+    """Return the schema as Arrow has it, with times in UTC."""
+    return to_arrow_schema(schema, timezone="UTC")

@@ -5,19 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import chdir
+from datetime import datetime
 from json import dumps, loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from quotaform.app.repository.repository import open_gateway
+from quotaform.app.clock import SYSTEM_CLOCK
+from quotaform.app.repository.repository import open_gateway, open_pinned_gateway
 from quotaform.app.repository.revision import CONFIG_NAME
+from quotaform.core.check.rule import SNAPSHOT
 from quotaform.desired.config import Cluster
 from quotaform.desired.variable import Referring
-from quotaform.errors import QuotaformError
+from quotaform.errors import InvalidFilesError, QuotaformError
 from quotaform.model.location import Location
+from quotaform.model.moment import read_moment
 from quotaform.model.quotas import Quotas
+from quotaform.model.snapshot import SnapshotFile
 from quotaform.spark.failure import failure_row
 from quotaform.spark.schemas import QUOTAS
 
@@ -39,7 +44,8 @@ class KafkaQuotas(DataSource):
     | --- | --- |
     | clusters | a JSON list of objects of `name`, `bootstrap_servers` (a list), `command_config`, `snapshot` (paths) |
     | | `server_references` (a list) and `config_reference`: those with `${env:NAME}` in them, as they are written |
-    | | `folder` (of quotaform.yaml), `given_servers` (what errors call it instead of its name) |
+    | | `folder` (of quotaform.yaml), `given_servers` (what errors call it instead of its name), `cluster_id` (pinned) |
+    | pinned | `true`: a cluster with another id than its `cluster_id` is a failure |
     | directory | what relative paths are relative to; the executor's own directory by default |
 
     Spark shows options in plans and logs, so credentials never are among them: the properties file that
@@ -62,14 +68,17 @@ class KafkaQuotas(DataSource):
         Raises:
             ValueError: The options do not name clusters.
         """
-        return QuotaSourceReader(load_clusters(self.options.get("clusters", "")), self.options.get("directory"))
+        clusters = load_clusters(self.options.get("clusters", ""))
+        is_pinned = self.options.get("pinned") == "true"
+        return QuotaSourceReader(clusters, self.options.get("directory"), is_pinned=is_pinned)
 
 
 class QuotaSourceReader(DataSourceReader):
     """Reads clusters, each by itself."""
 
-    def __init__(self, clusters: Sequence[Cluster], directory: str | None) -> None:
+    def __init__(self, clusters: Sequence[Cluster], directory: str | None, *, is_pinned: bool = False) -> None:
         self.clusters = clusters
+        self.is_pinned = is_pinned
         self.directory = directory
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -80,28 +89,57 @@ class QuotaSourceReader(DataSourceReader):
         """Yield the rows of one cluster; runs on an executor, through the same gateway as everywhere."""
         cluster: Cluster = partition.value
         try:
-            with _inside(self.directory), open_gateway(cluster) as gateway:
+            connect = open_pinned_gateway if self.is_pinned else open_gateway
+            with inside(self.directory), connect(cluster) as gateway:
                 cluster_id, quotas, snapshot = gateway.cluster_id(), gateway.describe(), gateway.snapshot
+                read_at = SYSTEM_CLOCK.now() if snapshot is None else snapshot_moment(snapshot)
         except QuotaformError as error:
-            yield (cluster.name, None, None, None, None, None, failure_row(error), None)
+            yield failed_row(cluster.name, error)
         else:
-            yield from quota_rows(cluster.name, cluster_id, quotas, snapshot.captured_at if snapshot else None)
+            yield from quota_rows(cluster.name, cluster_id, quotas, read_at)
 
 
-def quota_rows(cluster: str, cluster_id: str, quotas: Quotas, captured_at: str | None = None) -> Iterator[Row]:
+def failed_row(cluster: str | None, error: QuotaformError) -> Row:
+    """Return the row of `schemas.QUOTAS` of what could not be read."""
+    return (cluster, None, None, None, None, None, failure_row(error), None)
+
+
+def snapshot_moment(snapshot: SnapshotFile) -> datetime:
+    """Return when the cluster of a snapshot was read.
+
+    Raises:
+        InvalidFilesError: The snapshot does not say it in a form that is known.
+    """
+    try:
+        return read_moment(snapshot.captured_at)
+    except ValueError as error:
+        raise InvalidFilesError([SNAPSHOT.finding(f"captured_at: {error}", location=Location(snapshot.path))]) from None
+
+
+def quota_rows(cluster: str, cluster_id: str, quotas: Quotas, read_at: datetime | None = None) -> Iterator[Row]:
     """Yield what a cluster holds as rows of `schemas.QUOTAS`, in the order of the quotas."""
     if not quotas:
-        yield (cluster, cluster_id, None, None, None, None, None, captured_at)
+        yield (cluster, cluster_id, None, None, None, None, None, read_at)
     for entity, values in quotas.items():
         address, names = entity.address, entity.names
         for key, value in values.items():
-            yield (cluster, cluster_id, address, names, key, value, None, captured_at)
+            yield (cluster, cluster_id, address, names, key, value, None, read_at)
 
 
-def read_clusters(spark: SparkSession, clusters: Iterable[Cluster]) -> DataFrame:
-    """Return `schemas.QUOTAS` of clusters, not read yet."""
+def read_clusters(spark: SparkSession, clusters: Iterable[Cluster], *, is_pinned: bool = False) -> DataFrame:
+    """Return `schemas.QUOTAS` of clusters, not read yet.
+
+    Args:
+        spark: The session.
+        clusters: The clusters.
+        is_pinned: Whether a cluster with another id than quotaform.yaml pins is a failure.
+    """
     spark.dataSource.register(KafkaQuotas)
-    options = {"clusters": dump_clusters(clusters), "directory": str(Path.cwd())}
+    options = {
+        "clusters": dump_clusters(clusters),
+        "directory": str(Path.cwd()),
+        "pinned": "true" if is_pinned else "false",
+    }
     return spark.read.format(NAME).options(**options).load()
 
 
@@ -118,6 +156,7 @@ def dump_clusters(clusters: Iterable[Cluster]) -> str:
                 "config_reference": None if cluster.config_reference is None else cluster.config_reference.text,
                 "folder": None if cluster.folder is None else str(cluster.folder),
                 "given_servers": cluster.given_servers,
+                "cluster_id": cluster.cluster_id,
             }
             for cluster in clusters
         ]
@@ -141,6 +180,7 @@ def load_clusters(text: str) -> list[Cluster]:
                 config_reference=_reference(item["config_reference"]) if item.get("config_reference") else None,
                 folder=_path(item.get("folder")),
                 given_servers=item.get("given_servers"),
+                cluster_id=item.get("cluster_id"),
             )
             for item in loads(text)
         ]
@@ -158,7 +198,7 @@ def _path(text: str | None) -> Path | None:
     return None if text is None else Path(text)
 
 
-def _inside(directory: str | None) -> chdir[str]:
+def inside(directory: str | None) -> chdir[str]:
     """Let relative paths, also those in properties files, mean what they mean to the driver; messages keep them.
 
     Where executors have files of their own the driver's directory may not be there; then it is the executor's.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
@@ -22,6 +22,49 @@ AUTO: Final = "auto"
 ENGINES: Final = (LOCAL, SPARK, AUTO)
 
 
+MasterOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="Spark master: local[2], spark://host:7077, yarn or k8s://https://host. [default: MASTER, else local[*]]",
+        show_default=False,
+    ),
+]
+RemoteOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--remote",
+        metavar="sc://HOST[:PORT]",
+        help="Spark Connect server. [default: SPARK_REMOTE]",
+        show_default=False,
+    ),
+]
+SparkConfOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--spark-conf", metavar="KEY=VALUE", help="Setting of Spark, e.g. spark.executor.memory=4g. Repeatable."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkPlace:
+    """Where Spark runs, for commands that always use it."""
+
+    master: MasterOption = None
+    remote: RemoteOption = None
+    spark_conf: SparkConfOption = None
+
+    def session(self) -> SessionOptions:
+        """Return where Spark runs.
+
+        Raises:
+            UsageError: A value cannot be used, or options exclude each other.
+        """
+        return _session(self.master, self.remote, self.spark_conf)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
     """Where a command computes. The options about Spark mean `--engine spark`, unless `--engine auto` decides."""
@@ -37,31 +80,9 @@ class Engine:
             autocompletion=complete_from(ENGINES),
         ),
     ] = None
-    master: Annotated[
-        str | None,
-        typer.Option(
-            "--master",
-            metavar="URL",
-            help="Spark master: local[2], spark://host:7077, yarn or k8s://https://host. [default: MASTER, else "
-            "local[*]]",
-            show_default=False,
-        ),
-    ] = None
-    remote: Annotated[
-        str | None,
-        typer.Option(
-            "--remote",
-            metavar="sc://HOST[:PORT]",
-            help="Spark Connect server. [default: SPARK_REMOTE]",
-            show_default=False,
-        ),
-    ] = None
-    spark_conf: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--spark-conf", metavar="KEY=VALUE", help="Setting of Spark, e.g. spark.executor.memory=4g. Repeatable."
-        ),
-    ] = None
+    master: MasterOption = None
+    remote: RemoteOption = None
+    spark_conf: SparkConfOption = None
 
     @property
     def is_given(self) -> bool:
@@ -74,11 +95,7 @@ class Engine:
         Raises:
             UsageError: A value cannot be used, or options exclude each other.
         """
-        from quotaform.spark.options import SessionOptions
-
-        options = SessionOptions(master=self.master, remote=self.remote, conf=self._settings())
-        options.require_valid()
-        return options
+        return _session(self.master, self.remote, self.spark_conf)
 
     def choose(self, console: Console, clusters: int, size: Callable[[], int]) -> str:
         """Return the engine, `local` or `spark`; why `auto` chooses Spark is reported.
@@ -117,12 +134,21 @@ class Engine:
         values = {"--master": self.master, "--remote": self.remote, "--spark-conf": self.spark_conf or None}
         return tuple(name for name, value in values.items() if value is not None)
 
-    def _settings(self) -> dict[str, str]:
-        settings = {}
-        for text in self.spark_conf or ():
-            name, separator, value = text.partition("=")
-            if not (name and separator):
-                # Not shown: it may be a secret.
-                raise UsageError("--spark-conf: write KEY=VALUE, for example spark.executor.memory=4g")
-            settings[name] = value
-        return settings
+
+def _session(master: str | None, remote: str | None, settings: Sequence[str] | None) -> SessionOptions:
+    from quotaform.spark.options import SessionOptions
+
+    options = SessionOptions(master=master, remote=remote, conf=_read_settings(settings or ()))
+    options.require_valid()
+    return options
+
+
+def _read_settings(texts: Sequence[str]) -> dict[str, str]:
+    settings = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not (name and separator):
+            # Not shown: it may be a secret.
+            raise UsageError("--spark-conf: write KEY=VALUE, for example spark.executor.memory=4g")
+        settings[name] = value
+    return settings

@@ -1,0 +1,267 @@
+"""`quotaform history`: what clusters held and when, by their snapshots; on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from quotaform.app.rendering import render
+from quotaform.cli.console import Console
+from quotaform.cli.exit_code import gravest
+from quotaform.cli.format import format_option, require_format
+from quotaform.cli.option.cluster import ManyClusters
+from quotaform.cli.option.engine import SparkPlace
+from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.moment import read_moment_option
+from quotaform.cli.option.output import Output
+from quotaform.cli.table_output import TableOutput
+from quotaform.errors import UsageError
+from quotaform.exit_code import ExitCode
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from quotaform.core.history import HistoryAppend
+    from quotaform.model.entity import Entity
+    from quotaform.spark.history.receipt import Receipts
+
+app = typer.Typer(
+    help="Keep snapshots over time: who had what when, and who changed it (on Spark).", no_args_is_help=True
+)
+
+HistoryOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--history",
+        metavar="DIR|delta:PATH|table:NAME",
+        help="The history: a directory (Parquet), or a Delta Lake table by path or name.",
+    ),
+]
+ClustersOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--cluster", metavar="NAME|GLOB", help="Only clusters of this name. Repeatable. [default: all]"),
+]
+OutOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--out",
+        metavar="json=PATH|parquet=DIR",
+        help="Also write the result to a file, or all of its rows as Parquet to a new directory. Repeatable.",
+    ),
+]
+
+
+@app.command("append", short_help="Append snapshots of clusters, or in files, to a history.")
+@with_option_groups
+def append(
+    *,
+    snapshots: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SNAPSHOT]...", help="Snapshot files, directories of them, or globs. [default: read clusters]"
+        ),
+    ] = None,
+    history: HistoryOption,
+    receipts: Annotated[
+        Path | None,
+        typer.Option(
+            "--receipts",
+            metavar="DIR",
+            help="Receipts that say who changed what. [default: .quotaform/receipts beside quotaform.yaml]",
+        ),
+    ] = None,
+    target: ManyClusters,
+    place: SparkPlace,
+    format_name: Annotated[str, format_option("history-append")] = "text",
+    output: Output,
+) -> int:
+    """Append snapshots to a history: of the clusters of quotaform.yaml, read now, or of files.
+
+    A snapshot that is older than others of its cluster is inserted where it belongs, one that is known already changes
+    nothing, and a cluster that cannot be read keeps its history as it is (exit 1).
+
+    \b
+    Examples:
+      quotaform history append --all --history /srv/quota-history
+      quotaform history append 'snapshots/*.json' --history /srv/quota-history
+    """
+    from quotaform.spark.history.append import append as append_snapshots
+    from quotaform.spark.history.store import open_history
+    from quotaform.spark.session import spark_session
+
+    console = output.console()
+    console.keep_code()
+    require_format("history-append", format_name)
+    session = place.session()
+    if snapshots and (target.all_clusters or target.is_narrow):
+        raise UsageError(
+            "snapshots are of the clusters that they name; leave --all, --cluster and --bootstrap-server out"
+        )
+    source = _source(snapshots or (), target)
+    chosen = _receipts(receipts, target)
+    console.progress("Starting Spark", 0, 0)
+    with spark_session(session) as spark:
+        console.progress("Appending snapshots", 0, 0)
+        result = append_snapshots(lambda: open_history(spark, history), source(spark), chosen)
+    for problem in result.problems:
+        console.warn(f"Warning: {problem}; nothing is attributed to it")
+    console.echo(render("history-append", format_name, result, style=console.style()))
+    _report_failures(console, result)
+    return gravest(each.error.exit_code for each in result.failed if each.error is not None)
+
+
+def _source(snapshots: Sequence[str], target: ManyClusters) -> Callable[[SparkSession], DataFrame]:
+    """Return what returns the table of the snapshots, given a session."""
+    if snapshots:
+        from quotaform.spark.snapshot_file import find_snapshots, read_snapshots
+
+        paths = find_snapshots(snapshots)
+        return lambda spark: read_snapshots(spark, paths)
+    from quotaform.spark.source import read_clusters
+
+    clusters = target.choose()
+    return lambda spark: read_clusters(spark, clusters, is_pinned=True)
+
+
+def _receipts(folder: Path | None, target: ManyClusters) -> Receipts:
+    from quotaform.app.apply.receipt_name import receipt_folder
+    from quotaform.spark.history.receipt import Receipts
+
+    if folder is None:
+        repository = target.repository()
+        return Receipts(receipt_folder(repository), repository.config_path.parent)
+    if not folder.is_dir():
+        raise UsageError(f"--receipts {folder} is not a directory; quotaform apply writes receipts")
+    return Receipts(folder)
+
+
+def _report_failures(console: Console, result: HistoryAppend) -> None:
+    from quotaform.model.text import inert
+
+    for each in result.failed:
+        name = f"{inert(each.cluster)}: " if each.cluster is not None else ""
+        console.write_stderr(f"Error: {name}{each.error}\n")
+
+
+@app.command("show", short_help="Show what entities had and when, and who changed it.")
+@with_option_groups
+def show(
+    *,
+    history: HistoryOption,
+    entity: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--entity",
+            metavar="ADDRESS",
+            help="Entity as printed in plans, e.g. user=alice,client-id=<default>. Repeatable. [default: all]",
+        ),
+    ] = None,
+    cluster: ClustersOption = None,
+    out: OutOption = None,
+    place: SparkPlace,
+    format_name: Annotated[str, format_option("history")] = "text",
+    output: Output,
+) -> int:
+    """Show what entities had and when: a value counts from the first snapshot with it to the first one without it.
+
+    \b
+    Examples:
+      quotaform history show --entity user=alice --history /srv/quota-history
+      quotaform history show --cluster 'prod-*' --out parquet=rows --history /srv/quota-history
+    """
+    from quotaform.spark.history.query import entity_history, of_clusters, rows_of_entities
+    from quotaform.spark.history.store import open_history
+    from quotaform.spark.session import spark_session
+
+    console = output.console()
+    require_format("history", format_name)
+    entities = _entities(entity or ())
+    files = TableOutput("history", out or ())
+    session = place.session()
+    console.progress("Starting Spark", 0, 0)
+    with spark_session(session) as spark:
+        table = open_history(spark, history)
+        rows = of_clusters(table, cluster or ())
+        console.progress("Reading the history", 0, 0)
+        found = entity_history(table, rows, entities)
+        files.write(found, rows_of_entities(rows, entities))
+    console.echo(render("history", format_name, found, style=console.style()))
+    return ExitCode.DONE
+
+
+@app.command("diff", short_help="Show what changed between two times.")
+@with_option_groups
+def diff(
+    *,
+    history: HistoryOption,
+    at: Annotated[
+        list[str],
+        typer.Option(
+            "--at",
+            metavar="TIME",
+            help="One of the two times: ISO 8601 (UTC), a day, or an age such as 7d. Give it twice.",
+        ),
+    ],
+    cluster: ClustersOption = None,
+    out: OutOption = None,
+    place: SparkPlace,
+    format_name: Annotated[str, format_option("history-diff")] = "text",
+    output: Output,
+) -> int:
+    """Show what differs between the last snapshots at or before two times, and who made the last change.
+
+    \b
+    Examples:
+      quotaform history diff --at 7d --at now --history /srv/quota-history
+      quotaform history diff --at 2026-11-01 --at 2026-11-20T09:00:00Z --out json=diff.json --history quota-history
+    """
+    from quotaform.spark.history.query import difference, of_clusters
+    from quotaform.spark.history.store import open_history
+    from quotaform.spark.session import spark_session
+
+    console = output.console()
+    require_format("history-diff", format_name)
+    since, until = _two_moments(at)
+    files = TableOutput("history-diff", out or ())
+    session = place.session()
+    console.progress("Starting Spark", 0, 0)
+    with spark_session(session) as spark:
+        table = open_history(spark, history)
+        rows = of_clusters(table, cluster or ())
+        console.progress("Comparing", 0, 0)
+        found, changes = difference(table, rows, since, until)
+        files.write(found, changes)
+    console.echo(render("history-diff", format_name, found, style=console.style()))
+    return ExitCode.DONE
+
+
+def _two_moments(texts: Sequence[str]) -> tuple[datetime, datetime]:
+    """Read the two values of `--at`, and return the earlier one first.
+
+    Raises:
+        UsageError: They are not two times.
+    """
+    if len(texts) != 2:
+        raise UsageError("--at: give two times, as in --at 7d --at now")
+    first, second = sorted(read_moment_option("--at", text) for text in texts)
+    if first == second:
+        raise UsageError(f"--at: {texts[0]} and {texts[1]} are the same time; give two")
+    return first, second
+
+
+def _entities(texts: Sequence[str]) -> list[Entity]:
+    """Read the values of `--entity`.
+
+    Raises:
+        UsageError: One of them is no address.
+    """
+    from quotaform.model.address import parse_address
+
+    try:
+        return [parse_address(text) for text in texts]
+    except ValueError as error:
+        raise UsageError(f"--entity: {error}") from None

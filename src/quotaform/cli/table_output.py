@@ -1,0 +1,65 @@
+"""The files of `--out` of a result that is a table: a document with its first rows, or all rows as Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from quotaform.app.rendering import render
+from quotaform.cli.console import require_writable, write_file
+from quotaform.cli.format import read_output
+from quotaform.errors import QuotaformError, UsageError
+from quotaform.model.text import quote
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_PARQUET: Final = "parquet"
+
+
+class TableOutput:
+    """The files of one run."""
+
+    def __init__(self, subject: str, written: Iterable[str]) -> None:
+        """Read the values of `--out`.
+
+        Raises:
+            UsageError: A value cannot be read.
+            QuotaformError: A file cannot be written, or a directory exists already.
+        """
+        self._subject = subject
+        self._files: list[tuple[str, Path]] = []
+        self._folders: list[str] = []
+        for text in written:
+            name, separator, path = text.partition("=")
+            if name == _PARQUET and separator:
+                self._folders.append(_new_folder(path))
+            else:
+                format_name, file = read_output(subject, text)
+                require_writable(file)
+                self._files.append((format_name, file))
+
+    def write(self, result: object, rows: DataFrame, **options: Any) -> None:
+        """Write a result, and all rows of it.
+
+        Args:
+            result: What was found, as it is printed.
+            rows: All rows.
+            options: What renders the subject.
+        """
+        for format_name, file in self._files:
+            write_file(file, render(self._subject, format_name, result, **options))
+        for folder in self._folders:
+            rows.write.parquet(folder)
+
+
+def _new_folder(path: str) -> str:
+    """Return where Spark is to write, if nothing is there."""
+    if not path:
+        raise UsageError("--out parquet: a directory is missing; write for example --out parquet=rows")
+    if "://" in path:
+        return path
+    if Path(path).exists():
+        raise QuotaformError(f"--out parquet={quote(path)}: it exists already; name a new directory")
+    return f"file://{Path(path).absolute()}"

@@ -1,0 +1,60 @@
+"""Moments: ISO 8601 in UTC, as documents have them, and the days and ages that people write."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from quotaform.model.duration import parse_duration
+from quotaform.model.text import quote
+
+
+def parse_moment(text: str, now: datetime) -> datetime:
+    """Read a moment: a time, a day (its start), an age, or `now`; what names no time zone is in UTC.
+
+    >>> now = datetime(2026, 11, 20, 9, tzinfo=UTC)
+    >>> [spell_moment(parse_moment(text, now)) for text in ("2026-11-01T10:00:00+01:00", "2026-11-01", "7d")]
+    ['2026-11-01T09:00:00Z', '2026-11-01T00:00:00Z', '2026-11-13T09:00:00Z']
+
+    Args:
+        text: What somebody wrote.
+        now: The time from which an age is counted.
+
+    Raises:
+        ValueError: It is none of them; the message says what to write.
+    """
+    try:
+        if text == "now":
+            return now
+        if text[-1:] in ("s", "m", "h", "d"):
+            return now - parse_duration(text)
+        return read_moment(text)
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"{quote(text)} is not a time; write for example 2026-11-20T09:12:44Z, 2026-11-20, 7d (ago) or now"
+        ) from None
+
+
+def read_moment(text: str) -> datetime:
+    """Read a moment as documents have it.
+
+    >>> read_moment("2026-11-20T09:12:44Z")
+    datetime.datetime(2026, 11, 20, 9, 12, 44, tzinfo=datetime.timezone.utc)
+
+    Raises:
+        ValueError: It is not ISO 8601.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{quote(text, 40)} is not a time in ISO 8601, as in 2026-11-20T09:12:44Z") from None
+
+
+def spell_moment(moment: datetime) -> str:
+    """Return a moment as ISO 8601 in UTC, with a fraction of a second only where it has one.
+
+    >>> spell_moment(datetime(2026, 11, 20, 9, 12, 44, tzinfo=UTC))
+    '2026-11-20T09:12:44Z'
+    """
+    text = moment.astimezone(UTC).replace(tzinfo=None).isoformat()
+    return f"{text}Z"

@@ -1,0 +1,141 @@
+"""The schemas of histories."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quotaform.core.history import Append
+from quotaform.model.document_kind import HISTORY, HISTORY_APPEND, HISTORY_DIFF, DocumentKind
+from quotaform.schema.definition import DIGEST, document, quota_key
+from quotaform.schema.node import Node, choice, count, items, maybe, maybe_text, record, ref, text
+
+_MOMENT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?Z$"
+_TABLE: Final = "The history, as given."
+_CLUSTER: Final = "The name of the cluster."
+_NUMBER: Final = {status: f"Snapshots that are {status.value}." for status in Append}
+
+
+def history_append() -> tuple[Node, dict[str, Node]]:
+    """Return the schema of an append and its definitions."""
+    snapshot = record(
+        "A snapshot and what became of it.",
+        {
+            "cluster": maybe_text(f"{_CLUSTER[:-1]}; null of a file that could not be read."),
+            "cluster_id": maybe_text("The id of the cluster; null if it could not be read."),
+            "file": maybe_text("The file, as given; null for a running cluster."),
+            "read_at": _maybe_moment("When the cluster was read, or null."),
+            "status": choice(
+                "appended: it is the last one of its cluster; late: a later one was known; known: one of the same "
+                "cluster and time was known, and nothing changed; failed: it could not be read.",
+                (*(status.value for status in Append), "failed"),
+            ),
+            "values": count("The number of its values."),
+            "error": maybe_text("Why it could not be read, or null."),
+        },
+    )
+    fields = {
+        "table": text(_TABLE),
+        "summary": record(
+            "Snapshots by what became of them.",
+            {**{status.value: count(about) for status, about in _NUMBER.items()}, "failed": count("Failed ones.")},
+        ),
+        "snapshots": items("The snapshots, by cluster and time; those that failed come last.", ref("snapshot")),
+        "receipt_problems": items("Why receipts could not be read.", {"type": "string"}),
+    }
+    return _document(HISTORY_APPEND, "append", fields), {"snapshot": snapshot}
+
+
+def history() -> tuple[Node, dict[str, Node]]:
+    """Return the schema of what entities had and when, and its definitions."""
+    row = record(
+        "A value and when it was there.",
+        {
+            "cluster": text(_CLUSTER),
+            "cluster_id": text("The id of the cluster then."),
+            "address": ref("address"),
+            "entity": ref("entity"),
+            "key": quota_key(),
+            "value": ref("value"),
+            "valid_from": _moment("The time of the first snapshot with it."),
+            "valid_to": _maybe_moment("The time of the first snapshot without it; null if the last one has it."),
+            "changed_by": maybe(ref("changer"), "Who set it, or null if no receipt says so."),
+            "ended_by": maybe(ref("changer"), "Who replaced or removed it, or null."),
+        },
+    )
+    fields = {
+        "table": text(_TABLE),
+        "since": _maybe_moment("The time of the first snapshot of the clusters, or null."),
+        "until": _maybe_moment("The time of the last one, or null."),
+        "entities": items("The entities that were asked for; empty for all.", ref("address")),
+        "total": count("The number of rows, of which at most 1000 are listed."),
+        "rows": items("The first rows, by cluster, entity, key and time.", ref("row")),
+    }
+    return _document(HISTORY, "show", fields), {"row": row, "changer": _changer()}
+
+
+def history_diff() -> tuple[Node, dict[str, Node]]:
+    """Return the schema of what changed between two moments, and its definitions."""
+    change = record(
+        "A value that differs.",
+        {
+            "cluster": text(_CLUSTER),
+            "address": ref("address"),
+            "entity": ref("entity"),
+            "key": quota_key(),
+            "before": ref("maybe_value"),
+            "after": ref("maybe_value"),
+            "changed_at": _maybe_moment("The time of the snapshot that showed the last change, or null."),
+            "changed_by": maybe(ref("changer"), "Who made it, or null if no receipt says so."),
+        },
+    )
+    fields = {
+        "table": text(_TABLE),
+        "since": _moment("The earlier time"),
+        "until": _moment("The later time"),
+        "clusters": items(
+            "Which snapshots were compared.",
+            record(
+                "The last snapshots of a cluster at or before the two times.",
+                {
+                    "cluster": text(_CLUSTER),
+                    "before_at": _maybe_moment("That of the earlier time; null if there is none."),
+                    "after_at": _maybe_moment("That of the later time; null if there is none."),
+                },
+            ),
+        ),
+        "summary": record(
+            "Numbers of values, and of their entities.",
+            {
+                "created": count("Values that were set."),
+                "updated": count("Values that are others."),
+                "deleted": count("Values that were removed."),
+                "entities": count("The entities that they belong to."),
+            },
+        ),
+        "changes": items("The first 1000 changes, by cluster, entity and key.", ref("change")),
+    }
+    return _document(HISTORY_DIFF, "diff", fields), {"change": change, "changer": _changer()}
+
+
+def _document(kind: DocumentKind, verb: str, fields: dict[str, Node]) -> Node:
+    return document(kind, f"The result of quotaform history {verb}.", fields)
+
+
+def _changer() -> Node:
+    return record(
+        "Who changed a value, as a receipt says.",
+        {
+            "actor": text("The user of the CI system, or of the operating system."),
+            "plan_id": text("The id of the plan.", pattern=DIGEST),
+            "commit": maybe_text("The git commit of the files, or null."),
+            "at": _moment("When the apply was finished."),
+        },
+    )
+
+
+def _moment(description: str) -> Node:
+    return text(f"{description.removesuffix('.')}, as ISO 8601 in UTC.", pattern=_MOMENT)
+
+
+def _maybe_moment(description: str) -> Node:
+    return maybe_text(description, pattern=_MOMENT)

@@ -1,0 +1,128 @@
+"""Appends snapshots to a history: those of clusters, read now, or those in files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as f
+
+from quotaform.core.history import Append, AppendedSnapshot, HistoryAppend
+from quotaform.errors import HistoryError, QuotaformError
+from quotaform.spark.failure import require_read
+from quotaform.spark.history.merge import appended, new_readings, reading_rows, readings
+from quotaform.spark.history.receipt import attributed, read_receipts
+from quotaform.spark.schemas import SNAPSHOTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from pyspark.sql import DataFrame
+
+    from quotaform.spark.history.merge import NewReading
+    from quotaform.spark.history.receipt import Receipts
+    from quotaform.spark.history.table import HistoryTable
+
+    Status = Mapping[tuple[str, datetime], Append]
+
+_MOST_PROBLEMS: Final = 100
+_MOST_ATTEMPTS: Final = 3
+"""How often an append begins again because another one was faster."""
+
+
+def append(
+    open_table: Callable[[], HistoryTable], quotas: DataFrame, receipts: Receipts | None = None
+) -> HistoryAppend:
+    """Append snapshots to a history, all in one version.
+
+    Args:
+        open_table: Opens the history; called again when another append was faster.
+        quotas: `schemas.QUOTAS` or `schemas.SNAPSHOTS`; read once. Of several files with a snapshot of one cluster and
+            time, the first one counts.
+        receipts: The receipts that may say who changed what.
+
+    Raises:
+        HistoryError: It cannot be written, or other appends were faster each time.
+    """
+    table = open_table()
+    table.require_writable()
+    # What clusters hold is read once: a second reading could differ from the first.
+    given = _with_file(quotas).localCheckpoint()
+    snapshots = _snapshots(given)
+    counted = _first_of_each(given, snapshots)
+    for _ in range(_MOST_ATTEMPTS):
+        new = new_readings(counted, readings(table.readings()))
+        status = {(each.cluster, each.read_at): Append.LATE if each.is_late else Append.APPENDED for each in new}
+        claims = None if receipts is None else read_receipts(given.sparkSession, receipts, new)
+        if claims is not None:
+            claims = claims.localCheckpoint()
+
+        def merge(rows: DataFrame, new: Sequence[NewReading] = new, claims: DataFrame | None = claims) -> DataFrame:
+            merged = appended(rows, counted, new)
+            return merged if claims is None else attributed(merged, claims, new)
+
+        is_late = Append.LATE in status.values()
+        if not new or table.replace(merge, reading_rows(given.sparkSession, new), is_late=is_late):
+            return HistoryAppend(table.name, tuple(_results(snapshots, status)), _problems(claims))
+        table = open_table()
+    raise HistoryError(table.name, "other appends were faster each time", "run this again")
+
+
+def _with_file(quotas: DataFrame) -> DataFrame:
+    if "file" not in quotas.columns:
+        quotas = quotas.withColumn("file", f.lit(None).cast("string"))
+    return quotas.select(*SNAPSHOTS.names)
+
+
+def _snapshots(given: DataFrame) -> list[dict[str, Any]]:
+    """Bring the snapshots that were read or failed to the driver, without what they hold."""
+    rows = given.groupBy("cluster", "cluster_id", "read_at", "file").agg(
+        f.first("failure", ignorenulls=True).alias("failure"), f.count("key").alias("values")
+    )
+    return sorted(
+        rows.toArrow().to_pylist(),
+        key=lambda row: (row["failure"] is not None, row["cluster"] or "", str(row["read_at"]), row["file"] or ""),
+    )
+
+
+def _first_of_each(given: DataFrame, snapshots: Sequence[Mapping[str, Any]]) -> DataFrame:
+    """Return the rows without further snapshots of one cluster and time."""
+    moments = [(row["cluster"], row["read_at"]) for row in snapshots if row["failure"] is None]
+    if len(set(moments)) == len(moments):
+        return given
+    moment = ["cluster", "read_at"]
+    first = given.groupBy(*moment).agg(f.min(f.struct("file", "cluster_id")).alias("first"))
+    chosen = first.select(*moment, "first.*")
+    return given.join(f.broadcast(chosen), [*moment, "file", "cluster_id"], "left_semi")
+
+
+def _results(snapshots: Sequence[Mapping[str, Any]], status: Status) -> list[AppendedSnapshot]:
+    left = dict(status)
+    return [
+        AppendedSnapshot(
+            cluster=row["cluster"],
+            file=row["file"],
+            cluster_id=row["cluster_id"],
+            read_at=row["read_at"],
+            values=row["values"],
+            status=None if row["failure"] else left.pop((row["cluster"], row["read_at"]), Append.KNOWN),
+            error=_error(row["failure"]),
+        )
+        for row in snapshots
+    ]
+
+
+def _problems(claims: DataFrame | None) -> tuple[str, ...]:
+    """Return why receipts could not be read."""
+    if claims is None:
+        return ()
+    rows = claims.where(f.col("problem").isNotNull()).select("problem").distinct().orderBy("problem")
+    return tuple(rows.limit(_MOST_PROBLEMS).toArrow().column("problem").to_pylist())
+
+
+def _error(failure: Mapping[str, Any] | None) -> QuotaformError | None:
+    try:
+        require_read(failure)
+    except QuotaformError as error:
+        return error
+    return None

@@ -1,0 +1,109 @@
+"""A history in Parquet, on a file system that this process sees as well as Spark does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from re import compile as regex
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as f
+
+from quotaform.app.clock import SYSTEM_CLOCK, Clock
+from quotaform.errors import HistoryError
+from quotaform.spark.history.table import require_columns
+from quotaform.spark.history.version import CLOSED, OPEN, PART, PARTS, READINGS, Version, VersionStore
+from quotaform.spark.schemas import HISTORY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+_GLOB_SIGN: Final = regex(r"[][{}*?\\\\]")
+_ESCAPED: Final = r"\\\g<0>"
+"""Spark takes paths to read for globs."""
+_MOST_FOLDERS: Final = 32
+"""Of how many folders a part consists before an append makes one of them."""
+
+
+class ParquetHistory:
+    """A history in a folder; see `quotaform.spark.history.version` for what is in it."""
+
+    def __init__(self, spark: SparkSession, path: str, clock: Clock = SYSTEM_CLOCK) -> None:
+        """Open a history; it need not exist.
+
+        Raises:
+            HistoryError: The folder is no history, or one that this version of quotaform does not know.
+        """
+        self.name = path
+        self._spark = spark
+        self._clock = clock
+        self._store = VersionStore(Path(path))
+        self._version = self._store.current()
+        self._is_checked = False
+
+    def rows(self) -> DataFrame:
+        """Return `schemas.HISTORY`, whole."""
+        return self._read(*PARTS)
+
+    def readings(self) -> DataFrame:
+        """Return the rows without an entity: the snapshots that are known."""
+        return self._read(READINGS)
+
+    def require_writable(self) -> None:
+        """Make sure that it can be written, before anything else is done."""
+        self._store.begin()
+
+    def replace(self, merge: Callable[[DataFrame], DataFrame], readings: DataFrame, *, is_late: bool) -> bool:
+        """Write the next version: whole, or not at all."""
+        before = self._version
+        folder = self._store.new_folder(before)
+        has_many = any(len(names) >= _MOST_FOLDERS for names in before.parts.values())
+        merged = merge(self._read(OPEN, CLOSED) if is_late else self._read(OPEN)).unionByName(readings)
+        if has_many:
+            merged = merged.unionByName(self._read(READINGS) if is_late else self._read(CLOSED, READINGS))
+        part = f.when(f.col("entity_key").isNull(), READINGS).when(f.col("valid_to").isNull(), OPEN).otherwise(CLOSED)
+        try:
+            merged.withColumn(PART, part).write.partitionBy(PART).parquet(f"file://{self._store.folder(folder)}")
+            written = self._store.parts_of(folder)
+            if READINGS not in written:
+                raise HistoryError(
+                    self.name,
+                    "what Spark wrote is not there for this process, so it is not on a file system that both see",
+                    "give a path on a shared one, or delta:PATH",
+                )
+            new = Version(before.number + 1, self._clock.now(), _parts(before, folder, written, is_late, has_many))
+            is_done = self._store.commit(new)
+        except BaseException:
+            self._store.discard(folder)
+            raise
+        if not is_done:
+            self._store.discard(folder)
+            return False
+        self._version = new
+        self._store.clean(new)
+        return True
+
+    def _read(self, *parts: str) -> DataFrame:
+        folders = [self._store.folder(name, part) for part in parts for name in self._version.parts[part]]
+        if not folders:
+            return self._spark.createDataFrame([], HISTORY)
+        missing = next((folder for folder in folders if not folder.is_dir()), None)
+        if missing is not None:
+            raise HistoryError(self.name, f"{missing} is missing", "restore it, or give another path")
+        paths = [f"file://{_GLOB_SIGN.sub(_ESCAPED, str(folder))}" for folder in folders]
+        if not self._is_checked:
+            require_columns(self._spark.read.parquet(paths[0]).schema, self.name)
+            self._is_checked = True
+        return self._spark.read.schema(HISTORY).parquet(*paths)
+
+
+def _parts(
+    before: Version, folder: str, written: frozenset[str], is_late: bool, has_many: bool
+) -> dict[str, tuple[str, ...]]:
+    """Return the folders of each part of the next version."""
+    is_rewritten = {OPEN: True, CLOSED: is_late or has_many, READINGS: has_many}
+    return {
+        part: (() if is_rewritten[part] else before.parts[part]) + ((folder,) if part in written else ())
+        for part in PARTS
+    }

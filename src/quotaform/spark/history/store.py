@@ -1,0 +1,43 @@
+"""Opens the history that an option names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from quotaform.errors import UsageError
+from quotaform.model.text import quote
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from quotaform.spark.history.table import HistoryTable
+
+DELTA: Final = "delta:"
+TABLE: Final = "table:"
+
+
+def open_history(spark: SparkSession, location: str) -> HistoryTable:
+    """Open a history; it need not exist.
+
+    | location | kept in |
+    | --- | --- |
+    | PATH | Parquet, in a folder that this process sees as well as Spark does |
+    | delta:PATH | Delta Lake, wherever Spark can write |
+    | table:NAME | Delta Lake, in the catalog of the session |
+
+    Raises:
+        HistoryError: It is no history, or one that this version of quotaform does not know.
+        UsageError: It is another kind of location.
+    """
+    if location.startswith((DELTA, TABLE)):
+        from quotaform.spark.history.delta_table import DeltaHistory
+
+        return DeltaHistory(spark, location)
+    if "://" in location:
+        raise UsageError(
+            f"--history {quote(location)}: a history in Parquet is a directory on a file system; "
+            f"write {DELTA}{location} for one in Delta Lake"
+        )
+    from quotaform.spark.history.parquet_table import ParquetHistory
+
+    return ParquetHistory(spark, location)

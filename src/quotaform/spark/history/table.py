@@ -1,0 +1,69 @@
+"""Where a history is kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from quotaform.errors import HistoryError
+from quotaform.spark.schemas import HISTORY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+
+class HistoryTable(Protocol):
+    """A history in storage. Everything that is read between two appends is one version of it."""
+
+    name: str
+    """What messages call it: as it was given."""
+
+    def rows(self) -> DataFrame:
+        """Return `schemas.HISTORY`, whole.
+
+        Raises:
+            HistoryError: It is no history, or cannot be read.
+        """
+
+    def readings(self) -> DataFrame:
+        """Return the rows without an entity: the snapshots that are known."""
+
+    def require_writable(self) -> None:
+        """Make sure that it can be written, before anything else is done.
+
+        Raises:
+            HistoryError: It cannot.
+        """
+
+    def replace(self, merge: Callable[[DataFrame], DataFrame], readings: DataFrame, *, is_late: bool) -> bool:
+        """Write the next version: whole, or not at all.
+
+        Args:
+            merge: Returns the rows with new snapshots among them, given all that may change.
+            readings: The rows of the new snapshots.
+            is_late: Whether rows that have ended may change, too.
+
+        Returns:
+            False if another append was faster, and nothing was written.
+
+        Raises:
+            HistoryError: It cannot be written.
+        """
+
+
+def require_columns(found: StructType, name: str) -> None:
+    """Make sure that a table has the columns of a history; it may have more.
+
+    Raises:
+        HistoryError: It lacks some, or they are of other types.
+    """
+    types = {field.name: field.dataType.simpleString() for field in found}
+    missing = [
+        f"{field.name} {field.dataType.simpleString()}"
+        for field in HISTORY
+        if types.get(field.name) != field.dataType.simpleString()
+    ]
+    if missing:
+        raise HistoryError(name, f"it has no column {missing[0]}, so it is not a history", "give another path")

@@ -1,0 +1,140 @@
+"""Histories as a person reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from quotaform.core.history import (
+    Append,
+    AppendedSnapshot,
+    Changer,
+    Coverage,
+    EntityHistory,
+    HistoryAppend,
+    HistoryChange,
+    HistoryDifference,
+    HistoryRow,
+)
+from quotaform.model.entity import spell_name
+from quotaform.model.moment import spell_moment
+from quotaform.model.text import inert
+from quotaform.views.plan.effect_text import value_text
+from quotaform.views.style import PLAIN, Style, counted
+
+_MOST_SNAPSHOTS = 50
+_COLOURS = {"+": "green", "~": "yellow", "-": "red"}
+
+
+def render_append(result: HistoryAppend, style: Style = PLAIN) -> str:
+    """Return what became of an append as text; snapshots that failed are reported elsewhere."""
+    return "\n".join(_append_lines(result, style)) + "\n"
+
+
+def _append_lines(result: HistoryAppend, style: Style) -> Iterator[str]:
+    yield f"History  {style.paint(inert(result.table), 'bold')}"
+    read = [each for each in result.snapshots if each.error is None]
+    width = max((len(spell_name(each.cluster or "")) for each in read[:_MOST_SNAPSHOTS]), default=0)
+    for each in read[:_MOST_SNAPSHOTS]:
+        yield f"  {spell_name(each.cluster or ''):<{width}}  {_append_text(each)}"
+    if len(read) > _MOST_SNAPSHOTS:
+        yield f"  ... and {len(read) - _MOST_SNAPSHOTS:,} more (all: --format json)"
+    yield ""
+    counts = ", ".join(f"{result.count(status):,} {status.value}" for status in Append)
+    yield style.paint(f"Snapshots: {counts}, {len(result.failed):,} failed.", "bold")
+
+
+def _append_text(each: AppendedSnapshot) -> str:
+    about = {
+        Append.APPENDED: "appended",
+        Append.LATE: "appended late, before one that was known",
+        Append.KNOWN: "known already",
+    }
+    at = "" if each.read_at is None else spell_moment(each.read_at)
+    status = "" if each.status is None else about[each.status]
+    return f"{at}  {counted(each.values, 'value')}  {status}"
+
+
+def render_entity_history(found: EntityHistory, style: Style = PLAIN) -> str:
+    """Return what entities had and when as text."""
+    return "\n".join(_history_lines(found, style)) + "\n"
+
+
+def _history_lines(found: EntityHistory, style: Style) -> Iterator[str]:
+    span = "no snapshots"
+    if found.since is not None and found.until is not None:
+        span = f"snapshots from {spell_moment(found.since)} to {spell_moment(found.until)}"
+    yield f"History  {style.paint(inert(found.table), 'bold')}   {span}"
+    for (cluster, address), rows in groupby(found.rows, lambda row: (row.cluster, row.entity.address)):
+        yield ""
+        yield f"{spell_name(cluster)}  {style.paint(address, 'bold')}"
+        for key, of_key in groupby(rows, lambda row: row.key):
+            yield f"  {spell_name(key)}"
+            yield from (f"    {_row_text(row)}" for row in of_key)
+    if not found.rows:
+        yield ""
+        yield f"No snapshot has {' or '.join(found.entities) or 'any quotas'}."
+    elif found.total > len(found.rows):
+        yield ""
+        yield f"The first {len(found.rows):,} of {found.total:,} rows (all: --out parquet=DIR)."
+
+
+def _row_text(row: HistoryRow) -> str:
+    end = "now" if row.valid_to is None else spell_moment(row.valid_to)
+    text = f"{value_text(row.key, row.value)}   {spell_moment(row.valid_from)} to {end}"
+    about = [f"set {_by(row.changed_by)}"] if row.changed_by else []
+    about += [f"ended {_by(row.ended_by)}"] if row.ended_by else []
+    return f"{text}   ({'; '.join(about)})" if about else text
+
+
+def _by(changer: Changer) -> str:
+    commit = f", commit {inert(changer.commit)[:7]}" if changer.commit else ""
+    plan = inert(changer.plan_id).removeprefix("sha256:")[:8]
+    return f"by {inert(changer.actor)} at {spell_moment(changer.at)}, plan {plan}{commit}"
+
+
+def render_history_difference(found: HistoryDifference, style: Style = PLAIN) -> str:
+    """Return what changed between two moments as text, ending with one line that says how much."""
+    return "\n".join(_difference_lines(found, style)) + "\n"
+
+
+def _difference_lines(found: HistoryDifference, style: Style) -> Iterator[str]:
+    times = f"{spell_moment(found.since)} to {spell_moment(found.until)}"
+    yield f"History  {style.paint(inert(found.table), 'bold')}   {times}"
+    covered = {each.cluster: each for each in found.clusters}
+    for cluster, rows in groupby(found.rows, lambda row: row.cluster):
+        yield ""
+        yield f"{style.paint(spell_name(cluster), 'bold')}   {_coverage_text(covered[cluster])}"
+        yield from (f"  {_change_text(row, style)}" for row in rows)
+    unknown = [each.cluster for each in found.clusters if each.before_at is None]
+    if unknown:
+        yield ""
+        some = ", ".join(map(spell_name, unknown[:10]))
+        more = f" and {len(unknown) - 10:,} more" if len(unknown) > 10 else ""
+        yield f"No snapshot at or before {spell_moment(found.since)}, so everything counts as set since: {some}{more}."
+    yield ""
+    if found.total > len(found.rows):
+        yield f"The first {len(found.rows):,} of {found.total:,} changes (all: --out parquet=DIR)."
+    if not found.total:
+        yield style.paint("No changes between the two.", "bold")
+        return
+    yield style.paint(
+        f"Changes: {found.created:,} set, {found.updated:,} changed, {found.deleted:,} removed, of "
+        f"{counted(found.entities, 'entity', 'entities')}.",
+        "bold",
+    )
+
+
+def _coverage_text(each: Coverage) -> str:
+    before = "no snapshot" if each.before_at is None else f"snapshot of {spell_moment(each.before_at)}"
+    after = "none" if each.after_at is None else f"that of {spell_moment(each.after_at)}"
+    return f"{before}, {after}"
+
+
+def _change_text(row: HistoryChange, style: Style) -> str:
+    sign = "+" if row.before is None else "-" if row.after is None else "~"
+    values = " -> ".join(value_text(row.key, value) for value in (row.before, row.after) if value is not None)
+    about = "" if row.changed_at is None else f"   (by {spell_moment(row.changed_at)})"
+    if row.changed_by is not None:
+        about = f"   ({_by(row.changed_by)})"
+    return f"{style.paint(sign, _COLOURS[sign])} {row.entity.address}  {spell_name(row.key)} : {values}{about}"

@@ -1,0 +1,167 @@
+"""`quotaform history`, from snapshot files to what changed and who did it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from quotaform.document.snapshot import dump_snapshot
+from quotaform.model.entity import Entity
+from quotaform.model.quotas import Quotas
+from quotaform.model.snapshot import Snapshot
+from quotaform.schema.validator import explainer
+from tests.builder import PRODUCER, REQUEST
+from tests.workflow.command import Repository
+
+pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("spark")]
+
+ALICE = Entity(user="alice")
+
+
+def write_snapshot(path: Path, day: int, quotas: Quotas, cluster: str = "lab") -> None:
+    """Write what a cluster held on a day."""
+    taken = Snapshot(
+        cluster_name=cluster, cluster_id=f"id-{cluster}", captured_at=f"2026-11-{day:02}T09:00:00Z", quotas=quotas
+    )
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(dump_snapshot(taken), encoding="utf-8")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """Three days of a cluster in files, one of which is cut."""
+    made = Repository(tmp_path)
+    write_snapshot(tmp_path / "taken/lab-1.json", 1, {ALICE: {PRODUCER: 1048576.0, REQUEST: 50.0}})
+    write_snapshot(tmp_path / "taken/lab-2.json", 2, {ALICE: {PRODUCER: 2097152.0}})
+    write_snapshot(tmp_path / "taken/prod.json", 2, {}, "prod")
+    (tmp_path / "taken/cut.json").write_text('{"kind": ', encoding="utf-8")
+    return made
+
+
+def test_files_are_appended_and_shown_and_compared(repository: Repository) -> None:
+    appended = repository("history", "append", "taken", "--history", "kept")
+    assert appended.code == 3
+    assert appended.out.splitlines() == [
+        "History  kept",
+        "  lab   2026-11-01T09:00:00Z  2 values  appended",
+        "  lab   2026-11-02T09:00:00Z  1 value  appended",
+        "  prod  2026-11-02T09:00:00Z  0 values  appended",
+        "",
+        "Snapshots: 3 appended, 0 late, 0 known, 1 failed.",
+    ]
+    assert "taken/cut.json:1:10: error: the file is truncated" in appended.err
+    again = repository("history", "append", "taken/lab-*.json", "--history", "kept", "--format", "json")
+    assert again.code == 0
+    require_valid("history-append", again.out)
+    assert json.loads(again.out)["summary"] == {"appended": 0, "late": 0, "known": 2, "failed": 0}
+
+    shown = repository("history", "show", "--entity", "user=alice", "--history", "kept")
+    assert shown.out.splitlines() == [
+        "History  kept   snapshots from 2026-11-01T09:00:00Z to 2026-11-02T09:00:00Z",
+        "",
+        "lab  user=alice",
+        "  producer_byte_rate",
+        "    1 MiB/s   2026-11-01T09:00:00Z to 2026-11-02T09:00:00Z",
+        "    2 MiB/s   2026-11-02T09:00:00Z to now",
+        "  request_percentage",
+        "    50%   2026-11-01T09:00:00Z to 2026-11-02T09:00:00Z",
+    ]
+    options = ("--out", "json=rows.json", "--out", "parquet=rows", "--cluster", "l*")
+    assert repository("history", "show", "--history", "kept", *options).code == 0
+    require_valid("history", repository.read("rows.json"))
+    assert list((repository.path / "rows").glob("*.parquet"))
+
+    changed = repository("history", "diff", "--at", "now", "--at", "2026-11-01T12:00:00Z", "--history", "kept")
+    assert changed.out.splitlines()[2:] == [
+        "lab   snapshot of 2026-11-01T09:00:00Z, that of 2026-11-02T09:00:00Z",
+        "  ~ user=alice  producer_byte_rate : 1 MiB/s -> 2 MiB/s   (by 2026-11-02T09:00:00Z)",
+        "  - user=alice  request_percentage : 50%   (by 2026-11-02T09:00:00Z)",
+        "",
+        "No snapshot at or before 2026-11-01T12:00:00Z, so everything counts as set since: prod.",
+        "",
+        "Changes: 0 set, 1 changed, 1 removed, of 1 entity.",
+    ]
+    as_json = repository(
+        "history", "diff", "--at", "2026-11-01T12:00:00Z", "--at", "now", "--history", "kept", "--format", "json"
+    )
+    require_valid("history-diff", as_json.out)
+
+
+def test_what_cannot_be_answered_is_one_sentence(repository: Repository) -> None:
+    repository("history", "append", "taken/lab-2.json", "--history", "kept")
+    early = repository("history", "diff", "--at", "2026-10-01", "--at", "2026-10-02", "--history", "kept")
+    assert (early.code, early.err) == (
+        1,
+        "Error: the history kept cannot be used: it has no snapshot at or before 2026-10-02T00:00:00Z; "
+        "its first one is of 2026-11-02T09:00:00Z.\n",
+    )
+    for arguments, code, message in (
+        (("diff", "--at", "7d"), 64, "--at: give two times"),
+        (("diff", "--at", "2026-10-01", "--at", "2026-10-01T00:00:00Z"), 64, "are the same time"),
+        (("diff", "--at", "yesterday", "--at", "now"), 64, '"yesterday" is not a time'),
+        (("show", "--entity", "alice"), 64, "--entity: "),
+        (("show", "--cluster", "prod"), 64, "kept has no snapshot of such a cluster"),
+        (("append", "missing.json"), 64, '"missing.json" is no file'),
+        (("append", "taken", "--all"), 64, "leave --all, --cluster and --bootstrap-server out"),
+        (("show", "--out", "parquet=taken"), 1, "it exists already; name a new directory"),
+    ):
+        refused = repository("history", *arguments, "--history", "kept")
+        assert refused.code == code, arguments
+        assert message in refused.err, arguments
+    empty = repository("history", "show", "--history", "elsewhere")
+    assert "it is empty; append snapshots with quotaform history append" in empty.err
+    foreign = repository("history", "append", "taken/lab-1.json", "--history", "taken")
+    assert (foreign.code, foreign.out) == (1, "")
+    assert "it is not a history of quotaform; give another path" in foreign.err
+
+
+def test_a_receipt_says_who_made_a_change_between_two_snapshots(repository: Repository) -> None:
+    repository.config("clusters:\n  lab: {snapshot: taken/lab-1.json}\n")
+    write_receipt(repository.path / "receipts", "2026-11-01T20:00:00Z")
+    arguments = ("--history", "kept", "--receipts", "receipts")
+    for day in (1, 2):
+        assert repository("history", "append", f"taken/lab-{day}.json", *arguments).code == 0
+    rows = json.loads(repository("history", "show", "--history", "kept", "--format", "json").out)["rows"]
+    by = {(row["key"], row["value"]): (row["changed_by"], row["ended_by"]) for row in rows}
+    ana = {"actor": "ana", "plan_id": f"sha256:{'0' * 64}", "commit": "4f2c1d9", "at": "2026-11-01T20:00:00Z"}
+    assert by == {
+        (PRODUCER, 1048576): (None, ana),
+        (PRODUCER, 2097152): (ana, None),
+        (REQUEST, 50): (None, None),
+    }
+    shown = repository("history", "show", "--history", "kept").out
+    assert (
+        "2 MiB/s   2026-11-02T09:00:00Z to now   (set by ana at 2026-11-01T20:00:00Z, plan 00000000, commit 4f2c1d9)"
+        in shown
+    )
+
+
+def write_receipt(folder: Path, finished_at: str) -> None:
+    """Write the receipt of an apply that changed one key."""
+    from quotaform.core.change import Action, Change
+    from quotaform.core.plan import PlanSource
+    from quotaform.core.receipt import Result, SavedReceipt, SavedResult
+    from quotaform.document.receipt import receipt_lines
+
+    folder.mkdir()
+    receipt = SavedReceipt(
+        plan_id=f"sha256:{'0' * 64}",
+        cluster_name="lab",
+        cluster_id="id-lab",
+        source=PlanSource(directory="quotas.d", commit="4f2c1d9", dirty=False),
+        applied_by="ana",
+        started_at=finished_at,
+        finished_at=finished_at,
+        results=(
+            SavedResult(ALICE, Action.UPDATE, Result.APPLIED, "", (Change(ALICE, PRODUCER, 1048576.0, 2097152.0),)),
+        ),
+    )
+    path = folder / "20261101T200000Z-lab-00000000.json"
+    path.write_text("".join(receipt_lines(receipt)), encoding="utf-8")
+
+
+def require_valid(schema: str, text: str) -> None:
+    """Make sure that a document is what its schema says."""
+    assert not list(explainer(schema).iter_errors(json.loads(text)))

@@ -1,0 +1,176 @@
+"""A history in Parquet: a version is whole or not there."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quotaform.core.history import Append
+from quotaform.errors import ConnectError, HistoryError
+from quotaform.model.entity import Entity
+from quotaform.model.moment import spell_moment
+from tests.builder import PRODUCER, REQUEST
+from tests.spark.history_oracle import Taken
+from tests.spark.test_history_append import hour, quotas_of, require_same
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ALICE, BOB = Entity(user="alice"), Entity(user="bob")
+FIRST = Taken("lab", "id", hour(0), {ALICE: {PRODUCER: 1.0}, BOB: {REQUEST: 5.0}})
+SECOND = Taken("lab", "id", hour(2), {ALICE: {PRODUCER: 2.0}})
+LATE = Taken("lab", "id", hour(1), {ALICE: {PRODUCER: 2.0}, BOB: {REQUEST: 5.0}})
+DOWN = Taken("prod", "", hour(2), None)
+
+
+def append_to(spark: SparkSession, path: Path, *taken: Taken) -> list[Append | None]:
+    """Append snapshots and return what became of each."""
+    from quotaform.spark.history.append import append
+    from quotaform.spark.history.parquet_table import ParquetHistory
+
+    result = append(lambda: ParquetHistory(spark, str(path)), quotas_of(spark, taken))
+    return [each.status for each in result.snapshots]
+
+
+def rows_of(spark: SparkSession, path: Path) -> list[tuple[object, ...]]:
+    """The rows of a history, sorted."""
+    from quotaform.spark.history.parquet_table import ParquetHistory
+
+    rows = ParquetHistory(spark, str(path)).rows().where("entity_key IS NOT NULL").toArrow().to_pylist()
+    return sorted(
+        (
+            row["entity_key"],
+            row["value"],
+            spell_moment(row["valid_from"])[11:13],
+            row["valid_to"] and spell_moment(row["valid_to"])[11:13],
+        )
+        for row in rows
+    )
+
+
+def test_a_late_snapshot_is_inserted_into_the_past_and_a_known_one_changes_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "hi story [1]{a}=%20*"
+    assert append_to(spark, path, FIRST) == [Append.APPENDED]
+    assert append_to(spark, path, SECOND, DOWN) == [Append.APPENDED, None]
+    before = rows_of(spark, path)
+    assert before == [
+        ("user=alice", 1.0, "09", "11"),
+        ("user=alice", 2.0, "11", None),
+        ("user=bob", 5.0, "09", "11"),
+    ]
+    assert append_to(spark, path, LATE) == [Append.LATE]
+    assert append_to(spark, path, LATE, FIRST, SECOND) == [Append.KNOWN] * 3
+    assert rows_of(spark, path) == [
+        ("user=alice", 1.0, "09", "10"),
+        ("user=alice", 2.0, "10", None),
+        ("user=bob", 5.0, "09", "11"),
+    ]
+    assert len(list((path / "versions").iterdir())) == 3
+
+
+def test_many_appends_make_few_folders_and_the_same_table(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from quotaform.spark.history import parquet_table
+
+    monkeypatch.setattr(parquet_table, "_MOST_FOLDERS", 2)
+    path = tmp_path / "history"
+    taken = [Taken("lab", "id", hour(n), {ALICE: {PRODUCER: float(n)}} if n != 3 else {}) for n in range(6)]
+    for each in taken:
+        append_to(spark, path, each)
+    table = parquet_table.ParquetHistory(spark, str(path))
+    require_same(table.rows(), taken, [hour(n) for n in range(-1, 7)])
+    newest = max((path / "versions").iterdir()).read_text(encoding="utf-8")
+    assert newest.count("-") < 10
+
+
+def test_an_append_that_fails_halfway_leaves_the_table_as_it_was(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from quotaform.spark.history.version import VersionStore
+
+    path = tmp_path / "history"
+    append_to(spark, path, FIRST)
+    before = rows_of(spark, path)
+
+    def full(*_: object) -> bool:
+        raise HistoryError(str(path), "it cannot be written: No space left on device", "it is as it was")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(VersionStore, "commit", full)
+        with pytest.raises(HistoryError, match="No space left on device"):
+            append_to(spark, path, SECOND)
+    assert rows_of(spark, path) == before
+    assert len(list((path / "data").iterdir())) == 1
+    assert append_to(spark, path, SECOND) == [Append.APPENDED]
+
+
+def test_of_two_appends_at_once_the_slower_one_begins_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from quotaform.spark.history.version import Version, VersionStore
+
+    path = tmp_path / "history"
+    append_to(spark, path, FIRST)
+    commit, others = VersionStore.commit, [SECOND]
+
+    def after_another(store: VersionStore, version: Version) -> bool:
+        if others:
+            append_to(spark, path, others.pop())
+        return commit(store, version)
+
+    monkeypatch.setattr(VersionStore, "commit", after_another)
+    assert append_to(spark, path, LATE) == [Append.LATE]
+    assert [row[1:] for row in rows_of(spark, path)] == [(1.0, "09", "10"), (2.0, "10", None), (5.0, "09", "11")]
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "part-0.parquet"])
+def test_a_folder_of_something_else_is_refused_and_left_alone(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine", encoding="utf-8")
+    with pytest.raises(HistoryError, match="it is not a history of quotaform"):
+        append_to(spark, tmp_path, FIRST)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_history_of_a_newer_version_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    append_to(spark, tmp_path / "history", FIRST)
+    file = next((tmp_path / "history/versions").iterdir())
+    file.write_text(file.read_text(encoding="utf-8").replace('"1.0"', '"2.0"'), encoding="utf-8")
+    with pytest.raises(HistoryError, match=r"its format_version is 2\.0"):
+        append_to(spark, tmp_path / "history", SECOND)
+
+
+def test_a_version_names_only_folders_of_its_own_table(spark: SparkSession, tmp_path: Path) -> None:
+    append_to(spark, tmp_path / "history", FIRST)
+    file = next((tmp_path / "history/versions").iterdir())
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace('"00000001-', '"../../00000001-'), encoding="utf-8")
+    with pytest.raises(HistoryError, match="is not what quotaform writes"):
+        rows_of(spark, tmp_path / "history")
+
+
+def test_a_history_whose_columns_are_others_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    append_to(spark, path, FIRST)
+    for folder in path.glob("data/*/part=*"):
+        shutil.rmtree(folder)
+        spark.range(1).write.parquet(str(folder))
+    with pytest.raises(HistoryError, match="it has no column cluster string, so it is not a history"):
+        append_to(spark, path, SECOND)
+
+
+def test_failures_are_restored_and_end_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    from quotaform.spark.history.append import append
+    from quotaform.spark.history.parquet_table import ParquetHistory
+
+    path = tmp_path / "history"
+    append_to(spark, path, FIRST)
+    failed = append(lambda: ParquetHistory(spark, str(path)), quotas_of(spark, [Taken("lab", "id", hour(3), None)]))
+    assert isinstance(failed.failed[0].error, ConnectError)
+    assert len(rows_of(spark, path)) == 2
+    assert all(row[3] is None for row in rows_of(spark, path))

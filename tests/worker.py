@@ -11,6 +11,7 @@ ONE_WORKER: Final = (
     "tests/spark/test_apply.py",
     "tests/spark/test_broker.py",
     "tests/spark/test_command.py::test_a_broker_that_is_down",
+    "tests/spark/test_connect.py",
     "tests/spark/test_fleet.py",
     "tests/spark/test_history_append.py",
     "tests/spark/test_history_command.py",
@@ -18,7 +19,9 @@ ONE_WORKER: Final = (
     "tests/spark/test_plan.py",
     "tests/spark/test_principals.py",
     "tests/spark/test_resolved.py",
+    "tests/spark/test_session.py",
     "tests/spark/test_source.py",
+    "tests/spark/test_standalone.py",
 )
 """How the ids of these tests begin; those of a folder run on one worker, and every other test on any."""
 

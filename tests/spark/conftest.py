@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from quotaform.sandbox import Sandbox
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tests.spark.cluster import Standalone
 
 HERE = Path(__file__).parent
 
@@ -28,3 +32,34 @@ def spark() -> Iterator[SparkSession]:
 
     with spark_session() as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def cluster_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the processes of the standalone cluster and of Spark Connect log, and what executors leave behind."""
+    return tmp_path_factory.mktemp("cluster")
+
+
+@pytest.fixture(scope="session")
+def standalone_cluster(cluster_folder: Path) -> Iterator[Standalone]:
+    """A standalone master with two workers."""
+    from tests.spark.cluster import standalone
+
+    with standalone(cluster_folder) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def connect_url(cluster_folder: Path) -> Iterator[str]:
+    """The URL of a Spark Connect server."""
+    from tests.spark.cluster import connect_server
+
+    with connect_server(cluster_folder) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def third_sandbox() -> Iterator[Sandbox]:
+    """A broker that a test may pause."""
+    with Sandbox() as kafka:
+        yield kafka

@@ -175,8 +175,9 @@ def _work(job: ShippedJob, places: Places, batches: Iterator[pyarrow.RecordBatch
     import pyarrow
 
     schema = arrow_schema(OUTCOMES)
+    # Opened first: to some executors the folder of shipped files is a path relative to their own.
+    opened = _job(job.bundle)
     with job.driver.entered(), rare_collections():
-        opened = _job(job.bundle)
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 place, beside = places[number]

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
+from time import monotonic, sleep
 from typing import IO, TYPE_CHECKING, Final
 from warnings import catch_warnings, simplefilter
 
@@ -17,6 +18,7 @@ from quotaform.errors import EngineError
 from quotaform.interrupt import held_signals
 from quotaform.model.text import inert
 from quotaform.spark.address import Master
+from quotaform.spark.cause import start_cause
 from quotaform.spark.environment import environment
 
 if TYPE_CHECKING:
@@ -25,6 +27,13 @@ if TYPE_CHECKING:
 _LOOPBACK: Final = "127.0.0.1"
 _PATIENCE: Final = 10.0
 """How many seconds a master has to accept a connection."""
+_EXECUTOR_PATIENCE: Final = 120.0
+"""How many seconds a standalone cluster has to start an executor."""
+_CONTAINER_PATIENCE: Final = 900.0
+"""How many seconds YARN and Kubernetes have, which may add a machine first."""
+_POLL: Final = 0.1
+_EXECUTOR: Final = {"memory": "1g", "cores": "1"}
+"""What Spark asks for by default."""
 _PYTHON_SETTING: Final = "spark.pyspark.python"
 _CONFIG: Final = {
     "spark.app.name": "quotaform",
@@ -55,11 +64,16 @@ def classic_session(master: Master, conf: Mapping[str, str]) -> Iterator[SparkSe
     # Asked first: Spark itself would try for a minute.
     _require_answer(master)
     # What another session of Spark Connect left here would be taken for this one.
-    with environment({"SPARK_REMOTE": None, "SPARK_CONNECT_MODE_ENABLED": None}):
+    variables = {"SPARK_REMOTE": None, "SPARK_CONNECT_MODE_ENABLED": None}
+    # What the JVM and the Python workers say (start-up lines that cannot be turned off among it) would end up
+    # among the results of a command; it is kept for the case that Spark does not start.
+    with environment(variables), TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         own: SparkSession | None = None
         try:
             with held_signals():
-                own = _start(master, conf)
+                own = _start(master, conf, output)
+            if not master.is_local:
+                _require_executor(master, own, output)
             yield own
         finally:
             if own is not None:
@@ -81,8 +95,9 @@ def submitted_session(conf: Mapping[str, str]) -> Iterator[SparkSession]:
             _stop(own)
 
 
-def _start(master: Master, conf: Mapping[str, str]) -> SparkSession:
+def _start(master: Master, conf: Mapping[str, str], output: IO[str]) -> SparkSession:
     import pyspark
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
@@ -91,20 +106,54 @@ def _start(master: Master, conf: Mapping[str, str]) -> SparkSession:
     _log_py4j(False)
     settings = _CONFIG | (_LOCAL_CONFIG if master.is_local else {}) | dict(conf) | {"spark.master": master.url}
     config = SparkConf().setAll(list(settings.items()))
-    # What the JVM and the Python workers say (start-up lines that cannot be turned off among it) would end up
-    # among the results of a command; it is kept for the case that Spark does not start.
-    with TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
-        try:
-            # Another Spark that is installed here would be of another version.
-            with environment({"SPARK_HOME": str(Path(pyspark.__file__).parent), **_variables(master, conf)}):
-                gateway = SparkContext._gateway or launch_gateway(  # type: ignore[no-untyped-call]
-                    config, {"stdout": output, "stderr": output}
-                )
-                return SparkSession(SparkContext(conf=config, gateway=gateway))
-        except PySparkException as error:
+    try:
+        # Another Spark that is installed here would be of another version.
+        with environment({"SPARK_HOME": str(Path(pyspark.__file__).parent), **_variables(master, conf)}):
+            gateway = SparkContext._gateway or launch_gateway(  # type: ignore[no-untyped-call]
+                config, {"stdout": output, "stderr": output}
+            )
+            return SparkSession(SparkContext(conf=config, gateway=gateway))
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        raise _not_started(master, output, str(error)) from error
+
+
+def _not_started(master: Master, output: IO[str], text: str) -> EngineError:
+    """Return the error of a session that did not start, from what its Java process wrote, else from an exception."""
+    from pyspark import __version__ as version
+
+    output.seek(0)
+    why = start_cause(text, output).removesuffix(".")
+    if master.is_local:
+        return EngineError(f"Spark did not start: {why}; check the JDK and the memory.")
+    return EngineError(
+        f"Spark did not start on {inert(master.url)}: {why}; check that it is a Spark {version} master that accepts "
+        "applications of this machine, and --spark-conf."
+    )
+
+
+def _require_executor(master: Master, session: SparkSession, output: IO[str]) -> None:
+    """Wait until an executor has started; without one, Spark waits for ever and says so in its log only.
+
+    Raises:
+        EngineError: None has, or the application was ended.
+    """
+    settings, context = session.conf, session.sparkContext._jsc.sc()
+    if settings.get("spark.dynamicAllocation.enabled", "false") == "true":
+        return
+    patience = _EXECUTOR_PATIENCE if master.url.startswith("spark://") else _CONTAINER_PATIENCE
+    deadline = monotonic() + patience
+    # The driver is one of them.
+    while context.getExecutorMemoryStatus().size() < 2:
+        if context.isStopped():
+            raise _not_started(master, output, "the application was ended")
+        if monotonic() > deadline:
+            memory, cores = (settings.get(f"spark.executor.{name}", default) for name, default in _EXECUTOR.items())
             raise EngineError(
-                f"Spark did not start: {_last_line(output) or error}; check the JDK and the memory."
-            ) from error
+                f"{inert(master.url)} started no executor within {patience:.0f} s: its workers are busy, or none has "
+                f"{memory} of memory and {cores} core(s) free; wait, or ask for less with "
+                "--spark-conf spark.executor.memory=512m."
+            )
+        sleep(_POLL)
 
 
 def _variables(master: Master, conf: Mapping[str, str]) -> dict[str, str | None]:
@@ -146,7 +195,7 @@ def _require_answer(master: Master) -> None:
 
 
 def _stop(session: SparkSession) -> None:
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
 
     # When the JVM is gone, what ended it is being raised already.
     with suppress(Py4JError, ConnectionError), catch_warnings():
@@ -165,10 +214,3 @@ def _log_py4j(is_shown: bool) -> None:
 
 def _is_not_py4j(record: logging.LogRecord) -> bool:
     return Path(record.pathname).parent.name != "py4j"
-
-
-def _last_line(output: IO[str]) -> str:
-    """Return the last line that a JVM wrote, stack traces left out."""
-    output.seek(0)
-    lines = [line.strip() for line in output]
-    return next((line for line in reversed(lines) if line and not line.startswith(("at ", "..."))), "")

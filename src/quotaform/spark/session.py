@@ -14,7 +14,6 @@ An option takes precedence over a variable.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from quotaform.errors import EngineError, UsageError
 from quotaform.spark.address import LOCAL, Master, Remote
+from quotaform.spark.cause import engine_error
 from quotaform.spark.java import require_java
 from quotaform.spark.options import LOCAL_SESSION, SessionOptions
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 GATEWAY_VARIABLE: Final = "PYSPARK_GATEWAY_PORT"
 """The variable by which spark-submit says where its Java process listens."""
-_ERROR_LINE: Final = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception): .*", re.MULTILINE)
 _MODULES: Final = ("pyspark", "pyarrow", "pyspark.sql.datasource")
 """An older pyspark has no Python data sources."""
 _CONNECT_MODULES: Final = ("grpc", "grpc_status", "google.rpc")
@@ -76,9 +75,9 @@ def spark_session(options: SessionOptions = LOCAL_SESSION) -> Iterator[SparkSess
             with _own_session(options) as own:
                 yield own
     except (Py4JNetworkError, ConnectionError) as error:
-        raise _failed("its Java process has ended") from error
+        raise engine_error("its Java process has ended") from error
     except (PySparkException, Py4JError) as error:
-        raise _failed(_cause(str(error))) from error
+        raise engine_error(str(error)) from error
 
 
 def is_connect(session: SparkSession) -> bool:
@@ -146,13 +145,3 @@ def _active_session() -> SparkSession | None:
         return SparkSession.active()
     except PySparkRuntimeError:
         return None
-
-
-def _failed(why: str) -> EngineError:
-    return EngineError(f"Spark failed: {why}; run this again, or with --engine local.")
-
-
-def _cause(text: str) -> str:
-    """Return the line that says what happened: the last error of a Python worker, or else the first line."""
-    errors = _ERROR_LINE.findall(text.partition("JVM stacktrace")[0])
-    return errors[-1] if errors else text.strip().partition("\n")[0]

@@ -1,0 +1,72 @@
+"""What of an error of Spark says what happened, and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from quotaform.errors import EngineError
+
+_WORKER_ERROR: Final = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception): .*", re.MULTILINE)
+_JAVA_ERROR: Final = re.compile(r"^: ([\w.$]+: .*)", re.MULTILINE)
+"""What py4j writes below `An error occurred while calling`."""
+_LOG_ERROR: Final = re.compile(r"^\S+ \S+ ERROR \w+: (.*)")
+_PYTHON: Final = (
+    "let the executors run a Python with quotaform and of the same version: set PYSPARK_PYTHON, or send a packed "
+    "environment (docs/spark.md)"
+)
+_REMEDIES: Final = (
+    (re.compile(r"No module named|Cannot run program|PYTHON_VERSION_MISMATCH|ATTRIBUTE_NOT_FOUND"), _PYTHON),
+    (
+        re.compile(r"InvalidClassException|serialVersionUID|NoSuchMethodError|ClassNotFoundException"),
+        "the cluster runs another version of Spark; install the pyspark of that version, or use a cluster of this one",
+    ),
+    (
+        re.compile(r"OutOfMemoryError|exceeds max allowed|maxResultSize|Java heap space"),
+        "give Spark more memory: --spark-conf spark.driver.memory=4g or spark.executor.memory=4g",
+    ),
+)
+_AGAIN: Final = "run this again, or with --engine local"
+
+
+def engine_error(text: str) -> EngineError:
+    """Return the error for one that Spark raised.
+
+    Args:
+        text: Its message.
+    """
+    why = cause(text)
+    remedy = next((remedy for pattern, remedy in _REMEDIES if pattern.search(text)), _AGAIN)
+    return EngineError(f"Spark failed: {why.removesuffix('.')}; {remedy}.")
+
+
+def cause(text: str) -> str:
+    r"""Return the line that says what happened: the last error of a Python worker, that of Java, or the first line.
+
+    >>> cause("An error occurred while calling None.\n: java.lang.IllegalArgumentException: too small\n\tat x")
+    'java.lang.IllegalArgumentException: too small'
+    """
+    text = text.partition("JVM stacktrace")[0]
+    found = _WORKER_ERROR.findall(text) or _JAVA_ERROR.findall(text)
+    return found[-1] if found else text.strip().partition("\n")[0]
+
+
+def start_cause(text: str, log: Iterable[str]) -> str:
+    r"""Return why a session did not start: what Java raised, or else the last error that it logged, or its last line.
+
+    >>> start_cause("[JAVA_GATEWAY_EXITED] Exited.", ["26/11/22 07:00:00 ERROR SparkContext: Failed.", "\tat x.y(z)"])
+    'Failed.'
+    >>> start_cause("[JAVA_GATEWAY_EXITED] Exited.", [])
+    '[JAVA_GATEWAY_EXITED] Exited.'
+
+    Args:
+        text: The message of what was raised here.
+        log: The lines that the Java process wrote; stack traces are left out.
+    """
+    if _JAVA_ERROR.search(text):
+        return cause(text)
+    told = [line.strip() for line in log]
+    told = [line for line in told if line and not line.startswith(("at ", "..."))]
+    logged = [match[1] for line in told if (match := _LOG_ERROR.match(line))]
+    return next(reversed(logged or told), "") or cause(text)

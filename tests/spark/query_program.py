@@ -1,0 +1,59 @@
+"""A program that asks a session what it is and does, and prints the answer as JSON.
+
+It runs in a process of its own: one process has one session.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from quotaform.errors import QuotaformError
+from quotaform.spark.options import SessionOptions
+from quotaform.spark.session import is_connect, spark_session
+from quotaform.spark.shipped_file import ShippedFile, ship
+
+
+def answer(options: SessionOptions) -> dict[str, Any]:
+    """Run queries in a session, and return what they found."""
+    from pyspark.sql import functions
+
+    with TemporaryDirectory() as folder, spark_session(options) as spark:
+        path = Path(folder) / "shipped.txt"
+        path.write_text("seen", encoding="utf-8")
+        shipped = ship(spark, path)
+        rows = spark.range(0, 2, 1, 2).mapInArrow(reading(shipped), "path string, text string").collect()
+        return {
+            "is_connect": is_connect(spark),
+            "master": spark.conf.get("spark.master"),
+            "partitions": spark.conf.get("spark.sql.shuffle.partitions"),
+            "sum": spark.range(5).agg(functions.sum(functions.col("id") * 2)).collect()[0][0],
+            "texts": sorted({row.text for row in rows}),
+            "is_copied": str(path) not in {row.path for row in rows},
+        }
+
+
+def reading(shipped: ShippedFile) -> Any:
+    """Return what reads a shipped file in each task."""
+
+    def read(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow
+
+        for _ in batches:
+            path = shipped.here()
+            row = {"path": str(path), "text": path.read_text(encoding="utf-8")}
+            yield pyarrow.RecordBatch.from_pylist([row])
+
+    return read
+
+
+if __name__ == "__main__":
+    try:
+        print(json.dumps(answer(SessionOptions(**json.loads(sys.argv[1])))))
+    except QuotaformError as error:
+        print(error, file=sys.stderr)
+        sys.exit(int(error.exit_code))

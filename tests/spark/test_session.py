@@ -1,0 +1,95 @@
+"""Which session is used, and what is said when it cannot be had."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quotaform.errors import EngineError, UsageError
+from quotaform.spark.address import Master, Remote
+from quotaform.spark.connect import connect_session
+from quotaform.spark.launch import classic_session
+from quotaform.spark.options import SessionOptions
+from quotaform.spark.session import is_connect, require_spark, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """An address at which nothing listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{held.getsockname()[1]}"
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """An address at which something listens that never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_session_that_exists_is_used_as_it_is_and_goes_on(spark: SparkSession) -> None:
+    before = dict(spark.sparkContext.getConf().getAll())
+    with spark_session() as session:
+        assert session is spark
+        assert not is_connect(session)
+    assert dict(spark.sparkContext.getConf().getAll()) == before
+    assert spark.range(3).count() == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (SessionOptions(master="local[2]"), "--master cannot be applied"),
+        (SessionOptions(remote="sc://host"), "--remote cannot be applied"),
+        (SessionOptions(master="yarn", conf={"spark.a": "b"}), "--master and --spark-conf cannot be applied"),
+    ],
+)
+@pytest.mark.usefixtures("spark")
+def test_options_cannot_change_a_session_that_exists(options: SessionOptions, told: str) -> None:
+    with pytest.raises(UsageError, match=f"^a Spark session exists already, so that {told}"), spark_session(options):
+        pass
+
+
+def test_a_master_that_does_not_answer_is_named_at_once(nobody: str) -> None:
+    """PySpark tries for a minute and ends with the stack trace of a stopped SparkContext."""
+    master = Master.parse("--master", f"spark://{nobody}")
+    with pytest.raises(EngineError) as raised, classic_session(master, {}):
+        pass
+    assert str(raised.value) == (
+        f"The Spark master spark://{nobody} does not answer ({nobody}: Connection refused); check that it runs and "
+        "that this machine may connect to it, or correct --master."
+    )
+
+
+def test_a_connect_server_that_does_not_answer_is_named_without_its_token(nobody: str) -> None:
+    """PySpark tries for ten minutes."""
+    remote = Remote.parse("SPARK_REMOTE", f"sc://{nobody}/;token=hunter2;use_ssl=true")
+    with pytest.raises(EngineError) as raised, connect_session(remote, {}):
+        pass
+    assert str(raised.value).startswith(f"The Spark Connect server sc://{nobody} does not answer; check that it runs")
+    assert "hunter2" not in str(raised.value)
+    assert "SPARK_CONNECT_MODE_ENABLED" not in os.environ
+
+
+def test_a_connect_server_that_is_silent_is_given_up(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quotaform.spark.connect._PATIENCE", 0.2)
+    remote = Remote.parse("--remote", f"sc://{silent}")
+    with pytest.raises(EngineError, match="does not answer"), connect_session(remote, {}):
+        pass
+
+
+def test_a_variable_that_holds_no_url_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "spark://host:7077")
+    with pytest.raises(UsageError, match=r"^SPARK_REMOTE: this is the URL of a Spark master"):
+        require_spark()
+    # An option takes precedence over it.
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    require_spark(SessionOptions(master="local[2]"))

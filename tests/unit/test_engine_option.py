@@ -1,0 +1,147 @@
+"""Where a command computes: what options and variables mean, and what is refused before any work is done."""
+
+from __future__ import annotations
+
+import pytest
+
+from quotaform.cli.console import Console
+from quotaform.cli.option.engine import Engine
+from quotaform.errors import EngineError, UsageError
+from quotaform.files import MIB
+from quotaform.spark import auto
+from quotaform.spark.address import Master, Remote
+from quotaform.spark.options import SessionOptions, is_secret
+
+
+def choose(engine: Engine, clusters: int = 1, size: int = 0) -> str:
+    return engine.choose(Console(), clusters, lambda: size)
+
+
+def refusal(engine: Engine) -> str:
+    with pytest.raises(UsageError) as raised:
+        engine.require_valid()
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("engine", "chosen"),
+    [
+        (Engine(), "local"),
+        (Engine(engine="local"), "local"),
+        (Engine(engine="spark"), "spark"),
+        (Engine(master="local[2]"), "spark"),
+        (Engine(remote="sc://host"), "spark"),
+        (Engine(spark_conf=["spark.executor.memory=4g"]), "spark"),
+        (Engine(engine="auto", master="local[2]"), "local"),
+    ],
+)
+def test_options_about_spark_mean_spark(engine: Engine, chosen: str) -> None:
+    assert choose(engine, clusters=100, size=64 * MIB) == chosen
+
+
+@pytest.mark.parametrize(
+    ("clusters", "size", "told"),
+    [
+        (101, 0, "Engine spark: 101 clusters are more than 100 (--engine local computes in this process)\n"),
+        (
+            1,
+            65 * MIB,
+            "Engine spark: 65 MiB of quota files are more than 64 MiB (--engine local computes in this process)\n",
+        ),
+    ],
+)
+def test_auto_says_that_it_chose_spark(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], clusters: int, size: int, told: str
+) -> None:
+    monkeypatch.setattr(auto, "require_spark", lambda options: None)
+    assert choose(Engine(engine="auto"), clusters, size) == "spark"
+    assert capsys.readouterr().err == told
+
+
+def test_auto_computes_here_where_spark_cannot_be_used(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(options: SessionOptions) -> None:
+        raise EngineError("there is no Java")
+
+    monkeypatch.setattr(auto, "require_spark", refuse)
+    assert choose(Engine(engine="auto"), clusters=101) == "local"
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("engine", "told"),
+    [
+        (Engine(engine="abacus"), "unknown engine 'abacus'; choose local, spark or auto"),
+        (
+            Engine(engine="local", master="yarn"),
+            "--master is for Spark; leave --engine local out, or give --engine spark",
+        ),
+        (Engine(master="yarn", remote="sc://host"), "--master and --remote cannot be combined; give one of them"),
+        (
+            Engine(master="sc://host"),
+            "--master: sc:// is the URL of a Spark Connect server; give it with --remote",
+        ),
+        (Engine(remote="spark://host:7077"), "--remote: this is the URL of a Spark master; give it with --master"),
+        (Engine(spark_conf=["hunter2"]), "--spark-conf: write KEY=VALUE, for example spark.executor.memory=4g"),
+        (Engine(spark_conf=["a.b=c"]), '--spark-conf "a.b": the name of a Spark setting begins with spark.'),
+        (Engine(spark_conf=["spark.master=yarn"]), "--spark-conf spark.master: give --master instead"),
+    ],
+)
+def test_options_that_cannot_be_used_are_refused(engine: Engine, told: str) -> None:
+    assert refusal(engine) == told
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "spark://", "spark://host", "spark://me:hunter2@host:7077", "local[x]", "mesos://host:5050", "k8s://", "host"],
+)
+def test_what_is_no_master_is_refused_and_not_shown(url: str) -> None:
+    told = refusal(Engine(master=url))
+    assert told.startswith("--master: this is not the URL of a Spark master; write local[2], spark://host:7077, yarn")
+    assert "hunter2" not in told
+
+
+@pytest.mark.parametrize("url", ["", "sc://", "http://host", "sc://host/path", "sc://me:hunter2@host", "sc://host:x"])
+def test_what_is_no_connect_server_is_refused_and_not_shown(url: str) -> None:
+    told = refusal(Engine(remote=url))
+    assert told.startswith("--remote: this is not the URL of a Spark Connect server; write sc://host:15002")
+    assert "hunter2" not in told
+
+
+def test_secrets_are_refused_and_not_shown() -> None:
+    for name in ("spark.ssl.keyPassword", "spark.hadoop.fs.s3a.secret.key", "spark.executorEnv.API_TOKEN"):
+        told = refusal(Engine(spark_conf=[f"{name}=hunter2"]))
+        assert told.startswith(f'--spark-conf "{name}": this is a secret, and options are visible to others')
+        assert "hunter2" not in told
+    told = refusal(Engine(remote="sc://host:443/;use_ssl=true;token=hunter2"))
+    assert told.startswith('--remote: "token" is a secret, and options are visible to others')
+    assert "SPARK_CONNECT_AUTHENTICATE_TOKEN" in told
+    assert "hunter2" not in told
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spark.kubernetes.authenticate.submission.oauthTokenFile",
+        "spark.kubernetes.executor.secrets.kafka",
+        "spark.kubernetes.executor.secretKeyRef.PASSWORD",
+        "spark.kerberos.keytab",
+        "spark.sql.mapKeyDedupPolicy",
+        "spark.hadoop.fs.s3a.aws.credentials.provider",
+    ],
+)
+def test_names_of_what_is_no_secret_are_accepted(name: str) -> None:
+    assert not is_secret(name)
+    Engine(spark_conf=[f"{name}=a"]).require_valid()
+
+
+def test_addresses_are_read_as_spark_reads_them() -> None:
+    assert Master.parse("--master", "local[4,2]").is_local
+    assert Master.parse("--master", "local-cluster[2,1,1024]").is_local
+    assert str(Master.parse("--master", "k8s://https://[::1]:6443").servers[0]) == "[::1]:6443"
+    assert str(Master.parse("--master", "k8s://https://api/k8s/clusters/c-1").servers[0]) == "api:443"
+    assert Master.parse("--master", "spark://127.0.0.1:7077,localhost:7078").is_here
+    assert not Master.parse("--master", "spark://127.0.0.1:7077,far:7078").is_here
+    assert Remote.parse("--remote", "sc://[::1]:1/").shown == "sc://[::1]:1"
+    assert Remote.parse("--remote", "sc://host/;a=b;x-c=d").parameters == ("a", "x-c")

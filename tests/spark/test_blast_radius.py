@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from csv import DictReader
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +13,7 @@ import pytest
 
 from quotaform.core.blast_radius import LimitDirection, Principals, change_row, make_blast_radius
 from quotaform.core.entity_change import EntityChange
+from quotaform.document.plan import load_plan
 from quotaform.model.entity import KNOWN_TYPES, Entity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
@@ -159,3 +162,60 @@ def test_a_list_is_resolved_where_the_cluster_is_planned(repository: Repository,
     assert done[0][0] == 0
     assert "Blast radius: 2 of 2 principals (clients.csv) get other limits: 1 newly limited, 1 higher.\n" in done[0][1]
     assert done[0][2][0].count("newly_limited") == 1
+
+
+@pytest.mark.workflow
+def test_a_table_gives_the_same_plans_as_a_list(spark: SparkSession, repository: Repository) -> None:
+    """Only the names of the list and of the file with all changes differ."""
+    listed = [Entity(user="alice"), Entity(user="bob", client_id="app"), Entity(user="bob", client_id="app")]
+    principal_table(spark, listed).write.parquet(str(repository.path / "clients.parquet"))
+    allowed = [word for rule in ("change-factor", "default-entity", "to-unlimited") for word in ("--allow", rule)]
+    common = ("plan", "--all", *allowed, "--out", "{cluster}-plan.json", "--out", "markdown={cluster}.md")
+    options = {"env": {"SOURCE_DATE_EPOCH": "1795000000"}}
+    local = repository(*common, "--principals", "clients.csv", "--principals-out", "{cluster}.csv", **options)
+    names = ("lab.md", "eu.md", "lab.csv", "eu.csv")
+    written = {name: repository.read(name) for name in names}
+    plans = {name: load_plan(repository.read(f"{name}-plan.json"), name) for name in ("lab", "eu")}
+    table = ("--engine", "spark", "--principals", "clients.parquet", "--principals-out", "parquet=changed")
+    result = repository(*common, *table, **options)
+    assert (result.code, local.code) == (0, 0), result
+
+    def renamed(text: str, cluster: str) -> str:
+        return text.replace("clients.csv", "clients.parquet").replace(f"{cluster}.csv", "changed")
+
+    assert result.out == renamed(renamed(local.out, "lab"), "eu")
+    found = spark.read.parquet(str(repository.path / "changed"))
+    for cluster in ("lab", "eu"):
+        assert repository.read(f"{cluster}.md") == renamed(written[f"{cluster}.md"], cluster)
+        made = load_plan(repository.read(f"{cluster}-plan.json"), cluster)
+        radius, expected = made.blast_radius, plans[cluster].blast_radius
+        assert radius is not None
+        assert expected is not None
+        assert replace(radius, source="", file=None) == replace(expected, source="", file=None)
+        assert replace(made, blast_radius=None) == replace(plans[cluster], blast_radius=None)
+        rows = [row["user"] for row in found.where(f"cluster = '{cluster}'").collect()]
+        assert sorted(rows) == [row["user"] for row in DictReader(written[f"{cluster}.csv"].splitlines())]
+
+
+@pytest.mark.workflow
+@pytest.mark.usefixtures("spark")
+def test_a_table_that_cannot_be_used_says_why(repository: Repository) -> None:
+    (repository.path / "parts.parquet").mkdir()
+    for table, problem in (
+        ("missing.parquet", "missing.parquet: error: it cannot be read: there is no such file or folder"),
+        ("prod.no.principals", "prod.no.principals: error: it cannot be read: "),
+        ("parts.parquet", "parts.parquet: error: it cannot be read: there are no rows and no columns in it"),
+    ):
+        result = repository("plan", "--all", "--engine", "spark", "--principals", table)
+        assert result.code == 3, result
+        assert problem in result.err
+    result = repository(
+        "plan", "--all", "--engine", "spark", "--principals", "parts.parquet", "--principals-out", "{cluster}.csv"
+    )
+    assert result.code == 64
+    assert "give --principals-out parquet=DIR" in result.err
+    result = repository(
+        "plan", "--all", "--engine", "spark", "--principals", "clients.csv", "--principals-out", "parquet=changed"
+    )
+    assert result.code == 64
+    assert "parquet=DIR is for a table of principals" in result.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
@@ -18,6 +19,8 @@ T = TypeVar("T")
 
 _OPTION: Final = "--principals-out"
 _SUBJECT: Final = "limit-changes"
+PARQUET: Final = "parquet"
+"""The format of a folder that Spark writes."""
 _SUFFIXES: Final = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
@@ -31,13 +34,13 @@ def read_changes_path(text: str) -> tuple[str, Path]:
         UsageError: The format is not known, or there is no path.
     """
     name, separator, path = text.partition("=")
-    if not (separator and name in FORMATS[_SUBJECT]):
+    if not (separator and name in (*FORMATS[_SUBJECT], PARQUET)):
         path = text
         name = _SUFFIXES.get(Path(path).suffix.lower(), "")
     if not name:
         raise UsageError(
             f"{_OPTION} {shorten(text)}: the name must end in {one_of(_SUFFIXES)}, or begin with "
-            f"{one_of(f'{each}=' for each in FORMATS[_SUBJECT])}"
+            f"{one_of(f'{each}=' for each in (*FORMATS[_SUBJECT], PARQUET))}"
         )
     if path in ("", "-"):
         raise UsageError(f"{_OPTION} {shorten(text)}: a path is missing; write for example {_OPTION} changed.csv")
@@ -61,9 +64,15 @@ class LimitChangeFiles:
         """
         self._console = console
         self._format, self._paths = "", dict[str, Path]()
+        self._folder: str | None = None
         if text is None:
             return
         self._format, path = read_changes_path(text)
+        if self._format == PARQUET:
+            if os.path.lexists(path):
+                raise UsageError(f"{_OPTION} {shorten(text)}: there is such a file or folder already; name a new one")
+            self._folder = text.partition("=")[2]
+            return
         paths: Mapping[str, Path] = cluster_paths(_OPTION, path, clusters, example=f"changed/{PLACEHOLDER}.csv")
         for each in paths.values():
             require_writable(each)
@@ -73,6 +82,11 @@ class LimitChangeFiles:
     def names(self) -> Mapping[str, str]:
         """Cluster to its file, as plans name it."""
         return {cluster: path.as_posix() for cluster, path in self._paths.items()}
+
+    @property
+    def folder(self) -> str | None:
+        """The folder of all changes as Parquet, if that is what was asked for."""
+        return self._folder
 
     @property
     def documents(self) -> tuple[Document, ...]:

@@ -24,7 +24,7 @@ from quotaform.model.approval import Approval
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause
 from quotaform.model.finding import Finding
-from quotaform.model.quotas import Values
+from quotaform.model.quotas import Quotas, Values
 from quotaform.model.snapshot import SnapshotFile
 
 
@@ -94,6 +94,7 @@ class Plan:
         base: What the base declares; not in a plan file.
         blast_radius: Whose effective limits it changes of those who connect, if that was asked for. Nothing of it is
             applied, so the plan id does not cover it.
+        actual: Everything that the cluster holds, if the blast radius is computed elsewhere; not in a plan file.
     """
 
     header: PlanHeader
@@ -108,6 +109,7 @@ class Plan:
     is_complete: bool = True
     base: DeclaredBase | None = field(default=None, compare=False, repr=False)
     blast_radius: BlastRadius | None = None
+    actual: Quotas | None = field(default=None, compare=False, repr=False)
 
     @property
     def rows(self) -> tuple[Change, ...]:

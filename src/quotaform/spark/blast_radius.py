@@ -19,6 +19,7 @@ from quotaform.model.precedence import LEVELS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.spark.resolve.address import CANONICAL
 from quotaform.spark.resolve.resolved import resolved
+from quotaform.spark.resolve.table import CLUSTER
 from quotaform.spark.schemas import LIMIT_CHANGES, LIMIT_COUNTS, PRINCIPALS, QUOTAS
 
 if TYPE_CHECKING:
@@ -88,14 +89,18 @@ def planned_quotas(quotas: DataFrame, changes: DataFrame) -> DataFrame:
 
 
 def distinct_principals(principals: DataFrame) -> DataFrame:
-    """Return `schemas.PRINCIPALS`, each once: the one step that shuffles principals, as `distinct` does."""
+    """Return `schemas.PRINCIPALS`, each once; per cluster, if they have such a column.
+
+    This is the one step that shuffles principals.
+    """
     columns = [
         f.col(column).cast("string").alias(column)
         if column in principals.columns
         else f.lit(None).cast("string").alias(column)
         for column in PRINCIPALS.names
     ]
-    return principals.select(*columns).distinct()
+    clusters = [CLUSTER] if CLUSTER in principals.columns else []
+    return principals.select(*clusters, *columns).distinct()
 
 
 def limit_counts(rows: DataFrame) -> DataFrame:

@@ -124,11 +124,11 @@ def run_job(
         places: The clusters; all of them if left out.
     """
     chosen = [(place, None) for place in range(len(job.names))] if places is None else places
-    table = outcome_rows(spark, job, chosen).persist(_disk_only())
+    table = outcome_rows(spark, job, chosen).persist(disk_only())
     try:
         with reported_tasks(spark, what, len(chosen), progress):
             table.count()
-        yield from _outcomes(table, job.names)
+        yield from stored_outcomes(table, job.names)
     finally:
         table.unpersist()
 
@@ -211,7 +211,7 @@ def compressed(pieces: Iterable[str]) -> Iterator[bytes]:
     yield bytes(found + compressor.flush())
 
 
-def _outcomes(table: DataFrame, names: Sequence[str]) -> Iterator[ClusterOutcome[StoredResult[Any]]]:
+def stored_outcomes(table: DataFrame, names: Sequence[str]) -> Iterator[ClusterOutcome[StoredResult[Any]]]:
     """Yield one outcome per cluster of `schemas.OUTCOMES`, whose partitions are in the order of the clusters."""
     store = DocumentStore()
     for row in table.toLocalIterator():
@@ -238,7 +238,8 @@ def _error(kind: type[QuotaformError], args: tuple[Any, ...], attributes: Mappin
     return error
 
 
-def _disk_only() -> Any:
+def disk_only() -> Any:
+    """Return where outcomes are kept: on the disks of executors."""
     from pyspark import StorageLevel
 
     return StorageLevel.DISK_ONLY

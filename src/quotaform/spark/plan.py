@@ -57,6 +57,14 @@ def plan(
         BaseError: The base that somebody named cannot be read.
     """
     with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session) as spark:
+        people = request.principals
+        if people is not None and people.table is not None:
+            from quotaform.spark.plan_radius import PLAN_FILE, plan_beside_table
+
+            job, bundle = _job(folder, PLAN, request, [PLAN_FILE], clock, progress)
+            shipped = ship_job(spark, bundle, job)
+            yield from plan_beside_table(spark, shipped, people, tuple(documents), _same_clusters, progress)
+            return
         job, bundle = _job(folder, PLAN, request, documents, clock, progress)
         shipped = ship_job(spark, bundle, job)
         outcomes = list(run_job(spark, shipped, "Planning clusters on Spark", progress))

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 PLAN: Final = "plan"
 DRIFT: Final = "drift"
+PLANNED_QUOTAS: Final = "planned-quotas"
+"""The document of what a cluster holds and what its plan changes, if that is needed outside of the task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,10 @@ class PlanJob:
         if self.subject == DRIFT:
             value = drift_of(self.request, outcome, today(self.clock)).require()
         rendered = {each.name: self._rendered(each, value) for each in self.documents}
+        if isinstance(value, Plan) and value.actual is not None:
+            from quotaform.spark.planned_quotas import planned_quota_lines
+
+            rendered[PLANNED_QUOTAS] = planned_quota_lines(value)
         return Made(digest_of(value), rendered)
 
     def release(self, place: int) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
+    BooleanType,
     DoubleType,
     IntegerType,
     LongType,
@@ -185,6 +186,19 @@ CHANGES: Final = StructType(
     ]
 )
 """The rows of plans: what each value will be; null is no value."""
+
+PLANNED_QUOTAS: Final = StructType(
+    [
+        StructField("cluster", StringType()),
+        StructField("entity_key", StringType()),
+        StructField("entity", _NAMES),
+        StructField("key", StringType()),
+        StructField("before", DoubleType()),
+        StructField("after", DoubleType()),
+        StructField("changed", BooleanType()),
+    ]
+)
+"""What clusters hold, and what their plans change: each value before and after; null is no value."""
 
 LIMIT_CHANGES: Final = StructType(
     [

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from quotaform.core.blast_radius import Principals
 from quotaform.errors import UsageError
+from quotaform.files import REQUESTS_LIMIT
 from quotaform.model.entity import Entity
 from quotaform.model.text import inert
 
@@ -25,26 +26,31 @@ MOST_PRINCIPALS: Final = 1_000_000
 
 _STDIN: Final = "-"
 _TABLE_SUFFIXES: Final = frozenset({".parquet", ".orc", ".avro", ".delta"})
+_LIST_SUFFIXES: Final = frozenset({".csv", ".json", ".jsonl", ".ndjson", ".txt", ".tsv"})
 _TABLE_NAME: Final = regex(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*){1,2}").fullmatch
 
 ConnectScram = Callable[["Cluster"], "ScramGateway"]
 """Connects to a cluster to ask for its SCRAM credentials."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PrincipalList:
-    """Whose effective limits a plan is checked for.
+    """Whose effective limits a plan is checked for: those of a list, of a table, or the SCRAM users of each cluster.
 
     Attributes:
-        known: The principals, when they are the same for all clusters; `None` for the SCRAM users of each cluster.
+        known: The principals of a list.
+        table: A table of principals, which is read on Spark: as `quotaform.spark.principals` takes it.
         files: Cluster to the file in which all changes of limits are wanted, as it was given.
+        folder: The folder in which all changes of limits are wanted as Parquet, for a table of principals.
     """
 
     known: Principals | None = None
+    table: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
+    folder: str | None = None
 
-    def of_cluster(self, cluster: Cluster, connect: ConnectScram | None = None) -> Principals:
-        """Return who connects to a cluster.
+    def of_cluster(self, cluster: Cluster, connect: ConnectScram | None = None) -> Principals | None:
+        """Return who connects to a cluster; `None` for a table, of which no process has all rows.
 
         Args:
             cluster: The cluster.
@@ -55,7 +61,7 @@ class PrincipalList:
             BlockedError: It is not the one that quotaform.yaml pins.
             ClusterError: Its SCRAM credentials could not be read.
         """
-        if self.known is not None:
+        if self.known is not None or self.table is not None:
             return self.known
         if connect is None:
             from quotaform.app.scram import open_scram
@@ -66,47 +72,76 @@ class PrincipalList:
         return Principals.of(SCRAM, [Entity(user=user) for user in users])
 
 
-def read_principals(text: str, files: Mapping[str, str] | None = None) -> PrincipalList:
-    """Read the value of `--principals`: `scram`, or a file as `resolve --from` takes it (`-` is stdin).
+def read_principals(
+    text: str, files: Mapping[str, str] | None = None, folder: str | None = None, *, on_spark: bool = False
+) -> PrincipalList:
+    """Read the value of `--principals`: `scram`, a file as `resolve --from` takes it (`-` is stdin), or a table.
 
     Args:
         text: The value.
         files: As `PrincipalList` has them.
+        folder: As `PrincipalList` has it.
+        on_spark: Whether a table can be read. It then is also a file that is too large for one process.
 
     Raises:
-        UsageError: It is a table, which only Spark reads.
+        UsageError: It is a table, which only Spark reads; or all changes are wanted in a form that it does not have.
         InvalidFilesError: The file cannot be read, or something is wrong in it; or it lists too many or none.
     """
+    listed = None
     if text == SCRAM:
-        return PrincipalList(files=files or {})
-    if is_table(text):
+        listed = PrincipalList(files=files or {})
+    elif not is_table(text, on_spark=on_spark):
+        listed = _read_list(text, files or {}, on_spark=on_spark)
+    elif not on_spark:
         raise UsageError(
             f"--principals {inert(text)} is a table, which is read on Spark only; add --engine spark, or give a CSV or "
             "JSON lines file"
         )
+    if listed is None and files:
+        raise UsageError(
+            f"the changes for {inert(text)} are written as Parquet, because it is read as a table; give "
+            "--principals-out parquet=DIR"
+        )
+    if listed is not None and folder is not None:
+        raise UsageError("--principals-out parquet=DIR is for a table of principals; name a .csv or .jsonl file")
+    return listed or PrincipalList(table=text, folder=folder)
+
+
+def _read_list(text: str, files: Mapping[str, str], *, on_spark: bool) -> PrincipalList | None:
+    """Read a list; `None` if it is too large for one process and can be read as a table."""
     from quotaform.app.resolve.request_file import RequestFile
 
-    rows = RequestFile.read_stdin() if text == _STDIN else RequestFile.read(Path(text))
+    path = Path(text)
+    if on_spark and path.is_file() and path.stat().st_size > REQUESTS_LIMIT:
+        return None
+    rows = RequestFile.read_stdin() if text == _STDIN else RequestFile.read(path)
     entities: set[Entity] = set()
     for entity in rows:
         entities.add(entity)
         if len(entities) > MOST_PRINCIPALS:
+            if on_spark and text != _STDIN:
+                return None
             raise rows.error(
                 f"it lists more than {MOST_PRINCIPALS:,} principals, too many for one process; add --engine spark"
             )
     if not entities:
         raise rows.error("it lists no principals; write one per line after the names of the columns")
-    return PrincipalList(Principals.of(rows.name, entities), files or {})
+    return PrincipalList(known=Principals.of(rows.name, entities), files=files)
 
 
-def is_table(text: str) -> bool:
+def is_table(text: str, *, on_spark: bool = False) -> bool:
     """Whether a value of `--principals` is a table: a folder or file of Parquet, or a name in a catalog.
 
     >>> is_table("people.parquet"), is_table("prod.usage.principals"), is_table("principals.csv")
     (True, True, False)
+
+    Args:
+        text: The value.
+        on_spark: Whether tables can be read; then a word that is no file is the name of one.
     """
     path = Path(text)
-    if path.is_dir() or path.suffix.lower() in _TABLE_SUFFIXES:
+    if path.is_dir() or "://" in text or path.suffix.lower() in _TABLE_SUFFIXES:
         return True
-    is_file_name = path.suffix.lower() in (".csv", ".json", ".jsonl", ".ndjson", ".txt", ".tsv") or path.exists()
-    return not is_file_name and bool(_TABLE_NAME(text))
+    if path.suffix.lower() in _LIST_SUFFIXES or path.exists():
+        return False
+    return bool(_TABLE_NAME(text)) or (on_spark and text.isidentifier())

@@ -107,8 +107,9 @@ def plan(
     options |= {**ci.options, "document": STDOUT}
     gathered: Gathered[Any]
     try:
-        request = replace(request, principals=people.read(changes.names))
-        if engine.choose(console, len(names), partial(quota_bytes, request)) == SPARK:
+        on_spark = engine.choose(console, len(names), partial(quota_bytes, request)) == SPARK
+        request = replace(request, principals=people.read(changes, on_spark=on_spark))
+        if on_spark:
             from quotaform.spark.plan import plan as plan_on_spark
 
             documents = (*documents_of(format_name, options, files.formats, ci), *changes.documents)

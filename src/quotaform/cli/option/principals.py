@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +11,7 @@ from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
     from quotaform.app.plan.principals import PrincipalList
+    from quotaform.cli.limit_changes import LimitChangeFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,9 +22,10 @@ class PrincipalOptions:
         str | None,
         typer.Option(
             "--principals",
-            metavar="FILE|scram",
-            help="Show whose effective limits change: of a CSV or JSON lines file with user, client_id, ip, or of all "
-            "users with SCRAM credentials; - is stdin.",
+            metavar="FILE|TABLE|scram",
+            help="Show whose effective limits change: of a CSV or JSON lines file with user, client_id, ip (- is "
+            "stdin), of all users with SCRAM credentials, or with --engine spark of a table (Parquet, or a name in the "
+            "catalog).",
         ),
     ] = None
     principals_out: Annotated[
@@ -32,7 +33,7 @@ class PrincipalOptions:
         typer.Option(
             "--principals-out",
             metavar="[FORMAT=]PATH",
-            help="With --principals: write all changes of limits to this file, .csv or .jsonl.",
+            help="With --principals: write all changes of limits to a file, .csv or .jsonl; for a table, parquet=DIR.",
         ),
     ] = None
 
@@ -45,18 +46,19 @@ class PrincipalOptions:
         if self.principals is None and self.principals_out is not None:
             raise UsageError("--principals-out requires --principals")
 
-    def read(self, files: Mapping[str, str]) -> PrincipalList | None:
+    def read(self, files: LimitChangeFiles, *, on_spark: bool) -> PrincipalList | None:
         """Read the list of principals; `None` if nobody asked for the blast radius.
 
         Args:
-            files: Cluster to the file in which all changes of limits are wanted.
+            files: Where all changes of limits are wanted.
+            on_spark: Whether the plans are computed on Spark.
 
         Raises:
-            UsageError: The list is one that only Spark reads.
+            UsageError: Only Spark reads the list, or all changes are wanted in a form that is not for it.
             InvalidFilesError: The list cannot be read, or something is wrong in it.
         """
         if self.principals is None:
             return None
         from quotaform.app.plan.principals import read_principals
 
-        return read_principals(self.principals, files)
+        return read_principals(self.principals, files.names, files.folder, on_spark=on_spark)

@@ -1,0 +1,197 @@
+"""Planning clusters beside a table of principals, which no process has all rows of.
+
+Each cluster is planned in a task. What the clusters hold, and what the plans change, then becomes a table that is
+joined with the principals, and tasks add to each plan what that amounts to, before it is rendered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from pickle import loads
+from typing import TYPE_CHECKING, Any, Final
+
+from quotaform.app.plan.principals import PrincipalList
+from quotaform.app.rendering import Document, StoredResult, render
+from quotaform.cluster.gateway import Progress
+from quotaform.core.blast_radius import BlastRadius, DirectionCount, LimitChange, LimitDirection
+from quotaform.core.digest import PlanDigest
+from quotaform.core.outcome import ClusterOutcome
+from quotaform.core.resolve.entry import NO_LIMIT, Effective
+from quotaform.model.address import parse_address
+from quotaform.model.entity import KNOWN_TYPES, Entity
+from quotaform.model.precedence import level_of
+from quotaform.spark.blast_radius import blast_radius, distinct_principals, largest_changes, limit_counts
+from quotaform.spark.cluster_job import (
+    Places,
+    ShippedJob,
+    compressed,
+    disk_only,
+    outcome_rows,
+    stored_outcomes,
+)
+from quotaform.spark.plan_job import PLAN, PLANNED_QUOTAS
+from quotaform.spark.planned_quotas import DocumentLines, changed_part, live_part, planned_quotas_of
+from quotaform.spark.principal_check import count_principals
+from quotaform.spark.principals import CLUSTER, read_principals
+from quotaform.spark.progress import reported_tasks
+from quotaform.spark.schemas import OUTCOMES, arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+
+PLAN_FILE: Final = Document("plan-file", "json", {}, PLAN)
+"""The document from which a plan is read again."""
+
+Outcome = ClusterOutcome[StoredResult[PlanDigest]]
+_Radii = Mapping[str, BlastRadius]
+
+
+def plan_beside_table(
+    spark: SparkSession,
+    job: ShippedJob,
+    people: PrincipalList,
+    documents: Sequence[Document],
+    same_clusters: Callable[[Sequence[Outcome]], Places],
+    progress: Progress,
+) -> list[Outcome]:
+    """Plan clusters, and return one outcome per cluster, in order.
+
+    Args:
+        spark: The session.
+        job: Plans clusters, and renders `PLAN_FILE`.
+        people: A table of principals, and where all changes of limits are wanted.
+        documents: What to render of each plan.
+        same_clusters: Returns which plans are to be made again, beside which others.
+        progress: Called with what is being done.
+
+    Raises:
+        InvalidFilesError: The table cannot be read, or something is wrong in it.
+    """
+    table = _place(people.table or "")
+    progress("Reading principals", 0, 0)
+    read = read_principals(spark, table)
+    count_principals(read, table)
+    with ExitStack() as stack:
+
+        def kept(rows: DataFrame) -> DataFrame:
+            found = rows.persist(disk_only())
+            stack.callback(found.unpersist)
+            return found
+
+        principals = kept(distinct_principals(read))
+        places: Places = [(place, None) for place in range(len(job.names))]
+        planned = kept(outcome_rows(spark, job, places))
+        with reported_tasks(spark, "Planning clusters on Spark", len(places), progress):
+            planned.count()
+        if same := same_clusters(_in_order(planned.where("name IS NULL"), job)):
+            again = kept(outcome_rows(spark, job, same))
+            planned = planned.where(~planned["place"].isin([place for place, _ in same])).unionAll(again)
+        progress("Resolving principals before and after the plans", 0, 0)
+        quotas = kept(planned_quotas_of(planned, PLANNED_QUOTAS, job.names))
+        changes = kept(blast_radius(principals, live_part(quotas), changed_part(quotas)))
+        if people.folder is not None:
+            changes.write.parquet(_place(people.folder, is_new=True))
+        radii = _radii(changes, _totals(principals, job.names), people)
+        progress("Writing plans", 0, 0)
+        plans = planned.where("name IS NULL OR name = 'plan-file'")
+        work = partial(_render, job, radii, tuple(documents))
+        return _in_order(kept(plans.mapInArrow(work, OUTCOMES)), job)
+
+
+def _place(path: str, *, is_new: bool = False) -> str:
+    """Return a path as Spark finds it: relative ones mean this process's folder, and not that of a Java process.
+
+    Args:
+        path: A path, a URL, or a table.
+        is_new: Whether it is a path that is to be written.
+    """
+    is_path = is_new or Path(path).exists()
+    return str(Path(path).absolute()) if is_path and "://" not in path else path
+
+
+def _in_order(outcomes: DataFrame, job: ShippedJob) -> list[Outcome]:
+    found = {outcome.cluster: outcome for outcome in stored_outcomes(outcomes, job.names)}
+    return [found[name] for name in job.names]
+
+
+def _totals(principals: DataFrame, clusters: Sequence[str]) -> Mapping[str, int]:
+    """Return how many principals each cluster has: all of them, unless the table says which cluster is theirs."""
+    if CLUSTER not in principals.columns:
+        return dict.fromkeys(clusters, principals.count())
+    counts = {row[CLUSTER]: row["count"] for row in principals.groupBy(CLUSTER).count().collect()}
+    return {name: counts.get(name, 0) for name in clusters}
+
+
+def _radii(changes: DataFrame, totals: Mapping[str, int], people: PrincipalList) -> _Radii:
+    """Return the blast radius of the plan of each cluster; of the changes, only the largest come to the driver."""
+    counts: dict[tuple[str, str | None], DirectionCount] = {
+        (row["cluster"], row["direction"]): DirectionCount(row["principals"], row["limits"])
+        for row in limit_counts(changes).collect()
+    }
+    largest: dict[str, list[LimitChange]] = {}
+    for row in largest_changes(changes).collect():
+        largest.setdefault(row["cluster"], []).append(_limit_change(row))
+    return {
+        name: BlastRadius(
+            source=people.table or "",
+            principals=total,
+            affected=counts.get((name, None), DirectionCount()).principals,
+            counts={each: counts.get((name, each.value), DirectionCount()) for each in LimitDirection},
+            largest=tuple(largest.get(name, ())),
+            file=people.folder,
+        )
+        for name, total in totals.items()
+    }
+
+
+def _limit_change(row: Row) -> LimitChange:
+    names = [(kind, row[each.parameter]) for kind, each in KNOWN_TYPES.items() if row[each.parameter] is not None]
+    return LimitChange(Entity.of(names), row["key"], _limit(row, "before"), _limit(row, "after"))
+
+
+def _limit(row: Row, side: str) -> Effective:
+    address = row[f"{side}_entity_key"]
+    if address is None:
+        return NO_LIMIT
+    entity = parse_address(address)
+    return Effective(row[f"{side}_value"], entity, level_of(entity))
+
+
+def _render(
+    job: ShippedJob, radii: _Radii, documents: Sequence[Document], batches: Iterator[pyarrow.RecordBatch]
+) -> Iterator[pyarrow.RecordBatch]:
+    """Add the blast radius to the plans of a partition, and render them; runs on an executor."""
+    import pyarrow
+
+    schema = arrow_schema(OUTCOMES)
+    with job.driver.entered():
+        lines, plan = DocumentLines(), list[bytes]()
+        for batch in batches:
+            for row in batch.to_pylist():
+                if row["name"] is not None:
+                    plan += lines.add(row["content"])
+                    continue
+                # Pickled by the task that planned, in this application.
+                if loads(row["content"])[1] is None:  # noqa: S301
+                    for part in _documents(row["place"], radii[job.names[row["place"]]], b"\n".join(plan), documents):
+                        yield pyarrow.RecordBatch.from_pylist([part], schema)
+                yield pyarrow.RecordBatch.from_pylist([row], schema)
+                lines, plan = DocumentLines(), []
+
+
+def _documents(
+    place: int, radius: BlastRadius, content: bytes, documents: Sequence[Document]
+) -> Iterator[dict[str, Any]]:
+    from dataclasses import replace
+
+    from quotaform.document.plan import load_plan
+
+    plan = replace(load_plan(content + b"\n", "the plan of a task"), blast_radius=radius)
+    for each in documents:
+        for part in compressed(render(each.subject or PLAN, each.format_name, plan, **each.options)):
+            yield {"place": place, "name": each.name, "content": part}

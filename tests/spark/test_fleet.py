@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -146,7 +146,7 @@ def test_snapshots_are_those_of_the_local_engine(tmp_path: Path) -> None:
     assert sum(text.startswith("{") for text in there) == 5
 
 
-def _texts(outcomes: Iterator[ClusterOutcome[Any]], dump: Any) -> list[str]:
+def _texts(outcomes: Iterable[ClusterOutcome[Any]], dump: Any) -> list[str]:
     def text(outcome: ClusterOutcome[Any]) -> str:
         try:
             return str(dump(outcome.require()))

@@ -52,15 +52,18 @@ def render_quotas_yaml(quotas: Quotas) -> str:
 
 def _entry_lines(entity: Entity, values: Values) -> list[str]:
     """Return the lines of an entry as `quotaform fmt` leaves them."""
-    names = [f"{entity_type}: {_spell_name(name)}" for entity_type, name in entity.parts]
-    match = [f"  - match: {{{', '.join(names)}}}"]
-    if len(match[0]) > MOST_COLUMNS:
-        match = ["  - match:", *(f"      {name}" for name in names)]
     return [
-        *match,
+        *match_lines(entity),
         "    values:",
         *(f"      {name}: {spell_value(QUOTA_KEYS[name], values[name])}" for name in sorted(values, key=key_order)),
     ]
+
+
+def match_lines(entity: Entity) -> list[str]:
+    """Return the lines with which an entry begins."""
+    names = [f"{entity_type}: {_spell_name(name)}" for entity_type, name in entity.parts]
+    match = [f"  - match: {{{', '.join(names)}}}"]
+    return match if len(match[0]) <= MOST_COLUMNS else ["  - match:", *(f"      {name}" for name in names)]
 
 
 def _spell_name(name: str | None) -> str:

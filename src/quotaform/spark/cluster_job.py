@@ -54,12 +54,16 @@ class Made:
     documents: Mapping[str, Iterable[str]]
 
 
-class ClusterJob(Protocol):
-    """Work on clusters. It is pickled into a `Bundle` and must not need anything of the driver's process."""
+class NamedClusters(Protocol):
+    """A job about clusters. It is pickled into a `Bundle` and must not need anything of the driver's process."""
 
     @property
     def names(self) -> Sequence[str]:
         """The names of the clusters."""
+
+
+class ClusterJob(NamedClusters, Protocol):
+    """Work on clusters that ends with an outcome for each."""
 
     def run(self, place: int, beside: int | None = None) -> Made:
         """Do the work on one cluster.
@@ -91,7 +95,7 @@ class ShippedJob:
     driver: DriverContext
 
 
-def ship_job(spark: SparkSession, bundle: Bundle, job: ClusterJob) -> ShippedJob:
+def ship_job(spark: SparkSession, bundle: Bundle, job: NamedClusters) -> ShippedJob:
     """Make a job available to the executors.
 
     Args:
@@ -124,9 +128,25 @@ def run_job(
         places: The clusters; all of them if left out.
     """
     chosen = [(place, None) for place in range(len(job.names))] if places is None else places
-    table = outcome_rows(spark, job, chosen).persist(disk_only())
+    yield from collected(spark, outcome_rows(spark, job, chosen), job, len(chosen), what, progress)
+
+
+def collected(
+    spark: SparkSession, table: DataFrame, job: ShippedJob, clusters: int, what: str, progress: Progress = no_progress
+) -> Iterator[ClusterOutcome[StoredResult[Any]]]:
+    """Run the tasks that make `schemas.OUTCOMES`, and yield the outcome of each cluster, in the order of the rows.
+
+    Args:
+        spark: The session.
+        table: The rows.
+        job: The job that makes them.
+        clusters: How many clusters there are.
+        what: What is being done.
+        progress: Called with that, and how many clusters are done.
+    """
+    table = table.persist(disk_only())
     try:
-        with reported_tasks(spark, what, len(chosen), progress):
+        with reported_tasks(spark, what, clusters, progress):
             table.count()
         yield from stored_outcomes(table, job.names)
     finally:
@@ -159,11 +179,12 @@ def new_bundle(folder: str) -> Bundle:
     return Bundle(Path(folder) / f"quotaform-{uuid4().hex}.zip", is_new=True)
 
 
-_opened: dict[str, ClusterJob] = {}
+_opened: dict[str, Any] = {}
 """The job that this worker is at: workers run many tasks, and the job is read once."""
 
 
-def _job(bundle: ShippedFile) -> ClusterJob:
+def opened_job(bundle: ShippedFile) -> Any:
+    """Return the job of a bundle; runs on an executor."""
     if bundle.path not in _opened:
         _opened.clear()
         _opened[bundle.path] = Bundle(bundle.here()).job()
@@ -172,18 +193,28 @@ def _job(bundle: ShippedFile) -> ClusterJob:
 
 def _work(job: ShippedJob, places: Places, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
     """Do the work on the clusters of a partition; runs on an executor."""
-    import pyarrow
-
-    schema = arrow_schema(OUTCOMES)
     # Opened first: to some executors the folder of shipped files is a path relative to their own.
-    opened = _job(job.bundle)
+    opened = opened_job(job.bundle)
     with job.driver.entered(), rare_collections():
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 place, beside = places[number]
-                for row in _rows(opened, place, beside):
-                    yield pyarrow.RecordBatch.from_pylist([row], schema)
-                opened.release(place)
+                yield from _batches(opened, place, beside)
+
+
+def outcome_batches(shipped: ShippedJob, job: ClusterJob, place: int) -> Iterator[pyarrow.RecordBatch]:
+    """Yield `schemas.OUTCOMES` of one cluster of an opened job; runs on an executor."""
+    with shipped.driver.entered(), rare_collections():
+        yield from _batches(job, place, None)
+
+
+def _batches(job: ClusterJob, place: int, beside: int | None) -> Iterator[pyarrow.RecordBatch]:
+    import pyarrow
+
+    schema = arrow_schema(OUTCOMES)
+    for row in _rows(job, place, beside):
+        yield pyarrow.RecordBatch.from_pylist([row], schema)
+    job.release(place)
 
 
 def _rows(job: ClusterJob, place: int, beside: int | None) -> Iterator[dict[str, Any]]:

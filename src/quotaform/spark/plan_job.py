@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.app.base.cluster_bases import ClusterBases
@@ -16,11 +16,12 @@ from quotaform.app.repository.repository import open_gateway
 from quotaform.app.repository.source import Source
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Plan
+from quotaform.desired.loader import LoadedFiles, load_files
+from quotaform.desired.tree import Layout, Tree
 from quotaform.spark.cluster_job import Made
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
-    from quotaform.desired.loader import LoadedFiles
 
 PLAN: Final = "plan"
 DRIFT: Final = "drift"
@@ -75,6 +76,18 @@ class PlanJob:
 
             rendered[PLANNED_QUOTAS] = planned_quota_lines(value)
         return Made(digest_of(value), rendered)
+
+    def with_file(self, place: int, text: str) -> PlanJob:
+        """Return the job of a cluster whose desired quotas are these instead of those of the files.
+
+        Args:
+            place: The place of the cluster.
+            text: A quotas.d file that declares them.
+        """
+        config = self.request.config
+        tree = Tree(name=self.files.layout.tree.name, files={f"{self.names[place]}.yaml": text.encode()})
+        files = load_files(Layout(tree, config.clusters), config.profiles, today(self.clock), config.scope)
+        return replace(self, files=files)
 
     def release(self, place: int) -> None:
         """Let go of the files of one cluster."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
+from datetime import date
 from typing import TYPE_CHECKING, Any, Protocol
 
 from quotaform.app.actual import bulk_of, read_settled
@@ -180,16 +181,26 @@ def read_plan_source(request: PlanRequest, tree: Tree, clock: Clock, files: Load
     """
     day = today(clock)
     source = replace(read_source(request.repository, request.config, tree, day), missing=tree.missing)
-    if request.config.roots:
-        from quotaform.app.repository.root import read_claims
-
-        source = replace(source, claims=read_claims(request.repository, request.config, day))
+    source = with_claims(source, request, day)
     if request.base is None:
         return source
     from quotaform.app.base.base import read_chosen_base
 
     bases = read_chosen_base(request.repository, request.config, request.base, request.clusters, day, similar=files)
     return replace(source, bases=bases)
+
+
+def with_claims(source: Source, request: PlanRequest, today: date) -> Source:
+    """Return a source with what the other quota repositories declare that quotaform.yaml lists.
+
+    Raises:
+        InvalidFilesError: One of them is invalid.
+    """
+    if not request.config.roots:
+        return source
+    from quotaform.app.repository.root import read_claims
+
+    return replace(source, claims=read_claims(request.repository, request.config, today))
 
 
 def bulk_of_plan(made: Plan, actual: Quotas) -> int:

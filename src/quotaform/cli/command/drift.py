@@ -19,6 +19,7 @@ from quotaform.cli.option.common import DirectoryArgument, ExcludeOption, Select
 from quotaform.cli.option.engine import SPARK, Engine
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput
+from quotaform.cli.option.tables import Tables
 from quotaform.cli.option.watching import Watching
 from quotaform.cli.outcomes import Gathered, OutputFiles, digests, echo_outcomes, gather, require_one
 from quotaform.cli.plan_request import make_request, planner, quota_bytes
@@ -53,6 +54,7 @@ def drift(
     alerting: Alerting,
     watching: Watching,
     engine: Engine,
+    tables: Tables,
     exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 even if drift is found.")] = False,
     format_name: Annotated[str, format_option("drift")] = "text",
     output: ReportOutput,
@@ -81,17 +83,22 @@ def drift(
     console = output.console()
     require_format("drift", format_name)
     engine.require_valid()
-    if engine.is_given and (watching.watch is not None or alerting.is_used()):
+    if tables.is_given:
+        tables.require_valid(directory, has_base=baseline is not None)
+    if (engine.is_given or tables.is_given) and (watching.watch is not None or alerting.is_used()):
         raise UsageError(
-            "--watch, metrics and notifications are made by one process; leave out --engine, --master, --remote and "
-            "--spark-conf"
+            "--watch, metrics and notifications are made by one process; leave out --engine, --master, --remote, "
+            "--spark-conf and tables"
         )
     _require_watchable(watching, bool(out or snapshot or select or exclude or exit_zero), format_name)
     prune = PruneMode.REPORT
     agreed = None if baseline is None else BaseChoice(refs=(require_ref(baseline, "--baseline"),), is_exact=True)
     started = SYSTEM_CLOCK.monotonic()
     try:
-        request = make_request(target, directory, select, exclude, snapshot, agreed, prune=prune, is_guarded=False)
+        engine = tables.open_session(engine)
+        request = make_request(
+            target, directory, select, exclude, snapshot, agreed, prune=prune, is_guarded=False, tables=tables
+        )
     except QuotaformError as error:
         if watching.watch is None and not (select or exclude):
             report_failed_drift(error, alerting, target, SYSTEM_CLOCK.monotonic() - started, console)
@@ -110,8 +117,14 @@ def drift(
             from quotaform.spark.plan import check_drift as check_drift_on_spark
 
             documents = documents_of(format_name, options, files.formats, ci)
-            found_there = check_drift_on_spark(request, documents, session=engine.session(), progress=console.progress)
-            gathered = gather(found_there, names)
+            found_there = check_drift_on_spark(
+                request,
+                documents,
+                desired_table=tables.desired_table,
+                session=engine.session(),
+                progress=console.progress,
+            )
+            gathered = Gathered(tuple(found_there))
         else:
             gathered = gather(check_drift(request, planner(), progress=console.progress), names)
     except QuotaformError as error:

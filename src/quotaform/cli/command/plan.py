@@ -21,6 +21,7 @@ from quotaform.cli.option.engine import SPARK, Engine
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput
 from quotaform.cli.option.principals import PrincipalOptions
+from quotaform.cli.option.tables import Tables
 from quotaform.cli.outcomes import Gathered, OutputFiles, digests, echo_outcomes, gather, require_one
 from quotaform.cli.plan_request import make_request, planner, quota_bytes
 from quotaform.cli.saved_plan import report_saved
@@ -56,6 +57,7 @@ def plan(
         bool, typer.Option("--show-unmanaged", help="List live entities that no file declares.")
     ] = False,
     engine: Engine,
+    tables: Tables,
     format_name: Annotated[str, format_option("plan")] = "text",
     output: ReportOutput,
 ) -> int:
@@ -84,8 +86,10 @@ def plan(
     engine.require_valid()
     people.require_valid()
     base = None
+    if tables.is_given:
+        tables.require_valid(directory, has_base=comparison.base is not None, is_revert=revert is not None)
     if revert is None:
-        base = comparison.choose_base(console)
+        base = None if tables.desired_table else comparison.choose_base(console)
     elif snapshot is not None or engine.is_given or comparison.is_given:
         raise UsageError(
             "--revert reads the cluster of the receipt and does not follow the files; leave --snapshot, --engine, "
@@ -93,7 +97,10 @@ def plan(
         )
     mode = comparison.prune_mode()
     try:
-        request = make_request(target, directory, select, exclude, snapshot, base, mode, allow=allow, revert=revert)
+        engine = tables.open_session(engine)
+        request = make_request(
+            target, directory, select, exclude, snapshot, base, mode, allow=allow, revert=revert, tables=tables
+        )
     except QuotaformError as error:
         ci = output.ci(target.repository(directory).directory)
         write_failed_plan(error, out or (), target.literal_names, ci, console)
@@ -113,8 +120,14 @@ def plan(
             from quotaform.spark.plan import plan as plan_on_spark
 
             documents = (*documents_of(format_name, options, files.formats, ci), *changes.documents)
-            made = plan_on_spark(request, documents, session=engine.session(), progress=console.progress)
-            gathered = gather(made, names)
+            made = plan_on_spark(
+                request,
+                documents,
+                desired_table=tables.desired_table,
+                session=engine.session(),
+                progress=console.progress,
+            )
+            gathered = Gathered(tuple(made))
         else:
             gathered = gather(planner(is_revert=revert is not None)(request, progress=console.progress), names)
     except QuotaformError as error:

@@ -245,6 +245,11 @@ REQUESTS: Final = FindingRule(
     "A file of requests cannot be read or is not valid.",
     "Use CSV or JSON lines with the columns user, client_id and ip.",
 )
+TABLE: Final = FindingRule(
+    "table",
+    "A table of Spark cannot be read, or does not have the columns or rows that are needed.",
+    "Give a path of Parquet files or a table of the catalog that has them.",
+)
 
 # Policies.
 POLICY: Final = FindingRule(

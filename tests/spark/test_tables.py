@@ -1,0 +1,155 @@
+"""Desired quotas and clusters in tables: what is planned of them is what files with the same content give."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from quotaform.app.rendering import Document
+from quotaform.app.repository.repository import Repository
+from quotaform.errors import InvalidFilesError
+from quotaform.model.entity import Entity
+from quotaform.spark.clusters_table import read_clusters_table
+from quotaform.spark.desired import desired_table
+from quotaform.spark.plan import plan as plan_on_spark
+from tests.builder import CONSUMER, PRODUCER, REQUEST
+from tests.spark.engine import JSON, by_local, request_for
+from tests.spark.test_fleet import ALICE, BOB, DEFAULT, fleet, take, write_config
+from tests.spark.test_plan import entry, write_entries
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ODD = Entity({"user": 'CN=a b,O="x"\u2028\U0001f600', "client-id": None})
+
+
+@pytest.fixture(autouse=True)
+def _same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795000000")
+
+
+def changes(text: str) -> Any:
+    """What a plan file says of changes, but for where they are declared."""
+    plan = json.loads(text)
+    for change in plan["changes"]:
+        for field in ("location", "provenance"):
+            change.pop(field, None)
+    return plan["plan_id"], plan["changes"], plan["summary"], plan["declared"], plan["unmanaged"]
+
+
+def test_each_entry_of_the_files_is_in_the_table(spark: SparkSession, tmp_path: Path) -> None:
+    repository = Repository.at(fleet(tmp_path), None)
+    rows = desired_table(spark, repository, today=date(2026, 11, 22)).orderBy("entity_key", "key").collect()
+    own = [row for row in rows if row.cluster == "own"]
+    assert [(row.entity_key, row.key, row.value, row.absent) for row in own] == [
+        ("user=<default>", PRODUCER, 1048576.0, None),
+        ("user=alice", CONSUMER, 5.0, None),
+        ("user=alice", REQUEST, 70.0, None),
+        ("user=bob", None, None, "state: absent"),
+    ]
+    assert own[0].entity == {"user": None}
+    assert (Path(own[0].provenance.file).name, own[0].provenance.layer) == ("all.yaml", None)
+    assert (Path(own[1].provenance.file).name, own[1].provenance.layer) == ("more.yaml", "own")
+    (problem,) = [row.problem for row in rows if row.problem is not None]
+    assert (problem.severity, problem.rule, Path(problem.file).parent.name) == ("error", "bad-value", "invalid")
+
+
+def test_a_plan_by_the_table_is_that_by_the_files(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "repository"
+    path.mkdir()
+    write_config(path, ["a", "b", "empty"])
+    write_entries(
+        path / "quotas.d/a/own.yaml",
+        [
+            entry(ALICE, {REQUEST: 50, PRODUCER: "unlimited"}, owner="team: a", reason="yes"),
+            entry(BOB, None),
+            entry(ODD, {REQUEST: 0.1}),
+            entry(DEFAULT, {PRODUCER: "1MiB/s"}, expires="2027-01-01"),
+        ],
+    )
+    write_entries(path / "quotas.d/b/own.yaml", [entry(Entity(user="<default>"), {CONSUMER: 1536})])
+    write_entries(path / "quotas.d/empty/own.yaml", [])
+    for name in ("a", "b", "empty"):
+        take(path / "snapshots", name, {ALICE: {REQUEST: 5.0}, BOB: {REQUEST: 2.0}, DEFAULT: {PRODUCER: 5.0}})
+    table = str(tmp_path / "desired.parquet")
+    desired_table(spark, Repository.at(path, None), today=date(2026, 11, 22)).write.parquet(table)
+    for name in ("a", "b"):
+        request = request_for(path, clusters=(name,))
+        (outcome,) = plan_on_spark(request, [JSON], desired_table=table)
+        assert outcome.error is None, outcome.error
+        text = "".join(outcome.require().documents["json"]())
+        local = by_local(request)
+        assert isinstance(local, str)
+        assert changes(text) == changes(local)
+    outcomes = plan_on_spark(request_for(path, takes_all=True), [Document("text", "text", {})], desired_table=table)
+    assert [outcome.cluster for outcome in outcomes] == ["a", "b", "empty"]
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        (("lab", "user=a", "producer_byte_rte", 1.0), "unknown quota key"),
+        (("lab", "user=a", PRODUCER, float("nan")), PRODUCER),
+        (("lab", "alice", PRODUCER, 1.0), "match"),
+        (("lab", "user=a", PRODUCER, None), PRODUCER),
+        (("prod", "user=a", PRODUCER, 1.0), 'clusters that are not known: "prod"'),
+        ((None, "user=a", PRODUCER, 1.0), "clusters that are not known: null"),
+    ],
+)
+def test_a_row_that_files_could_not_have_is_refused(
+    spark: SparkSession, tmp_path: Path, row: tuple[Any, ...], problem: str
+) -> None:
+    (tmp_path / "quotas.d").mkdir()
+    write_config(tmp_path, ["lab"])
+    take(tmp_path / "snapshots", "lab", {})
+    table = str(tmp_path / "desired")
+    columns = "cluster string, entity_key string, key string, value double"
+    spark.createDataFrame([row], columns).write.parquet(table)
+    try:
+        (outcome,) = plan_on_spark(request_for(tmp_path), [JSON], desired_table=table)
+        error = outcome.error
+    except InvalidFilesError as raised:
+        error = raised
+    assert isinstance(error, InvalidFilesError)
+    assert problem in str(error)
+    assert "table " in str(error)
+
+
+def test_a_table_without_the_columns_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "quotas.d").mkdir()
+    write_config(tmp_path, ["lab"])
+    spark.createDataFrame([("a",)], "who string").write.parquet(str(tmp_path / "desired"))
+    with pytest.raises(InvalidFilesError, match="lacks the columns cluster, entity_key, key, value; it has who"):
+        plan_on_spark(request_for(tmp_path), [JSON], desired_table=str(tmp_path / "desired"))
+    with pytest.raises(InvalidFilesError, match="no such file or folder"):
+        plan_on_spark(request_for(tmp_path), [JSON], desired_table=str(tmp_path / "nowhere.parquet"))
+
+
+def test_clusters_of_a_table_are_those_of_the_configuration(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "quotas.d").mkdir()
+    write_entries(tmp_path / "quotas.d/all.yaml", [entry(ALICE, {REQUEST: 50})])
+    rows = [("b", "b:9092, c:9092", None, "id-b", 1), ("a", None, "snapshots/a.json", None, 2)]
+    columns = "name string, bootstrap_servers string, snapshot string, cluster_id string, other int"
+    spark.createDataFrame(rows, columns).write.parquet(str(tmp_path / "clusters"))
+    found = read_clusters_table(spark, str(tmp_path / "clusters"), tmp_path)
+    assert list(found) == ["a", "b"]
+    assert found["a"].snapshot == tmp_path / "snapshots/a.json"
+    assert (found["b"].bootstrap_servers, found["b"].cluster_id) == (("b:9092", "c:9092"), "id-b")
+    spark.createDataFrame([("a", "not a server")], "name string, bootstrap_servers string").createOrReplaceTempView("t")
+    with pytest.raises(InvalidFilesError, match=r"table t:\d+"):
+        read_clusters_table(spark, "t", tmp_path)
+    spark.createDataFrame(
+        [("a", "x:1"), ("a", "y:1")], "name string, bootstrap_servers string"
+    ).createOrReplaceTempView("t")
+    with pytest.raises(InvalidFilesError, match='has "a" twice'):
+        read_clusters_table(spark, "t", tmp_path)
+    config = replace(Repository.at(tmp_path, None).config(), clusters=found)
+    take(tmp_path / "snapshots", "a", {})
+    request = replace(request_for(tmp_path, bootstrap_servers="x:1"), config=config, clusters=(found["a"],))
+    (outcome,) = plan_on_spark(request, [JSON])
+    assert outcome.require().digest.changes == 1

@@ -86,7 +86,7 @@ class SparkEngine:
         self._start()
         style = {"style": settings.console.style()} if settings.is_text else {}
         documents = (Document("text", "text", style), Document("json", "json", {}))
-        return plan(request, documents, progress=settings.console.progress)
+        return iter(plan(request, documents, progress=settings.console.progress))
 
     def keep(self, plan: Plan) -> Any:
         """Return the plan with its content on disk."""

@@ -12,8 +12,11 @@ import pytest
 from quotaform.app.base.base import BaseChoice
 from quotaform.app.drift.drift import check_drift
 from quotaform.app.plan.plan import plan as plan_here
+from quotaform.app.rendering import FORMATS, render
 from quotaform.app.snapshot import take_snapshots
+from quotaform.cli.outcomes import digests
 from quotaform.core.digest import digest_plan
+from quotaform.core.fleet_report import make_fleet_report
 from quotaform.core.prune import PruneMode
 from quotaform.document.drift import dump_drift
 from quotaform.document.snapshot import dump_snapshot
@@ -95,6 +98,17 @@ def test_what_plans_amount_to_is_what_the_local_engine_finds(tmp_path: Path) -> 
     here = [outcome.map(digest_plan) for outcome in plan_here(request)]
     there = [outcome.map(lambda made: made.digest) for outcome in plan_on_spark(request, [JSON])]
     assert [each.value for each in there] == [each.value for each in here]
+
+
+def test_the_report_of_all_clusters_is_that_of_the_local_engine(tmp_path: Path) -> None:
+    """And executors send back nothing else than what plans amount to."""
+    request = request_for(fleet(tmp_path), takes_all=True)
+    here = [outcome.map(digest_plan) for outcome in plan_here(request)]
+    there = list(plan_on_spark(request, []))
+    assert all(not outcome.value.documents for outcome in there if outcome.value is not None)
+    for name in FORMATS["fleet_report"]:
+        texts = ["".join(render("fleet_report", name, make_fleet_report("plan", x))) for x in (here, digests(there))]
+        assert texts[0] == texts[1]
 
 
 def test_drift_is_that_of_the_local_engine(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from tests.dumped import dumped_plan, dumped_receipt
 from tests.strategies import desired, quotas
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-NAMES = ("plan", "drift", "receipt", "resolve", "validation", "explain")
+NAMES = ("plan", "drift", "receipt", "resolve", "validation", "explain", "fleet_report")
 HEADER = replace(
     builder.HEADER,
     source=replace(builder.HEADER.source, base=Base("origin/main", "a91be02")),
@@ -60,7 +60,11 @@ def validator(name: str) -> Draft7Validator:
 
 def example(name: str) -> dict[str, Any]:
     """A document with everything in it: the golden file, or for a validation a report that is written here."""
-    text = dump_validation(VALIDATED) if name == "validation" else (GOLDEN / f"{name}.json").read_text("utf-8")
+    text = (
+        dump_validation(VALIDATED)
+        if name == "validation"
+        else (GOLDEN / f"{name.replace('_', '-')}.json").read_text("utf-8")
+    )
     document: dict[str, Any] = loads(text)
     if name == "plan":
         document["blast_radius"] = loads((GOLDEN / "plan-principals.json").read_text("utf-8"))["blast_radius"]

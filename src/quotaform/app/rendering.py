@@ -51,6 +51,11 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "sarif": "views.finding.problem_sarif:render_validation_sarif",
         "gitlab": "views.finding.problem_gitlab:render_validation_gitlab",
     },
+    "fleet_report": {
+        "text": "views.fleet.report_text:render_fleet_report",
+        "json": "document.fleet_report:fleet_report_lines",
+        "markdown": "views.fleet.report_markdown:render_fleet_report_markdown",
+    },
     "explain": {"text": "views.quotas.explain_text:render_explained", "json": "document.explain:dump_explained"},
     "alter": {"text": "views.quotas.alter_text:render_altered", "json": "document.alter:dump_altered"},
     "describe": {

@@ -6,16 +6,17 @@ The variables of the environment are read here, and in `quotaform.app.run`; view
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform import __version__
 from quotaform.app.place import Place
-from quotaform.app.rendering import FORMATS, render, render_failed
+from quotaform.app.rendering import FORMATS, digest_of, render, render_failed
 from quotaform.atomic_file import append_to_regular_file
+from quotaform.cli.format import REPORTED
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
@@ -25,6 +26,8 @@ SUMMARY_BYTES: Final = 1 << 20
 """How much GitHub takes as the summary of a step."""
 STEP_SUMMARY: Final = "step-summary"
 """The document that is appended to the summary of a step, of a result that was rendered elsewhere."""
+MOST_SUMMARIES: Final = 20
+"""With more clusters than this, the summary of a step has one report of all instead of a document for each."""
 _LEAST: Final = 4096
 """With less room than this, nothing is added."""
 
@@ -94,24 +97,36 @@ class Ci:
             note_outcomes(outcomes)
         if not self.has_summary:
             return
-        for outcome in outcomes:
-            try:
-                self._append(Path(self.variables["GITHUB_STEP_SUMMARY"]), subject, outcome)
-            except OSError as error:
-                console.warn(f"The job summary cannot be written: {error.strerror or error}")
-                return
+        try:
+            if len(outcomes) > MOST_SUMMARIES and subject in REPORTED:
+                self._append(partial(_report_text, subject, outcomes))
+            else:
+                for outcome in outcomes:
+                    self._append(partial(_outcome_text, subject, outcome))
+        except OSError as error:
+            console.warn(f"The job summary cannot be written: {error.strerror or error}")
 
-    def _append(self, path: Path, subject: str, outcome: ClusterOutcome[Any]) -> None:
+    def _append(self, make: Callable[[Mapping[str, Any]], str]) -> None:
+        path = Path(self.variables["GITHUB_STEP_SUMMARY"])
         room = SUMMARY_BYTES - path.stat().st_size
         if room < _LEAST:
             return
-        options = {**self.options, "limit": room - _LEAST // 2, "document": STEP_SUMMARY}
-        text = render_failed(subject, "markdown", outcome, **options)
-        if text is None:
-            text = "".join(render(subject, "markdown", outcome.require(), **options))
+        text = make({**self.options, "limit": room - _LEAST // 2, "document": STEP_SUMMARY})
         append_to_regular_file(path, f"{text}\n", SUMMARY_BYTES)
 
     def annotate(self, console: Console, subject: str, format_name: str, value: object) -> None:
         """Print annotations on stderr, beside a result that has none."""
         if self.is_github and format_name != "github" and "github" in FORMATS[subject]:
             console.write_commands(render(subject, "github", value, **self.options), is_result=False)
+
+
+def _outcome_text(subject: str, outcome: ClusterOutcome[Any], options: Mapping[str, Any]) -> str:
+    text = render_failed(subject, "markdown", outcome, **options)
+    return "".join(render(subject, "markdown", outcome.require(), **options)) if text is None else text
+
+
+def _report_text(subject: str, outcomes: Sequence[ClusterOutcome[Any]], options: Mapping[str, Any]) -> str:
+    from quotaform.core.fleet_report import make_fleet_report
+
+    report = make_fleet_report(subject, [outcome.map(digest_of) for outcome in outcomes])
+    return "".join(render("fleet_report", "markdown", report, **options))

@@ -14,6 +14,11 @@ from quotaform.errors import UsageError
 
 _FORMAT_OF_FILES: Final = "json"
 
+REPORT: Final = "report"
+"""The format that prints one report of all clusters, and nothing of each."""
+REPORTED: Final = frozenset({"plan", "drift"})
+"""The subjects that have it."""
+
 
 def require_format(subject: str, format_name: str) -> str:
     """Return a format if the subject has it.
@@ -21,11 +26,15 @@ def require_format(subject: str, format_name: str) -> str:
     Raises:
         UsageError: It does not.
     """
-    return require_choice("format", format_name, tuple(FORMATS[subject]))
+    return require_choice("format", format_name, _printed(subject))
 
 
-def read_output(subject: str, text: str) -> tuple[str, Path]:
-    """Read the value of `--out`: FORMAT=PATH, or a path alone for JSON.
+def _printed(subject: str) -> tuple[str, ...]:
+    return (*FORMATS[subject], *((REPORT,) if subject in REPORTED else ()))
+
+
+def read_output(subject: str, text: str, option: str = "--out") -> tuple[str, Path]:
+    """Read the value of `--out` and options like it: FORMAT=PATH, or a path alone for JSON.
 
     Raises:
         UsageError: The format does not exist, or there is no path.
@@ -33,11 +42,12 @@ def read_output(subject: str, text: str) -> tuple[str, Path]:
     name, separator, path = text.partition("=")
     if not separator:
         name, path = _FORMAT_OF_FILES, text
-    require_format(subject, name)
+    require_choice("format", name, tuple(FORMATS[subject]))
     if not path:
-        raise UsageError(f"--out {shorten(text)}: a path is missing; write for example --out json={subject}.json")
+        raise UsageError(f"{option} {shorten(text)}: a path is missing; write for example {option} json={subject}.json")
     if path == "-":
-        raise UsageError(f"--out {shorten(text)}: - is not a file; use --format {name} to print to stdout")
+        printed = name if name in _printed(subject) and option == "--out" else REPORT
+        raise UsageError(f"{option} {shorten(text)}: - is not a file; use --format {printed} to print to stdout")
     return name, Path(path)
 
 
@@ -45,10 +55,10 @@ def format_option(subject: str) -> Any:
     """Return the option `--format` of a command that prints a subject."""
     return typer.Option(
         "--format",
-        metavar="|".join(FORMATS[subject]),
-        help="Output format.",
+        metavar="|".join(_printed(subject)),
+        help="Output format." + (" report: one report of all clusters." if subject in REPORTED else ""),
         show_default=True,
-        autocompletion=complete_from(FORMATS[subject]),
+        autocompletion=complete_from(_printed(subject)),
     )
 
 
@@ -59,4 +69,14 @@ def out_option(subject: str) -> Any:
         metavar="[FORMAT=]PATH",
         help=f"Also write the result to a file, e.g. json={subject}.json. Repeatable.",
         autocompletion=complete_from([f"{name}=" for name in FORMATS[subject]]),
+    )
+
+
+def report_option() -> Any:
+    """Return the option `--report` of a command that works on clusters."""
+    return typer.Option(
+        "--report",
+        metavar="[FORMAT=]PATH",
+        help="Also write one report of all clusters to a file: text, json or markdown. Repeatable.",
+        autocompletion=complete_from([f"{name}=" for name in FORMATS["fleet_report"]]),
     )

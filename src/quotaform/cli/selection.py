@@ -10,6 +10,7 @@ from quotaform.errors import UsageError
 from quotaform.model.text import quote
 
 if TYPE_CHECKING:
+    from quotaform.cli.fleet_report import FleetReports
     from quotaform.cli.outcomes import OutputFiles
     from quotaform.core.digest import DriftDigest, PlanDigest
     from quotaform.core.scope import Selection
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def require_selected(
     selection: Selection,
     outcomes: Sequence[ClusterOutcome[PlanDigest]] | Sequence[ClusterOutcome[DriftDigest]],
-    files: OutputFiles | None = None,
+    *files: OutputFiles | FleetReports,
 ) -> None:
     """Make sure that the selection leaves an entity on one of the clusters, unless a cluster could not be read.
 
@@ -32,8 +33,8 @@ def require_selected(
     """
     if not selection.is_partial or any(outcome.error or outcome.require().has_entities for outcome in outcomes):
         return
-    if files is not None:
-        files.remove()
+    for each in files:
+        each.remove()
     given = " ".join(
         f"--{name} {' '.join(map(quote, globs))}"
         for name, globs in (("select", selection.select), ("exclude", selection.exclude))

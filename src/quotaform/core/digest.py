@@ -77,6 +77,7 @@ class DriftDigest:
         cluster_name: As in the drift.
         cluster_id: As in the drift.
         read_at: When the cluster or its snapshot was read, ISO 8601 UTC; of a snapshot, when it was taken.
+        is_snapshot: Whether a snapshot was read in the place of the cluster.
         status: `unknown`, `drift` or `in-sync`.
         summary: How many entities each class has.
         in_sync: How many declared entities match the cluster.
@@ -90,6 +91,7 @@ class DriftDigest:
     cluster_name: str
     cluster_id: str
     read_at: str
+    is_snapshot: bool
     status: str
     summary: Mapping[str, int]
     in_sync: int
@@ -116,6 +118,7 @@ def digest_drift(drift: Drift) -> DriftDigest:
         cluster_name=drift.cluster_name,
         cluster_id=drift.cluster_id,
         read_at=drift.read_at if drift.snapshot is None else drift.snapshot.captured_at,
+        is_snapshot=drift.snapshot is not None,
         status=drift.status,
         summary=drift.summary,
         in_sync=drift.in_sync,

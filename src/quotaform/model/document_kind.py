@@ -52,6 +52,7 @@ SCRAM: Final = DocumentKind("scram")
 SCRAM_RESULT: Final = DocumentKind("scram-result")
 VALIDATION: Final = DocumentKind("validation")
 OUTCOMES: Final = DocumentKind("outcomes")
+FLEET_REPORT: Final = DocumentKind("fleet_report")
 EXPLAIN: Final = DocumentKind("explain")
 
 DOCUMENT_KINDS: Final[dict[str, DocumentKind]] = {
@@ -70,6 +71,7 @@ DOCUMENT_KINDS: Final[dict[str, DocumentKind]] = {
         SCRAM_RESULT,
         VALIDATION,
         OUTCOMES,
+        FLEET_REPORT,
         EXPLAIN,
         HISTORY,
         HISTORY_APPEND,

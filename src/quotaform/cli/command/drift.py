@@ -12,7 +12,8 @@ from quotaform.cli.console import Console
 from quotaform.cli.documents import STDOUT, documents_of
 from quotaform.cli.exit_code import decide, judge_drift
 from quotaform.cli.failed_drift import report_failed_drift
-from quotaform.cli.format import format_option, out_option, require_format
+from quotaform.cli.fleet_report import FleetReports
+from quotaform.cli.format import REPORT, format_option, out_option, report_option, require_format
 from quotaform.cli.option.alerting import Alerting
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
@@ -51,6 +52,7 @@ def drift(
         ),
     ] = None,
     out: Annotated[list[str] | None, out_option("drift")] = None,
+    report: Annotated[list[str] | None, report_option()] = None,
     alerting: Alerting,
     watching: Watching,
     engine: Engine,
@@ -69,6 +71,7 @@ def drift(
     Examples:
       quotaform drift
       quotaform drift --baseline origin/main --out json=drift.json
+      quotaform drift --all --report json=fleet.json --format report
       quotaform drift --all --metrics /var/lib/node_exporter/quotaform.prom
       quotaform drift --all --watch 5m --listen 0.0.0.0:9464
       quotaform drift --notify slack=https://hooks.slack.com/... --notify-state drift-state.json
@@ -90,15 +93,17 @@ def drift(
             "--watch, metrics and notifications are made by one process; leave out --engine, --master, --remote, "
             "--spark-conf and tables"
         )
-    _require_watchable(watching, bool(out or snapshot or select or exclude or exit_zero), format_name)
+    _require_watchable(watching, bool(out or report or snapshot or select or exclude or exit_zero), format_name)
     prune = PruneMode.REPORT
     agreed = None if baseline is None else BaseChoice(refs=(require_ref(baseline, "--baseline"),), is_exact=True)
     started = SYSTEM_CLOCK.monotonic()
+    reports = FleetReports(console, "drift", report or ())
     try:
-        engine = tables.open_session(engine)
-        request = make_request(
-            target, directory, select, exclude, snapshot, agreed, prune=prune, is_guarded=False, tables=tables
-        )
+        with reports.covering(target.literal_names):
+            engine = tables.open_session(engine)
+            request = make_request(
+                target, directory, select, exclude, snapshot, agreed, prune=prune, is_guarded=False, tables=tables
+            )
     except QuotaformError as error:
         if watching.watch is None and not (select or exclude):
             report_failed_drift(error, alerting, target, SYSTEM_CLOCK.monotonic() - started, console)
@@ -113,20 +118,21 @@ def drift(
     options = {"style": console.style(), **ci.options, "document": STDOUT}
     gathered: Gathered[Any]
     try:
-        if engine.choose(console, len(names), partial(quota_bytes, request)) == SPARK:
-            from quotaform.spark.plan import check_drift as check_drift_on_spark
+        with reports.covering(names):
+            if engine.choose(console, len(names), partial(quota_bytes, request)) == SPARK:
+                from quotaform.spark.plan import check_drift as check_drift_on_spark
 
-            documents = documents_of(format_name, options, files.formats, ci)
-            found_there = check_drift_on_spark(
-                request,
-                documents,
-                desired_table=tables.desired_table,
-                session=engine.session(),
-                progress=console.progress,
-            )
-            gathered = Gathered(tuple(found_there))
-        else:
-            gathered = gather(check_drift(request, planner(), progress=console.progress), names)
+                documents = documents_of(format_name, options, files.formats, ci, len(names))
+                found_there = check_drift_on_spark(
+                    request,
+                    documents,
+                    desired_table=tables.desired_table,
+                    session=engine.session(),
+                    progress=console.progress,
+                )
+                gathered = Gathered(tuple(found_there))
+            else:
+                gathered = gather(check_drift(request, planner(), progress=console.progress), names)
     except QuotaformError as error:
         if reporter is not None:
             failed: list[ClusterOutcome[Drift]] = [ClusterOutcome(name, error=error) for name in names]
@@ -134,12 +140,16 @@ def drift(
         raise
     outcomes = gathered.outcomes
     found = digests(outcomes)
-    require_selected(request.selection, found, files)
+    require_selected(request.selection, found, files, reports)
     files.write(outcomes, **ci.options)
+    reports.write(found)
     ci.report(console, "drift", outcomes)
     seconds = SYSTEM_CLOCK.monotonic() - started
     try:
-        echo_outcomes(console, "drift", format_name, outcomes, render_drift_total, **options)
+        if format_name == REPORT:
+            reports.echo(found)
+        else:
+            echo_outcomes(console, "drift", format_name, outcomes, render_drift_total, **options)
     finally:
         if reporter is not None:
             only = list(request.config.clusters) if target.all_clusters and gathered.interrupt is None else None
@@ -161,8 +171,8 @@ def _require_watchable(watching: Watching, has_others: bool, format_name: str) -
     watching.interval()
     if has_others or format_name != "text":
         raise UsageError(
-            "--watch has no result to print and compares whole clusters; leave out --out, --format, --exit-zero, "
-            "--snapshot, --select and --exclude"
+            "--watch has no result to print and compares whole clusters; leave out --out, --report, --format, "
+            "--exit-zero, --snapshot, --select and --exclude"
         )
 
 

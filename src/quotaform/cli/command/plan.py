@@ -12,7 +12,8 @@ import typer
 from quotaform.cli.documents import STDOUT, documents_of
 from quotaform.cli.exit_code import decide, judge_plan
 from quotaform.cli.failed_plan import write_failed_plan
-from quotaform.cli.format import format_option, out_option, require_format
+from quotaform.cli.fleet_report import FleetReports
+from quotaform.cli.format import REPORT, format_option, out_option, report_option, require_format
 from quotaform.cli.limit_changes import LimitChangeFiles
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import AllowOption, DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
@@ -41,6 +42,7 @@ def plan(
     people: PrincipalOptions,
     allow: AllowOption = None,
     out: Annotated[list[str] | None, out_option("plan")] = None,
+    report: Annotated[list[str] | None, report_option()] = None,
     revert: Annotated[
         Path | None,
         typer.Option("--revert", metavar="RECEIPT", help="Plan to put back what the apply of this receipt changed."),
@@ -74,6 +76,7 @@ def plan(
       quotaform plan --out plan.json --detailed-exitcode
       quotaform plan --snapshot snapshots/lab.json --select 'user=svc-*'
       quotaform plan --all --out 'plans/{cluster}.json'
+      quotaform plan --all --engine spark --report markdown=fleet.md --format report
       quotaform plan --principals clients.csv --principals-out changed.csv
       quotaform plan --revert .quotaform/receipts/RECEIPT.json --out revert.json
     """
@@ -96,11 +99,13 @@ def plan(
             "--base and --prune out"
         )
     mode = comparison.prune_mode()
+    reports = FleetReports(console, "plan", report or ())
     try:
-        engine = tables.open_session(engine)
-        request = make_request(
-            target, directory, select, exclude, snapshot, base, mode, allow=allow, revert=revert, tables=tables
-        )
+        with reports.covering(target.literal_names):
+            engine = tables.open_session(engine)
+            request = make_request(
+                target, directory, select, exclude, snapshot, base, mode, allow=allow, revert=revert, tables=tables
+            )
     except QuotaformError as error:
         ci = output.ci(target.repository(directory).directory)
         write_failed_plan(error, out or (), target.literal_names, ci, console)
@@ -114,33 +119,38 @@ def plan(
     options |= {**ci.options, "document": STDOUT}
     gathered: Gathered[Any]
     try:
-        on_spark = engine.choose(console, len(names), partial(quota_bytes, request)) == SPARK
-        request = replace(request, principals=people.read(changes, on_spark=on_spark))
-        if on_spark:
-            from quotaform.spark.plan import plan as plan_on_spark
+        with reports.covering(names):
+            on_spark = engine.choose(console, len(names), partial(quota_bytes, request)) == SPARK
+            request = replace(request, principals=people.read(changes, on_spark=on_spark))
+            if on_spark:
+                from quotaform.spark.plan import plan as plan_on_spark
 
-            documents = (*documents_of(format_name, options, files.formats, ci), *changes.documents)
-            made = plan_on_spark(
-                request,
-                documents,
-                desired_table=tables.desired_table,
-                session=engine.session(),
-                progress=console.progress,
-            )
-            gathered = Gathered(tuple(made))
-        else:
-            gathered = gather(planner(is_revert=revert is not None)(request, progress=console.progress), names)
+                documents = (*documents_of(format_name, options, files.formats, ci, len(names)), *changes.documents)
+                made = plan_on_spark(
+                    request,
+                    documents,
+                    desired_table=tables.desired_table,
+                    session=engine.session(),
+                    progress=console.progress,
+                )
+                gathered = Gathered(tuple(made))
+            else:
+                gathered = gather(planner(is_revert=revert is not None)(request, progress=console.progress), names)
     except QuotaformError as error:
         changes.remove()
         write_failed_plan(error, out or (), names, ci, console)
         raise
     found = digests(gathered.outcomes)
-    require_selected(request.selection, found, files)
+    require_selected(request.selection, found, files, reports)
     outcomes = gathered.outcomes
     changes.write(outcomes)
     files.write(outcomes, **ci.options)
+    reports.write(found)
     ci.report(console, "plan", outcomes)
-    echo_outcomes(console, "plan", format_name, outcomes, render_plan_total, **options)
+    if format_name == REPORT:
+        reports.echo(found)
+    else:
+        echo_outcomes(console, "plan", format_name, outcomes, render_plan_total, **options)
     report_saved(console, request, files.paths("json"), found)
     gathered.raise_interrupt()
     return decide(found, lambda made: judge_plan(made, is_detailed=detailed_exitcode))

@@ -1,0 +1,286 @@
+"""What a run over many clusters amounts to, made of the digests of its results and nothing of the size of entities."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from heapq import nsmallest
+from re import compile as regex
+from re import escape
+from typing import Any, Final
+
+from quotaform.core.digest import DriftDigest, PlanDigest
+from quotaform.core.outcome import ClusterOutcome
+from quotaform.errors import ClusterIdError, NotReadError, PlanBlockedError, QuotaformError
+
+MOST_LARGEST: Final = 10
+"""How many of the clusters with the most differences are listed."""
+
+_SERVER: Final = regex(r"\S+:\d+")
+_NUMBER: Final = regex(r"\d+(?:\.\d+)?")
+
+
+class FleetStatus(StrEnum):
+    """What became of one cluster, the gravest first.
+
+    | status | of | |
+    | --- | --- | --- |
+    | failed | all | an error, and no result |
+    | not-reached | all | the run was interrupted before |
+    | unknown | drift | it is not the cluster that the files are for |
+    | blocked | plan | findings block the plan |
+    | change | plan | there is something to apply |
+    | drift | drift | entities differ |
+    | unchanged | plan | there is nothing to apply |
+    | in-sync | drift | no entity differs |
+    """
+
+    FAILED = "failed"
+    NOT_REACHED = "not-reached"
+    UNKNOWN = "unknown"
+    BLOCKED = "blocked"
+    CHANGE = "change"
+    DRIFT = "drift"
+    UNCHANGED = "unchanged"
+    IN_SYNC = "in-sync"
+
+
+_ORDER: Final = {status: place for place, status in enumerate(FleetStatus)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetRow:
+    """What became of one cluster.
+
+    Attributes:
+        cluster: Its name.
+        status: What became of it.
+        cluster_id: The id that it gave itself; `None` after an error.
+        read_at: When it or its snapshot was read; `None` after an error.
+        is_snapshot: Whether a snapshot was read in its place.
+        counts: How many entities there are of each kind that the command counts; empty after an error.
+        differences: How many entities differ.
+        rules: The rules that block it.
+        error: Why there is no result.
+    """
+
+    cluster: str
+    status: FleetStatus
+    cluster_id: str | None = None
+    read_at: str | None = None
+    is_snapshot: bool = False
+    counts: Mapping[str, int]
+    differences: int = 0
+    rules: tuple[str, ...] = ()
+    error: QuotaformError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleBlocks:
+    """A rule and the clusters that it blocks."""
+
+    rule: str
+    clusters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorGroup:
+    """Errors that differ in nothing but the names of clusters and servers, and in numbers.
+
+    Attributes:
+        error: That of the first cluster.
+        clusters: The clusters that have such an error.
+    """
+
+    error: QuotaformError
+    clusters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetReport:
+    """What a run over clusters amounts to.
+
+    Attributes:
+        command: `plan` or `drift`.
+        rows: One per cluster, in the order of the run.
+        statuses: How many clusters have each status that the command knows.
+        totals: The counts of all clusters together.
+        blocked: What blocks clusters, the rule with the most clusters first.
+        errors: Why clusters have no result, what is true of the most clusters first.
+        oldest: The cluster whose snapshot is the oldest, of those whose time is known.
+        largest: The clusters with the most differences, at most `MOST_LARGEST`.
+        error: What ended the run as a whole.
+    """
+
+    command: str
+    rows: tuple[FleetRow, ...]
+    statuses: Mapping[FleetStatus, int]
+    totals: Mapping[str, int]
+    blocked: tuple[RuleBlocks, ...] = ()
+    errors: tuple[ErrorGroup, ...] = ()
+    oldest: FleetRow | None = None
+    largest: tuple[FleetRow, ...] = ()
+    error: QuotaformError | None = None
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether an interrupt left clusters out."""
+        return self.statuses[FleetStatus.NOT_REACHED] > 0
+
+    def by_gravity(self) -> Sequence[FleetRow]:
+        """Return the rows as people want to see them: what failed first, then what differs most."""
+        return sorted(self.rows, key=lambda row: (_ORDER[row.status], -row.differences, row.cluster))
+
+
+def make_fleet_report(
+    command: str,
+    outcomes: Iterable[ClusterOutcome[Any]],
+    *,
+    error: QuotaformError | None = None,
+) -> FleetReport:
+    """Return what a run amounts to.
+
+    Args:
+        command: One of `COMMANDS`.
+        outcomes: The digest or the error of each cluster.
+        error: What ended the run as a whole.
+    """
+    known = COMMANDS[command]
+    rows = tuple(_row(outcome, known.read) for outcome in outcomes)
+    tally = Counter(row.status for row in rows)
+    snapshots = [row for row in rows if row.is_snapshot and _moment(row) is not None]
+    changed = (row for row in rows if row.differences)
+    return FleetReport(
+        command=command,
+        rows=rows,
+        statuses={status: tally[status] for status in FleetStatus if status in known.statuses},
+        totals={name: sum(row.counts.get(name, 0) for row in rows) for name in known.counts},
+        blocked=_blocked(rows),
+        errors=_errors(rows),
+        oldest=min(snapshots, key=lambda row: (_moment(row), row.cluster), default=None),
+        largest=tuple(nsmallest(MOST_LARGEST, changed, key=lambda row: (-row.differences, row.cluster))),
+        error=error,
+    )
+
+
+def _row(outcome: ClusterOutcome[Any], read: Callable[[str, Any], FleetRow]) -> FleetRow:
+    error = outcome.error
+    if error is None:
+        return read(outcome.cluster, outcome.require())
+    rules = _rules(error)
+    status = FleetStatus.BLOCKED if rules else FleetStatus.FAILED
+    if isinstance(error, NotReadError):
+        status = FleetStatus.NOT_REACHED
+    return FleetRow(cluster=outcome.cluster, status=status, counts={}, rules=rules, error=error)
+
+
+def _rules(error: QuotaformError) -> tuple[str, ...]:
+    """Return the rules that an error is about; none, if it is not that something is blocked."""
+    if isinstance(error, PlanBlockedError):
+        return tuple(sorted({finding.rule for finding in error.findings if finding.blocking}))
+    return (error.finding.rule,) if isinstance(error, ClusterIdError) else ()
+
+
+def _planned(cluster: str, plan: PlanDigest) -> FleetRow:
+    status = FleetStatus.CHANGE if plan.changes else FleetStatus.UNCHANGED
+    return FleetRow(
+        cluster=cluster,
+        status=status if plan.is_applyable else FleetStatus.BLOCKED,
+        cluster_id=plan.cluster_id,
+        read_at=plan.read_at,
+        is_snapshot=plan.is_snapshot,
+        counts={
+            **{name: plan.summary[name] for name in ("create", "update", "delete")},
+            "unchanged": plan.summary["no_op"],
+            "undeclared": plan.undeclared,
+        },
+        differences=plan.changes,
+        rules=plan.blocking,
+    )
+
+
+def _compared(cluster: str, drift: DriftDigest) -> FleetRow:
+    status = FleetStatus.DRIFT if drift.entities else FleetStatus.IN_SYNC
+    return FleetRow(
+        cluster=cluster,
+        status=status if drift.is_known else FleetStatus.UNKNOWN,
+        cluster_id=drift.cluster_id,
+        read_at=drift.read_at,
+        is_snapshot=drift.is_snapshot,
+        counts={**drift.summary, "pending": drift.pending, "ignored": drift.ignored, "in_sync": drift.in_sync},
+        differences=drift.entities,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command whose runs are reported.
+
+    Attributes:
+        read: Returns the row of a cluster and its digest.
+        statuses: What can become of a cluster.
+        counts: What is counted.
+    """
+
+    read: Callable[[str, Any], FleetRow]
+    statuses: frozenset[FleetStatus]
+    counts: tuple[str, ...]
+
+
+_ALWAYS: Final = frozenset({FleetStatus.FAILED, FleetStatus.NOT_REACHED, FleetStatus.BLOCKED})
+
+COMMANDS: Final[Mapping[str, Command]] = {
+    "plan": Command(
+        _planned,
+        _ALWAYS | {FleetStatus.CHANGE, FleetStatus.UNCHANGED},
+        ("create", "update", "delete", "unchanged", "undeclared"),
+    ),
+    "drift": Command(
+        _compared,
+        _ALWAYS | {FleetStatus.UNKNOWN, FleetStatus.DRIFT, FleetStatus.IN_SYNC},
+        ("modified", "missing", "unexpected", "pending", "ignored", "in_sync"),
+    ),
+}
+"""The commands that have a report."""
+
+
+def _blocked(rows: Iterable[FleetRow]) -> tuple[RuleBlocks, ...]:
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for rule in row.rules:
+            found.setdefault(rule, []).append(row.cluster)
+    blocks = (RuleBlocks(rule, tuple(clusters)) for rule, clusters in found.items())
+    return tuple(sorted(blocks, key=lambda each: (-len(each.clusters), each.rule)))
+
+
+def _errors(rows: Iterable[FleetRow]) -> tuple[ErrorGroup, ...]:
+    found: dict[tuple[str, str], tuple[QuotaformError, list[str]]] = {}
+    for row in rows:
+        if row.error is not None and row.status is FleetStatus.FAILED:
+            kind = type(row.error).__name__, _likeness(row.error, row.cluster)
+            found.setdefault(kind, (row.error, []))[1].append(row.cluster)
+    groups = (ErrorGroup(error, tuple(clusters)) for error, clusters in found.values())
+    return tuple(sorted(groups, key=lambda each: -len(each.clusters)))
+
+
+def error_head(error: QuotaformError) -> str:
+    """Return the first line of an error."""
+    return str(error).partition("\n")[0]
+
+
+def _likeness(error: QuotaformError, cluster: str) -> str:
+    """Return what errors of the same kind have in common: the first line without cluster, servers and numbers."""
+    unnamed = regex(rf"(?<![\w-]){escape(cluster)}(?![\w-])").sub("", error_head(error))
+    return _NUMBER.sub("", _SERVER.sub("", unnamed))
+
+
+def _moment(row: FleetRow) -> datetime | None:
+    """Return when a snapshot was captured, if what it says is a time with a zone."""
+    try:
+        moment = datetime.fromisoformat(row.read_at or "")
+    except ValueError:
+        return None
+    return None if moment.tzinfo is None else moment

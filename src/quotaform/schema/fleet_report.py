@@ -1,0 +1,91 @@
+"""The schema of reports of runs over many clusters."""
+
+from __future__ import annotations
+
+from quotaform.core.fleet_report import COMMANDS, FleetStatus
+from quotaform.model.document_kind import FLEET_REPORT
+from quotaform.schema.definition import document
+from quotaform.schema.node import Node, boolean, choice, count, items, mapping, maybe, maybe_text, record, ref, text
+
+
+def fleet_report() -> tuple[Node, dict[str, Node]]:
+    """Return the schema of fleet reports and its definitions."""
+    schema = document(
+        FLEET_REPORT,
+        "What a run over clusters amounts to, as plan and drift write it with --report.",
+        {
+            "command": choice("The command.", COMMANDS),
+            "interrupted": boolean("Whether the run was interrupted; the report is what was known then."),
+            "error": maybe(ref("error"), "What ended the run as a whole; null if nothing did."),
+            "clusters": mapping(
+                "The number of clusters: in total, and per status (with _ for -).",
+                count("A number of clusters."),
+                {"total": 12},
+            ),
+            "entities": ref("entities", "The number of entities on all clusters together."),
+            "oldest_snapshot": maybe(
+                record(
+                    "The oldest snapshot that was read.",
+                    {"cluster": _cluster(), "captured_at": text("When it was captured.", "2026-11-20T09:12:44Z")},
+                ),
+                "Null if no snapshot was read in the place of a cluster, or none says when it was captured.",
+            ),
+            "blocked": items(
+                "What blocks clusters, the rule with the most clusters first.",
+                record("A rule.", {"rule": text("The rule.", "delete"), "clusters": _clusters()}),
+            ),
+            "errors": items(
+                "Errors that differ only in names of clusters and servers and in numbers, the most frequent first.",
+                ref("error_group"),
+            ),
+            "largest": items(
+                "The clusters with the most differences; at most 10.",
+                record("A cluster.", {"cluster": _cluster(), "differences": _differences()}),
+                maxItems=10,
+            ),
+            "rows": items("One item per cluster, in the order of the run.", ref("row")),
+        },
+    )
+    return schema, _definitions()
+
+
+def _definitions() -> dict[str, Node]:
+    error = {
+        "type": text("The kind of error.", "ConnectError"),
+        "exit_code": {"description": "The exit code of this error alone.", "type": "integer"},
+        "message": text("The error and its remedy."),
+    }
+    row = record(
+        "What became of one cluster.",
+        {
+            "cluster": _cluster(),
+            "id": maybe_text("The id that it gave itself; null after an error."),
+            "status": choice("What became of it.", (each.value for each in FleetStatus)),
+            "read_at": maybe_text("When it or its snapshot was read; null after an error."),
+            "snapshot": boolean("Whether a snapshot was read in its place."),
+            "entities": maybe(ref("entities"), "The number of entities; null after an error."),
+            "differences": _differences(),
+            "blocked_by": items("The rules that block it.", text("A rule.", "delete")),
+            "error": maybe(ref("error"), "Why there is no result; null if there is one."),
+        },
+    )
+    return {
+        "error": record("An error.", error),
+        "error_group": record("An error.", {**error, "clusters": _clusters()}),
+        "entities": mapping(
+            "The number of entities of each kind that the command counts.", count("A number of entities.")
+        ),
+        "row": row,
+    }
+
+
+def _cluster() -> Node:
+    return text("The name of the cluster.", "prod-eu")
+
+
+def _clusters() -> Node:
+    return items("The names of the clusters.", _cluster(), minItems=1)
+
+
+def _differences() -> Node:
+    return count("The number of entities to change, or that differ.")

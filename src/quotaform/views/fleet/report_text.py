@@ -1,0 +1,160 @@
+"""A report of a run over many clusters, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from quotaform.core.fleet_report import COMMANDS, FleetReport, FleetRow, FleetStatus, error_head
+from quotaform.model.entity import spell_name
+from quotaform.model.text import inert, listed
+from quotaform.views.style import PLAIN, Style, counted
+
+MOST_NAMES: Final = 10
+"""How many clusters are named where several have something in common."""
+MOST_GROUPS: Final = 20
+"""How many rules, and how many errors, are listed."""
+MOST_ROWS: Final = 100
+"""How many clusters the table has."""
+_FEW_ROWS: Final = 20
+"""In a table of no more clusters than this, those with the most differences are easy to see."""
+_LONGEST_NAME: Final = 40
+
+STATUS_WORDS: Final[Mapping[FleetStatus, str]] = {
+    FleetStatus.FAILED: "failed",
+    FleetStatus.NOT_REACHED: "not reached",
+    FleetStatus.UNKNOWN: "unknown",
+    FleetStatus.BLOCKED: "blocked",
+    FleetStatus.CHANGE: "to change",
+    FleetStatus.DRIFT: "with drift",
+    FleetStatus.UNCHANGED: "unchanged",
+    FleetStatus.IN_SYNC: "in sync",
+}
+_COLOURS: Final = {
+    FleetStatus.FAILED: "red",
+    FleetStatus.NOT_REACHED: "red",
+    FleetStatus.UNKNOWN: "red",
+    FleetStatus.BLOCKED: "red",
+    FleetStatus.CHANGE: "yellow",
+    FleetStatus.DRIFT: "yellow",
+}
+
+
+def render_fleet_report(report: FleetReport, style: Style = PLAIN) -> Iterator[str]:
+    """Yield a report, line by line."""
+    return (f"{line}\n" for line in _lines(report, style))
+
+
+def _lines(report: FleetReport, style: Style) -> Iterator[str]:
+    yield style.paint(f"Report of quotaform {report.command}: {counted(len(report.rows), 'cluster')}", "bold")
+    for problem in run_problems(report):
+        yield style.paint(problem, "red")
+    yield ""
+    yield f"Clusters         {status_words(report)}"
+    yield f"Entities         {count_words(report.totals)}"
+    if report.oldest is not None:
+        yield f"Oldest snapshot  {oldest_words(report.oldest)}"
+    yield ""
+    yield from _blocks(report, style)
+    yield from _errors(report, style)
+    if report.largest and len(report.rows) > _FEW_ROWS:
+        yield style.paint("Clusters with the most differences", "bold")
+        yield from _table(report, report.largest, style)
+        yield ""
+    if report.rows:
+        yield style.paint("All clusters", "bold")
+        rows = report.by_gravity()
+        yield from _table(report, rows[:MOST_ROWS], style)
+        if len(rows) > MOST_ROWS:
+            yield f"... and {len(rows) - MOST_ROWS:,} more; --report json=report.json writes all of them"
+
+
+def run_problems(report: FleetReport) -> Iterator[str]:
+    """Yield in sentences why a report is not that of a whole run."""
+    if report.is_interrupted:
+        yield "The run was interrupted; this is what was known then."
+    if report.error is not None:
+        yield f"The run failed: {inert(error_head(report.error))}"
+
+
+def status_words(report: FleetReport) -> str:
+    """Return how many clusters have each status, without those that none has."""
+    parts = [f"{count:,} {STATUS_WORDS[status]}" for status, count in report.statuses.items() if count]
+    return ", ".join(parts) or "none"
+
+
+def count_words(counts: Mapping[str, int]) -> str:
+    """Return counts of entities in words.
+
+    >>> count_words({"create": 1200, "in_sync": 3})
+    '1,200 create, 3 in sync'
+    """
+    return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items())
+
+
+def oldest_words(row: FleetRow) -> str:
+    """Return when the oldest snapshot was captured, and of which cluster it is."""
+    return f"{inert(row.read_at or '')} ({spell_name(row.cluster)})"
+
+
+def cluster_names(clusters: Iterable[str], most: int = MOST_NAMES) -> str:
+    """Return the names of some clusters, and how many more there are."""
+    return listed(map(spell_name, clusters), most)
+
+
+def _blocks(report: FleetReport, style: Style) -> Iterator[str]:
+    if not report.blocked:
+        return
+    yield style.paint("Blocked by", "bold")
+    for each in report.blocked[:MOST_GROUPS]:
+        names = cluster_names(each.clusters)
+        yield f"  {style.paint(each.rule, 'red')}  {counted(len(each.clusters), 'cluster')}: {names}"
+    yield from _rest(len(report.blocked))
+    yield ""
+
+
+def _errors(report: FleetReport, style: Style) -> Iterator[str]:
+    if not report.errors:
+        return
+    yield style.paint("Errors", "bold")
+    for each in report.errors[:MOST_GROUPS]:
+        yield f"  {counted(len(each.clusters), 'cluster')}: {cluster_names(each.clusters)}"
+        yield f"    {style.paint(inert(error_head(each.error)), 'red')}"
+    yield from _rest(len(report.errors))
+    yield ""
+
+
+def _rest(number: int) -> Iterator[str]:
+    if number > MOST_GROUPS:
+        yield f"  ... and {number - MOST_GROUPS:,} more"
+
+
+def _table(report: FleetReport, rows: Sequence[FleetRow], style: Style) -> Iterator[str]:
+    counts = COMMANDS[report.command].counts
+    header = ("CLUSTER", "STATUS", *(name.replace("_", " ").upper() for name in counts))
+    cells = [
+        (
+            _short(spell_name(row.cluster)),
+            STATUS_WORDS[row.status],
+            *(f"{row.counts[name]:,}" if name in row.counts else "-" for name in counts),
+        )
+        for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
+    yield style.paint(_line(header, widths), "dim")
+    for row, texts in zip(rows, cells, strict=True):
+        colour = _COLOURS.get(row.status)
+        line = _line(texts, widths)
+        yield style.paint(line, colour) if colour else line
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    shown = (
+        f"{cell:<{width}}" if place < 2 else f"{cell:>{width}}"  # Names and words to the left, numbers to the right.
+        for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    )
+    return f"  {'  '.join(shown)}".rstrip()
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"

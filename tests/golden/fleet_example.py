@@ -1,0 +1,102 @@
+"""Reports with everything in them: clusters of every status, rules, errors of two kinds, and snapshots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quotaform.core.digest import DriftDigest, PlanDigest
+from quotaform.core.fleet_report import FleetReport, make_fleet_report
+from quotaform.core.outcome import ClusterOutcome
+from quotaform.errors import ConnectError, InvalidFilesError, NotReadError
+from quotaform.model.finding import Finding
+
+_NONE = dict.fromkeys(
+    ("create", "update", "delete", "no_op", "loosen", "tighten", "mixed", "to_unlimited", "blocked"), 0
+)
+
+
+def planned(cluster: str, rules: tuple[str, ...] = (), captured_at: str = "", **counts: int) -> ClusterOutcome[Any]:
+    """What a plan amounts to."""
+    digest = PlanDigest(
+        cluster_name=cluster,
+        cluster_id=f"id-{cluster}",
+        plan_id=f"sha256:{0:064}",
+        read_at=captured_at or "2026-11-21T19:36:59Z",
+        is_snapshot=bool(captured_at),
+        summary={**_NONE, "no_op": 2_000, **counts},
+        changes=sum(counts.values()),
+        rows=sum(counts.values()),
+        commit=None,
+        allowances=(),
+        undeclared=3,
+        is_applyable=not rules,
+        has_entities=True,
+        blocking=rules,
+    )
+    return ClusterOutcome(cluster, digest)
+
+
+def compared(cluster: str, status: str = "drift", **counts: int) -> ClusterOutcome[Any]:
+    """What drift amounts to."""
+    digest = DriftDigest(
+        cluster_name=cluster,
+        cluster_id=f"id-{cluster}",
+        read_at="2026-11-21T19:36:59Z",
+        is_snapshot=False,
+        status=status,
+        summary={"modified": 0, "missing": 0, "unexpected": 0, **counts},
+        in_sync=2_000,
+        pending=1,
+        ignored=0,
+        is_complete=True,
+        has_entities=True,
+        fingerprint=f"sha256:{0:064}",
+    )
+    return ClusterOutcome(cluster, digest)
+
+
+def down(cluster: str, server: str) -> ClusterOutcome[Any]:
+    """A cluster that cannot be reached."""
+    problem = f"Cannot connect to {cluster}: nothing listens at {server} (connection refused)"
+    return ClusterOutcome(cluster, error=ConnectError(problem, remedy="check the host and port", cluster=cluster))
+
+
+def invalid(cluster: str) -> ClusterOutcome[Any]:
+    """A cluster whose files are invalid."""
+    return ClusterOutcome(cluster, error=InvalidFilesError([Finding(rule="unknown-key", message="is not a quota key")]))
+
+
+def unread(cluster: str) -> ClusterOutcome[Any]:
+    """A cluster that an interrupt left out."""
+    return ClusterOutcome(cluster, error=NotReadError("not read: the run was interrupted"))
+
+
+def example_fleet_report() -> FleetReport:
+    """The report of a plan."""
+    return make_fleet_report(
+        "plan",
+        [
+            planned("prod-ap", create=120, update=44),
+            planned("prod-eu", ("delete", "default-entity"), delete=3, update=1),
+            planned("prod-us", ("delete",), delete=40),
+            planned("lab-1", captured_at="2026-11-20T09:12:44Z"),
+            planned("lab-2", captured_at="2026-11-18T23:00:00Z", create=1),
+            down("edge-1", "10.0.0.1:9092"),
+            down("edge-22", "10.0.7.31:9093"),
+            invalid("edge-3"),
+            unread("edge-4"),
+        ],
+    )
+
+
+def example_drift_report() -> FleetReport:
+    """The report of a drift check."""
+    return make_fleet_report(
+        "drift",
+        [
+            compared("prod-eu", modified=2, unexpected=1),
+            compared("prod-us", "in-sync"),
+            compared("prod-ap", "unknown"),
+            down("edge-1", "10.0.0.1:9092"),
+        ],
+    )

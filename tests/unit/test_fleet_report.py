@@ -1,0 +1,274 @@
+"""The report of a run over clusters: made of digests, bounded for people, and whole as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+
+from quotaform.app.rendering import render
+from quotaform.cli.ci import MOST_SUMMARIES, STEP_SUMMARY, Ci
+from quotaform.cli.console import Console
+from quotaform.cli.documents import documents_of
+from quotaform.cli.main import run
+from quotaform.core.fleet_report import MOST_LARGEST, FleetStatus, make_fleet_report
+from quotaform.core.outcome import ClusterOutcome
+from quotaform.document.snapshot import dump_snapshot
+from quotaform.errors import ClusterIdError, PlanBlockedError
+from quotaform.model.entity import Entity
+from quotaform.model.finding import Finding
+from quotaform.model.snapshot import Snapshot
+from quotaform.schema.catalog import load_schema
+from quotaform.views.fleet.report_markdown import render_fleet_report_markdown
+from quotaform.views.fleet.report_text import MOST_ROWS, render_fleet_report
+from tests.builder import PRODUCER
+from tests.golden.fleet_example import compared, down, example_fleet_report, invalid, planned, unread
+from tests.markdown_document import read_markdown
+
+ALICE = Entity(user="alice")
+
+
+def test_every_cluster_has_one_status_and_they_add_up() -> None:
+    report = example_fleet_report()
+    assert [row.status.value for row in report.rows] == [
+        "change",
+        "blocked",
+        "blocked",
+        "unchanged",
+        "change",
+        "failed",
+        "failed",
+        "failed",
+        "not-reached",
+    ]
+    assert sum(report.statuses.values()) == len(report.rows)
+    assert report.totals == {"create": 121, "update": 45, "delete": 43, "unchanged": 10_000, "undeclared": 15}
+
+
+def test_errors_that_differ_in_cluster_server_and_numbers_are_one_group() -> None:
+    report = make_fleet_report(
+        "plan", [invalid("c"), down("a", "10.0.0.1:9092"), down("bb", "host.example:19092"), down("c3", "[::1]:9093")]
+    )
+    assert [each.clusters for each in report.errors] == [("a", "bb", "c3"), ("c",)]
+    assert str(report.errors[0].error).startswith("Cannot connect to a: ")
+
+
+def test_a_rule_counts_each_cluster_that_it_blocks_and_so_does_an_error_about_rules() -> None:
+    finding = Finding(rule="delete", message="too many", blocking=True)
+    pinned = Finding(rule="cluster-id", message="another one", blocking=True)
+    report = make_fleet_report(
+        "plan",
+        [
+            planned("a", ("delete", "change-factor"), delete=5),
+            ClusterOutcome("b", error=PlanBlockedError("b", [finding])),
+            ClusterOutcome("c", error=ClusterIdError(pinned, expected="x", found="y")),
+        ],
+    )
+    assert [(each.rule, each.clusters) for each in report.blocked] == [
+        ("delete", ("a", "b")),
+        ("change-factor", ("a",)),
+        ("cluster-id", ("c",)),
+    ]
+    assert report.statuses[FleetStatus.BLOCKED] == 3
+    assert report.errors == ()
+
+
+@pytest.mark.parametrize("unknown", ["", "yesterday", "2026-01-01"])
+def test_the_oldest_snapshot_is_the_oldest_of_those_whose_time_is_known(unknown: str) -> None:
+    odd = planned("a", captured_at=unknown or "?")
+    live, later = planned("b"), planned("c", captured_at="2026-11-20T00:30:00+01:00")
+    oldest = planned("d", captured_at="2026-11-19T23:00:00Z")
+    found = make_fleet_report("plan", [odd, live, later, oldest]).oldest
+    assert found is not None
+    assert found.cluster == "d"
+    assert make_fleet_report("plan", [odd, live]).oldest is None
+
+
+def test_text_and_markdown_are_bounded_and_json_has_every_cluster() -> None:
+    report = make_fleet_report("plan", [planned(f"c{number:05}", update=number % 7) for number in range(20_000)])
+    lines = "".join(render_fleet_report(report)).splitlines()
+    assert len(lines) < MOST_ROWS + MOST_LARGEST + 20
+    assert lines[-1] == "... and 19,900 more; --report json=report.json writes all of them"
+    assert len(render_fleet_report_markdown(report).encode()) <= 60_000
+    assert len(render_fleet_report_markdown(report, limit=3_000).encode()) <= 3_000
+    document = json.loads("".join(render("fleet_report", "json", report)))
+    assert len(document["rows"]) == 20_000
+    assert len(document["largest"]) == MOST_LARGEST
+
+
+def test_many_errors_and_rules_fit_too() -> None:
+    rules = [planned(f"r{number}", (f"rule-{number}",), delete=1) for number in range(50)]
+    words: list[ClusterOutcome[Any]] = [
+        ClusterOutcome(f"e{number}", error=PlanBlockedError("", []) if number == 49 else invalid("x").error)
+        for number in range(50)
+    ]
+    report = make_fleet_report("plan", [*rules, *words])
+    assert "... and 30 more" in "".join(render_fleet_report(report))
+    assert "- and 30 more" in render_fleet_report_markdown(report)
+
+
+def test_no_name_breaks_out() -> None:
+    name = "a|b`<img>@team\n::error::#1"
+    report = make_fleet_report("plan", [planned(name, update=1), down(name, f"{name}:1"), planned("b", ("delete",))])
+    text = "".join(render_fleet_report(report))
+    assert "\n::error" not in text
+    document = read_markdown(render_fleet_report_markdown(report, run_url="javascript:x"))
+    assert (document.html, document.links, document.references) == ([], [], [])
+    assert all(len(set(table)) == 1 for table in document.tables)
+
+
+def test_a_report_of_no_clusters_is_valid_and_says_why() -> None:
+    error = invalid("x").error
+    assert error is not None
+    report = make_fleet_report("drift", [], error=error)
+    Draft7Validator(load_schema("fleet_report")).validate(json.loads("".join(render("fleet_report", "json", report))))
+    text = "".join(render_fleet_report(report))
+    assert "Report of quotaform drift: 0 clusters\nThe run failed: " in text
+    assert "**The run failed" in render_fleet_report_markdown(report)
+
+
+def test_what_an_interrupt_left_out_is_said() -> None:
+    report = make_fleet_report("drift", [compared("a"), unread("b")])
+    assert report.is_interrupted
+    assert "The run was interrupted; this is what was known then.\n" in "".join(render_fleet_report(report))
+    assert not make_fleet_report("drift", [compared("a")]).is_interrupted
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Write a folder with clusters, of which every second differs from the files, and one that is down."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(clusters: int) -> None:
+        Path("quotas.d").mkdir()
+        Path("quotas.d/all.yaml").write_text(f"quotas: [{{match: {{user: alice}}, values: {{{PRODUCER}: 2MiB/s}}}}]\n")
+        config = {f"c{number}": {"snapshot": f"c{number}.json"} for number in range(clusters)}
+        for number, name in enumerate(config):
+            quotas = {ALICE: {PRODUCER: 2.0 ** (20 + number % 2)}}
+            taken = Snapshot(cluster_name=name, cluster_id=name, captured_at="2026-11-20T09:12:44Z", quotas=quotas)
+            Path(f"{name}.json").write_text(dump_snapshot(taken))
+        down = {"down": {"bootstrap_servers": ["127.0.0.1:1"]}}
+        Path("quotaform.yaml").write_text(json.dumps({"clusters": {**config, **down}}))
+
+    return write
+
+
+def report_of(path: str) -> dict[str, object]:
+    document: dict[str, object] = json.loads(Path(path).read_text())
+    Draft7Validator(load_schema("fleet_report")).validate(document)
+    return document
+
+
+@pytest.mark.parametrize(("command", "code", "word"), [("plan", 1, "change"), ("drift", 1, "drift")])
+def test_the_command_prints_and_writes_it_and_ends_as_without_it(
+    command: str, code: int, word: str, fleet: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet(3)
+    assert run([command, "--all"]) == code
+    capsys.readouterr()
+    files = ["--report", "made/report.json", "--report", "markdown=report.md", "--report", "text=report.txt"]
+    assert run([command, "--all", "--format", "report", *files]) == code
+    printed = capsys.readouterr()
+    assert printed.out.startswith(f"Report of quotaform {command}: 4 clusters\n\nClusters         1 failed, 2 ")
+    assert printed.err == ""
+    assert Path("report.txt").read_text() == printed.out
+    assert Path("report.md").read_text().startswith(f"### Kafka quota {command} for 4 clusters: 1 failed, 2 ")
+    clusters = report_of("made/report.json")["clusters"]
+    assert isinstance(clusters, dict)
+    assert (clusters["total"], clusters["failed"], clusters[word]) == (4, 1, 2)
+
+
+def test_no_document_of_a_cluster_is_made_that_nobody_reads() -> None:
+    """What executors render of each cluster would come back to the driver."""
+    step = Ci(variables={"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": "summary.md"})
+    assert documents_of("report", {}, [], Ci(variables={})) == ()
+    assert documents_of("report", {}, [], step, MOST_SUMMARIES + 1) == ()
+    assert [each.name for each in documents_of("report", {}, ["json"], step, 2)] == ["json", STEP_SUMMARY]
+
+
+def test_one_cluster_has_a_report_also_when_it_failed(
+    fleet: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet(1)
+    assert run(["plan", "--cluster", "down", "--format", "report"]) == 1
+    assert "Cannot connect to down: " in capsys.readouterr().out
+    assert run(["plan", "--cluster", "c0", "--format", "report"]) == 0
+    assert "c0       to change " in capsys.readouterr().out
+
+
+def test_invalid_files_are_the_error_of_the_report(fleet: Callable[[int], None]) -> None:
+    fleet(2)
+    Path("quotas.d/all.yaml").write_text("quotas: 5\n")
+    assert run(["plan", "--all", "--report", "report.json"]) == 3
+    document = report_of("report.json")
+    Path("quotaform.yaml").write_text("clusters: 5\n")
+    assert run(["drift", "--cluster", "c0", "--report", "report.json"]) == 3
+    assert report_of("report.json")["error"]
+    assert document["clusters"] != report_of("report.json")["clusters"]
+
+
+@pytest.mark.parametrize("command", ["plan", "drift"])
+def test_an_interrupt_leaves_a_report_of_what_was_known(
+    command: str, fleet: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(self: Console, what: str, done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    fleet(2)
+    monkeypatch.setattr(Console, "progress", stop)
+    assert run([command, "--all", "--report", "report.json"]) == 130
+    document = report_of("report.json")
+    assert document["interrupted"] is True
+    assert document["clusters"]["not_reached"] > 0  # type: ignore[index]
+
+
+def test_an_earlier_report_is_not_left_for_a_selection_of_nothing(fleet: Callable[[int], None]) -> None:
+    fleet(1)
+    Path("report.json").write_text("an earlier result")
+    assert run(["plan", "--cluster", "c0", "--select", "user=alise", "--report", "report.json"]) == 64
+    assert not Path("report.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("yaml=report.yaml", "unknown format 'yaml'; choose text, json or markdown"),
+        ("json=", "a path is missing; write for example --report json=fleet_report.json"),
+        ("-", "- is not a file; use --format report to print to stdout"),
+        ("reports/{cluster}.json", "--report writes one file for all clusters; leave {cluster} out"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_refused_before_anything_is_read(
+    value: str, message: str, fleet: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet(1)
+    assert run(["plan", "--all", "--report", value]) == 64
+    assert message in capsys.readouterr().err
+
+
+def test_a_report_is_no_format_of_one_cluster(fleet: Callable[[int], None], capsys: pytest.CaptureFixture[str]) -> None:
+    fleet(1)
+    assert run(["plan", "--all", "--out", "report={cluster}.txt"]) == 64
+    assert "unknown format 'report'" in capsys.readouterr().err
+    assert run(["describe", "--cluster", "c0", "--format", "report"]) == 64
+
+
+@pytest.mark.parametrize("command", ["plan", "drift"])
+def test_the_summary_of_a_step_has_one_report_of_many_clusters(
+    command: str, fleet: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet(MOST_SUMMARIES)
+    Path("summary.md").touch()
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+    run([command, "--cluster", "c*"])
+    assert Path("summary.md").read_text().count("### Kafka quota ") == MOST_SUMMARIES
+    Path("summary.md").write_text("")
+    run([command, "--all"])
+    summary = Path("summary.md").read_text()
+    assert summary.startswith(f"### Kafka quota {command} for {MOST_SUMMARIES + 1} clusters: ")
+    assert summary.count("### Kafka quota ") == 1

@@ -11,6 +11,8 @@ from quotaform.errors import EngineError
 _WORKER_ERROR: Final = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception): .*", re.MULTILINE)
 _JAVA_ERROR: Final = re.compile(r"^: ([\w.$]+: .*)", re.MULTILINE)
 """What py4j writes below `An error occurred while calling`."""
+_CONNECT_ERROR: Final = re.compile(r'^\s*details = "(.*)"', re.MULTILINE)
+"""What gRPC writes below `RPC that terminated with`."""
 _LOG_ERROR: Final = re.compile(r"^\S+ \S+ ERROR \w+: (.*)")
 _PYTHON: Final = (
     "let the executors run a Python with quotaform and of the same version: set PYSPARK_PYTHON, or send a packed "
@@ -42,13 +44,16 @@ def engine_error(text: str) -> EngineError:
 
 
 def cause(text: str) -> str:
-    r"""Return the line that says what happened: the last error of a Python worker, that of Java, or the first line.
+    r"""Return the line that says what happened: an error of a Python worker, of Java or of gRPC, or else the first line.
 
     >>> cause("An error occurred while calling None.\n: java.lang.IllegalArgumentException: too small\n\tat x")
     'java.lang.IllegalArgumentException: too small'
+    >>> cause('<RPC that terminated with:\n\tstatus = StatusCode.UNAVAILABLE\n\tdetails = "connection refused"\n>')
+    'connection refused'
     """
     text = text.partition("JVM stacktrace")[0]
-    found = _WORKER_ERROR.findall(text) or _JAVA_ERROR.findall(text)
+    patterns = (_WORKER_ERROR, _JAVA_ERROR, _CONNECT_ERROR)
+    found = next(filter(None, (pattern.findall(text) for pattern in patterns)), None)
     return found[-1] if found else text.strip().partition("\n")[0]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
+from warnings import catch_warnings, filterwarnings
 
 from quotaform.errors import EngineError
 from quotaform.interrupt import held_signals
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 _PATIENCE: Final = 10.0
 """How many seconds a server has to accept a connection."""
 _MOST_RETRIES: Final = 6
-"""How often a request to a server that is gone is repeated, a minute in all; by default it takes ten minutes."""
+"""How often a request to a server that is gone is repeated, over half a minute; by default it takes ten minutes."""
+_LONGEST_WAIT: Final = 15_000
+"""The longest time in milliseconds between two such requests."""
 _MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
 """The variable by which the functions of PySpark know which kind of column to make."""
 
@@ -35,7 +38,9 @@ def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSe
     Raises:
         EngineError: The server does not answer, is of another version, or refuses a setting.
     """
-    with environment({_MODE: "1"}):
+    with environment({_MODE: "1"}), catch_warnings():
+        # Said beside the error of the request that was repeated.
+        filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")
         own: Any = None
         try:
             with held_signals():
@@ -54,7 +59,7 @@ def _start(remote: Remote) -> Any:
     from pyspark.sql.connect.session import SparkSession
 
     session = SparkSession.builder.config("spark.remote", remote.url).create()
-    session.client.set_retry_policies([DefaultPolicy(max_retries=_MOST_RETRIES)])
+    session.client.set_retry_policies([DefaultPolicy(max_retries=_MOST_RETRIES, max_backoff=_LONGEST_WAIT)])
     return session
 
 

@@ -44,7 +44,7 @@ def engine_error(text: str) -> EngineError:
 
 
 def cause(text: str) -> str:
-    r"""Return the line that says what happened: an error of a Python worker, of Java or of gRPC, or else the first line.
+    r"""Return the line that says what happened: an error of a Python worker, of Java or of gRPC, or the first line.
 
     >>> cause("An error occurred while calling None.\n: java.lang.IllegalArgumentException: too small\n\tat x")
     'java.lang.IllegalArgumentException: too small'

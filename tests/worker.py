@@ -20,6 +20,7 @@ ONE_WORKER: Final = (
     "tests/spark/test_principals.py",
     "tests/spark/test_resolved.py",
     "tests/spark/test_session.py",
+    "tests/spark/test_sink.py",
     "tests/spark/test_source.py",
     "tests/spark/test_standalone.py",
     "tests/spark/test_tables.py",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from re import sub
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -14,7 +17,10 @@ from quotaform.cluster.kafka import KafkaGateway
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
 from tests.builder import PRODUCER
-from tests.workflow.command import Cluster, Repository, Result
+from tests.faults.proxy import Action, FrameFault, Moment, Proxy, Side
+from tests.faults.raw import ALTER
+from tests.waiting import wait_until
+from tests.workflow.command import Cluster, Repository, Result, Running
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("spark")]
 
@@ -110,3 +116,99 @@ def test_a_stale_plan_is_the_same_refusal(fleet: Repository, cluster: Cluster) -
     assert spark["done"][0] == 5
     assert spark["receipts"] == {}
     assert [json.loads(line).get("outcome") for line in spark["audit"]] == ["refused", None]
+
+
+def workers(parent: int) -> list[int]:
+    """Return the Python workers of Spark below a process: what the daemon that makes them has made."""
+    parents = {
+        pid: parent_of(pid) for pid in map(int, filter(str.isdigit, (path.name for path in Path("/proc").iterdir())))
+    }
+    below = {parent}
+    while more := {pid for pid, above in parents.items() if above in below} - below:
+        below |= more
+    daemons = {pid for pid in below if b"pyspark.daemon" in command_line(pid)}
+    return [pid for pid in daemons if parents[pid] in daemons]
+
+
+def parent_of(pid: int) -> int:
+    try:
+        return int(
+            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]
+        )
+    except OSError:
+        return 0
+
+
+def command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.fixture
+def proxied(tmp_path: Path, sandbox: Sandbox, cluster: Cluster) -> Iterator[tuple[Repository, Proxy]]:
+    """A repository with a saved plan of three entities, and a proxy that keeps the answer to its write."""
+    proxy = Proxy([sandbox.bootstrap_servers])
+    repository = Repository(tmp_path / "repository", proxy.bootstrap_servers)
+    repository.quotas(f"  - match: {{user: [alice, bob, carol]}}\n    values: {{{PRODUCER}: 1MiB/s}}\n")
+    planned = repository("plan", "--out", "plan.json", "-q", *ALLOWED)
+    assert planned.code == 0, planned.said
+    # The first answer is that of the dry run.
+    with proxy.disturbed(FrameFault(moment=Moment(Side.ANSWER, ALTER, 1), action=Action.HOLD)):
+        yield repository, proxy
+    proxy.close()
+
+
+APPLY: Final = ("apply", "plan.json", "--audit", "audit.jsonl", "--master", "local[1,2]")
+"""By a session of its own, in which a task may fail once."""
+START: Final = 200.0
+"""Seconds that such a session may take to start on a busy machine."""
+
+
+def started(repository: Repository, proxy: Proxy) -> Running:
+    """Start the apply, and return it once its write is in effect and not answered."""
+    running = repository.start(*APPLY)
+    wait_until(lambda: proxy.reached.is_set() or running.is_over, START)
+    assert proxy.reached.is_set(), running.end()
+    return running
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_a_task_that_is_killed_between_write_and_answer_does_no_harm(
+    proxied: tuple[Repository, Proxy], cluster: Cluster
+) -> None:
+    repository, proxy = proxied
+    running = started(repository, proxy)
+    held = cluster.read_until({name: {PRODUCER: MIB} for name in (ALICE, BOB, CAROL)})
+    for worker in workers(running.pid):
+        os.kill(worker, signal.SIGKILL)
+    proxy.released.set()
+    done = running.end()
+    assert (done.code, done.last) == (
+        0,
+        "Apply complete! Resources: 0 added, 0 changed, 0 destroyed (3 already applied).",
+    )
+    assert cluster.read() == held == {name: {PRODUCER: MIB} for name in (ALICE, BOB, CAROL)}
+    (receipt,) = repository.receipts
+    assert json.loads(receipt.read_text(encoding="utf-8"))["summary"]["already-applied"] == 3
+    events = [json.loads(line)["event"] for line in repository.read("audit.jsonl").splitlines()]
+    assert events == ["start", "change", "change", "change", "end"]
+
+
+def test_a_run_that_is_ended_while_executors_are_at_work_says_that_changes_may_be_in_effect(
+    proxied: tuple[Repository, Proxy], cluster: Cluster
+) -> None:
+    repository, proxy = proxied
+    running = started(repository, proxy)
+    running.signal(signal.SIGTERM)
+    done = running.end()
+    assert done.code == 143
+    assert "it is not known how the apply ended: its changes may be in effect" in done.err
+    assert "nothing was written" not in done.said
+    # As after a local apply that was killed: it began, and nobody knows how it ended.
+    assert [json.loads(line)["event"] for line in repository.read("audit.jsonl").splitlines()] == ["start"]
+    proxy.released.set()
+    again = repository("apply", "plan.json")
+    assert again.code == 0, again.said
+    assert cluster.read() == {name: {PRODUCER: MIB} for name in (ALICE, BOB, CAROL)}

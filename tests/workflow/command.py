@@ -171,6 +171,11 @@ class Running:
         """Whether it ended."""
         return self._process.poll() is not None
 
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        return self._process.pid
+
     def signal(self, number: int) -> None:
         """Send it a signal."""
         self._process.send_signal(number)

@@ -300,6 +300,41 @@ OUTCOMES: Final = StructType(
 """
 
 
+PLAN_ROWS: Final = StructType(
+    [
+        StructField("cluster", StringType()),
+        StructField("cluster_id", StringType()),
+        StructField("entity_key", StringType()),
+        StructField("entity", _NAMES),
+        StructField("key", StringType()),
+        StructField("before", DoubleType()),
+        StructField("after", DoubleType()),
+        StructField("rows", LongType()),
+    ]
+)
+"""The rows of plans as the data source `kafka_quotas` writes them: what each value is and will be; null is no value.
+
+`rows` is how many rows the cluster has, by which a task knows that it has all of them, see
+`quotaform.spark.plan_rows.grouped`.
+"""
+
+RESULTS: Final = StructType(
+    [
+        StructField("cluster", StringType()),
+        StructField("cluster_id", StringType()),
+        StructField("entity_key", StringType()),
+        StructField("entity", _NAMES),
+        StructField("result", StringType()),
+        StructField("message", StringType()),
+        StructField("finished_at", StringType()),
+    ]
+)
+"""What became of each entity that was written: `quotaform.core.receipt.Result`, and why if it was not applied.
+
+`finished_at` is null where nothing was written to the cluster.
+"""
+
+
 def make_table(spark: SparkSession, schema: StructType, columns: Iterable[Sequence[object]]) -> DataFrame:
     """Return a DataFrame of values on the driver, given column by column; bit for bit, as Arrow keeps them."""
     import pyarrow

@@ -10,7 +10,7 @@ from json import dumps, loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 
 from quotaform.app.clock import SYSTEM_CLOCK
 from quotaform.app.repository.repository import open_gateway, open_pinned_gateway
@@ -36,7 +36,7 @@ Row = tuple[Any, ...]
 
 
 class KafkaQuotas(DataSource):
-    """Reads the table `schemas.QUOTAS`, one describe-all per cluster, on the executors.
+    """Reads the table `schemas.QUOTAS`, one describe-all per cluster, and writes `schemas.PLAN_ROWS`, on executors.
 
     Options:
 
@@ -47,6 +47,7 @@ class KafkaQuotas(DataSource):
     | | `folder` (of quotaform.yaml), `given_servers` (what errors call it instead of its name), `cluster_id` (pinned) |
     | pinned | `true`: a cluster with another id than its `cluster_id` is a failure |
     | directory | what relative paths are relative to; the executor's own directory by default |
+    | results | where `schemas.RESULTS` is written as Parquet, when rows of plans are written |
 
     Spark shows options in plans and logs, so credentials never are among them: the properties file that
     `command_config` names is read where the cluster is read, and must be there. A cluster that cannot be read is a
@@ -71,6 +72,20 @@ class KafkaQuotas(DataSource):
         clusters = load_clusters(self.options.get("clusters", ""))
         is_pinned = self.options.get("pinned") == "true"
         return QuotaSourceReader(clusters, self.options.get("directory"), is_pinned=is_pinned)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return the writer; see `quotaform.spark.sink`.
+
+        Raises:
+            ValueError: The options do not name clusters, the columns are others, or more than appending is asked for.
+        """
+        from quotaform.spark.sink import QuotaSinkWriter
+
+        if overwrite:
+            raise ValueError(f'{NAME}: rows of plans change what clusters hold; write them with mode("append")')
+        options = self.options
+        clusters = load_clusters(options.get("clusters", ""))
+        return QuotaSinkWriter(schema, clusters, options.get("directory"), options.get("results"))
 
 
 class QuotaSourceReader(DataSourceReader):

@@ -16,7 +16,7 @@ from quotaform.cli.documents import STDOUT
 from quotaform.cli.exit_code import decide_apply
 from quotaform.cli.outcomes import digests, echo_outcomes, gather
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.errors import NotReadError, UsageError
+from quotaform.errors import NotReadError, QuotaformError, UsageError
 from quotaform.interrupt import held_signals
 from quotaform.views.plan.outcome_text import render_failure, render_receipt_total
 
@@ -53,7 +53,12 @@ def apply_and_report(
         )
         outcomes = [*gathered.outcomes, *failed]
         with held_signals():
-            _report(settings, outcomes, is_one)
+            try:
+                _report(settings, outcomes, is_one)
+            except QuotaformError as error:
+                if gathered.interrupt is None:
+                    raise
+                settings.console.write_stderr(f"Error: {error}\n")
         gathered.raise_interrupt()
     return decide_apply(digests(outcomes))
 

@@ -138,6 +138,39 @@ def test_a_receipt_says_who_made_a_change_between_two_snapshots(repository: Repo
     )
 
 
+def test_drift_against_a_time_compares_a_cluster_with_what_it_held_then(repository: Repository) -> None:
+    repository.config("clusters:\n  lab: {snapshot: taken/lab-2.json}\n  new: {snapshot: taken/prod.json}\n")
+    repository("history", "append", "taken/lab-1.json", "--history", "kept")
+    arguments = ("drift", "--cluster", "lab", "--history", "kept", "--against")
+    drifted = repository(*arguments, "2026-11-01T12:00:00Z")
+    assert drifted.code == 2
+    assert drifted.out.splitlines()[1:] == [
+        "Baseline  history kept at 2026-11-01T09:00:00Z",
+        "",
+        "  modified   user=alice",
+        "      producer_byte_rate : 2 MiB/s on the cluster, 1 MiB/s in the history",
+        "      request_percentage : not set on the cluster, 50% in the history",
+        "",
+        "Drift: 1 modified, 0 missing, 0 unexpected; 0 in sync.",
+    ]
+    repository("history", "append", "taken/lab-2.json", "--history", "kept")
+    same = repository(*arguments, "now", "--out", "json=drift.json")
+    assert (same.code, same.last) == (0, "No drift. 1 entity of the history matches the cluster.")
+    require_valid("drift", repository.read("drift.json"))
+    base = {"type": "history", "ref": "kept at 2026-11-02T09:00:00Z", "commit": None}
+    assert json.loads(repository.read("drift.json"))["baseline"] == base
+    unknown = repository("drift", "--cluster", "new", "--history", "kept", "--against", "now")
+    assert (unknown.code, "it has no snapshot of new at or before" in unknown.err) == (1, True)
+    for more, message in (
+        (("--against", "7d"), "--against TIME and --history belong together"),
+        (("--against", "7d", "--history", "kept", "--baseline", "main"), "leave out --baseline"),
+        (("--against", "soon", "--history", "kept"), '"soon" is not a time'),
+    ):
+        refused = repository("drift", "--cluster", "lab", *more)
+        assert refused.code == 64, more
+        assert message in refused.err, more
+
+
 def write_receipt(folder: Path, finished_at: str) -> None:
     """Write the receipt of an apply that changed one key."""
     from quotaform.core.change import Action, Change

@@ -17,11 +17,18 @@ class Base:
         ref: A git revision as it was given, or the path of a receipt.
         commit: The commit of the revision; of a receipt, that of the files that were applied, if it says so.
         is_receipt: Whether it is a receipt.
+        is_history: Whether it is what a cluster held at a moment, by a history.
     """
 
     ref: str
     commit: str | None
     is_receipt: bool = False
+    is_history: bool = False
+
+    @property
+    def type(self) -> str:
+        """`git`, `receipt` or `history`."""
+        return "history" if self.is_history else "receipt" if self.is_receipt else "git"
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def dump_baseline(drift: Drift) -> dict[str, Any]:
     base = drift.baseline
     if base is None:
         return {"type": "none", "ref": None, "commit": None}
-    return {"type": "receipt" if base.is_receipt else "git", "ref": base.ref, "commit": base.commit}
+    return {"type": base.type, "ref": base.ref, "commit": base.commit}
 
 
 def dump_summary(drift: Drift) -> dict[str, int]:

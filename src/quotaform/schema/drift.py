@@ -95,11 +95,14 @@ def _baseline(description: str) -> Node:
         description,
         {
             "type": choice(
-                "git: the files at a ref; receipt: what was applied; none: the files as they are, so that "
-                "pending changes count as drift.",
-                ("git", "receipt", "none"),
+                "git: the files at a ref; receipt: what was applied; history: what the cluster held at a time; none: "
+                "the files as they are, so that pending changes count as drift.",
+                ("git", "receipt", "history", "none"),
             ),
-            "ref": maybe_text("The git ref or the path of the receipt, as given.", "origin/main"),
+            "ref": maybe_text(
+                "The git ref or the path of the receipt, as given; the history and the time of the snapshot.",
+                "origin/main",
+            ),
             "commit": maybe_text("The commit, if it is known."),
         },
     )

@@ -30,6 +30,7 @@ from quotaform.errors import QuotaformError, UsageError
 
 if TYPE_CHECKING:
     from quotaform.app.drift.report import DriftReporter
+    from quotaform.app.plan.plan import Planner
     from quotaform.app.plan.request import PlanRequest
     from quotaform.core.drift.drift import Drift
 
@@ -50,6 +51,19 @@ def drift(
             help="What was last applied: a git revision, or a receipt (.json). What the files have changed since is "
             "pending and no drift.",
         ),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="TIME",
+            help="Compare with a history at this time instead of the files: ISO 8601 (UTC), a day, or an age such as "
+            "7d. Needs --history.",
+        ),
+    ] = None,
+    history: Annotated[
+        str | None,
+        typer.Option("--history", metavar="DIR|delta:PATH|table:NAME", help="The history that --against is about."),
     ] = None,
     out: Annotated[list[str] | None, out_option("drift")] = None,
     report: Annotated[list[str] | None, report_option()] = None,
@@ -74,6 +88,7 @@ def drift(
       quotaform drift --all --report json=fleet.json --format report
       quotaform drift --all --metrics /var/lib/node_exporter/quotaform.prom
       quotaform drift --all --watch 5m --listen 0.0.0.0:9464
+      quotaform drift --all --against 7d --history /srv/quota-history
       quotaform drift --notify slack=https://hooks.slack.com/... --notify-state drift-state.json
     """
     from quotaform.app.base.base import BaseChoice, require_ref
@@ -93,7 +108,8 @@ def drift(
             "--watch, metrics and notifications are made by one process; leave out --engine, --master, --remote, "
             "--spark-conf and tables"
         )
-    _require_watchable(watching, bool(out or report or snapshot or select or exclude or exit_zero), format_name)
+    past = _past(against, history, engine, has_others=baseline is not None or tables.is_given or alerting.is_used())
+    _require_watchable(watching, bool(past or out or report or snapshot or select or exclude or exit_zero), format_name)
     prune = PruneMode.REPORT
     agreed = None if baseline is None else BaseChoice(refs=(require_ref(baseline, "--baseline"),), is_exact=True)
     started = SYSTEM_CLOCK.monotonic()
@@ -119,7 +135,9 @@ def drift(
     gathered: Gathered[Any]
     try:
         with reports.covering(names):
-            if engine.choose(console, len(names), partial(quota_bytes, request)) == SPARK:
+            if past is not None:
+                gathered = gather(check_drift(request, past, progress=console.progress), names)
+            elif engine.choose(console, len(names), partial(quota_bytes, request)) == SPARK:
                 from quotaform.spark.plan import check_drift as check_drift_on_spark
 
                 documents = documents_of(format_name, options, files.formats, ci, len(names))
@@ -156,6 +174,29 @@ def drift(
             reporter.report(outcomes, seconds, only=only)
     gathered.raise_interrupt()
     return decide(found, lambda drift: judge_drift(drift, is_reported_only=exit_zero))
+
+
+def _past(against: str | None, history: str | None, engine: Engine, *, has_others: bool) -> Planner | None:
+    """Return what compares clusters with a history; `None` if the files are compared.
+
+    Raises:
+        UsageError: Options exclude each other, or the time is none.
+    """
+    if against is None or history is None:
+        if against is not None or history is not None:
+            raise UsageError("--against TIME and --history belong together; give both")
+        return None
+    if has_others:
+        raise UsageError(
+            "--against compares with a history and not with the files; leave out --baseline, tables, metrics "
+            "and notifications"
+        )
+    if engine.engine not in (None, SPARK):
+        raise UsageError("a history is read on Spark; leave --engine out")
+    from quotaform.cli.option.moment import read_moment_option
+    from quotaform.spark.history.against import HistoryPlanner
+
+    return HistoryPlanner(history, read_moment_option("--against", against), engine.session())
 
 
 def _require_watchable(watching: Watching, has_others: bool, format_name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from quotaform.core.base import Base
 from quotaform.core.change import Change
 from quotaform.core.drift.drift import Drift
 from quotaform.core.drift.drifted import DriftClass, DriftedEntity
@@ -25,6 +26,7 @@ MARKER: Final = "drift"
 _MOST_NOTES: Final = 50
 _NOT_COMPARED: Final = "Not compared:"
 _HEADER: Final = ("", "Entity", "Quota", "On the cluster", "In the files", "Owner")
+_HISTORY_HEADER: Final = ("", "Entity", "Quota", "On the cluster", "In the history", "Owner")
 _BASED_HEADER: Final = ("", "Entity", "Quota", "On the cluster", "Agreed", "In the files", "Owner")
 
 
@@ -51,7 +53,7 @@ def render_drift_markdown(
     blocking = [finding for finding in drift.findings if finding.blocking]
     others = [finding for finding in drift.findings if not finding.blocking]
     entities = Part(
-        [form(_drifted_table, by_class, drift.baseline is not None), form(_counted, [each.entity for each in by_class])]
+        [form(_drifted_table, by_class, drift.baseline), form(_counted, [each.entity for each in by_class])]
     )
     folded = [
         Part([form(_folded, title, rows, _other_table), form(_folded, title, rows, _other_counts)])
@@ -79,10 +81,12 @@ def _head(drift: Drift, root: str, place: Place) -> Iterator[str]:
     yield f"{drift_line(drift) if drift.is_known else 'This is not the cluster that the files are for.'}\n\n"
 
 
-def _drifted_table(entities: Sequence[DriftedEntity], has_baseline: bool) -> Iterator[str]:
+def _drifted_table(entities: Sequence[DriftedEntity], baseline: Base | None) -> Iterator[str]:
     if entities:
+        has_baseline = baseline is not None and not baseline.is_history
+        header = _HEADER if baseline is None else _HISTORY_HEADER if baseline.is_history else _BASED_HEADER
         rows = (cells for each in entities for cells in _drifted_rows(each, has_baseline))
-        yield from table(_BASED_HEADER if has_baseline else _HEADER, rows)
+        yield from table(header, rows)
         yield "\n"
 
 
@@ -153,7 +157,7 @@ def _foot(drift: Drift, run_url: str | None) -> Iterator[str]:
     base = drift.baseline
     if base is not None:
         commit = f" at {code(base.commit[:7])}" if base.commit else ""
-        parts.append(f"baseline {'receipt ' if base.is_receipt else ''}{code(base.ref, 100)}{commit}")
+        parts.append(f"baseline {'' if base.type == 'git' else f'{base.type} '}{code(base.ref, 100)}{commit}")
     parts.append(words(reading_text(drift.read_at, drift.snapshot)))
     parts.append(f"{counted(drift.in_sync, 'entity', 'entities')} in sync")
     run = link("run", run_url)

@@ -14,6 +14,7 @@ from quotaform.app.drift.drift import check_drift
 from quotaform.app.plan.plan import plan as plan_here
 from quotaform.app.rendering import FORMATS, render
 from quotaform.app.snapshot import take_snapshots
+from quotaform.cli.main import run
 from quotaform.cli.outcomes import digests
 from quotaform.core.digest import digest_plan
 from quotaform.core.fleet_report import make_fleet_report
@@ -158,6 +159,19 @@ def test_snapshots_are_those_of_the_local_engine(tmp_path: Path) -> None:
     there = _texts(take_snapshots_on_spark(clusters), lambda made: "".join(made.documents["snapshot"]()))
     assert there == here
     assert sum(text.startswith("{") for text in there) == 5
+
+
+def test_an_import_writes_what_the_local_engine_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    quotas: Quotas = {ALICE: {REQUEST: 50.0}, DEFAULT: {PRODUCER: 1048576.0}, Entity(ip="nan"): {"x": float("nan")}}
+    take(tmp_path, "lab", quotas)
+    texts: list[tuple[str, str]] = []
+    for engine in ("local", "spark"):
+        folder = tmp_path / engine
+        words = ["import", "--snapshot", tmp_path / "lab.json", "--output", folder / "quotas.d", "--engine", engine]
+        assert run(list(map(str, words))) == 0
+        printed = capsys.readouterr().out.replace(str(folder), "")
+        texts.append((printed, (folder / "quotas.d/imported.yaml").read_text("utf-8")))
+    assert texts[0] == texts[1]
 
 
 def _texts(outcomes: Iterable[ClusterOutcome[Any]], dump: Any) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -11,10 +11,16 @@ from quotaform.cli.new_files import write_new_files
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import SnapshotOption
 from quotaform.cli.option.completion import complete_from
+from quotaform.cli.option.engine import SPARK, Engine
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.cli.usage import require_choice
 from quotaform.errors import UsageError
+
+if TYPE_CHECKING:
+    from quotaform.cli.console import Console
+    from quotaform.cluster.gateway import Gateway
+    from quotaform.desired.config import Cluster
 
 SPLITS: Final = ("none", "prefix")
 
@@ -36,6 +42,7 @@ def import_quotas(
     ] = "none",
     target: OneCluster,
     snapshot: SnapshotOption = None,
+    engine: Engine,
     output: Output,
 ) -> int:
     """Write the live quotas that no file declares yet as YAML; a plan made right after it is empty.
@@ -49,11 +56,11 @@ def import_quotas(
       quotaform import --cluster prod-eu --split prefix
     """
     from quotaform.app.init.import_quotas import import_cluster
-    from quotaform.app.repository.repository import open_pinned_gateway
     from quotaform.views.import_text import render_import
 
     console = output.console()
     console.keep_code()
+    engine.require_valid()
     require_choice("split", split, SPLITS)
     if str(directory) == "-":
         raise UsageError("--output must be a directory, not -; quotaform snapshot can write to stdout")
@@ -62,7 +69,7 @@ def import_quotas(
     repository = target.repository(directory)
     config = repository.config()
     chosen = target.choose(repository, config, snapshot=snapshot, needs_name=True)
-    with open_pinned_gateway(chosen) as gateway:
+    with _opened(chosen, engine, console) as gateway:
         done = import_cluster(
             repository, config, chosen.name, gateway, is_split=split == "prefix", progress=console.progress
         )
@@ -76,3 +83,18 @@ def import_quotas(
             "and let editors check the files: quotaform schema --output schemas",
         )
     return 0
+
+
+def _opened(cluster: Cluster, engine: Engine, console: Console) -> Gateway:
+    """Return the gateway of a cluster; one that is read on Spark holds what was read."""
+    if engine.choose(console, 1, lambda: 0) == SPARK:
+        from quotaform.cluster.snapshot import SnapshotGateway
+        from quotaform.document.snapshot import load_snapshot
+        from quotaform.spark.snapshot import SNAPSHOT, take_snapshots
+
+        (taken,) = take_snapshots([cluster], session=engine.session(), progress=console.progress)
+        text = "".join(taken.require().documents[SNAPSHOT]())
+        return SnapshotGateway(load_snapshot(text, cluster.name), name=cluster.name, path=cluster.name)
+    from quotaform.app.repository.repository import open_pinned_gateway
+
+    return open_pinned_gateway(cluster)

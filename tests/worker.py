@@ -18,6 +18,7 @@ ONE_WORKER: Final = (
     "tests/spark/test_history_table.py",
     "tests/spark/test_plan.py",
     "tests/spark/test_principals.py",
+    "tests/spark/test_resolve_command.py",
     "tests/spark/test_resolved.py",
     "tests/spark/test_session.py",
     "tests/spark/test_sink.py",

@@ -52,6 +52,7 @@ _FORMATS: Final = {
     **{f".{name}": name for name in ("parquet", "orc", "avro", "delta")},
 }
 _CSV: Final = {"header": "true", "quote": '"', "escape": '"', "mode": "PERMISSIVE", "columnNameOfCorruptRecord": BROKEN}
+_SCHEME = regex(r"[A-Za-z][A-Za-z0-9+.-]*:").match
 _COLUMNS: Final = {spelling: row.parameter for row in KNOWN_TYPES.values() for spelling in (row.parameter, row.name)}
 _KNOWN: Final = "user, client_id and ip"
 _CAUSE: Final = regex(r"^\s*Caused by: [\w.$]+: (.*)$", MULTILINE).findall
@@ -93,6 +94,15 @@ def read_principals(spark: SparkSession, name: str) -> DataFrame:
     return (_with_names(found, columns) if kind == "csv" else found).select(*columns, *others)
 
 
+def located(path: str) -> str:
+    """Return a path as Spark understands it wherever its Java process runs: a relative one is from the current folder.
+
+    >>> located("s3a://lake/principals"), located("/data/principals.csv")
+    ('s3a://lake/principals', '/data/principals.csv')
+    """
+    return path if _SCHEME(path) else str(Path(path).absolute())
+
+
 def unreadable(name: str, reason: str) -> InvalidFilesError:
     """Return the error of principals that cannot be read."""
     return InvalidFilesError([rule.REQUESTS.finding(f"it cannot be read: {reason}", location=Location(name))])
@@ -111,12 +121,13 @@ def _format_of(name: str) -> str | None:
 def _opened(spark: SparkSession, kind: str | None, name: str) -> DataFrame:
     if kind is None:
         return spark.table(name)
+    path = located(name)
     if kind == "json":
-        return spark.read.json(name, mode="PERMISSIVE", columnNameOfCorruptRecord=BROKEN)
+        return spark.read.json(path, mode="PERMISSIVE", columnNameOfCorruptRecord=BROKEN)
     if kind != "csv":
-        return spark.read.format(kind).load(name)
+        return spark.read.format(kind).load(path)
     columns = ", ".join(f"`{column}` string" for column in (*_csv_columns(spark, name), BROKEN))
-    return spark.read.options(**_CSV).schema(columns).csv(name)
+    return spark.read.options(**_CSV).schema(columns).csv(path)
 
 
 def _csv_columns(spark: SparkSession, name: str) -> list[str]:
@@ -125,7 +136,7 @@ def _csv_columns(spark: SparkSession, name: str) -> list[str]:
     Raises:
         InvalidFilesError: It names others, or one twice.
     """
-    lines = spark.read.text(name).limit(1).toArrow().column(0).to_pylist()
+    lines = spark.read.text(located(name)).limit(1).toArrow().column(0).to_pylist()
     if not lines:
         raise unreadable(name, f"the file is empty; its first line must name one or more of the columns {_KNOWN}")
     names = [column.strip() for column in next(csv.reader([lines[0].removeprefix("\ufeff")]))]

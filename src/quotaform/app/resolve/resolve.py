@@ -116,13 +116,29 @@ def _planned(plan: Plan, actual: Quotas) -> Quotas:
 
 def _require_keys(request: ResolveRequest, actual: Quotas) -> None:
     for key in request.detail.keys:
-        known = QUOTA_KEYS.get(key)
-        if known is None and not any(key in values for values in actual.values()):
-            raise UsageError(
-                f"{quote(key)} is not a known quota key, and no entity on the cluster has it; "
-                f"choose from {', '.join(QUOTA_KEYS)}"
-            )
-        is_for_ips = known is not None and IP in known.entity_types
-        if known is not None and not (request.has_ips if is_for_ips else request.has_clients):
-            limited = "ip entities" if is_for_ips else "users and client-ids"
-            raise UsageError(f"{key} is only valid for {limited}, but no request names one")
+        is_held = any(key in values for values in actual.values())
+        require_key(key, is_held, has_clients=request.has_clients, has_ips=request.has_ips)
+
+
+def require_key(key: str, is_held: bool, *, has_clients: bool, has_ips: bool) -> None:
+    """Make sure that requests can have a quota key.
+
+    Args:
+        key: The key.
+        is_held: Whether an entity on the cluster has it.
+        has_clients: Whether some requests are of users or client-ids.
+        has_ips: Whether some are of addresses.
+
+    Raises:
+        UsageError: None of them can, or nobody knows the key.
+    """
+    known = QUOTA_KEYS.get(key)
+    if known is None and not is_held:
+        raise UsageError(
+            f"{quote(key)} is not a known quota key, and no entity on the cluster has it; "
+            f"choose from {', '.join(QUOTA_KEYS)}"
+        )
+    is_for_ips = known is not None and IP in known.entity_types
+    if known is not None and not (has_ips if is_for_ips else has_clients):
+        limited = "ip entities" if is_for_ips else "users and client-ids"
+        raise UsageError(f"{key} is only valid for {limited}, but no request names one")

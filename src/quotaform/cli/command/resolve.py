@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -13,14 +13,17 @@ from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.common import SnapshotOption
 from quotaform.cli.option.completion import complete_quota_key
+from quotaform.cli.option.engine import SPARK, Engine
 from quotaform.cli.option.entity import NameOption
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
+from quotaform.cli.resolve_engine import OUT_FORMATS, choose_engine, read_few, read_out, write_table
 from quotaform.errors import UsageError
 from quotaform.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from quotaform.app.resolve.resolve import ResolveRequest
+    from quotaform.core.plan import Plan
     from quotaform.core.resolve.resolution import Detail
     from quotaform.model.entity import Entity
 
@@ -32,9 +35,12 @@ def resolve(
     *,
     name: NameOption = None,
     from_file: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            "--from", metavar="FILE", help="File of requests: CSV with user, client_id, ip, or JSON lines; - is stdin."
+            "--from",
+            metavar="FILE|TABLE",
+            help="Requests: CSV with user, client_id, ip, or JSON lines; - is stdin. On Spark also Parquet, or a table "
+            "of the catalog.",
         ),
     ] = None,
     key: Annotated[
@@ -57,6 +63,15 @@ def resolve(
     ] = None,
     target: OneCluster,
     snapshot: SnapshotOption = None,
+    engine: Engine,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out",
+            metavar="|".join(f"{name}=NAME" for name in OUT_FORMATS),
+            help="On Spark: write a row per request and key to a new folder or table, and print counts alone.",
+        ),
+    ] = None,
     format_name: Annotated[str, format_option("resolve")] = "text",
     output: Output,
 ) -> int:
@@ -71,6 +86,8 @@ def resolve(
     A CSV cell that begins with a double quote is a JSON string (names with line breaks or formulas); any other is
     literal.
 
+    With --engine spark, any number of requests are resolved into a table (--out); 10,000 of them may be printed.
+
     \b
     Examples:
       quotaform resolve --name user=svc-orders --name client-id=etl
@@ -78,7 +95,9 @@ def resolve(
       quotaform resolve --name ip=10.0.0.7 --format json
       quotaform resolve --name user=svc-orders --name client-id=etl --plan plan.json
       quotaform resolve --from clients.csv --format csv --key producer_byte_rate
+      quotaform resolve --from principals.parquet --engine spark --out parquet=resolved
     """
+    from quotaform.app.plan.plan_file import load_plan_file
     from quotaform.app.repository.repository import open_pinned_gateway
     from quotaform.app.resolve.resolve import ResolveRun
     from quotaform.app.steps import repeated
@@ -89,9 +108,24 @@ def resolve(
     console = output.console()
     require_format("resolve", format_name)
     keys = tuple(sorted(set(key or ()), key=key_order))
-    request = _request(name or (), from_file, plan, Detail(keys=keys, inherited=inherited, overridden=overridden))
-    planned = request.plan.header.cluster_name if request.plan is not None else None
-    chosen = target.choose(snapshot=snapshot, planned=planned)
+    detail = Detail(keys=keys, inherited=inherited, overridden=overridden)
+    on_spark = choose_engine(engine, from_file, out) == SPARK
+    if out is not None:
+        read_out(out)
+        if format_name != "text":
+            raise UsageError(f"--out prints counts as text; leave --format {format_name} out")
+    _require_one_source(name or (), from_file)
+    saved = None if plan is None else load_plan_file(plan)
+    planned = saved.header.cluster_name if saved is not None else None
+    if on_spark and from_file is not None:
+        chosen = target.choose(snapshot=snapshot, planned=planned)
+        if out is not None:
+            write_table(console, engine, chosen, principals=from_file, out=out, plan=saved, detail=detail)
+            return ExitCode.DONE
+        request = _made(read_few(console, engine, from_file), saved, detail)
+    else:
+        request = _request(name or (), from_file, saved, detail)
+        chosen = target.choose(snapshot=snapshot, planned=planned)
     reading = f"Reading quotas of {spell_name(chosen.label)}"
     with repeated(console.progress, reading) as steps, open_pinned_gateway(chosen) as gateway:
         run = ResolveRun(request, gateway, steps)
@@ -102,28 +136,30 @@ def resolve(
     return ExitCode.DONE
 
 
-def _request(names: Sequence[str], file: Path | None, plan: Path | None, detail: Detail) -> ResolveRequest:
-    """Read the requests and the plan, so that problems in files are reported without waiting for a broker."""
-    from quotaform.app.plan.plan_file import load_plan_file
-    from quotaform.app.resolve.resolve import ResolveRequest
-    from quotaform.model.entity import IP
-
+def _require_one_source(names: Sequence[str], file: str | None) -> None:
     if names and file is not None:
         raise UsageError("--name and --from cannot be combined; give one of them")
     if not names and file is None:
         raise UsageError("no request is given; use --name user=U --name client-id=C, --name ip=A, or --from FILE")
-    entities: Iterable[Entity]
-    if file is None:
-        entity = read_names(names)
-        entities, has_ips = (entity,), IP in entity.types
-        has_clients = not has_ips
-    else:
-        from quotaform.app.resolve.request_file import RequestFile
 
-        rows = RequestFile.read_stdin() if str(file) == _STDIN else RequestFile.read(file)
-        entities, has_ips, has_clients = rows, rows.has_ips, rows.has_clients
-    saved = None if plan is None else load_plan_file(plan)
-    return ResolveRequest(entities=entities, has_clients=has_clients, has_ips=has_ips, plan=saved, detail=detail)
+
+def _request(names: Sequence[str], file: str | None, plan: Plan | None, detail: Detail) -> ResolveRequest:
+    """Read the requests, so that problems in files are reported without waiting for a broker."""
+    from quotaform.app.resolve.request_file import RequestFile
+    from quotaform.app.resolve.resolve import ResolveRequest
+
+    if file is None:
+        return _made((read_names(names),), plan, detail)
+    rows = RequestFile.read_stdin() if file == _STDIN else RequestFile.read(Path(file))
+    return ResolveRequest(entities=rows, has_clients=rows.has_clients, has_ips=rows.has_ips, plan=plan, detail=detail)
+
+
+def _made(entities: Sequence[Entity], plan: Plan | None, detail: Detail) -> ResolveRequest:
+    from quotaform.app.resolve.resolve import ResolveRequest
+    from quotaform.model.entity import IP
+
+    ips = sum(IP in entity.types for entity in entities)
+    return ResolveRequest(entities=entities, has_clients=ips < len(entities), has_ips=ips > 0, plan=plan, detail=detail)
 
 
 def read_names(names: Sequence[str]) -> Entity:

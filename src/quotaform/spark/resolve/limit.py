@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 
+from quotaform.model.entity import Entity
 from quotaform.model.precedence import LEVELS, Level
 from quotaform.spark.resolve.address import is_plain
 from quotaform.spark.resolve.level import NAME_COLUMNS, RANKS, reaches
@@ -155,11 +156,10 @@ class Limits:
         found = {}
         for group in self._groups:
             for level in group.levels:
-                defaults = self.survey.levels[level.source].defaults
                 found[RANKS[level.source]] = (
                     f.col(entity_column(self._prefix, level))
                     if group in self.groups
-                    else f.lit(next(iter(defaults.values()))[0])
+                    else f.lit(Entity(dict.fromkeys(level.defaults)).address)
                 )
         return found
 
@@ -170,6 +170,6 @@ class Limits:
         if level.named or self._by_cluster:
             value = f.col(value_column(self._prefix, level, place))
         else:
-            value = f.lit(self.survey.levels[level.source].defaults[self.keys[place]][1])
+            value = f.lit(self.survey.levels[level.source].defaults[self.keys[place]])
         condition = reaches(level, self._columns)
         return value if condition is None else f.when(condition, value)

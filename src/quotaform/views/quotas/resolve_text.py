@@ -31,14 +31,17 @@ def render_resolve(
         findings: Returns the findings, once all requests are resolved.
         style: How to colour.
     """
-    yield _header(header, style)
+    yield (
+        f"{header_text(header, style)}\nPer quota key, the first matching entry in order of precedence applies (*).\n"
+    )
     for resolution in resolutions:
         yield "\n" + "".join(f"{line}\n" for line in _request_lines(resolution, header.detail, style))
     if found := findings():
         yield "\n" + "".join(f"{line}\n" for line in render_findings(found, style))
 
 
-def _header(header: ResolveHeader, style: Style) -> str:
+def header_text(header: ResolveHeader, style: Style = PLAIN) -> str:
+    """Return what was resolved against what: one line, and another with a plan."""
     cluster = style.paint(spell_name(header.cluster_name), "bold")
     plan = (
         f"\nAs if plan {header.plan_id} were applied: {'live' if header.snapshot is None else 'captured'} -> planned."
@@ -46,10 +49,7 @@ def _header(header: ResolveHeader, style: Style) -> str:
         else ""
     )
     reading = reading_text(header.read_at, header.snapshot)
-    return (
-        f"Cluster  {cluster} (id {spell_name(header.cluster_id)})   {reading}{plan}\n"
-        "Per quota key, the first matching entry in order of precedence applies (*).\n"
-    )
+    return f"Cluster  {cluster} (id {spell_name(header.cluster_id)})   {reading}{plan}"
 
 
 def _request_lines(resolution: Resolution, detail: Detail, style: Style) -> Iterator[str]:

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Resolve pairs of users and client-ids on Spark, beside one broadcast join of the same pairs, in one session.
+
+Both read the same Parquet and write nowhere (Spark's noop format), in turn, for growing numbers of pairs. The join
+finds one value per pair by the user and writes a row per pair; resolving writes a row per pair and quota key.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # as a script it finds the modules beside it only
+
+from bench.measure import PYTHON, Bench, Row, tell
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.spark.options import SessionOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+QUOTAS = 100_000
+USERS, CLIENTS = 60_000, 5_000
+SIZES = (10**5, 10**6, 10**7)
+GOAL = 4.0
+MOST_MEMORY = 4_000.0
+MASTER = "local[2]"
+SHARES = {
+    ("user",): 0.6,
+    ("user", "client-id"): 0.24,
+    ("user", "client-id=<default>"): 0.1,
+    ("user=<default>", "client-id"): 0.01,
+    ("client-id",): 0.05,
+}
+"""What the quotas are of, as in `generate.py`; two further ones are defaults."""
+KEYS = tuple(key for key in QUOTA_KEYS if "user" in QUOTA_KEYS[key].entity_types)
+
+
+def resolve_pairs(bench: Bench) -> Iterator[Row]:
+    """Yield a row per number of pairs: resolving against the join."""
+    tell("Resolving on Spark")
+    output = bench.directory / "resolve.json"
+    rounds = ("--repetitions", str(bench.repetitions))
+    bench.run((PYTHON, str(Path(__file__)), str(output), *rounds))
+    for found in json.loads(output.read_text(encoding="utf-8")):
+        yield Row(
+            work=f"resolve {found['pairs']:,} pairs x {QUOTAS:,} quotas x {len(KEYS)} keys on {MASTER}",
+            wall=found["resolve"],
+            peak=found["peak"],
+            against="one broadcast join",
+            floor=found["join"],
+            goal=GOAL,
+            peak_goal=MOST_MEMORY,
+        )
+
+
+def write_pairs(spark: SparkSession, pairs: int, path: str) -> None:
+    """Write pairs of users and client-ids: names of which the quotas mention most."""
+    number = "id"
+    users, clients = _name("user", USERS, number, 1), _name("client-id", CLIENTS, number, 2)
+    spark.range(pairs).select(users.alias("user"), clients.alias("client_id")).write.parquet(path)
+
+
+def write_quotas(spark: SparkSession, path: str) -> None:
+    """Write quotas of one cluster, all keys for each entity."""
+    from pyspark.sql import functions as f
+
+    tables = [
+        spark.range(round(QUOTAS * share)).select(_entity(parts, place).alias("entity"))
+        for place, (parts, share) in enumerate(
+            {**SHARES, ("user=<default>",): 1e-5, ("client-id=<default>",): 1e-5}.items()
+        )
+    ]
+    entities = tables[0]
+    for table in tables[1:]:
+        entities = entities.unionAll(table)
+    named = f.transform(
+        f.map_entries("entity"),
+        lambda part: f.concat(part["key"], f.lit("="), f.coalesce(part["value"], f.lit("<default>"))),
+    )
+    (
+        entities.withColumn("entity_key", f.array_join(named, ","))
+        .dropDuplicates(["entity_key"])
+        .select(
+            f.lit("prod").alias("cluster"), "entity_key", "entity", f.explode(f.array(*map(f.lit, KEYS))).alias("key")
+        )
+        .withColumn("value", f.abs(f.hash("entity_key", "key")).cast("double"))
+        .coalesce(1)
+        .write.parquet(path)
+    )
+
+
+def _entity(parts: tuple[str, ...], seed: int) -> Column:
+    from pyspark.sql import functions as f
+
+    cells: list[Column] = []
+    for part in parts:
+        kind, default, _ = part.partition("=")
+        size = USERS if kind == "user" else CLIENTS
+        cells += [f.lit(kind), f.lit(None).cast("string") if default else _name(kind, size, "id", seed)]
+    return f.create_map(*cells)
+
+
+def _name(kind: str, size: int, number: str, seed: int) -> Column:
+    from pyspark.sql import functions as f
+
+    return f.format_string(f"{kind}-%05d", f.pmod(f.xxhash64(f.col(number), f.lit(seed)), f.lit(size)))
+
+
+def join(pairs: DataFrame, quotas: DataFrame) -> DataFrame:
+    """Return the pairs with the value of one key that their users have: one broadcast join."""
+    from pyspark.sql import functions as f
+
+    is_user = (f.size("entity") == 1) & f.col("entity")["user"].isNotNull() & (f.col("key") == KEYS[0])
+    users = quotas.where(is_user).select(f.col("entity")["user"].alias("user"), "value", "entity_key")
+    return pairs.join(f.broadcast(users), "user", "left")
+
+
+def measure(spark: SparkSession, directory: str, pairs: int, repetitions: int) -> dict[str, Any]:
+    """Return the medians of both works for a number of pairs."""
+    from quotaform.spark.resolve.resolved import resolved
+
+    quotas = spark.read.parquet(f"{directory}/quotas")
+    principals = spark.read.parquet(f"{directory}/pairs-{pairs}")
+    works: dict[str, Callable[[DataFrame, DataFrame], DataFrame]] = {"join": join, "resolve": resolved}
+    walls: dict[str, list[float]] = {name: [] for name in works}
+    processors: dict[str, list[float]] = {name: [] for name in works}
+    for repetition in range(repetitions + 1):
+        for name, work in works.items():
+            start, begun = time.perf_counter(), _processor_seconds()
+            work(principals, quotas).write.format("noop").mode("overwrite").save()
+            wall, processor = time.perf_counter() - start, _processor_seconds() - begun
+            note = "" if repetition else " (warming up)"
+            tell(f"{name} of {pairs:,}: {wall:.2f} s, {processor:.2f} s of processors{note}")
+            if repetition:
+                walls[name].append(wall)
+                processors[name].append(processor)
+    medians = {name: statistics.median(found) for name, found in walls.items()}
+    return {
+        "pairs": pairs,
+        **medians,
+        "processors": {name: statistics.median(found) for name, found in processors.items()},
+        "peak": sum(_status(each, "VmHWM") for each in _processes()) / 1000,
+    }
+
+
+def _processes() -> list[int]:
+    """Return this process and the Java process of Spark."""
+    listed = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(os.getpid())], capture_output=True, text=True, check=True
+    )
+    return [os.getpid(), *(int(each) for each in listed.stdout.split() if _is_java(int(each)))]
+
+
+def _is_java(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() == "java"
+    except OSError:
+        return False
+
+
+def _status(pid: int, name: str) -> int:
+    """Return a size from /proc/PID/status in kB."""
+    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith(f"{name}:")))
+
+
+def _processor_seconds() -> float:
+    """Return the processor time of this process and Java."""
+    ticks = 0
+    for pid in _processes():
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    """Make the data, measure, and write the numbers."""
+    from quotaform.spark.session import spark_session
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", type=Path, help="where the numbers are written as JSON")
+    parser.add_argument("--repetitions", type=int, default=3, help="rounds that count (default: 3)")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="numbers of pairs")
+    parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="setting of Spark")
+    options = parser.parse_args()
+    settings = dict(text.split("=", 1) for text in options.conf)
+    with (
+        tempfile.TemporaryDirectory(prefix="quotaform-bench-") as directory,
+        spark_session(SessionOptions(master=MASTER, conf=settings)) as spark,
+    ):
+        write_quotas(spark, f"{directory}/quotas")
+        for pairs in options.sizes:
+            write_pairs(spark, pairs, f"{directory}/pairs-{pairs}")
+        found = [measure(spark, directory, pairs, options.repetitions) for pairs in options.sizes]
+    options.output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""`quotaform resolve` on Spark: what is asked for there, and the table that it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from quotaform.cli.option.engine import AUTO, LOCAL, SPARK, Engine
+from quotaform.cli.usage import shorten
+from quotaform.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from quotaform.cli.console import Console
+    from quotaform.core.plan import Plan
+    from quotaform.core.resolve.resolution import Detail
+    from quotaform.desired.config import Cluster
+    from quotaform.model.entity import Entity
+
+OUT_FORMATS: Final = ("parquet", "csv", "table")
+_STDIN: Final = "-"
+
+
+def choose_engine(engine: Engine, principals: str | None, out: str | None) -> str:
+    """Return where requests are resolved, `local` or `spark`.
+
+    Args:
+        engine: The options.
+        principals: The value of `--from`.
+        out: The value of `--out`.
+
+    Raises:
+        UsageError: Options exclude each other, or something is asked for that only Spark does.
+    """
+    from quotaform.app.plan.principals import is_table
+
+    engine.require_valid()
+    needs_spark = out is not None or (principals is not None and principals != _STDIN and is_table(principals))
+    if not engine.is_given:
+        if needs_spark:
+            what = (
+                f"--out {shorten(out)} writes a table"
+                if out is not None
+                else f"--from {shorten(principals or '')} is a table"
+            )
+            raise UsageError(f"{what}, which Spark does; add --engine spark")
+        return LOCAL
+    if engine.engine == AUTO and not needs_spark:
+        return LOCAL
+    if principals is None:
+        raise UsageError("--engine spark resolves many requests; give them by --from, or leave --engine out")
+    if principals == _STDIN:
+        raise UsageError("--from - is read in one process; give --engine spark a file or a table")
+    return SPARK
+
+
+def write_table(
+    console: Console,
+    engine: Engine,
+    cluster: Cluster,
+    *,
+    principals: str,
+    out: str,
+    plan: Plan | None,
+    detail: Detail,
+) -> None:
+    """Resolve principals on Spark into a table, and print what it amounts to.
+
+    Raises:
+        UsageError: The value of `--out` is wrong, or there is something at that place.
+        QuotaformError: Something could not be read, or Spark failed.
+    """
+    target_kind, target = read_out(out)
+    if not detail.overridden:
+        raise UsageError("--out writes no overridden entries; leave --omit-overridden out")
+    with _session(console, engine) as spark:
+        from quotaform.spark.resolve.run import TableRequest, write_resolved
+        from quotaform.spark.resolve.target import Target
+        from quotaform.views.quotas.resolve_table_text import render_resolve_table
+
+        report = write_resolved(
+            spark,
+            TableRequest(
+                cluster=cluster, principals=principals, target=Target(target_kind, target), plan=plan, detail=detail
+            ),
+            progress=console.progress,
+            warn=lambda text: console.warn(f"quotaform: {text}"),
+        )
+    console.echo(render_resolve_table(report, console.style()))
+
+
+def read_few(console: Console, engine: Engine, principals: str) -> Sequence[Entity]:
+    """Read principals on Spark that are few enough to be printed.
+
+    Raises:
+        QuotaformError: They cannot be read or are too many, or Spark failed.
+    """
+    with _session(console, engine) as spark:
+        from quotaform.spark.resolve.run import few_principals
+
+        return few_principals(spark, principals)
+
+
+def read_out(text: str) -> tuple[str, str]:
+    """Read the value of `--out`.
+
+    Raises:
+        UsageError: It is not FORMAT=PATH.
+    """
+    kind, separator, name = text.partition("=")
+    if not separator:
+        kind, name = OUT_FORMATS[0], text
+    if kind not in OUT_FORMATS:
+        raise UsageError(f"--out {shorten(text)}: choose from {', '.join(f'{each}=' for each in OUT_FORMATS)}")
+    if name in ("", "-"):
+        raise UsageError(f"--out {shorten(text)}: a folder is missing; write for example --out parquet=resolved")
+    return kind, name
+
+
+@contextmanager
+def _session(console: Console, engine: Engine) -> Iterator[SparkSession]:
+    from quotaform.spark.session import spark_session
+
+    console.progress("Starting Spark", 0, 0)
+    with spark_session(engine.session()) as spark:
+        yield spark

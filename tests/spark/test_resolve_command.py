@@ -1,0 +1,165 @@
+"""`quotaform resolve --engine spark`: the same answers as in one process, printed or as a table."""
+
+from __future__ import annotations
+
+import csv
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from quotaform.model.entity import Entity
+from tests.builder import PRODUCER, REQUEST
+from tests.spark.test_plan import write_snapshot
+from tests.workflow.command import Repository
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("spark")]
+
+PRINCIPALS = 'user,client_id,ip\nalice,app,\nbob,,\nbob,"""""",\n,app,\n,,10.0.0.1\n,,::FFFF:10.0.0.1\nalice,app,\n'
+ALLOWED = ("--allow", "change-factor", "--allow", "default-entity", "--allow", "to-unlimited", "--allow", "delete=9")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    made = Repository(tmp_path)
+    made.config("clusters:\n  lab: {snapshot: lab.json}\n  down: {bootstrap_servers: ['127.0.0.1:1']}\n")
+    made.quotas("  - match: {user: [alice, <default>]}\n    values: {producer_byte_rate: 1MiB/s}\n")
+    quotas = {
+        Entity(user="alice"): {PRODUCER: 5.0, "future_rate": 2.0},
+        Entity(user=None): {REQUEST: 1.0},
+        Entity(client_id="app"): {REQUEST: 2.0, PRODUCER: 2.0**63},
+        Entity(ip="::ffff:10.0.0.1"): {"connection_creation_rate": 7.0},
+    }
+    write_snapshot(tmp_path / "lab.json", quotas)
+    (tmp_path / "principals.csv").write_text(PRINCIPALS, encoding="utf-8")
+    return made
+
+
+def local_rows(repository: Repository, *options: str) -> list[dict[str, str]]:
+    done = repository("resolve", "--cluster", "lab", "--from", "principals.csv", "--format", "csv", *options)
+    assert done.code == 0
+    return list(csv.DictReader(StringIO(done.out)))
+
+
+def on_spark(repository: Repository, *options: str) -> Any:
+    return repository("resolve", "--cluster", "lab", "--from", "principals.csv", "--engine", "spark", *options)
+
+
+@pytest.mark.parametrize("format_name", ["text", "json", "csv"])
+def test_what_is_printed_is_what_one_process_prints(repository: Repository, format_name: str) -> None:
+    """In no particular order of the requests, which a table does not have."""
+    options = ("--cluster", "lab", "--format", format_name, "--from")
+    local = repository("resolve", *options, "principals.csv")
+    spark = repository("resolve", *options, "principals.csv", "--engine", "spark")
+    assert (spark.code, spark.err) == (local.code, local.err) == (0, local.err)
+
+    def pieces(text: str) -> list[str]:
+        lines = [line for line in text.splitlines() if "read_at" not in line and not line.startswith("Cluster ")]
+        return sorted(line.rstrip(",") for line in lines)
+
+    assert pieces(spark.out) == pieces(local.out)
+
+
+@pytest.mark.parametrize("detail", [(), ("--key", "future_rate", "--key", PRODUCER), ("--omit-inherited",)])
+def test_the_table_has_the_rows_of_the_csv_of_one_process(
+    repository: Repository, spark: SparkSession, detail: tuple[str, ...]
+) -> None:
+    done = on_spark(repository, "--out", "parquet=resolved", *detail)
+    assert (done.code, done.err) == (0, "")
+    found = spark.read.parquet(str(repository.path / "resolved")).collect()
+    rows = [
+        (
+            *(None if row[name] is None else str(row[name]) for name in ("user", "client_id", "ip", "key")),
+            *(None if row.value is None else row.value, row.source, row.level, row.entity_key, row.bucket),
+        )
+        for row in found
+    ]
+    names = {'""': "", "": None, '"::FFFF:10.0.0.1"': "::FFFF:10.0.0.1"}
+    expected = [
+        (
+            *(names.get(row[name], row[name]) for name in ("user", "client_id", "ip")),
+            *(row["key"], float(row["value"]) if row["value"] else None, row["source_name"] or None),
+            *(int(row["level"]) if row["level"] else None, row["source"] or None, row["bucket"] or None),
+        )
+        for row in local_rows(repository, *detail)
+    ]
+    assert sorted(rows, key=repr) == sorted(expected, key=repr)
+
+
+def test_with_a_plan_the_table_has_what_was_before(repository: Repository, spark: SparkSession) -> None:
+    assert repository("plan", "--cluster", "lab", "--out", "plan.json", *ALLOWED).code == 0
+    done = on_spark(repository, "--plan", "plan.json", "--out", "parquet=resolved", "--key", PRODUCER)
+    assert (done.code, done.err) == (0, "")
+    assert "As if plan sha256:" in done.out
+    found = spark.read.parquet(str(repository.path / "resolved")).collect()
+    rows = sorted([(row.value, row.source, row.before_value, row.before_source) for row in found], key=repr)
+    expected = [
+        (
+            *(float(row["value"]) if row["value"] else None, row["source_name"] or None),
+            *(float(row["before_value"]) if row["before_value"] else None, row["before_source_name"] or None),
+        )
+        for row in local_rows(repository, "--plan", "plan.json", "--key", PRODUCER)
+    ]
+    assert rows == sorted(expected, key=repr)
+
+
+def test_counts_are_printed_and_nothing_is_overwritten(repository: Repository) -> None:
+    done = on_spark(repository, "--out", "csv=resolved")
+    assert done.out.splitlines()[1:] == [
+        "Resolved 5 clients and 2 addresses: 24 rows in resolved",
+        "",
+        "  key                       limited  unlimited",
+        "  producer_byte_rate              2          3",
+        "  consumer_byte_rate              0          5",
+        "  request_percentage              5          0",
+        "  controller_mutation_rate        0          5",
+        "  connection_creation_rate        2          0",
+        "  future_rate                     2          0",
+    ]
+    again = on_spark(repository, "--out", "csv=resolved")
+    assert (again.code, again.out) == (64, "")
+    assert "--out csv=resolved: this exists; remove it, or name another folder" in again.err
+    (repository.path / "resolved" / "_SUCCESS").unlink()
+    assert "is not a finished table" in on_spark(repository, "--out", "csv=resolved").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--from", "principals.csv", "--out", "parquet=x"), "writes a table, which Spark does; add --engine spark"),
+        (("--from", "principals.parquet"), "is a table, which Spark does; add --engine spark"),
+        (("--from", "-", "--engine", "spark"), "--from - is read in one process"),
+        (("--name", "user=a", "--engine", "spark"), "--engine spark resolves many requests"),
+        (("--from", "principals.csv", "--engine", "spark", "--out", "orc=x"), "choose from parquet=, csv=, table="),
+        (("--from", "principals.csv", "--engine", "spark", "--out", "csv="), "a folder is missing"),
+        (
+            ("--from", "principals.csv", "--engine", "spark", "--out", "x", "--omit-overridden"),
+            "--out writes no overridden entries",
+        ),
+        (
+            ("--from", "principals.csv", "--engine", "spark", "--out", "x", "--format", "json"),
+            "leave --format json out",
+        ),
+        (
+            ("--from", "principals.csv", "--engine", "spark", "--out", "x", "--key", "no_rate"),
+            "is not a known quota key",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_wrong_usage(repository: Repository, arguments: tuple[str, ...], words: str) -> None:
+    done = repository("resolve", "--cluster", "lab", *arguments)
+    assert (done.code, done.out) == (64, "")
+    assert words in " ".join(done.err.split())
+    assert not (repository.path / "x").exists()
+
+
+def test_a_cluster_that_is_down_is_the_error_of_one_process(repository: Repository) -> None:
+    local = repository("resolve", "--cluster", "down", "--from", "principals.csv")
+    spark = repository("resolve", "--cluster", "down", "--from", "principals.csv", "--engine", "spark", "--out", "x")
+    assert (spark.code, spark.out, spark.err) == (local.code, local.out, local.err)
+    assert spark.code == 1

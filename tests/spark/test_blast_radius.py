@@ -82,14 +82,21 @@ def cells(rows: Iterable[Row]) -> list[str]:
 
 
 def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark: SparkSession) -> None:
-    from quotaform.spark.blast_radius import blast_radius, distinct_principals, largest_changes, limit_counts
+    from quotaform.spark.blast_radius import (
+        blast_radius,
+        distinct_principals,
+        largest_changes,
+        limit_counts,
+        planned_quotas,
+    )
 
     random = Random(7)
     actual = {f"c{place:02}": some_quotas(random) for place in range(CLUSTERS)}
     changes = {name: some_changes(random, quotas) for name, quotas in actual.items()}
     listed = Principals.of("list", PEOPLE)
     table = principal_table(spark, [*PEOPLE, *PEOPLE])
-    found = blast_radius(distinct_principals(table), quota_table(spark, actual), change_table(spark, changes)).cache()
+    planned = planned_quotas(quota_table(spark, actual), change_table(spark, changes)).persist()
+    found = blast_radius(distinct_principals(table), planned).persist()
     rows: list[Row] = []
     largest: list[Row] = []
     counts: dict[Row, Row] = {}
@@ -107,21 +114,23 @@ def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark
 
 
 def test_plans_without_changes_affect_nobody(spark: SparkSession) -> None:
-    from quotaform.spark.blast_radius import blast_radius
+    from quotaform.spark.blast_radius import blast_radius, planned_quotas
 
     tables = quota_table(spark, {"lab": {Entity(user="alice"): {PRODUCER: 1.0}}}), change_table(spark, {"lab": []})
-    assert blast_radius(principal_table(spark, PEOPLE), *tables).collect() == []
+    assert blast_radius(principal_table(spark, PEOPLE), planned_quotas(*tables)).collect() == []
 
 
 def test_principals_are_neither_shuffled_nor_sent_through_python(spark: SparkSession, tmp_path: Path) -> None:
-    from quotaform.spark.blast_radius import blast_radius
+    from quotaform.spark.blast_radius import blast_radius, planned_quotas
 
     path = str(tmp_path / "principals.parquet")
     principal_table(spark, PEOPLE).write.parquet(path)
     actual: dict[str, Quotas] = {"lab": {Entity(user=None): {PRODUCER: 9.0}, Entity(user="alice"): {PRODUCER: 1.0}}}
     changes = {"lab": plan_of({Entity(user=None): {PRODUCER: 5.0}}, actual["lab"]).changes}
     # Not read from files, so that the only file is that of the principals.
-    found = blast_radius(spark.read.parquet(path), quota_table(spark, actual), change_table(spark, changes))
+    found = blast_radius(
+        spark.read.parquet(path), planned_quotas(quota_table(spark, actual), change_table(spark, changes))
+    )
     assert found.count() > 0
     operators = above_the_principals(found._jdf.queryExecution().executedPlan().toString())
     assert not [name for name in operators if "Exchange" in name or "Python" in name or "Nested" in name]

@@ -20,7 +20,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.spark.resolve.address import CANONICAL
 from quotaform.spark.resolve.resolved import resolved
 from quotaform.spark.resolve.table import CLUSTER
-from quotaform.spark.schemas import LIMIT_CHANGES, LIMIT_COUNTS, PRINCIPALS, QUOTAS
+from quotaform.spark.schemas import LIMIT_CHANGES, LIMIT_COUNTS, PLANNED_QUOTAS, PRINCIPALS, QUOTAS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -28,25 +28,23 @@ if TYPE_CHECKING:
 _ROW: Final = ["cluster", "entity_key", "key"]
 
 
-def blast_radius(
-    principals: DataFrame, quotas: DataFrame, changes: DataFrame, warn: Callable[[str], None] = lambda _: None
-) -> DataFrame:
+def blast_radius(principals: DataFrame, planned: DataFrame, warn: Callable[[str], None] = lambda _: None) -> DataFrame:
     """Return `schemas.LIMIT_CHANGES`: the effective limits of principals that plans change, on each of their clusters.
 
-    A few small jobs look through quotas and changes at once; both are read several times and should be persisted.
+    A few small jobs look through the quotas at once, and they are read several times: they should be persisted.
 
     Args:
         principals: `schemas.PRINCIPALS`, each principal once; see `distinct_principals`.
-        quotas: `schemas.QUOTAS`: everything that the clusters hold.
-        changes: `schemas.CHANGES`: the rows of their plans.
+        planned: `schemas.PLANNED_QUOTAS` of clusters whose plans change anything; see `planned_quotas`.
         warn: As for `quotaform.spark.resolve.resolved.resolved`.
     """
-    changed = f.broadcast(changes.select("cluster").distinct())
-    before = quotas.join(changed, "cluster", "left_semi")
-    keys = _keys(before, changes)
+    keys = _keys(planned)
     if not keys:
         return principals.sparkSession.createDataFrame([], LIMIT_CHANGES)
-    after = planned_quotas(before, changes)
+    # Without an entity it says that there is the cluster, even if nothing is left there.
+    clusters = planned.select("cluster").distinct()
+    before = quotas_on(planned, "before")
+    after = quotas_on(planned, "after").unionByName(clusters, allowMissingColumns=True)
     rows = resolved(principals, after, keys=keys, before=before, limited_only=True, warn=warn)
     columns = {
         "direction": _direction(),
@@ -57,35 +55,52 @@ def blast_radius(
     return rows.withColumns(columns).where(f.col("direction").isNotNull()).select(*LIMIT_CHANGES.names)
 
 
-def _keys(quotas: DataFrame, changes: DataFrame) -> list[str]:
+def _keys(planned: DataFrame) -> list[str]:
     """Return the keys of which effective limits can change.
 
     Those are the keys of the changes, and where names have several spellings all keys of such entities: another entry
     may come in the place of one that does not change.
     """
     are_respelled = reduce(or_, [f.col("entity")[kind].isNotNull() for kind in CANONICAL])
-    found = changes.agg(f.collect_set("key").alias("keys"), f.bool_or(are_respelled).alias("are_respelled")).first()
-    if found is None or not found["keys"]:
+    row = planned.agg(
+        f.collect_set(f.when(f.col("changed"), f.col("key"))).alias("changed"),
+        f.bool_or(f.col("changed") & are_respelled).alias("are_respelled"),
+        f.collect_set(f.when(are_respelled, f.col("key"))).alias("respelled"),
+    ).first()
+    if row is None:
         return []
-    keys = set(found["keys"])
-    if found["are_respelled"]:
-        keys |= {row["key"] for row in quotas.where(are_respelled).select("key").distinct().collect()}
-    return sorted(keys)
+    return sorted({*row["changed"], *(row["respelled"] if row["are_respelled"] else ())})
 
 
 def planned_quotas(quotas: DataFrame, changes: DataFrame) -> DataFrame:
-    """Return `schemas.QUOTAS` as they will be; a cluster that will hold none keeps a row without an entity.
+    """Return `schemas.PLANNED_QUOTAS` of the clusters that plans change.
 
     Args:
-        quotas: `schemas.QUOTAS`.
-        changes: `schemas.CHANGES`.
+        quotas: `schemas.QUOTAS`: everything that the clusters hold.
+        changes: `schemas.CHANGES`: the rows of their plans.
     """
-    kept = quotas.join(changes.select(*_ROW), _ROW, "left_anti").select(*_ROW, "entity", "value")
-    added = changes.where(f.col("after").isNotNull()).select(*_ROW, "entity", f.col("after").alias("value"))
-    clusters = changes.select("cluster").distinct()
-    rows = kept.unionByName(added).unionByName(clusters, allowMissingColumns=True)
-    missing = [f.lit(None).cast(field.dataType).alias(field.name) for field in QUOTAS if field.name not in rows.columns]
-    return rows.select("*", *missing).select(*QUOTAS.names)
+    clusters = f.broadcast(changes.select("cluster").distinct())
+    live = quotas.where(f.col("key").isNotNull()).join(clusters, "cluster", "left_semi")
+    values = live.select(*_ROW, f.col("entity").alias("live_entity"), f.col("value").alias("before"))
+    marked = changes.select(*_ROW, "entity", f.col("after").alias("planned"), f.lit(True).alias("changed"))
+    columns = {
+        "entity": f.coalesce("entity", "live_entity"),
+        "changed": f.coalesce("changed", f.lit(False)),
+        "after": f.when(f.col("changed"), f.col("planned")).otherwise(f.col("before")),
+    }
+    return values.join(marked, _ROW, "full_outer").withColumns(columns).select(*PLANNED_QUOTAS.names)
+
+
+def quotas_on(planned: DataFrame, side: str) -> DataFrame:
+    """Return `schemas.QUOTAS` as they are `before` or `after` the plans.
+
+    Args:
+        planned: `schemas.PLANNED_QUOTAS`.
+        side: Which of the two.
+    """
+    others = {field.name: f.lit(None).cast(field.dataType) for field in QUOTAS if field.name not in planned.columns}
+    values = planned.where(f.col(side).isNotNull()).withColumns({**others, "value": f.col(side)})
+    return values.select(*QUOTAS.names)
 
 
 def distinct_principals(principals: DataFrame) -> DataFrame:

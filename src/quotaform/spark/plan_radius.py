@@ -33,7 +33,7 @@ from quotaform.spark.cluster_job import (
     stored_outcomes,
 )
 from quotaform.spark.plan_job import PLAN, PLANNED_QUOTAS
-from quotaform.spark.planned_quotas import DocumentLines, changed_part, live_part, planned_quotas_of
+from quotaform.spark.planned_quotas import DocumentLines, planned_quotas_of
 from quotaform.spark.principal_check import count_principals
 from quotaform.spark.principals import CLUSTER, read_principals
 from quotaform.spark.progress import reported_tasks
@@ -93,7 +93,7 @@ def plan_beside_table(
             planned = planned.where(~planned["place"].isin([place for place, _ in same])).unionAll(again)
         progress("Resolving principals before and after the plans", 0, 0)
         quotas = kept(planned_quotas_of(planned, PLANNED_QUOTAS, job.names))
-        changes = kept(blast_radius(principals, live_part(quotas), changed_part(quotas)))
+        changes = kept(blast_radius(principals, quotas))
         if people.folder is not None:
             changes.write.parquet(_place(people.folder, is_new=True))
         radii = _radii(changes, _totals(principals, job.names), people)

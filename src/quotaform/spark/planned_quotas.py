@@ -13,7 +13,8 @@ from quotaform.core.canonical import json_number
 from quotaform.core.plan import Plan
 from quotaform.document.field import load_number
 from quotaform.model.entity import Entity
-from quotaform.spark.schemas import CHANGES, PLANNED_QUOTAS, QUOTAS, arrow_schema
+from quotaform.spark.resolve.address import CANONICAL
+from quotaform.spark.schemas import PLANNED_QUOTAS, arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,11 +24,17 @@ if TYPE_CHECKING:
 
 
 def planned_quota_lines(plan: Plan) -> Iterator[str]:
-    """Yield what a cluster holds and a plan changes, as JSON lines: entity, key, value before and after, changed."""
-    changed = {(row.entity, row.key): row.after for change in plan.changes for row in change.changes}
-    for entity, values in (plan.actual or {}).items():
+    """Yield what a cluster holds and a plan changes, as JSON lines: entity, key, value before and after, changed.
+
+    Of what stays there are the keys that change somewhere, and all keys of addresses, whose entries can take each
+    other's place. A plan without changes has no lines.
+    """
+    changed = {(row.entity, row.key) for change in plan.changes for row in change.changes}
+    keys = {key for _, key in changed}
+    for entity, values in (plan.actual or {}).items() if changed else ():
+        has_spellings = not CANONICAL.keys().isdisjoint(entity.types)
         for key, value in values.items():
-            if (entity, key) not in changed:
+            if (key in keys or has_spellings) and (entity, key) not in changed:
                 yield _line(entity, key, value, value, is_changed=False)
     for change in plan.changes:
         for row in change.changes:
@@ -88,15 +95,3 @@ def _row(cluster: str, line: bytes) -> dict[str, Any]:
         "after": load_number(after),
         "changed": is_changed,
     }
-
-
-def live_part(planned: DataFrame) -> DataFrame:
-    """Return `schemas.QUOTAS`, as clusters hold them, of `schemas.PLANNED_QUOTAS`."""
-    columns = {field.name: f.lit(None).cast(field.dataType) for field in QUOTAS if field.name not in planned.columns}
-    live = planned.where(f.col("before").isNotNull())
-    return live.withColumns({**columns, "value": f.col("before")}).select(*QUOTAS.names)
-
-
-def changed_part(planned: DataFrame) -> DataFrame:
-    """Return `schemas.CHANGES` of `schemas.PLANNED_QUOTAS`."""
-    return planned.where("changed").select(*CHANGES.names)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from re import sub
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -21,6 +21,9 @@ from tests.faults.proxy import Action, FrameFault, Moment, Proxy, Side
 from tests.faults.raw import ALTER
 from tests.waiting import wait_until
 from tests.workflow.command import Cluster, Repository, Result, Running
+
+if TYPE_CHECKING:
+    from tests.spark.cluster import Standalone
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("spark")]
 
@@ -160,15 +163,16 @@ def proxied(tmp_path: Path, sandbox: Sandbox, cluster: Cluster) -> Iterator[tupl
     proxy.close()
 
 
-APPLY: Final = ("apply", "plan.json", "--audit", "audit.jsonl", "--master", "local[1,2]")
-"""By a session of its own, in which a task may fail once."""
+APPLY: Final = ("apply", "plan.json", "--audit", "audit.jsonl")
+AGAIN: Final = ("--master", "local[1,2]")
+"""A session of its own, in which a task may fail once."""
 START: Final = 200.0
 """Seconds that such a session may take to start on a busy machine."""
 
 
-def started(repository: Repository, proxy: Proxy) -> Running:
+def started(repository: Repository, proxy: Proxy, *session: str) -> Running:
     """Start the apply, and return it once its write is in effect and not answered."""
-    running = repository.start(*APPLY)
+    running = repository.start(*APPLY, *session)
     wait_until(lambda: proxy.reached.is_set() or running.is_over, START)
     assert proxy.reached.is_set(), running.end()
     return running
@@ -179,7 +183,7 @@ def test_a_task_that_is_killed_between_write_and_answer_does_no_harm(
     proxied: tuple[Repository, Proxy], cluster: Cluster
 ) -> None:
     repository, proxy = proxied
-    running = started(repository, proxy)
+    running = started(repository, proxy, *AGAIN)
     held = cluster.read_until({name: {PRODUCER: MIB} for name in (ALICE, BOB, CAROL)})
     for worker in workers(running.pid):
         os.kill(worker, signal.SIGKILL)
@@ -196,11 +200,43 @@ def test_a_task_that_is_killed_between_write_and_answer_does_no_harm(
     assert events == ["start", "change", "change", "change", "end"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_when_spark_gives_up_it_is_said_that_changes_may_be_in_effect(
+    proxied: tuple[Repository, Proxy], cluster: Cluster
+) -> None:
+    repository, proxy = proxied
+    # No task may fail.
+    running = started(repository, proxy, "--master", "local[1]")
+    for worker in workers(running.pid):
+        os.kill(worker, signal.SIGKILL)
+    proxy.released.set()
+    done = running.end()
+    assert done.code == 6
+    assert done.err.startswith("Error: Spark failed: ")
+    assert "it is not known how the apply ended: its changes may be in effect" in done.err
+    assert repository.receipts == []
+    assert repository("apply", "plan.json").last.endswith("(3 already applied).")
+
+
+def test_an_executor_that_is_killed_between_write_and_answer_does_no_harm(
+    proxied: tuple[Repository, Proxy], cluster: Cluster, standalone_cluster: Standalone
+) -> None:
+    """Its Python process goes on, as a task that Spark has given up and that another attempt takes the place of."""
+    repository, proxy = proxied
+    running = started(repository, proxy, *standalone_cluster.options)
+    standalone_cluster.kill_busy_executor()
+    proxy.released.set()
+    done = running.end()
+    assert done.code == 0, done.said
+    assert done.last == "Apply complete! Resources: 0 added, 0 changed, 0 destroyed (3 already applied)."
+    assert cluster.read() == {name: {PRODUCER: MIB} for name in (ALICE, BOB, CAROL)}
+
+
 def test_a_run_that_is_ended_while_executors_are_at_work_says_that_changes_may_be_in_effect(
     proxied: tuple[Repository, Proxy], cluster: Cluster
 ) -> None:
     repository, proxy = proxied
-    running = started(repository, proxy)
+    running = started(repository, proxy, *AGAIN)
     running.signal(signal.SIGTERM)
     done = running.end()
     assert done.code == 143

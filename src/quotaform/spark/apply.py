@@ -51,9 +51,8 @@ _AT_ONCE: Final = 100
 """How many clusters are applied by one job, whose results come to the driver when all of it is done."""
 
 
-def store_plan(plan: Plan) -> StoredPlan:
+def store_plan(plan: Plan, store: DocumentStore) -> StoredPlan:
     """Put a plan on the driver's disk: what is left in memory does not grow with its entities."""
-    store = DocumentStore()
     for part in compressed(plan_lines(plan)):
         store.add("json", part)
     documents = store.take()
@@ -167,11 +166,15 @@ class _Part:
     _refused: dict[int, QuotaformError] = field(default_factory=dict)
 
     def __enter__(self) -> _Part:
-        for place in self.places:
-            self._enter(place)
+        try:
+            for place in self.places:
+                self._enter(place)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
-    def __exit__(self, *arguments: object) -> None:
+    def __exit__(self, *_arguments: object) -> None:
         for stack in self._entered.values():
             stack.close()
 

@@ -105,9 +105,12 @@ class ApplyJob:
         late: list[str] = []
 
         def keep(_cluster: Cluster, receipt: Receipt) -> None:
-            if receipt.results and Path(self.home).exists():
+            path = self.paths[place]
+            # A pipe and `/dev/stdout` are those of the driver.
+            is_here = Path(self.home).exists() and (path.is_file() or not path.exists())
+            if receipt.results and is_here:
                 with suppress(OSError, QuotaformError):  # Then the driver writes it.
-                    saved.append(str(write_receipt(self.paths[place], receipt)))
+                    saved.append(str(write_receipt(path, receipt)))
 
         (outcome,) = apply_plans(
             [ClusterPlan(cluster, self._plan(place))],
@@ -153,7 +156,7 @@ def saved_path(done: StoredResult[ReceiptDigest]) -> Path | None:
     if _SAVED not in done.documents:
         return None
     path = Path("".join(done.documents[_SAVED]()))
-    return path if path.exists() else None
+    return path if path.is_file() else None
 
 
 def late_error(done: StoredResult[ReceiptDigest]) -> QuotaformError | None:

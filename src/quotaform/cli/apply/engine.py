@@ -75,7 +75,10 @@ class SparkEngine:
             session: Where Spark runs.
             stack: What ends the session.
         """
+        from quotaform.spark.document_store import DocumentStore
+
         self._session = session
+        self._store = DocumentStore()
         self._stack = stack
         self._is_started = False
 
@@ -92,7 +95,7 @@ class SparkEngine:
         """Return the plan with its content on disk."""
         from quotaform.spark.apply import store_plan
 
-        return store_plan(plan)
+        return store_plan(plan, self._store)
 
     def apply(
         self, settings: ApplySettings, plans: Sequence[ClusterPlan[Any]], steps: ApplySteps

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from quotaform.core.digest import DriftDigest, PlanDigest
+from quotaform.core.digest import DriftDigest, PlanDigest, ReceiptDigest
 from quotaform.core.fleet_report import FleetReport, make_fleet_report
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.errors import ConnectError, InvalidFilesError, NotReadError
+from quotaform.errors import ConnectError, InvalidFilesError, NotReadError, PlanBlockedError
 from quotaform.model.finding import Finding
 
 _NONE = dict.fromkeys(
@@ -55,6 +55,21 @@ def compared(cluster: str, status: str = "drift", **counts: int) -> ClusterOutco
     return ClusterOutcome(cluster, digest)
 
 
+def applied(
+    cluster: str, tally: dict[str, int], interrupted_by: str | None = None, **counts: int
+) -> ClusterOutcome[Any]:
+    """What an apply amounts to."""
+    digest = ReceiptDigest(
+        cluster_name=cluster,
+        cluster_id=f"id-{cluster}",
+        plan_id=f"sha256:{0:064}",
+        tally=tally,
+        applied={"create": 0, "update": 0, "delete": 0, **counts},
+        interrupted_by=interrupted_by,
+    )
+    return ClusterOutcome(cluster, digest)
+
+
 def down(cluster: str, server: str) -> ClusterOutcome[Any]:
     """A cluster that cannot be reached."""
     problem = f"Cannot connect to {cluster}: nothing listens at {server} (connection refused)"
@@ -97,6 +112,21 @@ def example_drift_report() -> FleetReport:
             compared("prod-eu", modified=2, unexpected=1),
             compared("prod-us", "in-sync"),
             compared("prod-ap", "unknown"),
+            down("edge-1", "10.0.0.1:9092"),
+        ],
+    )
+
+
+def example_apply_report() -> FleetReport:
+    """The report of an apply."""
+    blocked = Finding(rule="delete", message="would delete too many", blocking=True)
+    return make_fleet_report(
+        "apply",
+        [
+            applied("prod-eu", {"applied": 3, "already-applied": 2}, create=1, update=2),
+            applied("prod-us", {"applied": 1, "refused": 1, "not-attempted": 4}, "SIGINT", delete=1),
+            applied("prod-ap", {}),
+            ClusterOutcome("prod-sa", error=PlanBlockedError("prod-sa", [blocked])),
             down("edge-1", "10.0.0.1:9092"),
         ],
     )

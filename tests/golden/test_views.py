@@ -30,7 +30,7 @@ from tests.golden.based_example import based_plan
 from tests.golden.conftest import FOLDER, Golden
 from tests.golden.drift_example import example_drift
 from tests.golden.example import empty_plan, example_plan, of_the_right_cluster
-from tests.golden.fleet_example import example_drift_report, example_fleet_report
+from tests.golden.fleet_example import example_apply_report, example_drift_report, example_fleet_report
 from tests.golden.guarded_example import guarded_plan
 from tests.golden.principals_example import principals_plan
 
@@ -54,6 +54,7 @@ def test_plan_text_without_changes(golden: Golden) -> None:
 def test_the_report_of_a_fleet(golden: Golden) -> None:
     for name, suffix in (("text", "txt"), ("json", "json"), ("markdown", "md")):
         golden(f"fleet-report.{suffix}", "".join(render("fleet_report", name, example_fleet_report())))
+    golden("fleet-report-apply.txt", "".join(render("fleet_report", "text", example_apply_report())))
     golden("fleet-report-drift.txt", "".join(render("fleet_report", "text", example_drift_report())))
 
 

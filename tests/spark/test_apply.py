@@ -102,10 +102,13 @@ def test_saved_plans_leave_what_the_local_engine_leaves(fleet: Repository, clust
 
 
 def test_a_directory_is_applied_to_every_cluster_that_can_be_reached(fleet: Repository, cluster: Cluster) -> None:
-    arguments = ("apply", "--all", "--auto-approve", *ALLOWED)
+    arguments = ("apply", "--all", "--auto-approve", "--report", "report.json", *ALLOWED)
     local = traces(fleet, fleet(*arguments))
+    report = fleet.read("report.json")
     reset(cluster)
     assert traces(fleet, fleet(*arguments, *SPARK)) == local
+    assert fleet.read("report.json") == report
+    assert json.loads(report)["clusters"]["applied"] == 2
     # Something was written, so it is not 1, which says that nothing was.
     assert local["done"][0] == 6
     assert "3 clusters: 2 complete, 1 failed: down." in local["done"][1]

@@ -226,6 +226,34 @@ def test_an_interrupt_leaves_a_report_of_what_was_known(
     assert document["clusters"]["not_reached"] > 0  # type: ignore[index]
 
 
+@pytest.mark.parametrize(("interrupts", "code", "status"), [(False, 1, "failed"), (True, 130, "not_reached")])
+def test_an_apply_has_a_report(
+    interrupts: bool,
+    code: int,
+    status: str,
+    fleet: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def stop(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    fleet(2)
+    assert run(["plan", "--cluster", "c*", "--out", "{cluster}-plan.json"]) == 0
+    down = {"bootstrap_servers": ["127.0.0.1:1"]}
+    Path("quotaform.yaml").write_text(json.dumps({"clusters": {"c0": down, "c1": down}}))
+    if interrupts:
+        monkeypatch.setattr("quotaform.app.apply.apply.apply_plans", stop)
+    capsys.readouterr()
+    plans = ["c0-plan.json", "c1-plan.json"]
+    assert run(["apply", *plans, "--report", "report.json", "--format", "report"]) == code
+    document = report_of("report.json")
+    assert document["command"] == "apply"
+    assert document["interrupted"] is interrupts
+    assert document["clusters"][status] == 2  # type: ignore[index]
+    assert interrupts or capsys.readouterr().out.startswith("Report of quotaform apply: 2 clusters\n")
+
+
 def test_an_earlier_report_is_not_left_for_a_selection_of_nothing(fleet: Callable[[int], None]) -> None:
     fleet(1)
     Path("report.json").write_text("an earlier result")

@@ -128,5 +128,5 @@ def _outcome_text(subject: str, outcome: ClusterOutcome[Any], options: Mapping[s
 def _report_text(subject: str, outcomes: Sequence[ClusterOutcome[Any]], options: Mapping[str, Any]) -> str:
     from quotaform.core.fleet_report import make_fleet_report
 
-    report = make_fleet_report(subject, [outcome.map(digest_of) for outcome in outcomes])
+    report = make_fleet_report(REPORTED[subject], [outcome.map(digest_of) for outcome in outcomes])
     return "".join(render("fleet_report", "markdown", report, **options))

@@ -40,6 +40,7 @@ class FleetReports:
         self._console = console
         self._command = command
         self._files: list[tuple[str, Path]] = []
+        self._is_written = False
         for text in written:
             format_name, path = read_output(SUBJECT, text, option=_OPTION)
             if PLACEHOLDER in str(path):
@@ -60,6 +61,7 @@ class FleetReports:
         Raises:
             QuotaformError: A file cannot be written.
         """
+        self._is_written = True
         if self._files:
             report = self._made(outcomes, error)
             for format_name, path in self._files:
@@ -79,7 +81,7 @@ class FleetReports:
 
     @contextmanager
     def covering(self, clusters: Sequence[str]) -> Iterator[None]:
-        """Write the files also when nothing comes of the block, because of an error or an interrupt.
+        """Write the files also when the block writes none, because of an error or an interrupt.
 
         Wrong usage is not written: it is for whoever typed it.
 
@@ -94,13 +96,15 @@ class FleetReports:
             self._write_failed([ClusterOutcome(name, error=error) for name in clusters], error)
             raise
         except KeyboardInterrupt:
-            unread = NotReadError("not read: the run was interrupted")
+            missing = "not applied" if self._command == "apply" else "not read"
+            unread = NotReadError(f"{missing}: the run was interrupted")
             self._write_failed([ClusterOutcome(name, error=unread) for name in clusters])
             raise
 
     def _write_failed(self, outcomes: Sequence[ClusterOutcome[Any]], error: QuotaformError | None = None) -> None:
         try:
-            self.write(outcomes, error)
+            if not self._is_written:
+                self.write(outcomes, error)
         except QuotaformError as problem:
             # What failed first is what matters.
             self._console.warn(f"Warning: the failure is not in the files of {_OPTION}: {problem}")

@@ -16,8 +16,8 @@ _FORMAT_OF_FILES: Final = "json"
 
 REPORT: Final = "report"
 """The format that prints one report of all clusters, and nothing of each."""
-REPORTED: Final = frozenset({"plan", "drift"})
-"""The subjects that have it."""
+REPORTED: Final = {"plan": "plan", "drift": "drift", "receipt": "apply"}
+"""The subjects that have it, each with the command that makes it."""
 
 
 def require_format(subject: str, format_name: str) -> str:

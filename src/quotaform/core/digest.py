@@ -136,6 +136,7 @@ class ReceiptDigest:
 
     Attributes:
         cluster_name: As in the plan.
+        cluster_id: As in the plan.
         plan_id: The id of the plan that was applied.
         tally: How many entities each result has; those that none has are left out.
         applied: By action, how many entities hold what the plan says and did not before.
@@ -144,6 +145,7 @@ class ReceiptDigest:
     """
 
     cluster_name: str
+    cluster_id: str
     plan_id: str
     tally: Mapping[str, int]
     applied: Mapping[str, int]
@@ -175,6 +177,7 @@ def digest_receipt(receipt: Receipt) -> ReceiptDigest:
     """Return what an apply amounts to."""
     return ReceiptDigest(
         cluster_name=receipt.plan.header.cluster_name,
+        cluster_id=receipt.plan.header.cluster_id,
         plan_id=receipt.plan.plan_id,
         tally={result.value: count for result, count in receipt.tally.items()},
         applied={action.value: receipt.count(action) for action in Action},

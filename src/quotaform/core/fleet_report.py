@@ -12,8 +12,10 @@ from re import compile as regex
 from re import escape
 from typing import Any, Final
 
-from quotaform.core.digest import DriftDigest, PlanDigest
+from quotaform.core.change import Action
+from quotaform.core.digest import DriftDigest, PlanDigest, ReceiptDigest
 from quotaform.core.outcome import ClusterOutcome
+from quotaform.core.receipt import Result
 from quotaform.errors import ClusterIdError, NotReadError, PlanBlockedError, QuotaformError
 
 MOST_LARGEST: Final = 10
@@ -31,18 +33,22 @@ class FleetStatus(StrEnum):
     | failed | all | an error, and no result |
     | not-reached | all | the run was interrupted before |
     | unknown | drift | it is not the cluster that the files are for |
-    | blocked | plan | findings block the plan |
+    | incomplete | apply | not all changes are in effect |
+    | blocked | plan, apply | findings block the plan |
     | change | plan | there is something to apply |
+    | applied | apply | all changes are in effect |
     | drift | drift | entities differ |
-    | unchanged | plan | there is nothing to apply |
+    | unchanged | plan, apply | there is nothing to apply |
     | in-sync | drift | no entity differs |
     """
 
     FAILED = "failed"
     NOT_REACHED = "not-reached"
     UNKNOWN = "unknown"
+    INCOMPLETE = "incomplete"
     BLOCKED = "blocked"
     CHANGE = "change"
+    APPLIED = "applied"
     DRIFT = "drift"
     UNCHANGED = "unchanged"
     IN_SYNC = "in-sync"
@@ -59,11 +65,12 @@ class FleetRow:
         cluster: Its name.
         status: What became of it.
         cluster_id: The id that it gave itself; `None` after an error.
-        read_at: When it or its snapshot was read; `None` after an error.
+        read_at: When it or its snapshot was read; `None` after an error, and of an apply.
         is_snapshot: Whether a snapshot was read in its place.
         counts: How many entities there are of each kind that the command counts; empty after an error.
-        differences: How many entities differ.
+        differences: How many entities differ, or were to be changed.
         rules: The rules that block it.
+        is_interrupted: Whether an interrupt cut it short or left it out.
         error: Why there is no result.
     """
 
@@ -75,6 +82,7 @@ class FleetRow:
     counts: Mapping[str, int]
     differences: int = 0
     rules: tuple[str, ...] = ()
+    is_interrupted: bool = False
     error: QuotaformError | None = None
 
 
@@ -104,7 +112,7 @@ class FleetReport:
     """What a run over clusters amounts to.
 
     Attributes:
-        command: `plan` or `drift`.
+        command: One of `COMMANDS`.
         rows: One per cluster, in the order of the run.
         statuses: How many clusters have each status that the command knows.
         totals: The counts of all clusters together.
@@ -127,8 +135,8 @@ class FleetReport:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether an interrupt left clusters out."""
-        return self.statuses[FleetStatus.NOT_REACHED] > 0
+        """Whether an interrupt cut the run short."""
+        return any(row.is_interrupted for row in self.rows)
 
     def by_gravity(self) -> Sequence[FleetRow]:
         """Return the rows as people want to see them: what failed first, then what differs most."""
@@ -172,9 +180,15 @@ def _row(outcome: ClusterOutcome[Any], read: Callable[[str, Any], FleetRow]) -> 
         return read(outcome.cluster, outcome.require())
     rules = _rules(error)
     status = FleetStatus.BLOCKED if rules else FleetStatus.FAILED
-    if isinstance(error, NotReadError):
-        status = FleetStatus.NOT_REACHED
-    return FleetRow(cluster=outcome.cluster, status=status, counts={}, rules=rules, error=error)
+    is_left_out = isinstance(error, NotReadError)
+    return FleetRow(
+        cluster=outcome.cluster,
+        status=FleetStatus.NOT_REACHED if is_left_out else status,
+        counts={},
+        rules=rules,
+        is_interrupted=is_left_out,
+        error=error,
+    )
 
 
 def _rules(error: QuotaformError) -> tuple[str, ...]:
@@ -215,6 +229,26 @@ def _compared(cluster: str, drift: DriftDigest) -> FleetRow:
     )
 
 
+def _applied(cluster: str, receipt: ReceiptDigest) -> FleetRow:
+    if not receipt.is_complete:
+        status = FleetStatus.INCOMPLETE
+    else:
+        status = FleetStatus.APPLIED if receipt.entities else FleetStatus.UNCHANGED
+    already = receipt.tally.get(Result.ALREADY_APPLIED, 0)
+    return FleetRow(
+        cluster=cluster,
+        status=status,
+        cluster_id=receipt.cluster_id,
+        counts={
+            **{action.value: receipt.applied[action] for action in (Action.CREATE, Action.UPDATE, Action.DELETE)},
+            "already_applied": already,
+            "not_in_effect": receipt.entities - already - sum(receipt.applied.values()),
+        },
+        differences=receipt.entities,
+        is_interrupted=receipt.interrupted_by is not None,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """A command whose runs are reported.
@@ -242,6 +276,11 @@ COMMANDS: Final[Mapping[str, Command]] = {
         _compared,
         _ALWAYS | {FleetStatus.UNKNOWN, FleetStatus.DRIFT, FleetStatus.IN_SYNC},
         ("modified", "missing", "unexpected", "pending", "ignored", "in_sync"),
+    ),
+    "apply": Command(
+        _applied,
+        _ALWAYS | {FleetStatus.INCOMPLETE, FleetStatus.APPLIED, FleetStatus.UNCHANGED},
+        ("create", "update", "delete", "already_applied", "not_in_effect"),
     ),
 }
 """The commands that have a report."""

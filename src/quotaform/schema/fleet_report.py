@@ -12,7 +12,7 @@ def fleet_report() -> tuple[Node, dict[str, Node]]:
     """Return the schema of fleet reports and its definitions."""
     schema = document(
         FLEET_REPORT,
-        "What a run over clusters amounts to, as plan and drift write it with --report.",
+        "What a run over clusters amounts to, as plan, drift and apply write it with --report.",
         {
             "command": choice("The command.", COMMANDS),
             "interrupted": boolean("Whether the run was interrupted; the report is what was known then."),
@@ -61,7 +61,7 @@ def _definitions() -> dict[str, Node]:
             "cluster": _cluster(),
             "id": maybe_text("The id that it gave itself; null after an error."),
             "status": choice("What became of it.", (each.value for each in FleetStatus)),
-            "read_at": maybe_text("When it or its snapshot was read; null after an error."),
+            "read_at": maybe_text("When it or its snapshot was read; null after an error, and of an apply."),
             "snapshot": boolean("Whether a snapshot was read in its place."),
             "entities": maybe(ref("entities"), "The number of entities; null after an error."),
             "differences": _differences(),
@@ -88,4 +88,4 @@ def _clusters() -> Node:
 
 
 def _differences() -> Node:
-    return count("The number of entities to change, or that differ.")
+    return count("The number of entities to change, or that differ, or that were to be changed.")

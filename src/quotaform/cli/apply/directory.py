@@ -41,7 +41,11 @@ def apply_directory(settings: ApplySettings, request: PlanRequest, *, takes_all:
         NotApprovedError: Nobody approved the plans.
     """
     request = _without_snapshots(settings, request, takes_all=takes_all)
-    with apply_engine(settings, len(request.clusters), partial(quota_bytes, request)) as engine:
+    names = [cluster.name for cluster in request.clusters]
+    with (
+        settings.reports.covering(names),
+        apply_engine(settings, len(names), partial(quota_bytes, request)) as engine,
+    ):
         return _apply(settings, request, engine)
 
 

@@ -107,7 +107,7 @@ class SparkEngine:
         printed = {**settings.ci.options, "style": settings.console.style()}
         applied = apply_plans(
             plans,
-            documents_of(settings.format_name, printed, ["json"], settings.ci),
+            documents_of(settings.format_name, printed, ["json"], settings.ci, steps.clusters),
             SparkSteps(
                 paths=steps.paths,
                 keep=steps.keep,

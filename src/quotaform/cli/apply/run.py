@@ -14,6 +14,7 @@ from quotaform.cli.cluster_path import cluster_paths
 from quotaform.cli.console import Console, require_writable
 from quotaform.cli.documents import STDOUT
 from quotaform.cli.exit_code import decide_apply
+from quotaform.cli.format import REPORT
 from quotaform.cli.outcomes import digests, echo_outcomes, gather
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import NotReadError, QuotaformError, UsageError
@@ -43,18 +44,20 @@ def apply_and_report(
         failed: The clusters for which there is no plan.
         repository: Where receipts are kept.
     """
-    is_one = len(plans) + len(failed) == 1
+    clusters = len(plans) + len(failed)
     paths = _receipt_paths(settings.receipt_path, plans, repository)
     settings = replace(settings, ci=replace(settings.ci, root=repository.directory))
-    steps = ApplySteps(settings, repository, paths, is_one)
-    with noting_nothing_written(lambda: steps.has_written):
-        gathered = gather(
-            engine.apply(settings, plans, steps), [cluster.name for cluster, _ in plans], missing="not applied"
-        )
+    steps = ApplySteps(settings, repository, paths, clusters)
+    names = [cluster.name for cluster, _ in plans]
+    with (
+        settings.reports.covering([*names, *(each.cluster for each in failed)]),
+        noting_nothing_written(lambda: steps.has_written),
+    ):
+        gathered = gather(engine.apply(settings, plans, steps), names, missing="not applied")
         outcomes = [*gathered.outcomes, *failed]
         with held_signals():
             try:
-                _report(settings, outcomes, is_one)
+                _report(settings, outcomes)
             except QuotaformError as error:
                 if gathered.interrupt is None:
                     raise
@@ -63,18 +66,22 @@ def apply_and_report(
     return decide_apply(digests(outcomes))
 
 
-def _report(settings: ApplySettings, outcomes: Sequence[ClusterOutcome[Any]], is_one: bool) -> None:
+def _report(settings: ApplySettings, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
     """Print what became of all clusters.
 
     Raises:
         QuotaformError: Nothing was applied to the only cluster.
     """
     console, ci = settings.console, settings.ci
+    found = digests(outcomes)
+    settings.reports.write(found)
     ci.report(console, "receipt", outcomes)
-    if not settings.is_text:
+    if settings.format_name == REPORT:
+        settings.reports.echo(found)
+    elif not settings.is_text:
         options = {**ci.options, "document": STDOUT}
         echo_outcomes(console, "receipt", settings.format_name, outcomes, render_receipt_total, **options)
-    elif is_one:
+    elif len(outcomes) == 1:
         outcomes[0].require()
     else:
         _sum_up(console, outcomes)

@@ -35,7 +35,11 @@ def apply_saved(settings: ApplySettings, files: Sequence[Path], target: ManyClus
     repository = target.repository()
     with apply_engine(settings, len(files), lambda: sum(map(_size, files))) as engine:
         plans, problems = _read_plans(settings, files, target, repository, engine.keep)
-        with noting_nothing_written(), settings.audit.refusals([each.digest for each in plans]):
+        with (
+            settings.reports.covering([each.cluster.name for each in plans]),
+            noting_nothing_written(),
+            settings.audit.refusals([each.digest for each in plans]),
+        ):
             require_expected(plans, settings.expected_id)
             for problem in problems:
                 raise problem

@@ -12,6 +12,7 @@ from quotaform.cli.console import Console
 
 if TYPE_CHECKING:
     from quotaform.app.apply.audit_file import AuditFile
+    from quotaform.cli.fleet_report import FleetReports
     from quotaform.cli.option.engine import Engine
 
 
@@ -28,6 +29,7 @@ class ApplySettings:
         ci: The run of a CI system that this is part of.
         audit: The audit log.
         engine: Where plans are made and applied.
+        reports: The reports of all clusters.
         receipt_path: Where the receipts go; `None` for the folder of receipts.
     """
 
@@ -37,6 +39,7 @@ class ApplySettings:
     ci: Ci
     audit: AuditFile
     engine: Engine
+    reports: FleetReports
     expected_id: str | None = None
     max_age: timedelta | None = None
     receipt_path: Path | None = None

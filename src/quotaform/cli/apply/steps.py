@@ -30,7 +30,7 @@ class ApplySteps:
     """What is done before and after each cluster."""
 
     def __init__(
-        self, settings: ApplySettings, repository: Repository, paths: Mapping[str, Path], is_one: bool
+        self, settings: ApplySettings, repository: Repository, paths: Mapping[str, Path], clusters: int
     ) -> None:
         """Note what was asked for.
 
@@ -38,12 +38,13 @@ class ApplySteps:
             settings: What was asked for.
             repository: Where the locks are.
             paths: Where the receipt of each cluster goes.
-            is_one: Whether there is one cluster, whose name need not be printed.
+            clusters: How many clusters there are; the name of the only one need not be printed.
         """
         self._settings, self._repository = settings, repository
         self.paths = dict(paths)
         """Where the receipt of each cluster goes, or is."""
-        self._is_one = is_one
+        self.clusters = clusters
+        """How many clusters there are."""
         self._problems: dict[str, QuotaformError] = {}
         self.has_written = False
         """Whether anything was or may have been written to a cluster."""
@@ -77,13 +78,13 @@ class ApplySteps:
         """Print what was done, and where the receipt is."""
         console, is_text = self._settings.console, self._settings.is_text
         digest: ReceiptDigest = digest_of(done)
-        if is_text and not self._is_one:
+        if is_text and self.clusters > 1:
             console.echo(f"{cluster_line(cluster.name, console.style())}\n")
         if digest.entities:
             _show_receipt(console, self.paths[cluster.name], done, self._problems.get(cluster.name))
         if is_text:
             console.echo(render("receipt", "text", done, style=console.style(), document=STDOUT))
-        if is_text and not self._is_one:
+        if is_text and self.clusters > 1:
             console.echo("\n")
 
     def report_late(self, cluster: Cluster, error: QuotaformError) -> None:

@@ -11,7 +11,8 @@ import typer
 
 from quotaform.cli.apply.expected import read_plan_id
 from quotaform.cli.apply.settings import ApplySettings
-from quotaform.cli.format import format_option, require_format
+from quotaform.cli.fleet_report import FleetReports
+from quotaform.cli.format import format_option, report_option, require_format
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import AllowOption, ExcludeOption, SelectOption
 from quotaform.cli.option.comparison import Comparison
@@ -63,6 +64,7 @@ def apply(
         Path | None,
         typer.Option("--audit", metavar="FILE", help="Append a JSON line per changed key to a file (schema: audit)."),
     ] = None,
+    report: Annotated[list[str] | None, report_option()] = None,
     engine: Engine,
     format_name: Annotated[str, format_option("receipt")] = "text",
     output: ReportOutput,
@@ -78,7 +80,7 @@ def apply(
       quotaform apply plans/*.json --max-age 24h
       quotaform apply
       quotaform apply quotas.d --auto-approve
-      quotaform apply plans/*.json --engine spark
+      quotaform apply plans/*.json --engine spark --report json=fleet.json --format report
     """
     require_format("receipt", format_name)
     engine.require_valid()
@@ -102,13 +104,15 @@ def apply(
     if not is_saved and len(given) > 1:
         raise UsageError("give one quotas directory, or saved plans")
     expected_id, longest = read_plan_id(expect_plan_id), _read_duration("--max-age", max_age)
-    with closing(AuditFile(audit)) as log:
+    reports = FleetReports(console, "apply", report or ())
+    with closing(AuditFile(audit)) as log, reports.covering(target.literal_names):
         settings = ApplySettings(
             console=console,
             format_name=format_name,
             auto_approve=auto_approve,
             audit=log,
             engine=engine,
+            reports=reports,
             ci=output.ci(),
             expected_id=expected_id,
             max_age=longest,

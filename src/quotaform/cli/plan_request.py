@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,5 +114,10 @@ def planner(*, is_revert: bool = False) -> Planner:
 
 
 def quota_bytes(request: PlanRequest) -> int:
-    """Return how many bytes the quota files of a request have."""
-    return sum(map(len, request.repository.layout(request.config, may_be_empty=True).tree.files.values()))
+    """Return how many bytes the quota files of a request have, about: files that are not read count, too."""
+    sizes = 0
+    for folder, _, names in os.walk(request.repository.directory):
+        for name in names:
+            with suppress(OSError):
+                sizes += Path(folder, name).stat().st_size
+    return sizes

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MOST_ENTRIES: Final = 50_000
 """How many files and folders a quotas directory may have."""
-MOST_BYTES: Final = 256 * MIB
+MOST_BYTES: Final = 1024 * MIB
 """How many bytes the files of a quotas directory may have together."""
 
 E = TypeVar("E")

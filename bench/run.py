@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # as a script it finds the m
 
 from bench.guarded import checks, comment, fmt, plan_with_base, watch
 from bench.measure import HERE, PYTHON, QUOTAFORM, Bench, Row, Work, caption, table, tell
+from bench.resolve import resolve_pairs
 from quotaform.sandbox import Sandbox
 
 CLIENT_QUOTAS = str(Path(sys.executable).with_name("kafka-client-quotas"))
@@ -321,6 +322,7 @@ def main() -> None:
             many = options.entities * (LARGE if options.large else 1)
             bench.generate("described", many)
             rows += describe(bench, "described", many)
+            rows += resolve_pairs(bench)
         if options.only in (None, "plan"):
             rows += plans(bench, options.entities)
             if options.large:

@@ -115,7 +115,7 @@ def rows_of(table: DataFrame) -> Counter[tuple[Any, ...]]:
 def many() -> dict[str, tuple[dict[Entity, dict[str, float]], list[Principal]]]:
     """Quotas and principals of many clusters, each an example of its own."""
     random = Random(2026)
-    return {f"c{number}": (some_quotas(random), some_principals(random)) for number in range(150)}
+    return {f"c{number}": (some_quotas(random), some_principals(random)) for number in range(100)}
 
 
 def test_each_principal_resolves_as_in_one_process(spark: SparkSession, many: Any) -> None:
@@ -132,11 +132,11 @@ def test_each_principal_resolves_as_in_one_process(spark: SparkSession, many: An
     found = rows_of(resolved(principals, quotas))
     assert found - expected == Counter()
     assert expected - found == Counter()
-    for keys in ((PRODUCER, "future_rate"), ("connection_creation_rate",)):
-        expected = Counter(
-            row for cluster, (held, asked) in many.items() for row in expected_rows(held, asked, cluster, keys)
-        )
-        assert rows_of(resolved(principals, quotas, keys=keys)) == expected
+    keys = (PRODUCER, "future_rate", "connection_creation_rate")
+    expected = Counter(
+        row for cluster, (held, asked) in many.items() for row in expected_rows(held, asked, cluster, keys)
+    )
+    assert rows_of(resolved(principals, quotas, keys=keys)) == expected
 
 
 def test_the_principals_are_not_shuffled_and_python_sees_none_of_them(spark: SparkSession, tmp_path: Any) -> None:
@@ -166,3 +166,20 @@ def above_the_principals(plan: str) -> list[str]:
         if found[1] == "FileScan" or "FileScan parquet" in line:
             return [name for _, name in path]
     raise AssertionError(plan)
+
+
+def test_entries_that_are_too_many_to_be_broadcast_are_joined_by_a_shuffle_and_it_says_so(spark: SparkSession) -> None:
+    from quotaform.spark.resolve.broadcast import THRESHOLD
+    from quotaform.spark.resolve.resolved import resolved
+
+    held = {Entity(user="alice"): {PRODUCER: 5.0}, Entity(user=None): {PRODUCER: 9.0}}
+    asked: list[Principal] = [("alice", "app", None), ("bob", None, None)]
+    notes: list[str] = []
+    before = spark.conf.get(THRESHOLD)
+    spark.conf.set(THRESHOLD, "-1")
+    try:
+        found = rows_of(resolved(principal_table(spark, asked), quota_table(spark, {"prod": held}), warn=notes.append))
+    finally:
+        spark.conf.set(THRESHOLD, before or "10m")
+    assert notes == [f"the quotas by user are not broadcast, and principals are shuffled: {THRESHOLD} is -1"]
+    assert found == Counter(expected_rows(held, asked, "prod"))

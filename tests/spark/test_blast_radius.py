@@ -175,7 +175,10 @@ def test_a_list_is_resolved_where_the_cluster_is_planned(repository: Repository,
 
 @pytest.mark.workflow
 def test_a_table_gives_the_same_plans_as_a_list(spark: SparkSession, repository: Repository) -> None:
-    """Only the names of the list and of the file with all changes differ."""
+    """Only the names of the list and of the file with all changes differ; a cluster that fails is an outcome."""
+    repository.config(
+        "clusters:\n  lab: {snapshot: lab.json}\n  gone: {snapshot: gone.json}\n  eu: {snapshot: eu.json}\n"
+    )
     listed = [Entity(user="alice"), Entity(user="bob", client_id="app"), Entity(user="bob", client_id="app")]
     principal_table(spark, listed).write.parquet(str(repository.path / "clients.parquet"))
     allowed = [word for rule in ("change-factor", "default-entity", "to-unlimited") for word in ("--allow", rule)]
@@ -187,7 +190,7 @@ def test_a_table_gives_the_same_plans_as_a_list(spark: SparkSession, repository:
     plans = {name: load_plan(repository.read(f"{name}-plan.json"), name) for name in ("lab", "eu")}
     table = ("--engine", "spark", "--principals", "clients.parquet", "--principals-out", "parquet=changed")
     result = repository(*common, *table, **options)
-    assert (result.code, local.code) == (0, 0), result
+    assert (result.code, local.code) == (3, 3), result
 
     def renamed(text: str, cluster: str) -> str:
         return text.replace("clients.csv", "clients.parquet").replace(f"{cluster}.csv", "changed")

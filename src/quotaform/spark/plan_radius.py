@@ -67,7 +67,7 @@ def plan_beside_table(
         people: A table of principals, and where all changes of limits are wanted.
         documents: What to render of each plan.
         same_clusters: Returns which plans are to be made again, beside which others.
-        progress: Called with what is being done.
+        progress: Called with what is being done, and with a sentence if the principals have to be shuffled.
 
     Raises:
         InvalidFilesError: The table cannot be read, or something is wrong in it.
@@ -93,7 +93,7 @@ def plan_beside_table(
             planned = planned.where(~planned["place"].isin([place for place, _ in same])).unionAll(again)
         progress("Resolving principals before and after the plans", 0, 0)
         quotas = kept(planned_quotas_of(planned, PLANNED_QUOTAS, job.names))
-        changes = kept(blast_radius(principals, quotas))
+        changes = kept(blast_radius(principals, quotas, lambda note: progress(note, 0, 0)))
         if people.folder is not None:
             changes.write.parquet(_place(people.folder, is_new=True))
         radii = _radii(changes, _totals(principals, job.names), people)

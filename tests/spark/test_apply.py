@@ -114,6 +114,14 @@ def test_a_directory_is_applied_to_every_cluster_that_can_be_reached(fleet: Repo
     assert "3 clusters: 2 complete, 1 failed: down." in local["done"][1]
 
 
+def test_a_directory_is_applied_over_spark_connect(fleet: Repository, cluster: Cluster, connect_url: str) -> None:
+    done = fleet.process("apply", "--all", "--auto-approve", *ALLOWED, "--remote", connect_url)
+    assert done.code == 6, done.said
+    assert "3 clusters: 2 complete, 1 failed: down." in done.out
+    assert len(fleet.receipts) == 2
+    assert cluster.read() == {ALICE: {PRODUCER: MIB}, BOB: {PRODUCER: 2 * MIB}}
+
+
 def test_a_stale_plan_is_the_same_refusal(fleet: Repository, cluster: Cluster) -> None:
     cluster.set({PRODUCER: 3 * MIB}, user="bob")
     arguments = ("apply", "plans/us.json", "--audit", "audit.jsonl")
@@ -208,15 +216,23 @@ def test_when_spark_gives_up_it_is_said_that_changes_may_be_in_effect(
     proxied: tuple[Repository, Proxy], cluster: Cluster
 ) -> None:
     repository, proxy = proxied
-    # No task may fail.
-    running = started(repository, proxy, "--master", "local[1]")
+    address = proxy.bootstrap_servers
+    repository.config(
+        f"clusters:\n  lab: {{bootstrap_servers: ['{address}']}}\n  us: {{bootstrap_servers: ['{address}']}}\n"
+    )
+    assert repository("plan", "--cluster", "us", "--out", "us.json", "-q", *ALLOWED).code == 0
+    # No task may fail. Both names are of one cluster, so that us would be applied when lab is done.
+    running = started(repository, proxy, "us.json", "--master", "local[1]")
     for worker in workers(running.pid):
         os.kill(worker, signal.SIGKILL)
     proxy.released.set()
     done = running.end()
     assert done.code == 6
-    assert done.err.startswith("Error: Spark failed: ")
-    assert "it is not known how the apply ended: its changes may be in effect" in done.err
+    lab, us = done.out.split("\n\n")[:2]
+    assert "Error: Spark failed: " in lab
+    assert "it is not known how the apply ended: its changes may be in effect" in lab
+    assert "Error: not applied: Spark failed while others were applied; run the same command again" in us
+    assert "2 clusters: 0 complete, 2 failed: lab, us." in done.out
     assert repository.receipts == []
     assert repository("apply", "plan.json").last.endswith("(3 already applied).")
 

@@ -27,6 +27,7 @@ from quotaform.app.plan.plan_file import require_plan_id
 from quotaform.app.rendering import Document, StoredResult, render
 from quotaform.app.run import Applier
 from quotaform.core.digest import ReceiptDigest, digest_receipt
+from quotaform.core.plan import Plan
 from quotaform.core.receipt import Receipt
 from quotaform.document.audit import Auditor
 from quotaform.document.plan import load_plan
@@ -129,7 +130,7 @@ class ApplyJob:
     def release(self, place: int) -> None:
         """Nothing of a cluster is kept."""
 
-    def _plan(self, place: int) -> Any:
+    def _plan(self, place: int) -> Plan:
         bundled = self.plans[place]
         plan = load_plan(self.bundle.read(bundled.name), f"the plan of {self.clusters[place].name}")
         require_plan_id(plan.plan_id, bundled.plan_id)

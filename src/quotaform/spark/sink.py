@@ -28,7 +28,7 @@ from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Plan, PlanHeader, PlanSource
 from quotaform.core.receipt import Receipt, Result
 from quotaform.desired.config import Cluster
-from quotaform.errors import ApplyLostError, PartialError, QuotaformError
+from quotaform.errors import PartialError, QuotaformError
 from quotaform.model.entity import spell_name
 from quotaform.spark.plan_rows import Row, cluster_changes, entity_changes, grouped, require_writable_rows
 from quotaform.spark.schemas import PLAN_ROWS, RESULTS, arrow_schema
@@ -131,8 +131,8 @@ class QuotaSinkWriter(DataSourceArrowWriter):
             receipt = self._apply(name, rows)
         except QuotaformError as error:
             held = {row["entity_key"]: row for row in rows}
-            result = Result.UNKNOWN if isinstance(error, ApplyLostError) else Result.NOT_ATTEMPTED
-            return [{**_about(row), "result": result.value, "message": str(error)} for row in held.values()]
+            result = Result.NOT_ATTEMPTED.value
+            return [{**_about(row), "result": result, "message": str(error)} for row in held.values()]
         cluster_id = receipt.plan.header.cluster_id
         return [
             {

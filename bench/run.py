@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -295,6 +296,24 @@ def describe(bench: Bench, name: str, entities: int) -> Iterator[Row]:
     )
 
 
+def history(bench: Bench, values: int) -> Iterator[Row]:
+    """Measure appending the 30th snapshot of a fleet to a history, without starting Spark."""
+    tell(f"History of {values:,} values")
+    with tempfile.TemporaryDirectory(dir=bench.directory) as folder:
+        command = (PYTHON, str(HERE / "history.py"), folder, "--values", str(values))
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env=bench.environment)
+    found = json.loads(done.stdout)
+    yield Row(
+        work=f"history append: the 30th snapshot, of {values:,} values",
+        wall=found["append"],
+        peak=found["peak"],
+        against="the same as plain Parquet",
+        floor=found["plain"],
+        goal=3.0,
+        peak_goal=3000.0,
+    )
+
+
 def main() -> None:
     """Read the command line, measure, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -303,7 +322,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=5, help="rounds that count (default: 5)")
     parser.add_argument(
         "--only",
-        choices=("start", "plan", "guarded", "fleet", "apply", "direct", "resolve"),
+        choices=("start", "plan", "guarded", "fleet", "apply", "direct", "resolve", "history"),
         help="only these rows",
     )
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write the rows as JSON")
@@ -343,6 +362,9 @@ def main() -> None:
                 many = options.entities * LARGE
                 bench.generate("large", many)
                 rows += apply(bench, "large", many, goal=1.6, repetitions=1, peak_goal=400.0)
+        if options.only == "history":
+            rows += history(bench, 200_000)
+            rows += history(bench, 2_000_000)
     print(caption(options.repetitions), "", table(rows), sep="\n")
     if options.json:
         shown = [asdict(row) | {"ratio": row.ratio, "passes": row.passes} for row in rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,9 @@ def test_each_cluster_is_a_partition_and_one_that_is_down_stops_no_other(spark: 
         2.0**63,
     )
     assert repr(rows["full", REQUEST].value) == "nan"
+    taken = quotas.where("cluster <> 'down'").select("read_at").distinct().toArrow().column("read_at").to_pylist()
+    assert [at.astimezone(UTC) for at in taken] == [datetime(2026, 11, 20, 9, 12, 44, tzinfo=UTC)]
+    assert rows["down", None].read_at is None
     assert rows["empty", None][:6] == ("empty", "3JxQ0v7pT2a", None, None, None, None)
     assert rows["down", None].cluster_id is None
     assert rows["down", None].failure.kind == "ConnectError"
@@ -95,3 +99,17 @@ def test_options_that_name_no_clusters_are_refused(spark: SparkSession, text: st
     spark.dataSource.register(KafkaQuotas)
     with pytest.raises(PySparkException, match="the option clusters must be a JSON list"):
         spark.read.format("kafka_quotas").options(clusters=text).load().collect()
+
+
+def test_a_snapshot_that_does_not_say_when_it_was_taken_is_a_failure(spark: SparkSession, tmp_path: Path) -> None:
+    from quotaform.spark.snapshot_file import read_snapshots
+
+    for name, at in (("good.json", "2026-11-20T09:12:44Z"), ("odd.json", "yesterday")):
+        text = write_snapshot(tmp_path / name, {}).read_text(encoding="utf-8")
+        (tmp_path / name).write_text(text.replace("2026-11-20T09:12:44Z", at), encoding="utf-8")
+    files = [str(tmp_path / name) for name in ("good.json", "odd.json", "missing.json")]
+    rows = {Path(row.file).name: row for row in read_snapshots(spark, files).collect()}
+    assert (rows["good.json"].cluster, rows["good.json"].failure) == ("lab", None)
+    assert rows["odd.json"].cluster is None
+    assert 'captured_at: "yesterday" is not a time in ISO 8601' in rows["odd.json"].failure.message
+    assert "there is no such file" in rows["missing.json"].failure.message

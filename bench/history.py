@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Append a snapshot to a history, against writing the same snapshot as plain Parquet; in one Spark session.
+
+Prints JSON: the median seconds of both, and the largest resident set of the JVM. The snapshots of 1,000 clusters are
+generated; from each to the next one value of a hundred changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as f
+
+from quotaform.spark.history.append import append
+from quotaform.spark.history.parquet_table import ParquetHistory
+from quotaform.spark.options import SessionOptions
+from quotaform.spark.schemas import QUOTAS
+from quotaform.spark.session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CLUSTERS = 1000
+KEYS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
+START = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def snapshot(spark: SparkSession, values: int, number: int) -> DataFrame:
+    """Return `schemas.QUOTAS` of all clusters at a time."""
+    name = f.format_string("svc-%07d", "id")
+    cluster = f.format_string("cluster-%04d", f.col("id") % CLUSTERS)
+    # How often a value has changed by then: every hundredth snapshot, not all at once.
+    age = f.floor((f.lit(number) + f.col("id") * 4 + f.col("place")) / 100)
+    rows = spark.range(0, values // len(KEYS), 1, 8).select(
+        "id",
+        cluster.alias("cluster"),
+        name.alias("name"),
+        f.posexplode(f.array(*map(f.lit, KEYS))).alias("place", "key"),
+    )
+    return rows.select(
+        "cluster",
+        f.concat(f.lit("id-"), "cluster").alias("cluster_id"),
+        f.concat(f.lit("user="), "name").alias("entity_key"),
+        f.create_map(f.lit("user"), "name").alias("entity"),
+        "key",
+        (1024.0 * (1 + age)).alias("value"),
+        f.lit(None).cast(QUOTAS["failure"].dataType).alias("failure"),
+        f.lit(START + timedelta(days=number)).alias("read_at"),
+    )
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return how long something takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def measure(spark: SparkSession, folder: Path, values: int, snapshots: int, repetitions: int) -> dict[str, float]:
+    """Append all snapshots but the last, then measure the last one, in turn with writing it."""
+    kept, source, copy, plain = (folder / name for name in ("kept", "source", "copy", "plain"))
+    for number in range(snapshots):
+        snapshot(spark, values, number).write.mode("overwrite").parquet(str(source))
+        if number < snapshots - 1:
+            append(lambda: ParquetHistory(spark, str(kept)), spark.read.parquet(str(source)))
+            print(f"appended {number + 1}", file=sys.stderr, flush=True)
+    plains, appends = [], []
+    for _ in range(repetitions + 1):  # the first one is a warm-up
+        plains.append(seconds(lambda: spark.read.parquet(str(source)).write.mode("overwrite").parquet(str(plain))))
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(kept, copy)
+        appends.append(
+            seconds(lambda: append(lambda: ParquetHistory(spark, str(copy)), spark.read.parquet(str(source))))
+        )
+    held = ParquetHistory(spark, str(copy)).rows().where("valid_to IS NULL").count()
+    if held != values:
+        raise SystemExit(f"the history holds {held} values, not {values}")
+    return {
+        "plain": statistics.median(plains[1:]),
+        "append": statistics.median(appends[1:]),
+        "peak": jvm_peak(),
+    }
+
+
+def jvm_peak() -> float:
+    """Return the largest resident set of this process's children in MB (10^6 bytes); 0 where it is not known."""
+    peaks = [0.0]
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            fields = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines() if ":" in line)
+        except OSError:
+            continue
+        if fields.get("PPid", "").strip() == str(os.getpid()):
+            peaks.append(float(fields.get("VmHWM", "0 kB").split()[0]) * 1024 / 1e6)
+    return max(peaks)
+
+
+def main() -> None:
+    """Read the command line, measure, and print JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--values", type=int, default=2_000_000)
+    parser.add_argument("--snapshots", type=int, default=30)
+    parser.add_argument("--repetitions", type=int, default=3)
+    options = parser.parse_args()
+    settings = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "4"}
+    with spark_session(SessionOptions(master="local[2]", conf=settings)) as spark:
+        found = measure(spark, options.folder, options.values, options.snapshots, options.repetitions)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -13,9 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from quotaform.app.clock import SYSTEM_CLOCK
+from quotaform.app.rendering import Document
+from quotaform.app.repository.repository import Repository as Files
+from quotaform.app.run import Applier
 from quotaform.cluster.kafka import KafkaGateway
+from quotaform.errors import PlanIdError
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
+from quotaform.spark.apply_job import ApplyJob, BundledPlan
+from quotaform.spark.bundle import Bundle
 from tests.builder import PRODUCER
 from tests.faults.proxy import Action, FrameFault, Moment, Proxy, Side
 from tests.faults.raw import ALTER
@@ -267,3 +274,49 @@ def test_a_run_that_is_ended_while_executors_are_at_work_says_that_changes_may_b
     again = repository("apply", "plan.json")
     assert again.code == 0, again.said
     assert cluster.read() == {name: {PRODUCER: MIB} for name in (ALICE, BOB, CAROL)}
+
+
+def job_of(folder: Path, plan_id: str | None = None, *, is_here: bool = True) -> ApplyJob:
+    """Return what applies the saved plan of us, which is in the current folder."""
+    bundle = Bundle(folder / "bundle.zip", is_new=True)
+    content = Path("plans/us.json").read_bytes()
+    job = ApplyJob(
+        clusters=[Files.at(None, None).config().clusters["us"]],
+        plans=[BundledPlan(bundle.add(content), plan_id or json.loads(content)["plan_id"])],
+        paths=[folder / "receipt.json"],
+        bundle=bundle,
+        home=str(bundle.path if is_here else folder / "elsewhere.zip"),
+        documents=(Document("json", "json", {}),),
+        applier=Applier("ann", None),
+        auditor=None,
+        clock=SYSTEM_CLOCK,
+    )
+    bundle.finish(job)
+    opened: ApplyJob = Bundle(bundle.path).job()
+    return opened
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+def test_a_task_writes_the_receipt_at_once_where_it_sees_the_folders_of_the_driver(
+    fleet: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_here: bool
+) -> None:
+    """When the driver is killed while other clusters are at work, what was done is on record."""
+    monkeypatch.chdir(fleet.path)
+    made = job_of(tmp_path, is_here=is_here).run(0)
+    document = "".join(made.documents["json"])
+    receipt = tmp_path / "receipt.json"
+    assert receipt.exists() is is_here
+    if is_here:
+        assert receipt.read_text(encoding="utf-8") == document
+    found = json.loads(document)
+    assert (found["applied_by"], found["complete"]) == ("ann", True)
+
+
+def test_a_plan_that_is_not_the_approved_one_is_not_applied(
+    fleet: Repository, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(fleet.path)
+    before = cluster.read()
+    with pytest.raises(PlanIdError):
+        job_of(tmp_path, f"sha256:{'0' * 64}").run(0)
+    assert cluster.read() == before

@@ -5,7 +5,7 @@ from __future__ import annotations
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import functions as f
 
 from quotaform.errors import HistoryError
@@ -42,7 +42,7 @@ class DeltaHistory:
         self.name = location
         self._spark = spark
         kind, _, self._place = location.partition(":")
-        self._identifier = f"delta.`{self._place}`" if kind == _FORMAT else self._place
+        self._identifier = ".".join(map(_quoted, [_FORMAT, self._place] if kind == _FORMAT else self._place.split(".")))
         self._is_path = kind == _FORMAT
         self._version = self._current()
 
@@ -138,7 +138,7 @@ class DeltaHistory:
     def _log(self) -> DataFrame:
         try:
             return self._spark.sql(f"DESCRIBE HISTORY {self._identifier}")
-        except AnalysisException:
+        except ParseException:
             raise self._no_delta() from None
 
     def _is_written(self, token: str) -> bool:
@@ -150,3 +150,8 @@ class DeltaHistory:
             "the Spark session has no Delta Lake",
             "give its package and its two settings with --spark-conf, see docs/history.md",
         )
+
+
+def _quoted(name: str) -> str:
+    """Return a part of a name as SQL takes it, whatever is in it."""
+    return f"`{name.strip('`').replace('`', '``')}`"

@@ -78,7 +78,7 @@ def test_only_the_command_changes_the_garbage_collector() -> None:
     users = {
         path.relative_to(package).as_posix() for path in package.rglob("*.py") if changing.search(path.read_text())
     }
-    assert users == {"cli/process.py"}
+    assert users == {"rare_collection.py"}
 
 
 def test_a_run_may_be_in_any_thread(capsys: pytest.CaptureFixture[str]) -> None:

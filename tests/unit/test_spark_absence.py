@@ -13,6 +13,8 @@ from quotaform.errors import EngineError
 from quotaform.spark import session
 from quotaform.spark.java import require_java
 
+CHEAP = {f"quotaform.spark.{name}" for name in ("address", "auto", "environment", "java", "options", "session")}
+"""Modules that are imported before it is known whether Spark is there."""
 MODULES = "java.base@{version}\njava.sql@{version}\n"
 
 
@@ -71,13 +73,36 @@ def test_a_whole_jdk_is_accepted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     require_java()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "plan --engine spark",
+        "plan --clusters-table clusters",
+        "drift --engine spark",
+        "apply --engine spark --auto-approve",
+        "snapshot --engine spark",
+        "import --engine spark --output new",
+        "resolve --from requests.parquet --engine spark",
+        "history append --all --history there",
+        "history show --history there --entity user=a",
+        "history diff --history there --at 2026-01-01 --at 2026-02-01",
+        "drift --against 2026-01-01 --history there",
+    ],
+)
 def test_the_missing_extra_is_one_sentence_and_exit_1(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str
 ) -> None:
     (tmp_path / "quotas.d").mkdir()
     (tmp_path / "quotas.d/none.yaml").write_text("quotas: []\n", encoding="utf-8")
+    (tmp_path / "quotaform.yaml").write_text("clusters: {lab: {bootstrap_servers: ['x:1']}}\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(session, "find_spec", lambda module: None)
-    code = run(["plan", str(tmp_path), "--bootstrap-server", "127.0.0.1:9092", "--engine", "spark"])
+    for name in [name for name in sys.modules if name.startswith(("quotaform.spark.", "pyspark", "py4j", "pyarrow"))]:
+        if name not in CHEAP:
+            monkeypatch.delitem(sys.modules, name)
+    for name in ("pyspark", "py4j", "pyarrow"):
+        monkeypatch.setitem(sys.modules, name, None)
+    code = run(words.split())
     shown = capsys.readouterr()
     assert code == 1
     assert shown.out == ""
@@ -86,7 +111,7 @@ def test_the_missing_extra_is_one_sentence_and_exit_1(
 
 def test_importing_the_package_imports_nothing_of_spark() -> None:
     script = (
-        "import sys, quotaform.spark, quotaform.spark.plan, quotaform.spark.session\n"
+        "import sys, quotaform.spark, quotaform.spark.options, quotaform.spark.session\n"
         "sys.exit(any(name.partition('.')[0] in {'pyspark', 'py4j', 'pyarrow', 'pandas'} for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

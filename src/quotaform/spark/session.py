@@ -35,6 +35,19 @@ _MODULES: Final = ("pyspark", "pyarrow", "pyspark.sql.datasource")
 _CONNECT_MODULES: Final = ("grpc", "grpc_status", "google.rpc")
 
 
+def require_installed(options: SessionOptions = LOCAL_SESSION) -> None:
+    """Make sure that the packages are there that Spark needs; other modules of `quotaform.spark` import them.
+
+    Raises:
+        EngineError: The extra is missing.
+        UsageError: Options exclude each other, or cannot be used.
+    """
+    options.require_valid()
+    _require_modules(_MODULES)
+    if _remote(options) is not None:
+        _require_modules(_CONNECT_MODULES)
+
+
 def require_spark(options: SessionOptions = LOCAL_SESSION) -> None:
     """Make sure that Spark can be used here.
 
@@ -42,12 +55,8 @@ def require_spark(options: SessionOptions = LOCAL_SESSION) -> None:
         EngineError: The extra is missing; or a JDK is needed, and is missing or not one that Spark can use.
         UsageError: Options exclude each other, or cannot be used.
     """
-    options.require_valid()
-    _require_modules(_MODULES)
-    remote = _remote(options)
-    if remote is not None:
-        _require_modules(_CONNECT_MODULES)
-    if remote is None and GATEWAY_VARIABLE not in os.environ and _active_session() is None:
+    require_installed(options)
+    if _remote(options) is None and GATEWAY_VARIABLE not in os.environ and _active_session() is None:
         require_java()
 
 

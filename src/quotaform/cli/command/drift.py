@@ -194,9 +194,13 @@ def _past(against: str | None, history: str | None, engine: Engine, *, has_other
     if engine.engine not in (None, SPARK):
         raise UsageError("a history is read on Spark; leave --engine out")
     from quotaform.cli.option.moment import read_moment_option
+    from quotaform.spark.session import require_installed
+
+    moment = read_moment_option("--against", against)
+    require_installed(engine.session())
     from quotaform.spark.history.against import HistoryPlanner
 
-    return HistoryPlanner(history, read_moment_option("--against", against), engine.session())
+    return HistoryPlanner(history, moment, engine.session())
 
 
 def _require_watchable(watching: Watching, has_others: bool, format_name: str) -> None:

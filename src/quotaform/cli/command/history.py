@@ -89,14 +89,14 @@ def append(
       quotaform history append --all --history /srv/quota-history
       quotaform history append 'snapshots/*.json' --history /srv/quota-history
     """
-    from quotaform.spark.history.append import append as append_snapshots
-    from quotaform.spark.history.store import open_history
-    from quotaform.spark.session import spark_session
-
     console = output.console()
     console.keep_code()
     require_format("history-append", format_name)
     session = place.session()
+    from quotaform.spark.history.append import append as append_snapshots
+    from quotaform.spark.history.store import open_history
+    from quotaform.spark.session import spark_session
+
     if snapshots and (target.all_clusters or target.is_narrow):
         raise UsageError(
             "snapshots are of the clusters that they name; leave --all, --cluster and --bootstrap-server out"
@@ -173,15 +173,15 @@ def show(
       quotaform history show --entity user=alice --history /srv/quota-history
       quotaform history show --cluster 'prod-*' --out parquet=rows --history /srv/quota-history
     """
-    from quotaform.spark.history.query import entity_history, of_clusters, rows_of_entities
-    from quotaform.spark.history.store import open_history
-    from quotaform.spark.session import spark_session
-
     console = output.console()
     require_format("history", format_name)
     entities = _entities(entity or ())
     files = TableOutput("history", out or ())
     session = place.session()
+    from quotaform.spark.history.query import entity_history, of_clusters, rows_of_entities
+    from quotaform.spark.history.store import open_history
+    from quotaform.spark.session import spark_session
+
     console.progress("Starting Spark", 0, 0)
     with spark_session(session) as spark:
         table = open_history(spark, history)
@@ -219,15 +219,15 @@ def diff(
       quotaform history diff --at 7d --at now --history /srv/quota-history
       quotaform history diff --at 2026-11-01 --at 2026-11-20T09:00:00Z --out json=diff.json --history quota-history
     """
-    from quotaform.spark.history.query import difference, of_clusters
-    from quotaform.spark.history.store import open_history
-    from quotaform.spark.session import spark_session
-
     console = output.console()
     require_format("history-diff", format_name)
     since, until = _two_moments(at)
     files = TableOutput("history-diff", out or ())
     session = place.session()
+    from quotaform.spark.history.query import difference, of_clusters
+    from quotaform.spark.history.store import open_history
+    from quotaform.spark.session import spark_session
+
     console.progress("Starting Spark", 0, 0)
     with spark_session(session) as spark:
         table = open_history(spark, history)

@@ -57,12 +57,17 @@ class SparkPlace:
     spark_conf: SparkConfOption = None
 
     def session(self) -> SessionOptions:
-        """Return where Spark runs.
+        """Return where Spark runs; other modules of `quotaform.spark` can be imported then.
 
         Raises:
             UsageError: A value cannot be used, or options exclude each other.
+            EngineError: Spark is not installed.
         """
-        return _session(self.master, self.remote, self.spark_conf)
+        from quotaform.spark.session import require_installed
+
+        options = _session(self.master, self.remote, self.spark_conf)
+        require_installed(options)
+        return options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +112,16 @@ class Engine:
 
         Raises:
             UsageError: There is no such engine, or options exclude each other or cannot be used.
+            EngineError: Spark is asked for, and not installed.
         """
         self.require_valid()
         if self.engine != AUTO:
-            return SPARK if self.is_given else LOCAL
+            if not self.is_given:
+                return LOCAL
+            from quotaform.spark.session import require_installed
+
+            require_installed(self.session())
+            return SPARK
         from quotaform.spark.auto import MOST_CLUSTERS, chosen_engine
 
         engine, reason = chosen_engine(clusters, 0 if clusters > MOST_CLUSTERS else size(), self.session())

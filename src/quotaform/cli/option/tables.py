@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import click
 import typer
 
 from quotaform.cli.option.engine import LOCAL
+from quotaform.cli.process import open_until_end
 from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Tables:
             raise UsageError("--desired-table and --clusters-table are read by Spark; leave --engine local out")
         from quotaform.spark.session import spark_session
 
-        click.get_current_context().with_resource(spark_session(engine.session()))
+        open_until_end(spark_session(engine.session()))
         return replace(engine, engine="spark", master=None, remote=None, spark_conf=None)
 
     def with_clusters(self, config: Config, repository: Repository) -> Config:

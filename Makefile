@@ -21,7 +21,7 @@ FULL := $(VENV)/.quotaform-dev
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv setup demo test test-fast test-kafka test-spark check lint format fuzz faults bench golden schemas docs constraints clean
+.PHONY: help venv setup demo demo-fleet test test-fast test-kafka test-spark check lint format fuzz faults bench golden schemas docs constraints clean
 
 help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +31,9 @@ setup: $(FULL) ## make .venv with everything that development needs (also: make 
 
 demo: $(LEAN) ## run the full workflow on a real Apache Kafka; needs only Python 3.11+
 	@$(BIN)/quotaform demo
+
+demo-fleet: $(FULL) ## plan, apply and compare three clusters on Spark; needs a JDK 17+
+	@$(BIN)/quotaform demo --fleet
 
 test: $(FULL) ## run all tests; a broker is started by the tests, Spark needs a JDK 17+
 	$(PYTEST)

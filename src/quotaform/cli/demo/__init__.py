@@ -1,0 +1,1 @@
+"""The demos: commands on real clusters, shown with their output."""

@@ -123,6 +123,5 @@ def read_out(text: str) -> tuple[str, str]:
 def _session(console: Console, engine: Engine) -> Iterator[SparkSession]:
     from quotaform.spark.session import spark_session
 
-    console.progress("Starting Spark", 0, 0)
-    with spark_session(engine.session()) as spark:
+    with spark_session(engine.session(), console.progress) as spark:
         yield spark

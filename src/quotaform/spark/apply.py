@@ -109,7 +109,7 @@ def apply_plans(
         EngineError: Spark is missing or does not start; nothing was written.
         KeyboardInterrupt: It came before an outcome was known, or after the last that is yielded.
     """
-    with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session) as spark:
+    with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session, progress) as spark:
         bundle = new_bundle(folder)
         job = ApplyJob(
             clusters=[each.cluster for each in plans],

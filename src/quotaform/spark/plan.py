@@ -66,7 +66,7 @@ def plan(
         InvalidFilesError: Nothing could be read for any cluster.
         BaseError: The base that somebody named cannot be read.
     """
-    with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session) as spark:
+    with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session, progress) as spark:
         people = request.principals
         if people is not None and people.table is not None:
             from quotaform.spark.plan_radius import PLAN_FILE, plan_beside_table
@@ -120,7 +120,7 @@ def check_drift(
             job, bundle = _job(folder, DRIFT, request, documents, desired_table, clock, progress)
         except BaseError as error:
             return list(without_baseline([cluster.name for cluster in request.clusters], error))
-        with spark_session(session) as spark:
+        with spark_session(session, progress) as spark:
             shipped = ship_job(spark, bundle, job)
             if desired_table is not None:
                 return _by_table(spark, request, shipped, desired_table, "Comparing clusters on Spark", progress)

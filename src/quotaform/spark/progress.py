@@ -19,6 +19,30 @@ Tasks = Callable[[], tuple[int, int]]
 
 
 @contextmanager
+def reported(what: str, progress: Progress) -> Iterator[None]:
+    """Report again and again what the block does: how long a step takes before it is shown is for the reader to say.
+
+    Args:
+        what: What is being done.
+        progress: Called about twice a second, from another thread.
+    """
+    progress(what, 0, 0)
+    over = Event()
+
+    def report() -> None:
+        while not over.wait(_INTERVAL):
+            progress(what, 0, 0)
+
+    thread = Thread(target=report, name="quotaform-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
 def reported_tasks(spark: SparkSession, what: str, items: int, progress: Progress) -> Iterator[None]:
     """Report how far the tasks of the block are, as so many items.
 

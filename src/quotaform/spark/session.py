@@ -15,15 +15,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.errors import EngineError, UsageError
 from quotaform.spark.address import LOCAL, Master, Remote
 from quotaform.spark.cause import engine_error
 from quotaform.spark.java import require_java
 from quotaform.spark.options import LOCAL_SESSION, SessionOptions
+from quotaform.spark.progress import reported
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,11 +63,12 @@ def require_spark(options: SessionOptions = LOCAL_SESSION) -> None:
 
 
 @contextmanager
-def spark_session(options: SessionOptions = LOCAL_SESSION) -> Iterator[SparkSession]:
+def spark_session(options: SessionOptions = LOCAL_SESSION, progress: Progress = no_progress) -> Iterator[SparkSession]:
     """Give a session, see the table above.
 
     Args:
         options: Where Spark runs, and its settings.
+        progress: Called with what is being done while a session starts.
 
     Raises:
         EngineError: Spark is missing or does not start, or it failed while it was used.
@@ -81,7 +84,9 @@ def spark_session(options: SessionOptions = LOCAL_SESSION) -> Iterator[SparkSess
             _require_unset(options.given, "a Spark session exists already")
             yield active
         else:
-            with _own_session(options) as own:
+            with ExitStack() as stack:
+                with reported("Starting Spark", progress):
+                    own = stack.enter_context(_own_session(options))
                 yield own
     except (Py4JNetworkError, ConnectionError) as error:
         raise engine_error("its Java process has ended") from error

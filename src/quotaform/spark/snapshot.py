@@ -86,7 +86,7 @@ def take_snapshots(
     Raises:
         EngineError: Spark is missing, does not start or failed.
     """
-    with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session) as spark:
+    with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session, progress) as spark:
         job = ship_job(spark, new_bundle(folder), SnapshotJob(tuple(clusters), clock))
         outcomes = list(run_job(spark, job, "Reading clusters on Spark", progress))
     yield from outcomes

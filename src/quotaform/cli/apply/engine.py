@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from quotaform.app.plan.request import PlanRequest
     from quotaform.cli.apply.settings import ApplySettings
     from quotaform.cli.apply.steps import ApplySteps
+    from quotaform.cluster.gateway import Progress
     from quotaform.core.plan import Plan
     from quotaform.spark.options import SessionOptions
 
@@ -86,7 +87,7 @@ class SparkEngine:
         """Yield the plan of each cluster, with its text and its plan file."""
         from quotaform.spark.plan import plan
 
-        self._start()
+        self._start(settings.console.progress)
         style = {"style": settings.console.style()} if settings.is_text else {}
         documents = (Document("text", "text", style), Document("json", "json", {}))
         return iter(plan(request, documents, progress=settings.console.progress))
@@ -103,7 +104,7 @@ class SparkEngine:
         """Yield the receipt of each cluster, with what is printed and written of it."""
         from quotaform.spark.apply import SparkSteps, apply_plans
 
-        self._start()
+        self._start(settings.console.progress)
         printed = {**settings.ci.options, "style": settings.console.style()}
         applied = apply_plans(
             plans,
@@ -122,11 +123,11 @@ class SparkEngine:
             steps.has_written = steps.has_written or isinstance(outcome.error, ApplyLostError)
             yield outcome
 
-    def _start(self) -> None:
+    def _start(self, progress: Progress) -> None:
         from quotaform.spark.session import spark_session
 
         if not self._is_started:
-            self._stack.enter_context(spark_session(self._session))
+            self._stack.enter_context(spark_session(self._session, progress))
             self._is_started = True
 
 

@@ -103,8 +103,7 @@ def append(
         )
     source = _source(snapshots or (), target)
     chosen = _receipts(receipts, target)
-    console.progress("Starting Spark", 0, 0)
-    with spark_session(session) as spark:
+    with spark_session(session, console.progress) as spark:
         console.progress("Appending snapshots", 0, 0)
         result = append_snapshots(lambda: open_history(spark, history), source(spark), chosen)
     for problem in result.problems:
@@ -182,8 +181,7 @@ def show(
     from quotaform.spark.history.store import open_history
     from quotaform.spark.session import spark_session
 
-    console.progress("Starting Spark", 0, 0)
-    with spark_session(session) as spark:
+    with spark_session(session, console.progress) as spark:
         table = open_history(spark, history)
         rows = of_clusters(table, cluster or ())
         console.progress("Reading the history", 0, 0)
@@ -228,8 +226,7 @@ def diff(
     from quotaform.spark.history.store import open_history
     from quotaform.spark.session import spark_session
 
-    console.progress("Starting Spark", 0, 0)
-    with spark_session(session) as spark:
+    with spark_session(session, console.progress) as spark:
         table = open_history(spark, history)
         rows = of_clusters(table, cluster or ())
         console.progress("Comparing", 0, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from quotaform.cli.option.engine import AUTO, LOCAL, SPARK, Engine
@@ -123,5 +124,5 @@ def read_out(text: str) -> tuple[str, str]:
 def _session(console: Console, engine: Engine) -> Iterator[SparkSession]:
     from quotaform.spark.session import spark_session
 
-    with spark_session(engine.session(), console.progress) as spark:
+    with spark_session(replace(engine.session(), has_joins=True), console.progress) as spark:
         yield spark

@@ -40,23 +40,28 @@ _CONFIG: Final = {
     # It would be drawn where nobody sees it.
     "spark.ui.showConsoleProgress": "false",
 }
+_JAVA_SETTING: Final = "spark.driver.extraJavaOptions"
 _LOCAL_CONFIG: Final = {
     "spark.driver.bindAddress": _LOOPBACK,
     "spark.driver.host": _LOOPBACK,
-    # A session of seconds is over before the second compiler pays; this halves its processor time.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
+    _JAVA_SETTING: "-XX:+UseSerialGC -XX:-UsePerfData",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
+}
+_SHORT_CONFIG: Final = {
+    # A session of seconds is over before the second compiler pays; this halves its processor time.
+    _JAVA_SETTING: f"-XX:TieredStopAtLevel=1 {_LOCAL_CONFIG[_JAVA_SETTING]}",
 }
 
 
 @contextmanager
-def classic_session(master: Master, conf: Mapping[str, str]) -> Iterator[SparkSession]:
+def classic_session(master: Master, conf: Mapping[str, str], *, has_joins: bool = False) -> Iterator[SparkSession]:
     """Give a session on a master, which is stopped at the end.
 
     Args:
         master: The master.
         conf: Settings that take precedence over those here.
+        has_joins: As `SessionOptions` has it.
 
     Raises:
         EngineError: The master cannot be reached, or Spark does not start.
@@ -71,7 +76,7 @@ def classic_session(master: Master, conf: Mapping[str, str]) -> Iterator[SparkSe
         own: SparkSession | None = None
         try:
             with held_signals():
-                own = _start(master, conf, output)
+                own = _start(master, conf, output, has_joins=has_joins)
             if not master.is_local:
                 _require_executor(master, own, output)
             yield own
@@ -95,7 +100,7 @@ def submitted_session(conf: Mapping[str, str]) -> Iterator[SparkSession]:
             _stop(own)
 
 
-def _start(master: Master, conf: Mapping[str, str], output: IO[str]) -> SparkSession:
+def _start(master: Master, conf: Mapping[str, str], output: IO[str], *, has_joins: bool) -> SparkSession:
     import pyspark
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark import SparkConf, SparkContext
@@ -104,7 +109,8 @@ def _start(master: Master, conf: Mapping[str, str], output: IO[str]) -> SparkSes
     from pyspark.sql import SparkSession
 
     _log_py4j(False)
-    settings = _CONFIG | (_LOCAL_CONFIG if master.is_local else {}) | dict(conf) | {"spark.master": master.url}
+    local = (_LOCAL_CONFIG if has_joins else _LOCAL_CONFIG | _SHORT_CONFIG) if master.is_local else {}
+    settings = _CONFIG | local | dict(conf) | {"spark.master": master.url}
     config = SparkConf().setAll(list(settings.items()))
     try:
         # Another Spark that is installed here would be of another version.

@@ -29,11 +29,13 @@ class SessionOptions:
         master: The URL of a master, e.g. `spark://host:7077`, `yarn`, `k8s://https://host:443` or `local[2]`.
         remote: The URL of a Spark Connect server, e.g. `sc://host:15002`.
         conf: Settings of Spark, which take precedence over those that quotaform chooses.
+        has_joins: Whether Spark itself computes, as in joins of millions of rows, so that Java's second compiler pays.
     """
 
     master: str | None = None
     remote: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
+    has_joins: bool = False
 
     @property
     def given(self) -> tuple[str, ...]:

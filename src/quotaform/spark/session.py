@@ -117,7 +117,7 @@ def _own_session(options: SessionOptions) -> AbstractContextManager[SparkSession
         return connect_session(remote, options.conf)
     from quotaform.spark.launch import classic_session
 
-    return classic_session(_master(options), options.conf)
+    return classic_session(_master(options), options.conf, has_joins=options.has_joins)
 
 
 def _master(options: SessionOptions) -> Master:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
@@ -65,7 +65,7 @@ class SparkPlace:
         """
         from quotaform.spark.session import require_installed
 
-        options = _session(self.master, self.remote, self.spark_conf)
+        options = replace(_session(self.master, self.remote, self.spark_conf), has_joins=True)
         require_installed(options)
         return options
 

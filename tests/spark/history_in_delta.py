@@ -1,0 +1,71 @@
+"""Keeps a history in Delta Lake, in a process whose Spark session has it; prints what it saw as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from quotaform.errors import HistoryError
+from quotaform.spark.history.append import append
+from quotaform.spark.history.delta_table import DeltaHistory
+from quotaform.spark.history.store import open_history
+from quotaform.spark.options import SessionOptions
+from quotaform.spark.session import spark_session
+from tests.spark.test_history_append import hour, quotas_of, require_same
+from tests.spark.test_history_table import DOWN, FIRST, LATE, SECOND
+
+SETTINGS = {
+    "spark.jars.packages": "io.delta:delta-spark_4.2_2.13:4.4.0",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Delta computes the state of a table in 50 tasks, however small it is.
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+
+
+def main() -> None:
+    """Append in every order, with another append in between, to a path and to a table of the catalog."""
+    folder = Path(sys.argv[1])
+    seen: dict[str, object] = {}
+    settings = {**SETTINGS, "spark.sql.warehouse.dir": str(folder / "warehouse")}
+    with spark_session(SessionOptions(master="local[2]", conf=settings)) as spark:
+        for location, rounds in (
+            ("table:history", ([FIRST], [SECOND, DOWN])),
+            (f"delta:{folder}/kept", ([FIRST],)),
+        ):
+            for taken in rounds:
+                result = append(partial(open_history, spark, location), quotas_of(spark, taken))
+                seen[location.partition(":")[0]] = [each.status for each in result.snapshots]
+        rows = open_history(spark, "table:history").rows()
+        require_same(rows, [FIRST, SECOND], [hour(n) for n in range(-1, 4)])
+        seen["slower"] = slower(f"delta:{folder}/kept", spark)
+        spark.range(1).write.format("delta").save(str(folder / "foreign"))
+        try:
+            append(lambda: open_history(spark, f"delta:{folder}/foreign"), quotas_of(spark, [FIRST]))
+        except HistoryError as error:
+            seen["foreign"] = error.problem
+    print(json.dumps(seen))
+
+
+def slower(location: str, spark: SparkSession) -> list[object]:
+    """An append that another one overtakes after it has read the history."""
+    others = [SECOND]
+
+    class Overtaken(DeltaHistory):
+        def replace(self, *arguments: Any, **options: Any) -> bool:
+            if others:
+                append(lambda: open_history(spark, location), quotas_of(spark, [others.pop()]))
+            return super().replace(*arguments, **options)
+
+    result = append(lambda: Overtaken(spark, location), quotas_of(spark, [LATE]))
+    require_same(open_history(spark, location).rows(), [FIRST, SECOND, LATE], [hour(n) for n in range(4)])
+    return [each.status for each in result.snapshots]
+
+
+if __name__ == "__main__":
+    main()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from quotaform.model.quotas import Quotas
 from quotaform.model.snapshot import Snapshot
 from quotaform.schema.validator import explainer
 from tests.builder import PRODUCER, REQUEST
+from tests.waiting import wait_until
 from tests.workflow.command import Repository
 
 pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("spark")]
@@ -169,6 +171,23 @@ def test_drift_against_a_time_compares_a_cluster_with_what_it_held_then(reposito
         refused = repository("drift", "--cluster", "lab", *more)
         assert refused.code == 64, more
         assert message in refused.err, more
+
+
+def test_an_append_that_is_killed_while_it_writes_leaves_the_history_as_it_was(repository: Repository) -> None:
+    """Also for readers of that moment: they see one version, whole."""
+    kept = repository.path / "kept"
+    repository("history", "append", "taken/lab-1.json", "--history", "kept")
+    many = {Entity(user=f"u{number}"): {PRODUCER: 1024.0} for number in range(20_000)}
+    write_snapshot(repository.path / "taken/lab-3.json", 3, many)
+    running = repository.start("history", "append", "taken/lab-3.json", "--history", "kept", "--master", "local[1]")
+    wait_until(lambda: running.is_over or len(list((kept / "data").iterdir())) == 2, 250)
+    running.signal(signal.SIGKILL)
+    assert running.end().code == -signal.SIGKILL
+    assert [file.name for file in (kept / "versions").iterdir()] == ["00000001.json"]
+    shown = repository("history", "show", "--history", "kept", "--format", "json")
+    assert (shown.code, json.loads(shown.out)["total"]) == (0, 2)
+    again = repository("history", "append", "taken/lab-3.json", "--history", "kept")
+    assert again.last == "Snapshots: 1 appended, 0 late, 0 known, 0 failed."
 
 
 def write_receipt(folder: Path, finished_at: str) -> None:

@@ -32,7 +32,9 @@ def test_the_last_item_of_a_list_is_completed() -> None:
 @pytest.mark.parametrize(
     ("path", "option", "typed", "offered"),
     [
-        ("quotaform plan", "format_name", "", ["text", "json", "summary", "markdown", "github", "sarif", "gitlab"]),
+        ("quotaform plan", "format_name", "s", ["summary", "sarif"]),
+        ("quotaform apply", "format_name", "", ["text", "json", "markdown", "report"]),
+        ("quotaform plan", "report", "m", ["markdown="]),
         ("quotaform plan", "out", "t", ["text="]),
         ("quotaform plan", "engine", "s", ["spark"]),
         ("quotaform describe", "format_name", "", ["text", "json", "yaml", "csv"]),

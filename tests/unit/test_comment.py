@@ -352,9 +352,10 @@ class TestGitHub:
             server.is_over.wait(10)
             yield b""
 
-        with HttpServer(reply) as server, pytest.raises(HttpError, match=r"did not answer within 0\.1 s"):
-            post(server, BODY, limits=Limits(total=0.1))
-        assert len(server.received) == 5
+        with HttpServer(reply) as server, pytest.raises(HttpError, match=r"did not answer within 0\.3 s"):
+            post(server, BODY, limits=Limits(total=0.3))
+        # On a busy machine an attempt may be over before the server has read it.
+        assert 1 < len(server.received) <= 5
 
     def test_a_comment_that_is_too_long_is_not_sent(self) -> None:
         github = FakeGitHub()

@@ -21,6 +21,7 @@ from quotaform.errors import (
     ConnectError,
     ExistingFilesError,
     FileReadError,
+    HistoryError,
     HttpError,
     InvalidFilesError,
     KeyNotHeldError,
@@ -92,6 +93,7 @@ EXAMPLES: list[QuotaformError] = [
     ConnectError("nothing listens", remedy="start it.", server="b1:9092", cluster="lab", more=" Also tried: b2."),
     UnsettledError("lab", 60.0),
     HttpError("https://a", "did not answer", status=500),
+    HistoryError("history", "it is empty", "append to it"),
 ]
 
 

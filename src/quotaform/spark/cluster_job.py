@@ -224,9 +224,9 @@ def _rows(job: ClusterJob, place: int, beside: int | None) -> Iterator[dict[str,
         for name, pieces in made.documents.items():
             for content in compressed(pieces):
                 yield {"place": place, "name": name, "content": content}
-        end: tuple[object, _ErrorParts | None] = made.digest, None
+        end: object = made.digest
     except QuotaformError as error:
-        end = None, (type(error), error.args, error.__dict__)
+        end = error
     yield {"place": place, "name": None, "content": dumps(end)}
 
 
@@ -252,21 +252,11 @@ def stored_outcomes(table: DataFrame, names: Sequence[str]) -> Iterator[ClusterO
             continue
         documents = store.take()
         # Pickled by `_rows`, in a task of this application.
-        digest, parts = loads(bytes(row["content"]))  # noqa: S301
-        if parts is not None:
-            yield ClusterOutcome(cluster, error=_error(*parts))
+        end = loads(bytes(row["content"]))  # noqa: S301
+        if isinstance(end, QuotaformError):
+            yield ClusterOutcome(cluster, error=end)
         else:
-            yield ClusterOutcome(cluster, StoredResult(digest, documents))
-
-
-_ErrorParts = tuple[type[QuotaformError], tuple[Any, ...], dict[str, Any]]
-"""An error's class, arguments and attributes: most of them are not made of what their constructors take."""
-
-
-def _error(kind: type[QuotaformError], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> QuotaformError:
-    error = kind.__new__(kind, *args)
-    error.__dict__.update(attributes)
-    return error
+            yield ClusterOutcome(cluster, StoredResult(end, documents))
 
 
 def disk_only() -> Any:

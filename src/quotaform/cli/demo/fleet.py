@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from quotaform.cli.command.sandbox import step_console
 from quotaform.cli.demo.session import DemoSession
+from quotaform.core.check import rule
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
@@ -116,7 +117,7 @@ def _run(session: DemoSession, clusters: dict[str, Sandbox]) -> None:
 
     session.print_step("A new default is meant, so it is allowed; the clusters that can be reached are changed.")
     session.quotaform(
-        "apply", *_SPARK, "--auto-approve", "--allow", "default-entity", "--format", "report", expected=_PARTIAL
+        "apply", *_SPARK, "--auto-approve", "--allow", rule.DEFAULT_ENTITY.id, "--format", "report", expected=_PARTIAL
     )
     session.quotaform("history", "append", "--all", *_HISTORY, expected=_FAILED)
 

@@ -53,9 +53,9 @@ def test_plan_text_without_changes(golden: Golden) -> None:
 
 def test_the_report_of_a_fleet(golden: Golden) -> None:
     for name, suffix in (("text", "txt"), ("json", "json"), ("markdown", "md")):
-        golden(f"fleet-report.{suffix}", "".join(render("fleet_report", name, example_fleet_report())))
-    golden("fleet-report-apply.txt", "".join(render("fleet_report", "text", example_apply_report())))
-    golden("fleet-report-drift.txt", "".join(render("fleet_report", "text", example_drift_report())))
+        golden(f"fleet-report.{suffix}", "".join(render("fleet-report", name, example_fleet_report())))
+    golden("fleet-report-apply.txt", "".join(render("fleet-report", "text", example_apply_report())))
+    golden("fleet-report-drift.txt", "".join(render("fleet-report", "text", example_drift_report())))
 
 
 def test_plan_with_a_base(golden: Golden) -> None:

@@ -107,8 +107,8 @@ def test_the_report_of_all_clusters_is_that_of_the_local_engine(tmp_path: Path) 
     here = [outcome.map(digest_plan) for outcome in plan_here(request)]
     there = list(plan_on_spark(request, []))
     assert all(not outcome.value.documents for outcome in there if outcome.value is not None)
-    for name in FORMATS["fleet_report"]:
-        texts = ["".join(render("fleet_report", name, make_fleet_report("plan", x))) for x in (here, digests(there))]
+    for name in FORMATS["fleet-report"]:
+        texts = ["".join(render("fleet-report", name, make_fleet_report("plan", x))) for x in (here, digests(there))]
         assert texts[0] == texts[1]
 
 

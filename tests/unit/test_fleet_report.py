@@ -95,7 +95,7 @@ def test_text_and_markdown_are_bounded_and_json_has_every_cluster() -> None:
     assert lines[-1] == "... and 19,900 more; --report json=report.json writes all of them"
     assert len(render_fleet_report_markdown(report).encode()) <= 60_000
     assert len(render_fleet_report_markdown(report, limit=3_000).encode()) <= 3_000
-    document = json.loads("".join(render("fleet_report", "json", report)))
+    document = json.loads("".join(render("fleet-report", "json", report)))
     assert len(document["rows"]) == 20_000
     assert len(document["largest"]) == MOST_LARGEST
 
@@ -125,7 +125,7 @@ def test_a_report_of_no_clusters_is_valid_and_says_why() -> None:
     error = invalid("x").error
     assert error is not None
     report = make_fleet_report("drift", [], error=error)
-    Draft7Validator(load_schema("fleet_report")).validate(json.loads("".join(render("fleet_report", "json", report))))
+    Draft7Validator(load_schema("fleet-report")).validate(json.loads("".join(render("fleet-report", "json", report))))
     text = "".join(render_fleet_report(report))
     assert "Report of quotaform drift: 0 clusters\nThe run failed: " in text
     assert "**The run failed" in render_fleet_report_markdown(report)
@@ -159,7 +159,7 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], No
 
 def report_of(path: str) -> dict[str, object]:
     document: dict[str, object] = json.loads(Path(path).read_text())
-    Draft7Validator(load_schema("fleet_report")).validate(document)
+    Draft7Validator(load_schema("fleet-report")).validate(document)
     return document
 
 
@@ -265,7 +265,7 @@ def test_an_earlier_report_is_not_left_for_a_selection_of_nothing(fleet: Callabl
     ("value", "message"),
     [
         ("yaml=report.yaml", "unknown format 'yaml'; choose text, json or markdown"),
-        ("json=", "a path is missing; write for example --report json=fleet_report.json"),
+        ("json=", "a path is missing; write for example --report json=fleet-report.json"),
         ("-", "- is not a file; use --format report to print to stdout"),
         ("reports/{cluster}.json", "--report writes one file for all clusters; leave {cluster} out"),
     ],

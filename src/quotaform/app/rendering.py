@@ -51,7 +51,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "sarif": "views.finding.problem_sarif:render_validation_sarif",
         "gitlab": "views.finding.problem_gitlab:render_validation_gitlab",
     },
-    "fleet_report": {
+    "fleet-report": {
         "text": "views.fleet.report_text:render_fleet_report",
         "json": "document.fleet_report:fleet_report_lines",
         "markdown": "views.fleet.report_markdown:render_fleet_report_markdown",

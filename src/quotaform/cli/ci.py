@@ -129,4 +129,4 @@ def _report_text(subject: str, outcomes: Sequence[ClusterOutcome[Any]], options:
     from quotaform.core.fleet_report import make_fleet_report
 
     report = make_fleet_report(REPORTED[subject], [outcome.map(digest_of) for outcome in outcomes])
-    return "".join(render("fleet_report", "markdown", report, **options))
+    return "".join(render("fleet-report", "markdown", report, **options))

@@ -18,7 +18,7 @@ from quotaform.model.text import inert
 if TYPE_CHECKING:
     from quotaform.core.fleet_report import FleetReport
 
-SUBJECT: Final = "fleet_report"
+SUBJECT: Final = "fleet-report"
 _OPTION: Final = "--report"
 
 

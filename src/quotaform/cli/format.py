@@ -78,5 +78,5 @@ def report_option() -> Any:
         "--report",
         metavar="[FORMAT=]PATH",
         help="Also write one report of all clusters to a file: text, json or markdown. Repeatable.",
-        autocompletion=complete_from([f"{name}=" for name in FORMATS["fleet_report"]]),
+        autocompletion=complete_from([f"{name}=" for name in FORMATS["fleet-report"]]),
     )

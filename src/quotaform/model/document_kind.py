@@ -52,7 +52,7 @@ SCRAM: Final = DocumentKind("scram")
 SCRAM_RESULT: Final = DocumentKind("scram-result")
 VALIDATION: Final = DocumentKind("validation")
 OUTCOMES: Final = DocumentKind("outcomes")
-FLEET_REPORT: Final = DocumentKind("fleet_report")
+FLEET_REPORT: Final = DocumentKind("fleet-report")
 EXPLAIN: Final = DocumentKind("explain")
 
 DOCUMENT_KINDS: Final[dict[str, DocumentKind]] = {

@@ -19,7 +19,7 @@ _BUILDERS: Final = {
     "drift": "drift",
     "entry": "entry",
     "explain": "explain",
-    "fleet_report": "fleet_report",
+    "fleet-report": "fleet_report",
     "history": "history",
     "history-append": "history",
     "history-diff": "history",
@@ -41,7 +41,7 @@ _TITLES: Final = {
     "config": "configuration",
     "entry": "resolved entry",
     "approvals": "approvals of blocked changes",
-    "fleet_report": "fleet report",
+    "fleet-report": "fleet report",
 }
 
 

@@ -334,7 +334,7 @@ class TestBrokersThatFail:
 
     def test_a_paused_broker_is_given_up_in_time(self) -> None:
         with Sandbox() as kafka:
-            config = ClientConfig(request_timeout=1.0, api_timeout=2.0)
+            config = ClientConfig(request_timeout=3.0, api_timeout=6.0)
             with KafkaGateway.connect(kafka.bootstrap_servers, config, name="lab") as gateway:
                 connection_of(gateway)._timeout = 1.0
                 kafka.pause(1)

@@ -99,7 +99,7 @@ SELECTIONS = st.sampled_from([ALL, ALL, Selection(select=("*e*",)), Selection(ex
 
 
 @settings(
-    max_examples=12,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _FORMATS: Final = {f".{name}": name for name in ("parquet", "orc", "avro", "delta")}
+_SCHEME = regex(r"[A-Za-z][A-Za-z0-9+.-]*:").match
 _CAUSE: Final = regex(r"^\s*Caused by: [\w.$]+: (.*)$", MULTILINE).findall
 _REASONS: Final = {
     "PATH_NOT_FOUND": "there is no such file or folder",
@@ -43,6 +44,15 @@ def format_of(name: str) -> str | None:
     return "parquet" if "/" in name else None
 
 
+def located(path: str) -> str:
+    """Return a path as Spark understands it wherever its Java process runs: a relative one is from the current folder.
+
+    >>> located("s3a://lake/principals"), located("/data/principals.csv")
+    ('s3a://lake/principals', '/data/principals.csv')
+    """
+    return path if _SCHEME(path) else str(Path(path).absolute())
+
+
 def read_table(spark: SparkSession, name: str) -> DataFrame:
     """Return a table, not read yet but for its schema.
 
@@ -55,7 +65,7 @@ def read_table(spark: SparkSession, name: str) -> DataFrame:
     """
     kind = format_of(name)
     try:
-        table = spark.table(name) if kind is None else spark.read.format(kind).load(name)
+        table = spark.table(name) if kind is None else spark.read.format(kind).load(located(name))
         _ = table.columns
     except (PySparkException, Py4JError) as error:
         raise bad_table(name, f"cannot be read: {reason_of(error)}") from error

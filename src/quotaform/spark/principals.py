@@ -21,8 +21,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from operator import and_
 from pathlib import Path
-from re import MULTILINE
-from re import compile as regex
 from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -36,6 +34,7 @@ from quotaform.model.address import read_name
 from quotaform.model.entity import KNOWN_TYPES
 from quotaform.model.location import Location
 from quotaform.model.text import inert, listed, quote
+from quotaform.spark.named_table import format_of, located, reason_of
 from quotaform.spark.schemas import PRINCIPALS
 
 if TYPE_CHECKING:
@@ -46,22 +45,13 @@ CLUSTER: Final = "cluster"
 BROKEN: Final = "broken_row"
 """The column of principals from a text file in which a row is that cannot be read; else null."""
 
-_FORMATS: Final = {
+_TEXTS: Final = {
     **dict.fromkeys((".csv", ".txt"), "csv"),
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
-    **{f".{name}": name for name in ("parquet", "orc", "avro", "delta")},
 }
 _CSV: Final = {"header": "true", "quote": '"', "escape": '"', "mode": "PERMISSIVE", "columnNameOfCorruptRecord": BROKEN}
-_SCHEME = regex(r"[A-Za-z][A-Za-z0-9+.-]*:").match
 _COLUMNS: Final = {spelling: row.parameter for row in KNOWN_TYPES.values() for spelling in (row.parameter, row.name)}
 _KNOWN: Final = "user, client_id and ip"
-_CAUSE: Final = regex(r"^\s*Caused by: [\w.$]+: (.*)$", MULTILINE).findall
-_REASONS: Final = {
-    "PATH_NOT_FOUND": "there is no such file or folder",
-    "TABLE_OR_VIEW_NOT_FOUND": "there is neither such a file nor such a table in the catalog",
-    "UNABLE_TO_INFER_SCHEMA": "there are no rows and no columns in it",
-    "DATA_SOURCE_NOT_FOUND": "this session has nothing that reads the format",
-}
 
 
 def read_principals(spark: SparkSession, name: str) -> DataFrame:
@@ -82,7 +72,7 @@ def read_principals(spark: SparkSession, name: str) -> DataFrame:
         table = _opened(spark, kind, name)
         fields = table.schema.fields
     except (PySparkException, Py4JError) as error:
-        raise unreadable(name, _reason(error)) from error
+        raise unreadable(name, reason_of(error)) from error
     wanted = {field.name: _COLUMNS[field.name] for field in fields if field.name in _COLUMNS}
     _require_columns(name, [field.name for field in fields], wanted, has_others=kind != "json")
     others = [each for each in (CLUSTER, BROKEN) if each in table.columns]
@@ -94,15 +84,6 @@ def read_principals(spark: SparkSession, name: str) -> DataFrame:
     return (_with_names(found, columns) if kind == "csv" else found).select(*columns, *others)
 
 
-def located(path: str) -> str:
-    """Return a path as Spark understands it wherever its Java process runs: a relative one is from the current folder.
-
-    >>> located("s3a://lake/principals"), located("/data/principals.csv")
-    ('s3a://lake/principals', '/data/principals.csv')
-    """
-    return path if _SCHEME(path) else str(Path(path).absolute())
-
-
 def unreadable(name: str, reason: str) -> InvalidFilesError:
     """Return the error of principals that cannot be read."""
     return InvalidFilesError([rule.REQUESTS.finding(f"it cannot be read: {reason}", location=Location(name))])
@@ -110,12 +91,7 @@ def unreadable(name: str, reason: str) -> InvalidFilesError:
 
 def _format_of(name: str) -> str | None:
     """Return the format of files; `None` for a table of the catalog."""
-    path = Path(name)
-    if (known := _FORMATS.get(path.suffix.lower())) is not None:
-        return known
-    if path.is_dir():
-        return "delta" if (path / "_delta_log").is_dir() else "parquet"
-    return "parquet" if "/" in name else None
+    return _TEXTS.get(Path(name).suffix.lower()) or format_of(name)
 
 
 def _opened(spark: SparkSession, kind: str | None, name: str) -> DataFrame:
@@ -157,16 +133,6 @@ def _require_columns(name: str, found: Sequence[str], wanted: dict[str, str], *,
     if not wanted:
         has = f"; it has {listed([inert(each) for each in found])}" if found else ""
         raise unreadable(name, f"it has none of the columns {_KNOWN}{has}")
-
-
-def _reason(error: PySparkException | Py4JError) -> str:
-    text = str(error).strip()
-    if isinstance(error, PySparkException):
-        condition = error.getCondition() or ""
-        known = next((reason for start, reason in _REASONS.items() if condition.startswith(start)), None)
-        return known or inert(text.partition("\n")[0])
-    causes = _CAUSE(text)
-    return inert(causes[-1] if causes else text.partition("\n")[0])
 
 
 def _with_names(rows: DataFrame, columns: Sequence[str]) -> DataFrame:

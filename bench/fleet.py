@@ -10,7 +10,6 @@ The clusters are snapshots; half of what a cluster declares is in common files. 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
 import subprocess
@@ -18,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from shutil import rmtree
@@ -29,8 +28,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # as a script it finds the m
 
 from bench.measure import PYTHON, QUOTAFORM, tell
 
-_SUBREAPER = 36
-"""PR_SET_CHILD_SUBREAPER: what a process leaves behind becomes a child of this one, which can ask what it took."""
 _EMPTY = (
     "from quotaform.spark.session import spark_session\n"
     "from quotaform.spark.options import SessionOptions\n"
@@ -62,9 +59,11 @@ def run(command: Sequence[str], folder: Path) -> Cost:
     """Run a command, and wait until nothing that it started is left."""
     start = time.perf_counter()
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=errors)
-        over, java = Event(), [0.0]
-        watcher = Thread(target=_watch_java, args=(over, java))
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
+        )
+        over, seen = Event(), _Seen()
+        watcher = Thread(target=_watch, args=(process.pid, over, seen))
         watcher.start()
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - start
@@ -74,24 +73,44 @@ def run(command: Sequence[str], folder: Path) -> Cost:
         if process.returncode not in (0, _BLOCKED):
             errors.seek(0)
             raise SystemExit(f"{' '.join(command)} exited with {process.returncode}:\n{errors.read().decode()[-2000:]}")
-    cpu = usage.ru_utime + usage.ru_stime
-    try:
-        while True:
-            _, _, left = os.wait4(-1, 0)
-            cpu += left.ru_utime + left.ru_stime
-    except ChildProcessError:
-        return Cost(wall, cpu, usage.ru_maxrss * 1024 / 1e6, java[0])
+    return Cost(wall, sum(seen.seconds.values()), usage.ru_maxrss * 1024 / 1e6, seen.java)
 
 
-def _watch_java(over: Event, peak: list[float]) -> None:
-    while not over.wait(0.2):
-        for status in Path("/proc").glob("[0-9]*/status"):
-            try:
-                lines = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
-            except OSError:
+@dataclass(slots=True)
+class _Seen:
+    """What was seen of the processes of a run: the seconds of processor time of each, and the peak of Java in MB."""
+
+    seconds: dict[int, float] = field(default_factory=dict)
+    java: float = 0.0
+
+
+def _watch(session: int, over: Event, seen: _Seen) -> None:
+    """Look at the processes of a session until the run is over and they are gone.
+
+    What a process took is asked while it runs: the workers of Spark's Python are killed by nobody who waits for them,
+    so that no total of theirs comes from `wait4`.
+    """
+    while _look(session, seen) or not over.is_set():
+        time.sleep(0.1)
+
+
+def _look(session: int, seen: _Seen) -> bool:
+    alive = False
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            name, _, rest = (place / "stat").read_text().rpartition(")")
+            fields = rest.split()
+            if int(fields[3]) != session or fields[0] == "Z":
                 continue
-            if lines.get("Name", "").strip() == "java" and "VmHWM" in lines:
-                peak[0] = max(peak[0], int(lines["VmHWM"].split()[0]) * 1024 / 1e6)
+            alive = True
+            seen.seconds[int(place.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            if name.endswith("(java"):
+                lines = (place / "status").read_text().splitlines()
+                peak = next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
+                seen.java = max(seen.java, peak * 1024 / 1e6)
+        except OSError:
+            continue
+    return alive
 
 
 def generate(folder: Path, clusters: int, quotas: int) -> None:
@@ -174,7 +193,6 @@ def main() -> None:
     parser.add_argument("--large-quotas", type=int, default=100_000, help="how many the one large cluster has")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     lines = ["| work | local wall s | Spark wall s | wall | local CPU s | Spark CPU s | CPU | driver MB | Java MB |"]
     lines.append("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory(prefix="quotaform-bench-") as name:

@@ -14,8 +14,11 @@ from quotaform.app.rendering import Document
 from quotaform.app.repository.repository import Repository
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
+from quotaform.spark.cluster_job import task_count
 from quotaform.spark.clusters_table import read_clusters_table
 from quotaform.spark.desired import desired_table
+from quotaform.spark.desired_table import read_desired_table
+from quotaform.spark.partition import by_place
 from quotaform.spark.plan import plan as plan_on_spark
 from tests.builder import CONSUMER, PRODUCER, REQUEST
 from tests.spark.engine import JSON, by_local, request_for
@@ -90,34 +93,68 @@ def test_a_plan_by_the_table_is_that_by_the_files(spark: SparkSession, tmp_path:
     assert [outcome.cluster for outcome in outcomes] == ["a", "b", "empty"]
 
 
-@pytest.mark.parametrize(
-    ("row", "problem"),
-    [
-        (("lab", "user=a", "producer_byte_rte", 1.0), "unknown quota key"),
-        (("lab", "user=a", PRODUCER, float("nan")), PRODUCER),
-        (("lab", "alice", PRODUCER, 1.0), "match"),
-        (("lab", "user=a", PRODUCER, None), PRODUCER),
-        (("prod", "user=a", PRODUCER, 1.0), 'clusters that are not known: "prod"'),
-        ((None, "user=a", PRODUCER, 1.0), "clusters that are not known: null"),
-    ],
-)
-def test_a_row_that_files_could_not_have_is_refused(
-    spark: SparkSession, tmp_path: Path, row: tuple[Any, ...], problem: str
-) -> None:
+def test_rows_that_cannot_be_meant_are_problems_of_their_cluster_alone(spark: SparkSession, tmp_path: Path) -> None:
+    """A value without a key, as an outer join leaves it, deleted the entity; see tests/unit/test_entry_row.py."""
     (tmp_path / "quotas.d").mkdir()
-    write_config(tmp_path, ["lab"])
-    take(tmp_path / "snapshots", "lab", {})
-    table = str(tmp_path / "desired")
-    columns = "cluster string, entity_key string, key string, value double"
-    spark.createDataFrame([row], columns).write.parquet(table)
-    try:
-        (outcome,) = plan_on_spark(request_for(tmp_path), [JSON], desired_table=table)
-        error = outcome.error
-    except InvalidFilesError as raised:
-        error = raised
-    assert isinstance(error, InvalidFilesError)
-    assert problem in str(error)
-    assert "table " in str(error)
+    write_config(tmp_path, ["bad", "good", "nan"])
+    rows = [
+        ("bad", "user=alice", None, 5.0, None),
+        ("bad", None, PRODUCER, 1.0, None),
+        ("bad", "user=bob", PRODUCER, 1.0, date(2020, 1, 1)),
+        ("bad", "user=bob", CONSUMER, 1.0, None),
+        ("good", "user=alice", PRODUCER, 1.0, None),
+        ("nan", "user=alice", PRODUCER, float("nan"), None),
+    ]
+    for name in ("bad", "good", "nan"):
+        take(tmp_path / "snapshots", name, {ALICE: {REQUEST: 5.0}})
+    columns = "cluster string, entity_key string, key string, value double, expires date"
+    spark.createDataFrame(rows, columns).createOrReplaceTempView("wanted")
+    outcomes = plan_on_spark(request_for(tmp_path, takes_all=True), [JSON], desired_table="wanted")
+    bad, good, nan = outcomes
+    assert isinstance(bad.error, InvalidFilesError)
+    assert [str(finding) for finding in bad.error.problems] == [
+        f"table wanted, cluster bad: error: {text} [table-row]"
+        for text in (
+            'there is a row without entity_key (key: "producer_byte_rate"); add the entity, or remove the row',
+            "user=alice: a row has the value 5 and no key; add the key, or remove the row",
+            'user=bob: the rows differ in expires ("2020-01-01", null); give all of them the same',
+        )
+    ]
+    assert good.require().digest.changes == 1
+    assert 'table wanted, cluster nan: error: user=alice producer_byte_rate: "nan" is not a value' in str(nan.error)
+
+
+@pytest.mark.parametrize(("cluster", "shown"), [("prod", '"prod"'), (None, "null")])
+def test_rows_of_an_unknown_cluster_are_refused(spark: SparkSession, cluster: str | None, shown: str) -> None:
+    rows = [(cluster, "user=a", PRODUCER, 1.0)]
+    spark.createDataFrame(rows, "cluster string, entity_key string, key string, value double").createOrReplaceTempView(
+        "wanted"
+    )
+    with pytest.raises(InvalidFilesError, match=f"table has rows of clusters that are not known: {shown}"):
+        read_desired_table(spark, "wanted", ["lab"])
+
+
+def test_numbers_that_are_no_doubles_keep_their_digits(spark: SparkSession) -> None:
+    spark.sql(
+        "SELECT 'lab' cluster, 'user=a' entity_key, 'producer_byte_rate' key, 9007199254740993L value"
+    ).createOrReplaceTempView("wanted")
+    (row,) = read_desired_table(spark, "wanted", ["lab"]).collect()
+    assert row.value == "9007199254740993"
+
+
+@pytest.mark.parametrize("clusters", [7, 600])
+def test_the_rows_of_each_cluster_are_in_one_task_and_no_task_is_idle(spark: SparkSession, clusters: int) -> None:
+    """Rows were grouped by a hash, in two tasks by default, so that clusters which are down were waited for in turn."""
+    from pyspark.sql import functions as f
+
+    # The first cluster has nearly all rows.
+    rows = spark.range(2000).select(f.greatest(f.lit(0), f.col("id") - (2000 - clusters)).cast("int").alias("place"))
+    placed = by_place(rows, clusters).withColumn("task", f.spark_partition_id())
+    found = placed.groupBy("task").agg(f.sort_array(f.collect_set("place")).alias("places")).orderBy("task").collect()
+    assert [row.task for row in found] == list(range(task_count(clusters)))
+    assert [place for row in found for place in row.places] == list(range(clusters))
+    sizes = {len(row.places) for row in found}
+    assert max(sizes) - min(sizes) <= 1
 
 
 def test_a_table_without_the_columns_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -141,7 +178,7 @@ def test_clusters_of_a_table_are_those_of_the_configuration(spark: SparkSession,
     assert found["a"].snapshot == tmp_path / "snapshots/a.json"
     assert (found["b"].bootstrap_servers, found["b"].cluster_id) == (("b:9092", "c:9092"), "id-b")
     spark.createDataFrame([("a", "not a server")], "name string, bootstrap_servers string").createOrReplaceTempView("t")
-    with pytest.raises(InvalidFilesError, match=r"table t:\d+"):
+    with pytest.raises(InvalidFilesError, match='table t, cluster a: error: "not a server" is not HOST:PORT'):
         read_clusters_table(spark, "t", tmp_path)
     spark.createDataFrame(
         [("a", "x:1"), ("a", "y:1")], "name string, bootstrap_servers string"
@@ -153,3 +190,15 @@ def test_clusters_of_a_table_are_those_of_the_configuration(spark: SparkSession,
     request = replace(request_for(tmp_path, bootstrap_servers="x:1"), config=config, clusters=(found["a"],))
     (outcome,) = plan_on_spark(request, [JSON])
     assert outcome.require().digest.changes == 1
+
+
+def test_a_table_may_have_more_clusters_than_quotaform_yaml(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows were read as one YAML file, so that the limits of one held."""
+    monkeypatch.setattr("quotaform.desired.config.MOST_CLUSTERS", 1000)
+    spark.range(1001).selectExpr(
+        "printf('c%04d', id) name", "array(concat('b', id, ':9092')) bootstrap_servers"
+    ).createOrReplaceTempView("t")
+    found = read_clusters_table(spark, "t", tmp_path)
+    assert (len(found), found["c1000"].bootstrap_servers) == (1001, ("b1000:9092",))

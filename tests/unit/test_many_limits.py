@@ -160,7 +160,7 @@ def test_what_quotaform_yaml_lists_is_limited(
 
 def test_of_many_bad_clusters_the_first_by_line_are_shown() -> None:
     """The schema takes the clusters in any order, so that any hundred were shown."""
-    text = "clusters:\n" + "".join(f"  c{number}: x\n" for number in range(config.MOST_CLUSTERS))
+    text = "clusters:\n" + "".join(f"  c{number}: x\n" for number in range(1000))
     _, findings = read_config(SourceFile("f.yaml", text), Path())
     assert [finding.location.line for finding in findings if finding.location] == list(range(2, MAX_PROBLEMS + 2))
 
@@ -169,9 +169,29 @@ def test_a_hundred_thousand_clusters_are_refused_with_the_limit() -> None:
     text = "clusters:\n" + "".join(f"  c{number}: {{snapshot: s.json}}\n" for number in range(100_000))
     _, findings = read_config(SourceFile("f.yaml", text), Path())
     assert [finding.message for finding in findings] == [
-        "this file contains more than 100,000 values; shorten it",
-        "clusters contains more than the limit of 1,000 clusters; remove some",
+        "this file contains more than 500,000 values; shorten it",
+        "clusters contains more than the limit of 20,000 clusters; remove some",
     ]
+
+
+def test_quotaform_yaml_and_the_layout_of_files_take_ten_thousand_clusters() -> None:
+    """A thousand were allowed; and each cluster looked through the folders of all others."""
+    names = [f"cluster-{number:05}" for number in range(10_000)]
+    text = "".join(
+        f"  {name}:\n    bootstrap_servers: [b1.{name}:9092, b2.{name}:9092, b3.{name}:9092]\n"
+        f"    command_config: secrets/{name}.properties\n    cluster_id: id-{name}\n    confirm: name\n"
+        for name in names
+    )
+    begin = time.process_time()
+    found, findings = read_config(SourceFile("f.yaml", f"clusters:\n{text}"), Path())
+    assert (findings, list(found.clusters)) == ([], names)
+    assert len(choose_clusters(found, ["cluster-0*", names[-1]])) == 10_000
+    assert len(choose_clusters(found, [], takes_all=True)) == 10_000
+    assert time.process_time() - begin < 30
+    begin = time.process_time()
+    layout = Layout(Tree(name="q", folders=names, files={f"{name}/a.yaml": b"quotas: []" for name in names}), names)
+    assert not any(layout.problems(name) for name in names)
+    assert time.process_time() - begin < 10
 
 
 def test_a_thousand_patterns_take_hardly_longer_than_one() -> None:

@@ -24,7 +24,7 @@ from quotaform.desired.shape import explain_shape, has_shape
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.value import read_values
 from quotaform.desired.variable import Referring, check_variables
-from quotaform.desired.yaml.document import StopReadingError
+from quotaform.desired.yaml.document import StopReadingError, plain_document
 from quotaform.desired.yaml.reader import read_document
 from quotaform.desired.yaml.scalar import taken_for
 from quotaform.errors import ClusterChoiceError, UsageError
@@ -36,8 +36,10 @@ from quotaform.model.snapshot import Snapshot
 from quotaform.model.text import did_you_mean, listed, quote
 from quotaform.model.variable import PREFIX
 
-MOST_CLUSTERS: Final = 1000
+MOST_CLUSTERS: Final = 20_000
 """The limit on clusters in quotaform.yaml."""
+MOST_VALUES: Final = 500_000
+"""The limit on values, keys among them: a cluster has some 15."""
 MOST_PROFILES: Final = 1000
 """The limit on profiles."""
 MOST_SERVERS: Final = 100
@@ -145,7 +147,7 @@ def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Findi
     text = decode(source)
     if isinstance(text, Finding):
         return Config(), [text]
-    document = read_document(source.name, text, detailed=True)
+    document = read_document(source.name, text, detailed=True, most_values=MOST_VALUES)
     report = FileReport(document)
     config = Config()
     if document.root is not None:
@@ -153,6 +155,24 @@ def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Findi
             config = _read_root(report, directory)
     report.findings.extend(document.problems)
     return config, report.findings.all()
+
+
+def read_cluster(
+    name: str, fields: dict[str, Any], source: str, directory: Path
+) -> tuple[Cluster | None, list[Finding]]:
+    """Return a cluster that is described elsewhere, and its problems: those that it would have in quotaform.yaml.
+
+    Args:
+        name: Its name.
+        fields: Its fields, as in quotaform.yaml.
+        source: What messages call the place where it is described, as they call a file.
+        directory: The folder that paths are relative to.
+    """
+    report = FileReport(plain_document(source, {"clusters": {name: fields}}))
+    config = Config()
+    with suppress(StopReadingError):
+        config = _read_root(report, directory)
+    return config.clusters.get(name), report.findings.all()
 
 
 def _read_root(report: FileReport, directory: Path) -> Config:

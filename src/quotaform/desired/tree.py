@@ -96,7 +96,19 @@ class Layout:
         may_be_empty: Whether it is no problem that there is no file, see `Tree.missing`.
     """
 
-    __slots__ = ("_disabled", "_folders", "_known", "_meant", "_nested", "_paths", "clusters", "may_be_empty", "tree")
+    __slots__ = (
+        "_astray",
+        "_disabled",
+        "_folders",
+        "_has_files",
+        "_known",
+        "_meant",
+        "_nested",
+        "_paths",
+        "clusters",
+        "may_be_empty",
+        "tree",
+    )
 
     def __init__(self, tree: Tree, clusters: Collection[str] = (), *, may_be_empty: bool = False) -> None:
         self.tree = tree
@@ -118,6 +130,9 @@ class Layout:
         for path in sorted(tree.files, key=_parts):
             if path.count("/") <= 1:
                 self._paths.setdefault(layer_of(path), []).append(path)
+        # What is the same for every cluster is found once: there may be very many clusters, each with a folder.
+        self._astray = list(islice(self._misplaced(self._known), _MOST_PROBLEMS))
+        self._has_files = any(layer in self._paths for layer in (None, *self._known))
 
     def layer(self, name: str | None) -> Iterable[SourceFile]:
         """Yield the files of one layer: a cluster's own, or the common ones for `None`."""
@@ -137,11 +152,12 @@ class Layout:
             return []
         if self.tree.root is not Root.DIRECTORY:
             return [self._problem(rule.EMPTY_DIRECTORY, self._root_text(), "")]
-        known = self._known
+        known, astray, has_files = self._known, self._astray, self._has_files
         if cluster is not None and cluster not in known:
             known = dict.fromkeys(sorted({*known, cluster}))
-        problems = list(islice(chain(self._misplaced(known), self._unread(known, cluster)), _MOST_PROBLEMS))
-        if not problems and not self.may_be_empty and not any(self._paths.get(layer) for layer in (None, *known)):
+            astray, has_files = list(self._misplaced(known)), has_files or cluster in self._paths
+        problems = list(islice(chain(astray, self._unread(known, cluster)), _MOST_PROBLEMS))
+        if not problems and not self.may_be_empty and not has_files:
             problems = self._nothing(known)
         return [*problems, *islice(self._put_aside(cluster), _MOST_PROBLEMS)]
 

@@ -11,16 +11,15 @@ Other columns are ignored, and so is a null. Paths are relative to quotaform.yam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 
-from quotaform.desired.config import Cluster, read_config
-from quotaform.desired.tree import SourceFile
+from quotaform.core.check.finding_list import FindingList
+from quotaform.desired.config import Cluster, read_cluster
 from quotaform.errors import InvalidFilesError
+from quotaform.model.entity import spell_name
 from quotaform.model.text import inert, quote
 from quotaform.spark.named_table import bad_table, read_table, require_columns
 
@@ -52,21 +51,22 @@ def read_clusters_table(spark: SparkSession, name: str, folder: Path) -> dict[st
     rows = _with_servers(table.select(*columns)).orderBy(_NAME).limit(MOST_CLUSTERS + 1).collect()
     if len(rows) > MOST_CLUSTERS:
         raise bad_table(name, f"has more than {MOST_CLUSTERS:,} clusters; give a part of it, such as a view")
-    clusters: dict[str, Mapping[str, Any]] = {}
+    if not rows:
+        raise bad_table(name, "has no clusters")
+    clusters: dict[str, Cluster] = {}
+    problems = FindingList()
     for row in rows:
         fields = {key: value for key, value in row.asDict().items() if value is not None}
         key = fields.pop(_NAME, None)
         if key is None or key in clusters:
             raise bad_table(name, "has a cluster without a name" if key is None else f"has {quote(key)} twice")
-        clusters[key] = fields
-    if not clusters:
-        raise bad_table(name, "has no clusters")
-    # JSON is YAML, with a line for each cluster.
-    lines = ",\n".join(f"{dumps(key)}: {dumps(fields)}" for key, fields in clusters.items())
-    config, problems = read_config(SourceFile(f"table {inert(name)}", f'{{"clusters": {{{lines}}}}}'), folder)
-    if problems:
-        raise InvalidFilesError(problems)
-    return dict(config.clusters)
+        cluster, found = read_cluster(key, fields, f"table {inert(name)}, cluster {spell_name(key)}", folder)
+        problems.extend(found)
+        if cluster is not None:
+            clusters[key] = cluster
+    if problems.errors:
+        raise InvalidFilesError(problems.all())
+    return clusters
 
 
 def _with_servers(table: DataFrame) -> DataFrame:

@@ -16,8 +16,10 @@ from quotaform.app.repository.repository import open_gateway
 from quotaform.app.repository.source import Source
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Plan
-from quotaform.desired.loader import LoadedFiles, load_files
-from quotaform.desired.tree import Layout, Tree
+from quotaform.desired.entry_row import EntryRow, load_rows
+from quotaform.desired.loader import LoadedFiles
+from quotaform.desired.tree import Layout
+from quotaform.model.entry import LayerFile
 from quotaform.spark.cluster_job import Made
 
 if TYPE_CHECKING:
@@ -77,17 +79,17 @@ class PlanJob:
             rendered[PLANNED_QUOTAS] = planned_quota_lines(value)
         return Made(digest_of(value), rendered)
 
-    def with_file(self, place: int, text: str) -> PlanJob:
-        """Return the job of a cluster whose desired quotas are these instead of those of the files.
+    def with_rows(self, place: int, rows: Iterable[EntryRow]) -> PlanJob:
+        """Return the job of a cluster whose desired quotas are rows of a table instead of those of the files.
 
         Args:
             place: The place of the cluster.
-            text: A quotas.d file that declares them.
+            rows: The rows.
         """
-        config = self.request.config
-        tree = Tree(name=self.files.layout.tree.name, files={f"{self.names[place]}.yaml": text.encode()})
-        files = load_files(Layout(tree, config.clusters), config.profiles, today(self.clock), config.scope)
-        return replace(self, files=files)
+        name, config, day = self.names[place], self.request.config, today(self.clock)
+        tree = replace(self.files.layout.tree, files={f"{name}.yaml": b""})
+        table = load_rows(rows, LayerFile(f"{tree.name}, cluster {name}"), day)
+        return replace(self, files=LoadedFiles(Layout(tree, (name,)), lambda _: table, day, config.scope))
 
     def release(self, place: int) -> None:
         """Let go of the files of one cluster."""

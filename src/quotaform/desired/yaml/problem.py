@@ -23,7 +23,7 @@ MOST_ALIASED: Final = 1_000_000
 MAX_ANCHORED: Final = 20_000
 """How many values the anchors of a file may hold."""
 MAX_VALUES: Final = 100_000
-"""How many values an item of the streamed list may hold, and how many there may be beside that list."""
+"""How many values an item of the streamed list may hold, and how many there may be beside that list, by default."""
 MAX_CHARACTERS: Final = 100_000
 """How long a text may be."""
 
@@ -97,13 +97,13 @@ class ProblemReporter:
             return True
         raise error
 
-    def report_size(self, is_item: bool, mark: Any) -> None:
+    def report_size(self, most: int, mark: Any, *, is_item: bool) -> None:
         what, remedy = "this file contains, besides its entries,", "divide it"
         if is_item:
             what = "this entry contains"
         elif not self._is_streamed:
             what, remedy = "this file contains", "shorten it"
-        self.report_at_mark(rule.TOO_LARGE, f"{what} more than {MAX_VALUES:,} values; {remedy}", mark)
+        self.report_at_mark(rule.TOO_LARGE, f"{what} more than {most:,} values; {remedy}", mark)
 
     def report_length(self, length: int, event: Any) -> None:
         text = f"this text has {length:,} characters; at most {MAX_CHARACTERS:,} are allowed"

@@ -55,6 +55,7 @@ def read_document(
     detailed: bool = False,
     tracked: frozenset[str] = frozenset(),
     stream: Stream | None = None,
+    most_values: int = MAX_VALUES,
 ) -> Document:
     """Read a YAML file.
 
@@ -64,12 +65,13 @@ def read_document(
         detailed: Whether to record all places and collect problems.
         tracked: The keys whose own places, and those of the keys of the mapping there, are recorded in any case.
         stream: The list that is handed over while it is read; it is empty in what is returned.
+        most_values: How many values an item of that list may hold, and how many there may be beside it.
 
     Raises:
         UnclearError: Something is wrong with it as YAML; only without `detailed`.
     """
     document = Document(name, is_detailed=detailed)
-    reader = _Reader(document, tracked, stream)
+    reader = _Reader(document, tracked, stream, most_values)
     try:
         try:
             reader.read(text)
@@ -92,8 +94,9 @@ class _Anchor(NamedTuple):
 
 
 class _Reader:
-    def __init__(self, document: Document, tracked: frozenset[str], stream: Stream | None) -> None:
+    def __init__(self, document: Document, tracked: frozenset[str], stream: Stream | None, most_values: int) -> None:
         self.document = document
+        self.most_values = most_values
         self.problems = ProblemReporter(document, is_streamed=stream is not None)
         self.stream = stream
         self.streamed: list[Any] | None = None
@@ -129,7 +132,7 @@ class _Reader:
         opened: Any = None
         nodes = height = documents = 0
         written = taken = 0
-        bound = MAX_VALUES
+        bound = self.most_values
         streamed: list[Any] | None = None
         value: Any
 
@@ -138,7 +141,7 @@ class _Reader:
             written += 1
             oddity = None
             if written > bound:
-                self.problems.report_size(streamed is not None and len(stack) > 2, opened)
+                self.problems.report_size(self.most_values, opened, is_item=streamed is not None and len(stack) > 2)
                 self.cut(stack, target, opened)
             if kind is scalar_event:
                 value = event.value
@@ -263,7 +266,7 @@ class _Reader:
                 target.append(value)
                 marks.append(position)
                 if streamed is not None and target is streamed:
-                    bound = written + MAX_VALUES
+                    bound = written + self.most_values
                     if len(streamed) >= _PART_ITEMS or written - taken > _PART_VALUES:
                         taken = written
                         self.hand_over()

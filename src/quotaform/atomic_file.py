@@ -167,11 +167,33 @@ def remove_regular_file(path: str | Path) -> bool:
     return is_there
 
 
+def sync_tree(folder: Path) -> None:
+    """Make what other processes of this machine wrote into a folder last through a power cut, names included.
+
+    Args:
+        folder: The folder; what is in it is not written any more.
+
+    Raises:
+        OSError: A file cannot be written to the disk.
+    """
+    for path in folder.rglob("*"):
+        if path.is_dir():
+            _sync_folder(path)
+        else:
+            _sync_file(path)
+    _sync_folder(folder)
+    _sync_folder(folder.parent)
+
+
+def _sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _sync_folder(folder: Path) -> None:
     """Make the new name last through a power cut; not every file system can."""
     with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _sync_file(folder)

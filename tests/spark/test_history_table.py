@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from quotaform.core.history import Append
-from quotaform.errors import ConnectError, HistoryError
+from quotaform.errors import ConnectError, EngineError, HistoryError
 from quotaform.model.entity import Entity
 from quotaform.model.moment import spell_moment
+from quotaform.spark.history.version import Version, VersionStore
+from quotaform.spark.session import spark_session
 from tests.builder import PRODUCER, REQUEST
 from tests.spark.history_oracle import Taken
 from tests.spark.test_history_append import hour, quotas_of, require_same
@@ -89,42 +94,47 @@ def test_many_appends_make_few_folders_and_the_same_table(
     assert newest.count("-") < 10
 
 
-def test_an_append_that_fails_halfway_leaves_the_table_as_it_was(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from quotaform.spark.history.version import VersionStore
+@contextmanager
+def file_size_limit(spark: SparkSession, limit: int) -> Iterator[None]:
+    """Let the JVM write no file that is larger: to it, that is a disk that is full."""
+    pid = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
 
+
+def test_an_append_that_cannot_write_its_rows_leaves_the_table_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "history"
     append_to(spark, path, FIRST)
     before = rows_of(spark, path)
-
-    def full(*_: object) -> bool:
-        raise HistoryError(str(path), "it cannot be written: No space left on device", "it is as it was")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(VersionStore, "commit", full)
-        with pytest.raises(HistoryError, match="No space left on device"):
-            append_to(spark, path, SECOND)
+    large = Taken("prod", "id", hour(2), {Entity(user=f"{number}"): {PRODUCER: number / 7} for number in range(3000)})
+    with (
+        file_size_limit(spark, 4096),
+        pytest.raises(EngineError, match="File too large"),
+        spark_session(),
+    ):
+        append_to(spark, path, large)
     assert rows_of(spark, path) == before
     assert len(list((path / "data").iterdir())) == 1
-    assert append_to(spark, path, SECOND) == [Append.APPENDED]
+    assert append_to(spark, path, large) == [Append.APPENDED]
 
 
 def test_of_two_appends_at_once_the_slower_one_begins_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from quotaform.spark.history.version import Version, VersionStore
-
     path = tmp_path / "history"
     append_to(spark, path, FIRST)
-    commit, others = VersionStore.commit, [SECOND]
+    add, others = VersionStore.add, [SECOND]
 
-    def after_another(store: VersionStore, version: Version) -> bool:
+    def after_another(store: VersionStore, *arguments: Any) -> Version | None:
         if others:
             append_to(spark, path, others.pop())
-        return commit(store, version)
+        return add(store, *arguments)
 
-    monkeypatch.setattr(VersionStore, "commit", after_another)
+    monkeypatch.setattr(VersionStore, "add", after_another)
     assert append_to(spark, path, LATE) == [Append.LATE]
     assert [row[1:] for row in rows_of(spark, path)] == [(1.0, "09", "10"), (2.0, "10", None), (5.0, "09", "11")]
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 from quotaform.app.clock import SYSTEM_CLOCK, Clock
 from quotaform.errors import HistoryError
 from quotaform.spark.history.table import require_columns
-from quotaform.spark.history.version import CLOSED, OPEN, PART, PARTS, READINGS, Version, VersionStore
+from quotaform.spark.history.version import CLOSED, OPEN, PART, PARTS, READINGS, VersionStore
 from quotaform.spark.schemas import HISTORY
 
 if TYPE_CHECKING:
@@ -56,32 +56,22 @@ class ParquetHistory:
 
     def replace(self, merge: Callable[[DataFrame], DataFrame], readings: DataFrame, *, is_late: bool) -> bool:
         """Write the next version: whole, or not at all."""
-        before = self._version
-        folder = self._store.new_folder(before)
-        has_many = any(len(names) >= _MOST_FOLDERS for names in before.parts.values())
+        has_many = any(len(names) >= _MOST_FOLDERS for names in self._version.parts.values())
         merged = merge(self._read(OPEN, CLOSED) if is_late else self._read(OPEN)).unionByName(readings)
         if has_many:
             merged = merged.unionByName(self._read(READINGS) if is_late else self._read(CLOSED, READINGS))
         part = f.when(f.col("entity_key").isNull(), READINGS).when(f.col("valid_to").isNull(), OPEN).otherwise(CLOSED)
-        try:
-            merged.withColumn(PART, part).write.partitionBy(PART).parquet(f"file://{self._store.folder(folder)}")
-            written = self._store.parts_of(folder)
-            if READINGS not in written:
-                raise HistoryError(
-                    self.name,
-                    "what Spark wrote is not there for this process, so it is not on a file system that both see",
-                    "give a path on a shared one, or delta:PATH",
-                )
-            new = Version(before.number + 1, self._clock.now(), _parts(before, folder, written, is_late, has_many))
-            is_done = self._store.commit(new)
-        except BaseException:
-            self._store.discard(folder)
-            raise
-        if not is_done:
-            self._store.discard(folder)
+        rows = merged.withColumn(PART, part)
+        rewritten = PARTS if has_many else (OPEN, CLOSED) if is_late else (OPEN,)
+        new = self._store.add(
+            self._version,
+            lambda folder: rows.write.partitionBy(PART).parquet(f"file://{folder}"),
+            rewritten,
+            self._clock.now(),
+        )
+        if new is None:
             return False
         self._version = new
-        self._store.clean(new)
         return True
 
     def _read(self, *parts: str) -> DataFrame:
@@ -96,14 +86,3 @@ class ParquetHistory:
             require_columns(self._spark.read.parquet(paths[0]).schema, self.name)
             self._is_checked = True
         return self._spark.read.schema(HISTORY).parquet(*paths)
-
-
-def _parts(
-    before: Version, folder: str, written: frozenset[str], is_late: bool, has_many: bool
-) -> dict[str, tuple[str, ...]]:
-    """Return the folders of each part of the next version."""
-    is_rewritten = {OPEN: True, CLOSED: is_late or has_many, READINGS: has_many}
-    return {
-        part: (() if is_rewritten[part] else before.parts[part]) + ((folder,) if part in written else ())
-        for part in PARTS
-    }

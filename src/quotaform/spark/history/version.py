@@ -5,18 +5,21 @@ A table is a folder:
 | path | content |
 | --- | --- |
 | `versions/00000007.json` | version 7: the folders that it consists of; the highest number is the table |
-| `data/00000007-1a2b3c4d/part=open` | rows that are still so |
+| `data/00000007-1a2b3c4d/part=open` | rows that are still valid |
 | `data/00000007-1a2b3c4d/part=closed` | rows that have ended |
 | `data/00000007-1a2b3c4d/part=readings` | the snapshots that are known |
 
-An append writes a folder of its own and then creates the file of the next version. Nothing that a version names is ever
-changed, so whoever reads sees one version whole, and an append that ends halfway leaves a folder that no version names.
-Of two appends that begin with one version one creates the file, and the other fails and can begin again.
+An append writes a folder of its own, makes it last through a power cut, and then creates the file of the next version.
+Nothing that a version names is ever changed, so whoever reads sees one version whole, and an append that ends halfway
+leaves a folder that no version names. Of two appends that begin with one version one creates the file, and the other
+one can begin again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from json import loads
@@ -26,10 +29,11 @@ from secrets import token_hex
 from shutil import rmtree
 from typing import Any, Final
 
-from quotaform.atomic_file import write_new_text
+from quotaform.atomic_file import sync_tree, write_new_text
 from quotaform.document.envelope import EnvelopeError, VersionError, envelope, indented, require_kind
 from quotaform.errors import FileReadError, HistoryError
 from quotaform.files import MIB, read_text, reason_of
+from quotaform.interrupt import held_signals
 from quotaform.model.document_kind import HISTORY_TABLE
 from quotaform.model.moment import read_moment, spell_moment
 
@@ -77,29 +81,25 @@ class VersionStore:
         """Return the version that is the table.
 
         Raises:
-            HistoryError: The folder is no history, or one that this version of quotaform does not know.
+            HistoryError: The folder is no history, or one that cannot be read.
         """
-        if not self.path.exists():
-            return Version(0, datetime.now(UTC))
-        numbers = self._numbers()
-        if not numbers:
-            if not self.path.is_dir() or any(each.name not in (_VERSIONS, _DATA) for each in self.path.iterdir()):
-                raise HistoryError(str(self.path), "it is not a history of quotaform", "give another path")
-            return Version(0, datetime.now(UTC))
-        return self._read(numbers[-1])
-
-    def new_folder(self, version: Version) -> str:
-        """Return the name of a folder for what the next version adds."""
-        return f"{version.number + 1:08}-{token_hex(4)}"
+        try:
+            if not self.path.exists():
+                return Version(0, datetime.now(UTC))
+            numbers = self._numbers()
+            is_foreign = not self.path.is_dir() or any(
+                each.name not in (_VERSIONS, _DATA) for each in (() if numbers else self.path.iterdir())
+            )
+        except OSError as error:
+            raise self._error(f"it cannot be read: {reason_of(error)}", "make it readable") from None
+        if is_foreign:
+            raise self._error("it is not a history of quotaform", "give another path")
+        return self._read(numbers[-1]) if numbers else Version(0, datetime.now(UTC))
 
     def folder(self, name: str, part: str | None = None) -> Path:
         """Return where what an append added is, or a part of it."""
         folder = self.path.absolute() / _DATA / name
         return folder if part is None else folder / f"{PART}={part}"
-
-    def parts_of(self, name: str) -> frozenset[str]:
-        """Return which parts an append has written."""
-        return frozenset(part for part in PARTS if self.folder(name, part).is_dir())
 
     def begin(self) -> None:
         """Make sure that a version can be written, before anything else is done.
@@ -114,31 +114,122 @@ class VersionStore:
             probe.touch()
             probe.unlink()
         except OSError as error:
-            raise HistoryError(
-                str(self.path), f"it cannot be written: {reason_of(error)}", "make it writable, or give another path"
-            ) from None
+            problem = f"it cannot be written: {reason_of(error)}"
+            raise self._error(problem, "make it writable, or give another path") from None
 
-    def commit(self, version: Version) -> bool:
+    def add(
+        self, before: Version, write: Callable[[Path], object], rewritten: Collection[str], now: datetime
+    ) -> Version | None:
+        """Write the next version, and make it the table: whole, or not at all.
+
+        Args:
+            before: The version that it is made of.
+            write: Writes the parts of a new folder, given its path.
+            rewritten: The parts that consist of the new folder alone; to the others it is added.
+            now: The time.
+
+        Returns:
+            The version; `None` if another append was faster, and nothing changed.
+
+        Raises:
+            HistoryError: It cannot be written.
+        """
+        name = f"{before.number + 1:08}-{token_hex(4)}"
+        try:
+            write(self.folder(name))
+            new = Version(before.number + 1, now, self._parts_with(before, name, rewritten))
+            self._sync(name)
+            # A signal in between would leave open whether the version is the table.
+            with held_signals(holds_all=True):
+                is_done = self._commit(new, name)
+        except BaseException:
+            if not self._has(before.number + 1, name, otherwise=True):
+                self._discard(name)
+            raise
+        if not is_done:
+            self._discard(name)
+            return None
+        with suppress(OSError):  # The next append will clean as well.
+            self._clean(new)
+        return new
+
+    def _parts_with(self, before: Version, name: str, rewritten: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """Return the folders of each part of the next version.
+
+        Raises:
+            HistoryError: What was written cannot be seen.
+        """
+        written = {part for part in PARTS if self.folder(name, part).is_dir()}
+        if READINGS not in written:
+            raise self._error(
+                "what Spark wrote is not there for this process, so it is not on a file system that both see",
+                "give a path on a shared one, or delta:PATH",
+            )
+        return {
+            part: (() if part in rewritten else before.parts[part]) + ((name,) if part in written else ())
+            for part in PARTS
+        }
+
+    def _sync(self, name: str) -> None:
+        """Make a new folder last: its version must not outlast a power cut that its rows do not.
+
+        Raises:
+            HistoryError: It cannot be written.
+        """
+        try:
+            sync_tree(self.folder(name))
+        except OSError as error:
+            raise self._not_written(error) from None
+
+    def _commit(self, version: Version, added: str) -> bool:
         """Make a version the table; return False if another append was faster.
+
+        Args:
+            version: The version.
+            added: The folder that only this version has.
 
         Raises:
             HistoryError: It cannot be written.
         """
         fields = {"version": version.number, "written_at": spell_moment(version.written_at), "parts": version.parts}
         try:
+            # The number may be free again when others have been at it for days, and removed the file of that number.
+            if any(number >= version.number for number in self._numbers()):
+                return False
             write_new_text(self._file(version.number), indented(envelope(HISTORY_TABLE, fields)))
-        except FileExistsError:
-            return False
         except OSError as error:
-            raise HistoryError(str(self.path), f"it cannot be written: {reason_of(error)}", "it is as it was") from None
+            # The file may be there all the same: when the temporary one beside it could not be removed, or when a file
+            # server did not get its answer through and was asked again.
+            if self._has(version.number, added, otherwise=False):
+                return True
+            if isinstance(error, FileExistsError):
+                return False
+            raise self._not_written(error) from None
         return True
 
-    def discard(self, name: str) -> None:
+    def _has(self, number: int, name: str, *, otherwise: bool) -> bool:
+        """Whether a version is there and consists of a folder, among others.
+
+        Args:
+            number: The version.
+            name: The folder.
+            otherwise: What is returned if the file of the version is there and cannot be read.
+        """
+        try:
+            return any(name in names for names in self._read(number).parts.values())
+        except HistoryError:
+            return otherwise and os.path.lexists(self._file(number))
+
+    def _discard(self, name: str) -> None:
         """Remove a folder that no version names, as far as that is possible."""
         rmtree(self.path / _DATA / name, ignore_errors=True)
 
-    def clean(self, current: Version) -> None:
-        """Remove versions that were replaced more than a day ago, and folders that no version names any more."""
+    def _clean(self, current: Version) -> None:
+        """Remove versions that were replaced more than a day ago, and folders that no version names any more.
+
+        Raises:
+            OSError: Something cannot be removed, or another process has just done it.
+        """
         oldest = current.written_at - _KEPT
         kept = [current]
         for number in reversed(self._numbers()):
@@ -155,12 +246,17 @@ class VersionStore:
         for folder in (self.path / _DATA).iterdir():
             is_ours = _FOLDER(folder.name) is not None and folder.name not in named
             if is_ours and datetime.fromtimestamp(folder.stat().st_mtime, UTC) < oldest:
-                self.discard(folder.name)
+                self._discard(folder.name)
 
     def _numbers(self) -> list[int]:
+        """Return the numbers of the versions that are there, in order.
+
+        Raises:
+            OSError: It cannot be told.
+        """
         try:
             names = [each.name for each in (self.path / _VERSIONS).iterdir()]
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted(int(match[1]) for name in names if (match := _NAME(name)))
 
@@ -170,16 +266,28 @@ class VersionStore:
     def _read(self, number: int) -> Version:
         file = self._file(number)
         try:
-            document = require_kind(loads(read_text(file, _LIMIT)), HISTORY_TABLE)
+            text = read_text(file, _LIMIT)
+            if not text:
+                # Where the file system has no hard links, the name is there before the content is.
+                raise self._error(
+                    f"{file.name} is empty", "run this again; if it stays empty, an append was killed: remove the file"
+                )
+            document = require_kind(loads(text), HISTORY_TABLE)
             return Version(number, read_moment(document["written_at"]), dict(_parts(document["parts"])))
         except VersionError as error:
             problem = f"its format_version is {error.version}, which this version of quotaform does not know"
-            raise HistoryError(str(self.path), problem, "use the version that wrote it, or a newer one") from None
+            raise self._error(problem, "use the version that wrote it, or a newer one") from None
         except FileReadError as error:
             problem = f"{file.name} cannot be read: {error.reason}"
         except (EnvelopeError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             problem = f"{file.name} is not what quotaform writes"
-        raise HistoryError(str(self.path), problem, "restore it, or give another path")
+        raise self._error(problem, "restore it, or give another path")
+
+    def _not_written(self, error: OSError) -> HistoryError:
+        return self._error(f"it cannot be written: {reason_of(error)}", "it is as it was")
+
+    def _error(self, problem: str, remedy: str) -> HistoryError:
+        return HistoryError(str(self.path), problem, remedy)
 
 
 def _parts(parts: Any) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from csv import DictReader
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from quotaform.core.blast_radius import LimitDirection, Principals, change_row, make_blast_radius
-from quotaform.core.entity_change import EntityChange
+from quotaform.core.plan import Plan
 from quotaform.document.plan import load_plan
 from quotaform.model.entity import KNOWN_TYPES, Entity
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -41,39 +41,29 @@ def principal_table(spark: SparkSession, principals: Iterable[Entity]) -> DataFr
     return spark.createDataFrame([tuple(map(each.names.get, KNOWN_TYPES)) for each in principals], PRINCIPALS)
 
 
-def quota_table(spark: SparkSession, clusters: Mapping[str, Quotas]) -> DataFrame:
-    from quotaform.spark.schemas import QUOTAS
+def planned_table(spark: SparkSession, plans: Mapping[str, Plan]) -> DataFrame:
+    """What tasks send of plans, read as a job does that follows them."""
+    from quotaform.spark.cluster_job import compressed
+    from quotaform.spark.planned_quotas import planned_quota_lines, planned_quotas_of
+    from quotaform.spark.schemas import OUTCOMES, PLANNED_QUOTAS
 
-    rows: list[Row] = [(name, f"id-{name}", None, None, None, None, None, None) for name in clusters]
-    rows += [
-        (name, f"id-{name}", entity.address, entity.names, key, value, None, None)
-        for name, quotas in clusters.items()
-        for entity, values in quotas.items()
-        for key, value in values.items()
+    parts = [
+        (place, "lines", part)
+        for place, plan in enumerate(plans.values())
+        for part in compressed(planned_quota_lines(plan))
     ]
-    return spark.createDataFrame(rows, QUOTAS)
+    read = planned_quotas_of(spark.createDataFrame(parts, OUTCOMES).coalesce(1), "lines", list(plans))
+    return spark.createDataFrame(read.collect(), PLANNED_QUOTAS)
 
 
-def change_table(spark: SparkSession, clusters: Mapping[str, Sequence[EntityChange]]) -> DataFrame:
-    from quotaform.spark.schemas import CHANGES
-
-    rows = [
-        (name, change.entity.address, change.entity.names, row.key, row.after)
-        for name, changes in clusters.items()
-        for change in changes
-        for row in change.changes
-    ]
-    return spark.createDataFrame(rows, CHANGES)
-
-
-def some_changes(random: Random, actual: Quotas) -> Sequence[EntityChange]:
+def some_plan(random: Random, actual: Quotas) -> Plan:
     """A plan that changes some entities and deletes others."""
     wanted: dict[Entity, dict[str, float]] = {
         entity: {key: value for key, value in values.items() if key in QUOTA_KEYS}
         for entity, values in some_quotas(random).items()
     }
     wanted |= {entity: {} for entity in actual if random.random() < 0.2}
-    return plan_of(wanted, actual).changes
+    return plan_of(wanted, actual)
 
 
 def cells(rows: Iterable[Row]) -> list[str]:
@@ -82,26 +72,19 @@ def cells(rows: Iterable[Row]) -> list[str]:
 
 
 def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark: SparkSession) -> None:
-    from quotaform.spark.blast_radius import (
-        blast_radius,
-        distinct_principals,
-        largest_changes,
-        limit_counts,
-        planned_quotas,
-    )
+    from quotaform.spark.blast_radius import blast_radius, distinct_principals, largest_changes, limit_counts
 
     random = Random(7)
     actual = {f"c{place:02}": some_quotas(random) for place in range(CLUSTERS)}
-    changes = {name: some_changes(random, quotas) for name, quotas in actual.items()}
+    plans = {name: some_plan(random, quotas) for name, quotas in actual.items()}
     listed = Principals.of("list", PEOPLE)
     table = principal_table(spark, [*PEOPLE, *PEOPLE])
-    planned = planned_quotas(quota_table(spark, actual), change_table(spark, changes)).persist()
-    found = blast_radius(distinct_principals(table), planned).persist()
+    found = blast_radius(distinct_principals(table), planned_table(spark, plans)).persist()
     rows: list[Row] = []
     largest: list[Row] = []
     counts: dict[Row, Row] = {}
     for name, quotas in actual.items():
-        radius = make_blast_radius(listed, quotas, changes[name], file="all.csv")
+        radius = make_blast_radius(listed, quotas, plans[name].changes, file="all.csv")
         rows += [(name, *change_row(change).values()) for change in radius.changes]
         largest += [(name, *change_row(change).values()) for change in radius.largest]
         counts |= {(name, each.value): count for each, count in radius.counts.items() if count.limits}
@@ -114,23 +97,21 @@ def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark
 
 
 def test_plans_without_changes_affect_nobody(spark: SparkSession) -> None:
-    from quotaform.spark.blast_radius import blast_radius, planned_quotas
+    from quotaform.spark.blast_radius import blast_radius
 
-    tables = quota_table(spark, {"lab": {Entity(user="alice"): {PRODUCER: 1.0}}}), change_table(spark, {"lab": []})
-    assert blast_radius(principal_table(spark, PEOPLE), planned_quotas(*tables)).collect() == []
+    unchanged: Quotas = {Entity(user="alice"): {PRODUCER: 1.0}}
+    planned = planned_table(spark, {"lab": plan_of(unchanged, unchanged)})
+    assert blast_radius(principal_table(spark, PEOPLE), planned).collect() == []
 
 
 def test_principals_are_neither_shuffled_nor_sent_through_python(spark: SparkSession, tmp_path: Path) -> None:
-    from quotaform.spark.blast_radius import blast_radius, planned_quotas
+    from quotaform.spark.blast_radius import blast_radius
 
     path = str(tmp_path / "principals.parquet")
     principal_table(spark, PEOPLE).write.parquet(path)
-    actual: dict[str, Quotas] = {"lab": {Entity(user=None): {PRODUCER: 9.0}, Entity(user="alice"): {PRODUCER: 1.0}}}
-    changes = {"lab": plan_of({Entity(user=None): {PRODUCER: 5.0}}, actual["lab"]).changes}
-    # Not read from files, so that the only file is that of the principals.
-    found = blast_radius(
-        spark.read.parquet(path), planned_quotas(quota_table(spark, actual), change_table(spark, changes))
-    )
+    actual: Quotas = {Entity(user=None): {PRODUCER: 9.0}, Entity(user="alice"): {PRODUCER: 1.0}}
+    planned = planned_table(spark, {"lab": plan_of({Entity(user=None): {PRODUCER: 5.0}}, actual)})
+    found = blast_radius(spark.read.parquet(path), planned)
     assert found.count() > 0
     operators = above_the_principals(found._jdf.queryExecution().executedPlan().toString())
     assert not [name for name in operators if "Exchange" in name or "Python" in name or "Nested" in name]

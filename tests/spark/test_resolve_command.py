@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from quotaform.model.entity import Entity
+from quotaform.model.quotas import Quotas
 from tests.builder import PRODUCER, REQUEST
 from tests.spark.test_plan import write_snapshot
 from tests.workflow.command import Repository
@@ -21,6 +23,13 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("spark")]
 
 PRINCIPALS = 'user,client_id,ip\nalice,app,\nbob,,\nbob,"""""",\n,app,\n,,10.0.0.1\n,,::FFFF:10.0.0.1\nalice,app,\n'
+SPELLED: Final = {'""': "", "": None, '"::FFFF:10.0.0.1"': "::FFFF:10.0.0.1"}
+LIMIT: Final = ("user", "client_id", "ip", "key", "value", "source", "level", "entity_key", "bucket")
+WAS: Final = ("before_value", "before_source", "before_entity_key")
+Row = tuple[Any, ...]
+ALICE, APP, ADDRESS = Entity(user="alice"), Entity(client_id="app"), Entity(ip="::ffff:10.0.0.1")
+CONNECTIONS: Final = "connection_creation_rate"
+MIB: Final = 2.0**20
 ALLOWED = ("--allow", "change-factor", "--allow", "default-entity", "--allow", "to-unlimited", "--allow", "delete=9")
 
 
@@ -40,10 +49,19 @@ def repository(tmp_path: Path) -> Repository:
     return made
 
 
-def local_rows(repository: Repository, *options: str) -> list[dict[str, str]]:
+def local_limits(repository: Repository, *options: str) -> Iterator[tuple[Row, Row]]:
+    """Yield what one process finds: `LIMIT` and `WAS` of each row."""
     done = repository("resolve", "--cluster", "lab", "--from", "principals.csv", "--format", "csv", *options)
     assert done.code == 0
-    return list(csv.DictReader(StringIO(done.out)))
+    for row in csv.DictReader(StringIO(done.out)):
+        names = [SPELLED.get(row[name], row[name]) for name in ("user", "client_id", "ip")]
+        limit = number(row["value"]), row["source_name"] or None, int(row["level"]) if row["level"] else None
+        was = number(row["before_value"]), row["before_source_name"] or None, row["before_source"] or None
+        yield (*names, row["key"], *limit, row["source"] or None, row["bucket"] or None), was
+
+
+def number(cell: str) -> float | None:
+    return float(cell) if cell else None
 
 
 def on_spark(repository: Repository, *options: str) -> Any:
@@ -71,41 +89,37 @@ def test_the_table_has_the_rows_of_the_csv_of_one_process(
 ) -> None:
     done = on_spark(repository, "--out", "parquet=resolved", *detail)
     assert (done.code, done.err) == (0, "")
-    found = spark.read.parquet(str(repository.path / "resolved")).collect()
-    rows = [
-        (
-            *(None if row[name] is None else str(row[name]) for name in ("user", "client_id", "ip", "key")),
-            *(None if row.value is None else row.value, row.source, row.level, row.entity_key, row.bucket),
-        )
-        for row in found
-    ]
-    names = {'""': "", "": None, '"::FFFF:10.0.0.1"': "::FFFF:10.0.0.1"}
-    expected = [
-        (
-            *(names.get(row[name], row[name]) for name in ("user", "client_id", "ip")),
-            *(row["key"], float(row["value"]) if row["value"] else None, row["source_name"] or None),
-            *(int(row["level"]) if row["level"] else None, row["source"] or None, row["bucket"] or None),
-        )
-        for row in local_rows(repository, *detail)
-    ]
-    assert sorted(rows, key=repr) == sorted(expected, key=repr)
+    found = spark.read.parquet(str(repository.path / "resolved")).select(*LIMIT).collect()
+    expected = [row for row, _ in local_limits(repository, *detail)]
+    assert sorted(map(tuple, found), key=repr) == sorted(expected, key=repr)
 
 
-def test_with_a_plan_the_table_has_what_was_before(repository: Repository, spark: SparkSession) -> None:
+@pytest.mark.parametrize(
+    ("held", "files"),
+    [
+        pytest.param({ALICE: {PRODUCER: MIB}}, "values: {producer_byte_rate: 1MiB/s}", id="changes nothing"),
+        pytest.param(
+            {ALICE: {PRODUCER: 5.0, REQUEST: 2.0}, APP: {PRODUCER: 3.0}, ADDRESS: {CONNECTIONS: 7.0}},
+            "values: {producer_byte_rate: 1MiB/s, consumer_byte_rate: 2MiB/s}",
+            id="changes something",
+        ),
+        pytest.param({ALICE: {PRODUCER: 5.0, REQUEST: 2.0}}, "state: absent", id="removes everything"),
+    ],
+)
+def test_a_plan_is_assumed_as_in_one_process(
+    repository: Repository, spark: SparkSession, held: Quotas, files: str
+) -> None:
+    """A plan without changes, and one that leaves nothing, still know the cluster."""
+    write_snapshot(repository.path / "lab.json", held)
+    repository.quotas(f"  - match: {{user: alice}}\n    {files}\n")
     assert repository("plan", "--cluster", "lab", "--out", "plan.json", *ALLOWED).code == 0
-    done = on_spark(repository, "--plan", "plan.json", "--out", "parquet=resolved", "--key", PRODUCER)
+    done = on_spark(repository, "--plan", "plan.json", "--out", "parquet=resolved")
     assert (done.code, done.err) == (0, "")
     assert "As if plan sha256:" in done.out
-    found = spark.read.parquet(str(repository.path / "resolved")).collect()
-    rows = sorted([(row.value, row.source, row.before_value, row.before_source) for row in found], key=repr)
-    expected = [
-        (
-            *(float(row["value"]) if row["value"] else None, row["source_name"] or None),
-            *(float(row["before_value"]) if row["before_value"] else None, row["before_source_name"] or None),
-        )
-        for row in local_rows(repository, "--plan", "plan.json", "--key", PRODUCER)
-    ]
-    assert rows == sorted(expected, key=repr)
+    found = spark.read.parquet(str(repository.path / "resolved"))
+    expected = [(*row, *was) for row, was in local_limits(repository, "--plan", "plan.json")]
+    assert sorted(map(tuple, found.select(*LIMIT, *WAS).collect()), key=repr) == sorted(expected, key=repr)
+    assert {row.cluster for row in found.collect()} == {"lab"}
 
 
 def test_counts_are_printed_and_nothing_is_overwritten(repository: Repository) -> None:

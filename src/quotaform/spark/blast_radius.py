@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as f
@@ -20,12 +20,10 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.spark.resolve.address import CANONICAL
 from quotaform.spark.resolve.resolved import resolved
 from quotaform.spark.resolve.table import CLUSTER
-from quotaform.spark.schemas import LIMIT_CHANGES, LIMIT_COUNTS, PLANNED_QUOTAS, PRINCIPALS, QUOTAS
+from quotaform.spark.schemas import LIMIT_CHANGES, LIMIT_COUNTS, PRINCIPALS, QUOTAS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-_ROW: Final = ["cluster", "entity_key", "key"]
 
 
 def blast_radius(principals: DataFrame, planned: DataFrame, warn: Callable[[str], None] = lambda _: None) -> DataFrame:
@@ -35,7 +33,8 @@ def blast_radius(principals: DataFrame, planned: DataFrame, warn: Callable[[str]
 
     Args:
         principals: `schemas.PRINCIPALS`, each principal once; see `distinct_principals`.
-        planned: `schemas.PLANNED_QUOTAS` of clusters whose plans change anything; see `planned_quotas`.
+        planned: `schemas.PLANNED_QUOTAS` of clusters whose plans change anything; see
+            `quotaform.spark.planned_quotas`.
         warn: As for `quotaform.spark.resolve.resolved.resolved`.
     """
     keys = _keys(planned)
@@ -70,25 +69,6 @@ def _keys(planned: DataFrame) -> list[str]:
     if row is None:
         return []
     return sorted({*row["changed"], *(row["respelled"] if row["are_respelled"] else ())})
-
-
-def planned_quotas(quotas: DataFrame, changes: DataFrame) -> DataFrame:
-    """Return `schemas.PLANNED_QUOTAS` of the clusters that plans change.
-
-    Args:
-        quotas: `schemas.QUOTAS`: everything that the clusters hold.
-        changes: `schemas.CHANGES`: the rows of their plans.
-    """
-    clusters = f.broadcast(changes.select("cluster").distinct())
-    live = quotas.where(f.col("key").isNotNull()).join(clusters, "cluster", "left_semi")
-    values = live.select(*_ROW, f.col("entity").alias("live_entity"), f.col("value").alias("before"))
-    marked = changes.select(*_ROW, "entity", f.col("after").alias("planned"), f.lit(True).alias("changed"))
-    columns = {
-        "entity": f.coalesce("entity", "live_entity"),
-        "changed": f.coalesce("changed", f.lit(False)),
-        "after": f.when(f.col("changed"), f.col("planned")).otherwise(f.col("before")),
-    }
-    return values.join(marked, _ROW, "full_outer").withColumns(columns).select(*PLANNED_QUOTAS.names)
 
 
 def quotas_on(planned: DataFrame, side: str) -> DataFrame:

@@ -230,6 +230,12 @@ def _rows(job: ClusterJob, place: int, beside: int | None) -> Iterator[dict[str,
     yield {"place": place, "name": None, "content": dumps(end)}
 
 
+def outcome_of(content: bytes) -> Any:
+    """Return how a cluster ended, from the content of its last row: what its result amounts to, or its error."""
+    # Pickled by `_rows`, in a task of this application.
+    return loads(content)  # noqa: S301
+
+
 def compressed(pieces: Iterable[str]) -> Iterator[bytes]:
     """Yield a text in the parts that a `DocumentStore` keeps."""
     compressor = compressobj(_FASTEST)
@@ -251,8 +257,7 @@ def stored_outcomes(table: DataFrame, names: Sequence[str]) -> Iterator[ClusterO
             store.add(row["name"], bytes(row["content"]))
             continue
         documents = store.take()
-        # Pickled by `_rows`, in a task of this application.
-        end = loads(bytes(row["content"]))  # noqa: S301
+        end = outcome_of(bytes(row["content"]))
         if isinstance(end, QuotaformError):
             yield ClusterOutcome(cluster, error=end)
         else:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from pickle import loads
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.app.plan.principals import PrincipalList
@@ -20,6 +19,7 @@ from quotaform.core.blast_radius import BlastRadius, DirectionCount, LimitChange
 from quotaform.core.digest import PlanDigest
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.resolve.entry import NO_LIMIT, Effective
+from quotaform.errors import QuotaformError
 from quotaform.model.address import parse_address
 from quotaform.model.entity import KNOWN_TYPES, Entity
 from quotaform.model.precedence import level_of
@@ -29,6 +29,7 @@ from quotaform.spark.cluster_job import (
     ShippedJob,
     compressed,
     disk_only,
+    outcome_of,
     outcome_rows,
     stored_outcomes,
 )
@@ -176,8 +177,7 @@ def _render(
                 if row["name"] is not None:
                     plan += lines.add(row["content"])
                     continue
-                # Pickled by the task that planned, in this application.
-                if loads(row["content"])[1] is None:  # noqa: S301
+                if not isinstance(outcome_of(row["content"]), QuotaformError):
                     for part in _documents(row["place"], radii[job.names[row["place"]]], b"\n".join(plan), documents):
                         yield pyarrow.RecordBatch.from_pylist([part], schema)
                 yield pyarrow.RecordBatch.from_pylist([row], schema)

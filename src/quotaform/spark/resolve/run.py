@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -21,14 +22,13 @@ from quotaform.model.entity import KNOWN_TYPES, Entity, spell_name
 from quotaform.model.precedence import LEVELS, Level
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.text import inert
-from quotaform.spark.blast_radius import planned_quotas
 from quotaform.spark.failure import require_read
-from quotaform.spark.principal_check import count_principals
+from quotaform.spark.principal_check import PrincipalCounts, count_principals
 from quotaform.spark.principals import CLUSTER, read_principals, unreadable
+from quotaform.spark.resolve.assumed_plan import quotas_after
 from quotaform.spark.resolve.level import NAME_COLUMNS
 from quotaform.spark.resolve.resolved import resolved
 from quotaform.spark.resolve.target import Target
-from quotaform.spark.schemas import CHANGES, make_table
 from quotaform.spark.source import read_clusters
 
 if TYPE_CHECKING:
@@ -85,23 +85,19 @@ def write_resolved(
     principals = read_principals(spark, request.principals)
     counts = count_principals(principals, request.principals, cluster.name)
     progress(f"Reading quotas of {spell_name(cluster.label)}", 0, 0)
-    quotas = read_clusters(spark, [cluster]).persist()
-    try:
+    with ExitStack() as stack:
+        quotas = _kept(stack, read_clusters(spark, [cluster]))
         _require_quotas(quotas)
-        if detail.keys:
-            held = {row.key for row in quotas.select("key").distinct().collect()}
-            for key in detail.keys:
-                require_key(key, key in held, has_clients=counts.clients > 0, has_ips=counts.ips > 0)
-        after = quotas if request.plan is None else planned_quotas(quotas, _changes(spark, request.plan, cluster.name))
-        before = None if request.plan is None else quotas
+        _require_keys(quotas, detail, counts)
+        after, before = quotas, None
+        if request.plan is not None:
+            after, before = _kept(stack, quotas_after(quotas, request.plan, cluster.name)), quotas
         rows = resolved(principals, after, keys=detail.keys, before=before, warn=warn)
         if not detail.inherited:
             rows = rows.where(_is_own(rows.columns))
         progress(f"Resolving {counts.total:,} principals", 0, 0)
         request.target.write(rows)
         found = _key_counts(request.target.read(spark, rows.schema))
-    finally:
-        quotas.unpersist()
     header = ResolveHeader(
         cluster_name=cluster.name,
         cluster_id=cluster_id,
@@ -137,6 +133,13 @@ def _too_many(name: str, total: int) -> InvalidFilesError:
     )
 
 
+def _kept(stack: ExitStack, rows: DataFrame) -> DataFrame:
+    """Keep rows that are read several times until the stack is closed."""
+    kept = rows.persist()
+    stack.callback(kept.unpersist)
+    return kept
+
+
 def _require_quotas(quotas: DataFrame) -> None:
     """Read the quotas, and raise the error of a cluster that could not be read."""
     failed = quotas.where(f.col("failure").isNotNull()).select("failure").limit(1).collect()
@@ -144,17 +147,12 @@ def _require_quotas(quotas: DataFrame) -> None:
         require_read(row.failure.asDict())
 
 
-def _changes(spark: SparkSession, plan: Plan, cluster: str) -> DataFrame:
-    """Return `schemas.CHANGES` of a plan."""
-    values: Mapping[str, list[object]] = {
-        "cluster": [cluster for _ in plan.rows],
-        "entity_key": [row.entity.address for row in plan.rows],
-        "entity": [list(row.entity.parts) for row in plan.rows],
-        "key": [row.key for row in plan.rows],
-        "before": [row.before for row in plan.rows],
-        "after": [row.after for row in plan.rows],
-    }
-    return make_table(spark, CHANGES, [values[name] for name in CHANGES.names])
+def _require_keys(quotas: DataFrame, detail: Detail, counts: PrincipalCounts) -> None:
+    """Make sure that the principals can have the quota keys that are wanted."""
+    if detail.keys:
+        held = {row.key for row in quotas.select("key").distinct().collect()}
+        for key in detail.keys:
+            require_key(key, key in held, has_clients=counts.clients > 0, has_ips=counts.ips > 0)
 
 
 def _is_own(columns: list[str]) -> Column:

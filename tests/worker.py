@@ -16,6 +16,7 @@ ONE_WORKER: Final = (
     "tests/spark/test_history_append.py",
     "tests/spark/test_history_command.py",
     "tests/spark/test_history_table.py",
+    "tests/spark/test_kept_rows.py",
     "tests/spark/test_plan.py",
     "tests/spark/test_principals.py",
     "tests/spark/test_resolve_command.py",

@@ -25,6 +25,7 @@ SHORT = (
     "test_failure.py",
     "test_fleet.py",
     "test_history_table.py::test_a_late_snapshot_is_inserted_into_the_past_and_a_known_one_changes_nothing",
+    "test_kept_rows.py",
     "test_plan.py",
     "test_principals.py",
     "test_resolved.py::test_each_principal_resolves_as_in_one_process",

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from re import sub
 from typing import TYPE_CHECKING, Any, Final
@@ -21,15 +21,19 @@ from quotaform.cluster.kafka import KafkaGateway
 from quotaform.errors import PlanIdError
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
+from quotaform.spark import cluster_job
 from quotaform.spark.apply_job import ApplyJob, BundledPlan
 from quotaform.spark.bundle import Bundle
 from tests.builder import PRODUCER
 from tests.faults.proxy import Action, FrameFault, Moment, Proxy, Side
 from tests.faults.raw import ALTER
+from tests.spark.test_kept_rows import kept_blocks, lose
 from tests.waiting import wait_until
 from tests.workflow.command import Cluster, Repository, Result, Running
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
     from tests.spark.cluster import Standalone
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("spark")]
@@ -242,6 +246,28 @@ def test_when_spark_gives_up_it_is_said_that_changes_may_be_in_effect(
     assert "2 clusters: 0 complete, 2 failed: lab, us." in done.out
     assert repository.receipts == []
     assert repository("apply", "plan.json").last.endswith("(3 already applied).")
+
+
+def test_outcomes_that_are_lost_are_reported_and_nothing_is_applied_again(
+    fleet: Repository, cluster: Cluster, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task ran again when its executor was lost before the driver had read what it had done."""
+    read = cluster_job.stored_outcomes
+
+    def read_too_late(table: DataFrame, names: Sequence[str]) -> Iterator[Any]:
+        # By then somebody has set the values back.
+        reset(cluster)
+        lose(spark, kept_blocks(spark))
+        yield from read(table, names)
+
+    monkeypatch.setattr(cluster_job, "stored_outcomes", read_too_late)
+    done = fleet("apply", "plans/us.json", *SPARK)
+    assert done.code == 6, done.said
+    (receipt,) = fleet.receipts
+    assert done.err.startswith("Error: Spark failed: an executor was lost, and with it results that were not read yet")
+    assert "it is not known how the apply ended: its changes are in the receipt " in done.err
+    assert f"{receipt.name}. Nothing is rolled back." in done.err
+    assert cluster.read() == {BOB: {PRODUCER: MIB}, CAROL: {PRODUCER: 4 * MIB}}
 
 
 def test_an_executor_that_is_killed_between_write_and_answer_does_no_harm(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from csv import DictReader
 from dataclasses import replace
+from math import isnan
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -56,6 +57,11 @@ def planned_table(spark: SparkSession, plans: Mapping[str, Plan]) -> DataFrame:
     return spark.createDataFrame(read.collect(), PLANNED_QUOTAS)
 
 
+def whole_plan(wanted: Mapping[Entity, Mapping[str, float]], actual: Quotas) -> Plan:
+    """A plan with everything that the cluster holds, as tasks have it."""
+    return replace(plan_of(wanted, actual), actual=actual)
+
+
 def some_plan(random: Random, actual: Quotas) -> Plan:
     """A plan that changes some entities and deletes others."""
     wanted: dict[Entity, dict[str, float]] = {
@@ -63,12 +69,18 @@ def some_plan(random: Random, actual: Quotas) -> Plan:
         for entity, values in some_quotas(random).items()
     }
     wanted |= {entity: {} for entity in actual if random.random() < 0.2}
-    return plan_of(wanted, actual)
+    return whole_plan(wanted, actual)
 
 
 def cells(rows: Iterable[Row]) -> list[str]:
-    """Rows so that they can be compared: any NaN is like any other."""
-    return [repr(tuple("NaN" if cell != cell else cell for cell in row)) for row in rows]
+    """Rows so that they can be compared: any NaN is like any other, and -0.0 is 0.0."""
+
+    def comparable(cell: object) -> object:
+        if not isinstance(cell, float):
+            return cell
+        return "NaN" if isnan(cell) else cell + 0.0
+
+    return [repr(tuple(map(comparable, row))) for row in rows]
 
 
 def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark: SparkSession) -> None:
@@ -100,7 +112,7 @@ def test_plans_without_changes_affect_nobody(spark: SparkSession) -> None:
     from quotaform.spark.blast_radius import blast_radius
 
     unchanged: Quotas = {Entity(user="alice"): {PRODUCER: 1.0}}
-    planned = planned_table(spark, {"lab": plan_of(unchanged, unchanged)})
+    planned = planned_table(spark, {"lab": whole_plan(unchanged, unchanged)})
     assert blast_radius(principal_table(spark, PEOPLE), planned).collect() == []
 
 
@@ -110,7 +122,7 @@ def test_principals_are_neither_shuffled_nor_sent_through_python(spark: SparkSes
     path = str(tmp_path / "principals.parquet")
     principal_table(spark, PEOPLE).write.parquet(path)
     actual: Quotas = {Entity(user=None): {PRODUCER: 9.0}, Entity(user="alice"): {PRODUCER: 1.0}}
-    planned = planned_table(spark, {"lab": plan_of({Entity(user=None): {PRODUCER: 5.0}}, actual)})
+    planned = planned_table(spark, {"lab": whole_plan({Entity(user=None): {PRODUCER: 5.0}}, actual)})
     found = blast_radius(spark.read.parquet(path), planned)
     assert found.count() > 0
     operators = above_the_principals(found._jdf.queryExecution().executedPlan().toString())

@@ -26,6 +26,7 @@ PRINCIPALS = 'user,client_id,ip\nalice,app,\nbob,,\nbob,"""""",\n,app,\n,,10.0.0
 SPELLED: Final = {'""': "", "": None, '"::FFFF:10.0.0.1"': "::FFFF:10.0.0.1"}
 LIMIT: Final = ("user", "client_id", "ip", "key", "value", "source", "level", "entity_key", "bucket")
 WAS: Final = ("before_value", "before_source", "before_entity_key")
+SAME_TIME: Final = {"SOURCE_DATE_EPOCH": "1795000000"}
 Row = tuple[Any, ...]
 ALICE, APP, ADDRESS = Entity(user="alice"), Entity(client_id="app"), Entity(ip="::ffff:10.0.0.1")
 CONNECTIONS: Final = "connection_creation_rate"
@@ -46,6 +47,8 @@ def repository(tmp_path: Path) -> Repository:
     }
     write_snapshot(tmp_path / "lab.json", quotas)
     (tmp_path / "principals.csv").write_text(PRINCIPALS, encoding="utf-8")
+    lines = '{"user": "bob", "client_id": ""}\n{"ip": "10.0.0.1"}\n{"client-id": "app"}\n{"user": "alice"}\n'
+    (tmp_path / "principals.jsonl").write_text(lines, encoding="utf-8")
     return made
 
 
@@ -69,18 +72,28 @@ def on_spark(repository: Repository, *options: str) -> Any:
 
 
 @pytest.mark.parametrize("format_name", ["text", "json", "csv"])
-def test_what_is_printed_is_what_one_process_prints(repository: Repository, format_name: str) -> None:
-    """In no particular order of the requests, which a table does not have."""
-    options = ("--cluster", "lab", "--format", format_name, "--from")
-    local = repository("resolve", *options, "principals.csv")
-    spark = repository("resolve", *options, "principals.csv", "--engine", "spark")
-    assert (spark.code, spark.err) == (local.code, local.err) == (0, local.err)
+@pytest.mark.parametrize("file", ["principals.csv", "principals.jsonl"])
+def test_what_is_printed_is_what_one_process_prints(repository: Repository, file: str, format_name: str) -> None:
+    """In the same order; from CSV, names in quotes came last."""
+    arguments = ("resolve", "--cluster", "lab", "--format", format_name, "--from", file)
+    local = repository(*arguments, env=SAME_TIME)
+    spark = repository(*arguments, "--engine", "spark", env=SAME_TIME)
+    assert (spark.code, spark.out, spark.err) == (0, local.out, local.err)
 
-    def pieces(text: str) -> list[str]:
-        lines = [line for line in text.splitlines() if "read_at" not in line and not line.startswith("Cluster ")]
-        return sorted(line.rstrip(",") for line in lines)
 
-    assert pieces(spark.out) == pieces(local.out)
+def test_of_a_table_of_all_clusters_those_of_the_cluster_are_printed_and_written(
+    repository: Repository, spark: SparkSession
+) -> None:
+    """Those of all clusters were printed, and resolved against this one."""
+    rows = [("lab", "alice"), ("down", "bob"), (None, "carol"), ("lab", "dave")]
+    spark.createDataFrame(rows, "cluster string, user string").write.parquet(str(repository.path / "all.parquet"))
+    arguments = ("resolve", "--cluster", "lab", "--from", "all.parquet", "--engine", "spark")
+    printed = repository(*arguments, "--format", "csv")
+    assert printed.code == 0, printed.said
+    assert {row["user"] for row in csv.DictReader(StringIO(printed.out))} == {"alice", "dave"}
+    assert repository(*arguments, "--out", "parquet=resolved").code == 0
+    written = spark.read.parquet(str(repository.path / "resolved")).select("user").distinct().collect()
+    assert {row.user for row in written} == {"alice", "dave"}
 
 
 @pytest.mark.parametrize("detail", [(), ("--key", "future_rate", "--key", PRODUCER), ("--omit-inherited",)])

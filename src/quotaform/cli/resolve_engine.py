@@ -92,8 +92,8 @@ def write_table(
     console.echo(render_resolve_table(report, console.style()))
 
 
-def read_few(console: Console, engine: Engine, principals: str) -> Sequence[Entity]:
-    """Read principals on Spark that are few enough to be printed.
+def read_few(console: Console, engine: Engine, cluster: Cluster, principals: str) -> Sequence[Entity]:
+    """Read principals of a cluster on Spark that are few enough to be printed.
 
     Raises:
         QuotaformError: They cannot be read or are too many, or Spark failed.
@@ -101,7 +101,7 @@ def read_few(console: Console, engine: Engine, principals: str) -> Sequence[Enti
     with _session(console, engine) as spark:
         from quotaform.spark.resolve.run import few_principals
 
-        return few_principals(spark, principals)
+        return few_principals(spark, principals, cluster.name)
 
 
 def read_out(text: str) -> tuple[str, str]:

@@ -5,8 +5,12 @@ What was done is on record as far as possible, whoever dies:
 | killed | the receipts of clusters that are done |
 | --- | --- |
 | a task, or its executor | the next attempt leaves one: what the first had written is `already-applied` in it |
+| an executor whose tasks have ended | as for a driver that is killed; see below |
 | the driver, and executors see its folders: those of this machine | are there: every task writes its own at once |
 | the driver, and executors are elsewhere | are there up to the last job of `_AT_ONCE` clusters that has ended |
+
+A task that has ended does not run again. If its executor is lost before the driver has the outcome, the cluster ends
+with `ApplyLostError`, and no further job is started.
 
 The driver holds the locks of the clusters, not the tasks: else a task that Spark has given up, and that still runs,
 would keep the next attempt out.
@@ -199,7 +203,8 @@ class _Part:
         try:
             # Here Spark's errors become one that says what happened.
             with spark_session() as spark:
-                ran = run_job(spark, job, "Applying plans on Spark", self._report, chosen) if chosen else ()
+                what = "Applying plans on Spark"
+                ran = run_job(spark, job, what, self._report, chosen, is_final=True) if chosen else ()
                 for (place, _), outcome in zip(chosen, ran, strict=True):
                     found[place] = outcome
         except EngineError as error:

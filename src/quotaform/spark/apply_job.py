@@ -8,6 +8,9 @@ is slow and speculation is on; and a task that Spark has given up may still be r
   the attempt before anything is written.
 * An alteration sets values and does not add to them, so that two attempts at the same time leave what one leaves.
 
+When an attempt has ended, Spark begins no other: its outcome is kept (`quotaform.spark.kept_rows.final_rows`), and if
+that is lost with the executor before the driver has read it, the cluster ends with `ApplyLostError`.
+
 What remains is what remains of every apply: a change by somebody else between the last read of an attempt and its
 write is overwritten. An attempt that was given up and is stopped just there for long could do so late.
 """

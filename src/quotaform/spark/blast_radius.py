@@ -19,8 +19,7 @@ from quotaform.model.precedence import LEVELS
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.spark.resolve.address import CANONICAL
 from quotaform.spark.resolve.resolved import resolved
-from quotaform.spark.resolve.table import CLUSTER
-from quotaform.spark.schemas import LIMIT_CHANGES, LIMIT_COUNTS, PRINCIPALS, QUOTAS
+from quotaform.spark.schemas import CLUSTER, LIMIT_CHANGES, LIMIT_COUNTS, PRINCIPALS, QUOTAS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

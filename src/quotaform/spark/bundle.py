@@ -15,7 +15,8 @@ from typing import Any, Final
 from zipfile import ZIP_DEFLATED, ZipFile
 
 _JOB: Final = "job"
-_FASTEST: Final = 1
+FASTEST: Final = 1
+"""The level of compression for what is read again soon."""
 
 
 class Bundle:
@@ -29,7 +30,7 @@ class Bundle:
             is_new: Whether it is written, and not only read.
         """
         self.path = path
-        self._archive = ZipFile(path, "w" if is_new else "r", ZIP_DEFLATED, compresslevel=_FASTEST)
+        self._archive = ZipFile(path, "w" if is_new else "r", ZIP_DEFLATED, compresslevel=FASTEST)
         self._members = set(self._archive.namelist())
 
     def keep(self) -> BundledFiles:

@@ -7,6 +7,7 @@ result amounts to, or the error. The driver keeps documents on disk and has the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
@@ -21,9 +22,10 @@ from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import QuotaformError
 from quotaform.rare_collection import rare_collections
-from quotaform.spark.bundle import Bundle
+from quotaform.spark.bundle import FASTEST, Bundle
 from quotaform.spark.document_store import DocumentStore
 from quotaform.spark.driver_context import DriverContext
+from quotaform.spark.kept_rows import final_rows, repeatable_rows
 from quotaform.spark.progress import reported_tasks
 from quotaform.spark.schemas import OUTCOMES, arrow_schema
 from quotaform.spark.shipped_file import ShippedFile, ship
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
-_FASTEST: Final = 1
 _BATCH_BYTES: Final = 1 << 20
 """How much of compressed documents is in one row and in one batch of rows."""
 
@@ -117,6 +118,8 @@ def run_job(
     what: str,
     progress: Progress = no_progress,
     places: Places | None = None,
+    *,
+    is_final: bool = False,
 ) -> Iterator[ClusterOutcome[StoredResult[Any]]]:
     """Run a job on the executors, a cluster in each task, and yield one outcome per cluster, in order.
 
@@ -126,13 +129,22 @@ def run_job(
         what: What is being done.
         progress: Called with that, and how many clusters are done.
         places: The clusters; all of them if left out.
+        is_final: Whether a task that has ended must not run again, so that an outcome that is lost with an executor is
+            an error; see `quotaform.spark.kept_rows`.
     """
     chosen = [(place, None) for place in range(len(job.names))] if places is None else places
-    yield from collected(spark, outcome_rows(spark, job, chosen), job, len(chosen), what, progress)
+    yield from collected(spark, outcome_rows(spark, job, chosen), job, len(chosen), what, progress, is_final=is_final)
 
 
 def collected(
-    spark: SparkSession, table: DataFrame, job: ShippedJob, clusters: int, what: str, progress: Progress = no_progress
+    spark: SparkSession,
+    table: DataFrame,
+    job: ShippedJob,
+    clusters: int,
+    what: str,
+    progress: Progress = no_progress,
+    *,
+    is_final: bool = False,
 ) -> Iterator[ClusterOutcome[StoredResult[Any]]]:
     """Run the tasks that make `schemas.OUTCOMES`, and yield the outcome of each cluster, in the order of the rows.
 
@@ -143,14 +155,12 @@ def collected(
         clusters: How many clusters there are.
         what: What is being done.
         progress: Called with that, and how many clusters are done.
+        is_final: As for `run_job`.
     """
-    table = table.persist(disk_only())
-    try:
+    with ExitStack() as stack:
         with reported_tasks(spark, what, clusters, progress):
-            table.count()
-        yield from stored_outcomes(table, job.names)
-    finally:
-        table.unpersist()
+            kept = stack.enter_context(final_rows(table) if is_final else repeatable_rows(table))
+        yield from stored_outcomes(kept, job.names)
 
 
 def outcome_rows(spark: SparkSession, job: ShippedJob, places: Places) -> DataFrame:
@@ -179,16 +189,20 @@ def new_bundle(folder: str) -> Bundle:
     return Bundle(Path(folder) / f"quotaform-{uuid4().hex}.zip", is_new=True)
 
 
-_opened: dict[str, Any] = {}
-"""The job that this worker is at: workers run many tasks, and the job is read once."""
+_opened: dict[str, tuple[Bundle, Any]] = {}
+"""The job that this worker is at, with its bundle: workers run many tasks, and the job is read once."""
 
 
 def opened_job(bundle: ShippedFile) -> Any:
     """Return the job of a bundle; runs on an executor."""
     if bundle.path not in _opened:
-        _opened.clear()
-        _opened[bundle.path] = Bundle(bundle.here()).job()
-    return _opened[bundle.path]
+        while _opened:
+            _, (last, _) = _opened.popitem()
+            last.close()
+        opened = Bundle(bundle.here())
+        _opened[bundle.path] = opened, opened.job()
+    _, job = _opened[bundle.path]
+    return job
 
 
 def _work(job: ShippedJob, places: Places, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
@@ -238,7 +252,7 @@ def outcome_of(content: bytes) -> Any:
 
 def compressed(pieces: Iterable[str]) -> Iterator[bytes]:
     """Yield a text in the parts that a `DocumentStore` keeps."""
-    compressor = compressobj(_FASTEST)
+    compressor = compressobj(FASTEST)
     found = bytearray()
     for piece in pieces:
         found += compressor.compress(piece.encode(errors="surrogatepass"))
@@ -262,10 +276,3 @@ def stored_outcomes(table: DataFrame, names: Sequence[str]) -> Iterator[ClusterO
             yield ClusterOutcome(cluster, error=end)
         else:
             yield ClusterOutcome(cluster, StoredResult(end, documents))
-
-
-def disk_only() -> Any:
-    """Return where outcomes are kept: on the disks of executors."""
-    from pyspark import StorageLevel
-
-    return StorageLevel.DISK_ONLY

@@ -28,7 +28,7 @@ from quotaform.spark.bundle import Bundle
 from quotaform.spark.cluster_job import ShippedJob, collected, new_bundle, run_job, ship_job
 from quotaform.spark.desired_table import read_desired_table, table_outcomes
 from quotaform.spark.options import LOCAL_SESSION, SessionOptions
-from quotaform.spark.plan_job import DRIFT, PLAN, PlanJob
+from quotaform.spark.plan_job import DRIFT, PLAN, PlanJob, same_clusters
 from quotaform.spark.session import spark_session
 
 if TYPE_CHECKING:
@@ -75,13 +75,13 @@ def plan(
                 raise UsageError("--principals takes a list with --desired-table, and no table; give a CSV file")
             job, bundle = _job(folder, PLAN, request, [PLAN_FILE], None, clock, progress)
             shipped = ship_job(spark, bundle, job)
-            return list(plan_beside_table(spark, shipped, people, tuple(documents), _same_clusters, progress))
+            return list(plan_beside_table(spark, shipped, people, tuple(documents), progress))
         job, bundle = _job(folder, PLAN, request, documents, desired_table, clock, progress)
         shipped = ship_job(spark, bundle, job)
         if desired_table is not None:
             return _by_table(spark, request, shipped, desired_table, "Planning clusters on Spark", progress)
         outcomes = list(run_job(spark, shipped, "Planning clusters on Spark", progress))
-        if request.is_guarded and (same := _same_clusters(outcomes)):
+        if request.is_guarded and (same := same_clusters(outcomes)):
             # What two plans disagree about is not in their digests: such a plan is made again beside the earlier one.
             again = run_job(spark, shipped, "Comparing plans for the same live cluster", progress, same)
             for (place, _), outcome in zip(same, again, strict=True):
@@ -160,15 +160,3 @@ def _job(
         source = with_claims(Source(PlanSource(directory=tree.name)), request, day)
     job = PlanJob(subject=subject, request=request, files=files, source=source, clock=clock, documents=tuple(documents))
     return job, bundle
-
-
-def _same_clusters(outcomes: Iterable[Stored[PlanDigest]]) -> list[tuple[int, int]]:
-    """Return the plans whose live cluster an earlier plan of another name is for, too: their places, and its."""
-    first: dict[str, int] = {}
-    same: list[tuple[int, int]] = []
-    for place, outcome in enumerate(outcomes):
-        if outcome.value is not None and not outcome.value.digest.is_snapshot:
-            earlier = first.setdefault(outcome.value.digest.cluster_id, place)
-            if earlier != place:
-                same.append((place, earlier))
-    return same

@@ -11,9 +11,10 @@ from quotaform.app.clock import Clock, today
 from quotaform.app.drift.drift import drift_of
 from quotaform.app.plan.plan import plan_cluster, with_same_clusters
 from quotaform.app.plan.request import PlanRequest
-from quotaform.app.rendering import Document, digest_of, render
+from quotaform.app.rendering import Document, StoredResult, digest_of, render
 from quotaform.app.repository.repository import open_gateway
 from quotaform.app.repository.source import Source
+from quotaform.core.digest import PlanDigest
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Plan
 from quotaform.desired.entry_row import EntryRow, load_rows
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 PLAN: Final = "plan"
 DRIFT: Final = "drift"
-PLANNED_QUOTAS: Final = "planned-quotas"
+QUOTA_LINES: Final = "quota-lines"
 """The document of what a cluster holds and what its plan changes, if that is needed outside of the task."""
 
 
@@ -76,7 +77,7 @@ class PlanJob:
         if isinstance(value, Plan) and value.actual is not None:
             from quotaform.spark.planned_quotas import planned_quota_lines
 
-            rendered[PLANNED_QUOTAS] = planned_quota_lines(value)
+            rendered[QUOTA_LINES] = planned_quota_lines(value)
         return Made(digest_of(value), rendered)
 
     def with_rows(self, place: int, rows: Iterable[EntryRow]) -> PlanJob:
@@ -115,3 +116,15 @@ class PlanJob:
     def _rendered(self, document: Document, value: object) -> Iterable[str]:
         options: dict[str, Any] = dict(document.options)
         return render(document.subject or self.subject, document.format_name, value, **options)
+
+
+def same_clusters(outcomes: Iterable[ClusterOutcome[StoredResult[PlanDigest]]]) -> list[tuple[int, int]]:
+    """Return the plans whose live cluster an earlier plan of another name is for, too: their places, and its."""
+    first: dict[str, int] = {}
+    same: list[tuple[int, int]] = []
+    for place, outcome in enumerate(outcomes):
+        if outcome.value is not None and not outcome.value.digest.is_snapshot:
+            earlier = first.setdefault(outcome.value.digest.cluster_id, place)
+            if earlier != place:
+                same.append((place, earlier))
+    return same

@@ -6,10 +6,9 @@ joined with the principals, and tasks add to each plan what that amounts to, bef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.app.plan.principals import PrincipalList
@@ -27,18 +26,20 @@ from quotaform.spark.blast_radius import blast_radius, distinct_principals, larg
 from quotaform.spark.cluster_job import (
     Places,
     ShippedJob,
+    collected,
     compressed,
-    disk_only,
     outcome_of,
     outcome_rows,
     stored_outcomes,
 )
-from quotaform.spark.plan_job import PLAN, PLANNED_QUOTAS
+from quotaform.spark.kept_rows import final_rows, repeatable_rows
+from quotaform.spark.named_table import located
+from quotaform.spark.plan_job import PLAN, QUOTA_LINES, same_clusters
 from quotaform.spark.planned_quotas import DocumentLines, planned_quotas_of
 from quotaform.spark.principal_check import count_principals
-from quotaform.spark.principals import CLUSTER, read_principals
+from quotaform.spark.principals import read_principals
 from quotaform.spark.progress import reported_tasks
-from quotaform.spark.schemas import OUTCOMES, arrow_schema
+from quotaform.spark.schemas import CLUSTER, OUTCOMES, arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow
@@ -57,7 +58,6 @@ def plan_beside_table(
     job: ShippedJob,
     people: PrincipalList,
     documents: Sequence[Document],
-    same_clusters: Callable[[Sequence[Outcome]], Places],
     progress: Progress,
 ) -> list[Outcome]:
     """Plan clusters, and return one outcome per cluster, in order.
@@ -67,56 +67,51 @@ def plan_beside_table(
         job: Plans clusters, and renders `PLAN_FILE`.
         people: A table of principals, and where all changes of limits are wanted.
         documents: What to render of each plan.
-        same_clusters: Returns which plans are to be made again, beside which others.
         progress: Called with what is being done, and with a sentence if the principals have to be shuffled.
 
     Raises:
         InvalidFilesError: The table cannot be read, or something is wrong in it.
     """
-    table = _place(people.table or "")
+    table = people.table or ""
     progress("Reading principals", 0, 0)
     read = read_principals(spark, table)
     count_principals(read, table)
     with ExitStack() as stack:
+        planned = _planned(spark, job, progress, stack)
 
         def kept(rows: DataFrame) -> DataFrame:
-            found = rows.persist(disk_only())
-            stack.callback(found.unpersist)
-            return found
+            return stack.enter_context(repeatable_rows(rows))
 
-        principals = kept(distinct_principals(read))
-        places: Places = [(place, None) for place in range(len(job.names))]
-        planned = kept(outcome_rows(spark, job, places))
-        with reported_tasks(spark, "Planning clusters on Spark", len(places), progress):
-            planned.count()
-        if same := same_clusters(_in_order(planned.where("name IS NULL"), job)):
-            again = kept(outcome_rows(spark, job, same))
-            planned = planned.where(~planned["place"].isin([place for place, _ in same])).unionAll(again)
         progress("Resolving principals before and after the plans", 0, 0)
-        quotas = kept(planned_quotas_of(planned, PLANNED_QUOTAS, job.names))
+        principals = kept(distinct_principals(read))
+        quotas = kept(planned_quotas_of(planned, QUOTA_LINES, job.names))
         changes = kept(blast_radius(principals, quotas, lambda note: progress(note, 0, 0)))
         if people.folder is not None:
-            changes.write.parquet(_place(people.folder, is_new=True))
+            changes.write.parquet(located(people.folder))
         radii = _radii(changes, _totals(principals, job.names), people)
-        progress("Writing plans", 0, 0)
         plans = planned.where("name IS NULL OR name = 'plan-file'")
         work = partial(_render, job, radii, tuple(documents))
-        return _in_order(kept(plans.mapInArrow(work, OUTCOMES)), job)
+        rendered = plans.mapInArrow(work, OUTCOMES)
+        return _in_order(collected(spark, rendered, job, len(job.names), "Writing plans", progress), job)
 
 
-def _place(path: str, *, is_new: bool = False) -> str:
-    """Return a path as Spark finds it: relative ones mean this process's folder, and not that of a Java process.
+def _planned(spark: SparkSession, job: ShippedJob, progress: Progress, stack: ExitStack) -> DataFrame:
+    """Return `schemas.OUTCOMES` of all clusters, kept until the stack is closed.
 
-    Args:
-        path: A path, a URL, or a table.
-        is_new: Whether it is a path that is to be written.
+    They are final, so that the blast radius and the plan of a cluster are of the same reading.
     """
-    is_path = is_new or Path(path).exists()
-    return str(Path(path).absolute()) if is_path and "://" not in path else path
+    places: Places = [(place, None) for place in range(len(job.names))]
+    with reported_tasks(spark, "Planning clusters on Spark", len(places), progress):
+        planned = stack.enter_context(final_rows(outcome_rows(spark, job, places)))
+    ended = _in_order(stored_outcomes(planned.where("name IS NULL"), job.names), job)
+    if same := same_clusters(ended):
+        again = stack.enter_context(final_rows(outcome_rows(spark, job, same)))
+        planned = planned.where(~planned["place"].isin([place for place, _ in same])).unionAll(again)
+    return planned
 
 
-def _in_order(outcomes: DataFrame, job: ShippedJob) -> list[Outcome]:
-    found = {outcome.cluster: outcome for outcome in stored_outcomes(outcomes, job.names)}
+def _in_order(outcomes: Iterable[Outcome], job: ShippedJob) -> list[Outcome]:
+    found = {outcome.cluster: outcome for outcome in outcomes}
     return [found[name] for name in job.names]
 
 

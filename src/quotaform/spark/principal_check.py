@@ -14,8 +14,8 @@ from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import CLIENT_ID, IP, KNOWN_TYPES, USER
 from quotaform.model.location import Location
 from quotaform.model.text import quote
-from quotaform.spark.principals import BROKEN, CLUSTER
-from quotaform.spark.schemas import PRINCIPALS
+from quotaform.spark.principals import BROKEN, principals_of
+from quotaform.spark.schemas import CLUSTER, PRINCIPALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,9 +59,7 @@ def count_principals(principals: DataFrame, name: str, cluster: str | None = Non
             a user or client-id, with an empty user or ip, or not readable. It counts them and shows the first.
     """
     problems = dict(_problems(principals.columns))
-    rows = principals
-    if CLUSTER in principals.columns and cluster is not None:
-        rows = principals.where(f.col(CLUSTER) == cluster)
+    rows = principals if cluster is None else principals_of(principals, cluster)
     is_ip = f.col(_IP).isNotNull() if _IP in principals.columns else f.lit(False)
     [found] = rows.agg(
         f.count("*").alias("total"),
@@ -77,7 +75,7 @@ def count_principals(principals: DataFrame, name: str, cluster: str | None = Non
             first = "" if count == 1 else "the first are " if count > _SHOWN else "they are "
             findings.append(f"{number} {text}: {first}{shown}")
     if not found.total:
-        of = f" of cluster {quote(cluster)}" if rows is not principals and cluster is not None else ""
+        of = f" of cluster {quote(cluster)}" if cluster is not None and CLUSTER in principals.columns else ""
         findings.append(f"there are no principals{of} in it")
     if findings:
         raise InvalidFilesError([rule.REQUESTS.finding(text, location=Location(name)) for text in findings])

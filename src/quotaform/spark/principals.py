@@ -35,13 +35,12 @@ from quotaform.model.entity import KNOWN_TYPES
 from quotaform.model.location import Location
 from quotaform.model.text import inert, listed, quote
 from quotaform.spark.named_table import format_of, located, reason_of
-from quotaform.spark.schemas import PRINCIPALS
+from quotaform.spark.schemas import CLUSTER, PRINCIPALS
 
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame, SparkSession
 
-CLUSTER: Final = "cluster"
 BROKEN: Final = "broken_row"
 """The column of principals from a text file in which a row is that cannot be read; else null."""
 
@@ -82,6 +81,20 @@ def read_principals(spark: SparkSession, name: str) -> DataFrame:
     found = table.select(*(f.col(f"`{each}`").alias(column) for each, column in wanted.items()), *others)
     columns = [each for each in PRINCIPALS.names if each in wanted.values()]
     return (_with_names(found, columns) if kind == "csv" else found).select(*columns, *others)
+
+
+def principals_of(principals: DataFrame, cluster: str) -> DataFrame:
+    """Return the principals of a cluster: those whose column `cluster` names it, or all if there is no such column."""
+    return principals.where(f.col(CLUSTER) == cluster) if CLUSTER in principals.columns else principals
+
+
+def is_text(name: str) -> bool:
+    """Whether a name is that of a CSV or JSON lines file.
+
+    >>> is_text("principals.csv"), is_text("principals.parquet")
+    (True, False)
+    """
+    return Path(name).suffix.lower() in _TEXTS
 
 
 def unreadable(name: str, reason: str) -> InvalidFilesError:

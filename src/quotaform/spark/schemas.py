@@ -136,6 +136,9 @@ HISTORY_CHANGES: Final = StructType(
 )
 """What differs between two moments; null is no value. `changed_at` is the snapshot that showed the last change."""
 
+CLUSTER: Final = "cluster"
+"""The column by which rows are of a cluster: all tables about clusters have it, and one of principals may."""
+
 PRINCIPALS: Final = StructType(
     [StructField("user", StringType()), StructField("client_id", StringType()), StructField("ip", StringType())]
 )

@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.errors import EngineError, UsageError
@@ -28,7 +28,7 @@ from quotaform.spark.options import LOCAL_SESSION, SessionOptions
 from quotaform.spark.progress import reported
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 GATEWAY_VARIABLE: Final = "PYSPARK_GATEWAY_PORT"
 """The variable by which spark-submit says where its Java process listens."""
@@ -97,6 +97,17 @@ def spark_session(options: SessionOptions = LOCAL_SESSION, progress: Progress = 
 def is_connect(session: SparkSession) -> bool:
     """Whether a session is one of Spark Connect, which has neither a SparkContext nor a Java process here."""
     return any(kind.__module__.startswith("pyspark.sql.connect.") for kind in type(session).__mro__)
+
+
+def release(rows: DataFrame) -> None:
+    """Free the disks of executors from rows that `DataFrame.localCheckpoint` has put there.
+
+    A Spark Connect server does so itself, when no client refers to them.
+    """
+    if not is_connect(rows.sparkSession):
+        kept: Any = rows
+        # Unlike `RDD.unpersist`, this does not warn that the rows cannot be computed again.
+        kept.sparkSession.sparkContext._jsc.sc().unpersistRDD(kept._jdf.logicalPlan().rdd().id(), False)
 
 
 def _own_session(options: SessionOptions) -> AbstractContextManager[SparkSession]:

@@ -122,7 +122,7 @@ def resolve(
         if out is not None:
             write_table(console, engine, chosen, principals=from_file, out=out, plan=saved, detail=detail)
             return ExitCode.DONE
-        request = _made(read_few(console, engine, from_file), saved, detail)
+        request = _made(read_few(console, engine, chosen, from_file), saved, detail)
     else:
         request = _request(name or (), from_file, saved, detail)
         chosen = target.choose(snapshot=snapshot, planned=planned)

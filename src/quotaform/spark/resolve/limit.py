@@ -19,7 +19,6 @@ from quotaform.spark.resolve.address import is_plain
 from quotaform.spark.resolve.level import NAME_COLUMNS, RANKS, reaches
 from quotaform.spark.resolve.survey import QuotaSurvey
 from quotaform.spark.resolve.table import (
-    CLUSTER,
     LevelGroup,
     by_canonical_name,
     entity_column,
@@ -29,6 +28,7 @@ from quotaform.spark.resolve.table import (
     respelled_type,
     value_column,
 )
+from quotaform.spark.schemas import CLUSTER
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -14,8 +14,7 @@ from quotaform.spark.resolve.broadcast import broadcast_limit, shuffle_note
 from quotaform.spark.resolve.level import NAME_COLUMNS, is_of
 from quotaform.spark.resolve.limit import CANONICAL_PREFIX, Limits
 from quotaform.spark.resolve.survey import QuotaSurvey, survey
-from quotaform.spark.resolve.table import CLUSTER
-from quotaform.spark.schemas import BEFORE, PRINCIPALS, RESOLVED
+from quotaform.spark.schemas import BEFORE, CLUSTER, PRINCIPALS, RESOLVED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

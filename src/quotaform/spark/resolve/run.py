@@ -5,26 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.app.repository.repository import open_pinned_gateway
+from quotaform.app.resolve.request_file import RequestFile
 from quotaform.app.resolve.resolve import require_key
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.core.freshness import require_cluster
 from quotaform.core.plan import Plan
 from quotaform.core.resolve.resolution import Detail, ResolveHeader
 from quotaform.core.resolve.table_report import KeyCount, TableReport
-from quotaform.errors import InvalidFilesError
+from quotaform.files import REQUESTS_LIMIT
 from quotaform.model.entity import KNOWN_TYPES, Entity, spell_name
 from quotaform.model.precedence import LEVELS, Level
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.text import inert
 from quotaform.spark.failure import require_read
 from quotaform.spark.principal_check import PrincipalCounts, count_principals
-from quotaform.spark.principals import CLUSTER, read_principals, unreadable
+from quotaform.spark.principals import is_text, principals_of, read_principals, unreadable
 from quotaform.spark.resolve.assumed_plan import quotas_after
 from quotaform.spark.resolve.level import NAME_COLUMNS
 from quotaform.spark.resolve.resolved import resolved
@@ -82,7 +84,7 @@ def write_resolved(
     if request.plan is not None:
         require_cluster(request.plan, cluster_id)
     progress(f"Reading principals of {inert(request.principals)}", 0, 0)
-    principals = read_principals(spark, request.principals)
+    principals = principals_of(read_principals(spark, request.principals), cluster.name)
     counts = count_principals(principals, request.principals, cluster.name)
     progress(f"Reading quotas of {spell_name(cluster.label)}", 0, 0)
     with ExitStack() as stack:
@@ -109,28 +111,36 @@ def write_resolved(
     return TableReport(header=header, target=str(request.target), clients=counts.clients, ips=counts.ips, keys=found)
 
 
-def few_principals(spark: SparkSession, name: str) -> list[Entity]:
-    """Return principals that are few enough to be printed, each as a concrete entity.
+def few_principals(spark: SparkSession, name: str, cluster: str) -> list[Entity]:
+    """Return principals of a cluster that are few enough to be printed, each as a concrete entity.
+
+    A file that one process can read is read as it would be there, in the same order.
+
+    Args:
+        spark: The session.
+        name: A path or table; see `quotaform.spark.principals`.
+        cluster: The cluster.
 
     Raises:
         InvalidFilesError: They cannot be read, or are too many.
     """
-    principals = read_principals(spark, name)
-    total = count_principals(principals, name).total
-    if total > MOST_PRINTED:
-        raise _too_many(name, total)
+    path = Path(name)
+    if is_text(name) and path.is_file() and path.stat().st_size <= REQUESTS_LIMIT:
+        listed = RequestFile.read(path)
+        _require_few(name, len(listed))
+        return list(listed)
+    principals = principals_of(read_principals(spark, name), cluster)
+    _require_few(name, count_principals(principals, name, cluster).total)
     columns = {column: kind for kind, column in NAME_COLUMNS.items()}
-    rows = principals.drop(CLUSTER).toArrow().to_pylist()
-    return [
-        Entity({columns[column]: cell for column, cell in row.items() if column in columns and cell is not None})
-        for row in rows
-    ]
+    rows = principals.select(*(each for each in principals.columns if each in columns)).toArrow().to_pylist()
+    return [Entity({columns[column]: cell for column, cell in row.items() if cell is not None}) for row in rows]
 
 
-def _too_many(name: str, total: int) -> InvalidFilesError:
-    return unreadable(
-        name, f"{total:,} principals are more than the {MOST_PRINTED:,} that are printed; add --out parquet=FOLDER"
-    )
+def _require_few(name: str, total: int) -> None:
+    if total > MOST_PRINTED:
+        raise unreadable(
+            name, f"{total:,} principals are more than the {MOST_PRINTED:,} that are printed; add --out parquet=FOLDER"
+        )
 
 
 def _kept(stack: ExitStack, rows: DataFrame) -> DataFrame:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 
@@ -14,11 +14,10 @@ from quotaform.model.precedence import LEVELS, Level
 from quotaform.spark.resolve.address import CANONICAL, with_canonical
 from quotaform.spark.resolve.level import NAME_COLUMNS, RANKS, is_on
 from quotaform.spark.resolve.survey import QuotaSurvey
+from quotaform.spark.schemas import CLUSTER
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-CLUSTER: Final = "cluster"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -173,6 +173,38 @@ def test_drift_against_a_time_compares_a_cluster_with_what_it_held_then(reposito
         assert message in refused.err, more
 
 
+def test_drift_against_a_time_reports_what_drift_reports_and_nothing_else(repository: Repository) -> None:
+    """Entities out of scope counted as drift, and the pinned id did not."""
+    old, new = Entity(user="kafka-old"), Entity(user="kafka-new")
+    theirs, unknown = Entity(user="theirs"), Entity({"group": "g"})
+    then = {ALICE: {PRODUCER: 1.0, "new_key": 1.0}, old: {PRODUCER: 1.0}, theirs: {PRODUCER: 1.0}, unknown: {"k": 1.0}}
+    now = {ALICE: {PRODUCER: 1.0, "new_key": 2.0}, new: {PRODUCER: 1.0}, theirs: {PRODUCER: 2.0}, unknown: {"k": 2.0}}
+    for name in ("lab", "pinned", "other"):
+        write_snapshot(repository.path / f"then/{name}.json", 1, then, name)
+        write_snapshot(repository.path / f"now/{name}.json", 2, now, name)
+    write_snapshot(repository.path / "now/other.json", 2, now, "another")
+    clusters = "".join(
+        f"  {name}: {{snapshot: now/{name}.json{more}}}\n"
+        for name, more in (("lab", ""), ("pinned", ", cluster_id: pin"), ("other", ""))
+    )
+    repository.config(f"clusters:\n{clusters}scope: {{exclude: [{{user: 'kafka-*'}}]}}\nroots: [theirs]\n")
+    (repository.path / "theirs/quotas.d").mkdir(parents=True)
+    (repository.path / "theirs/quotaform.yaml").write_text(f"clusters:\n{clusters}", encoding="utf-8")
+    entry = "quotas:\n  - match: {user: theirs}\n    values: {producer_byte_rate: 3}\n"
+    (repository.path / "theirs/quotas.d/all.yaml").write_text(entry, encoding="utf-8")
+    assert repository("history", "append", "then", "--history", "kept").code == 0
+    drifted = repository(
+        "drift", "--all", "--history", "kept", "--against", "now", "--out", "json=drift/{cluster}.json"
+    )
+    found = {name: json.loads(repository.read(f"drift/{name}.json")) for name in ("lab", "pinned", "other")}
+    assert (found["lab"]["status"], found["lab"]["entities"]) == ("in-sync", [])
+    assert found["lab"]["summary"]["in_sync"] == 1
+    assert "is pinned to id pin" in found["pinned"]["findings"][0]["message"]
+    assert "in the history it has id-other" in found["other"]["findings"][0]["message"]
+    assert [found[name]["status"] for name in ("pinned", "other")] == ["unknown", "unknown"]
+    assert drifted.code == 1
+
+
 def test_an_append_that_is_killed_while_it_writes_leaves_the_history_as_it_was(repository: Repository) -> None:
     """Also for readers of that moment: they see one version, whole."""
     kept = repository.path / "kept"

@@ -30,9 +30,9 @@ from quotaform.errors import QuotaformError, UsageError
 
 if TYPE_CHECKING:
     from quotaform.app.drift.report import DriftReporter
-    from quotaform.app.plan.plan import Planner
     from quotaform.app.plan.request import PlanRequest
     from quotaform.core.drift.drift import Drift
+    from quotaform.spark.history.against import Past
 
 
 @with_option_groups
@@ -136,7 +136,12 @@ def drift(
     try:
         with reports.covering(names):
             if past is not None:
-                gathered = gather(check_drift(request, past, progress=console.progress), names)
+                from quotaform.spark.history.against import check_drift_against
+
+                documents = documents_of(format_name, options, files.formats, ci, len(names))
+                session = engine.session()
+                found_then = check_drift_against(request, past, documents, session=session, progress=console.progress)
+                gathered = Gathered(tuple(found_then))
             elif engine.choose(console, len(names), partial(quota_bytes, request)) == SPARK:
                 from quotaform.spark.plan import check_drift as check_drift_on_spark
 
@@ -176,8 +181,8 @@ def drift(
     return decide(found, lambda drift: judge_drift(drift, is_reported_only=exit_zero))
 
 
-def _past(against: str | None, history: str | None, engine: Engine, *, has_others: bool) -> Planner | None:
-    """Return what compares clusters with a history; `None` if the files are compared.
+def _past(against: str | None, history: str | None, engine: Engine, *, has_others: bool) -> Past | None:
+    """Return what of a history clusters are compared with; `None` if they are compared with the files.
 
     Raises:
         UsageError: Options exclude each other, or the time is none.
@@ -198,9 +203,9 @@ def _past(against: str | None, history: str | None, engine: Engine, *, has_other
 
     moment = read_moment_option("--against", against)
     require_installed(engine.session())
-    from quotaform.spark.history.against import HistoryPlanner
+    from quotaform.spark.history.against import Past
 
-    return HistoryPlanner(history, moment, engine.session())
+    return Past(history, moment)
 
 
 def _require_watchable(watching: Watching, has_others: bool, format_name: str) -> None:

@@ -11,7 +11,7 @@ def read_moment_option(option: str, text: str) -> datetime:
     """Read a time: ISO 8601 in UTC, a day, an age, or `now`.
 
     Raises:
-        UsageError: It is none.
+        UsageError: The text is not a time.
     """
     from quotaform.app.clock import SYSTEM_CLOCK
     from quotaform.model.moment import parse_moment

@@ -1,144 +1,249 @@
-"""Compares clusters with what a history says of a moment: the history takes the place of the files."""
+"""Compares clusters with what a history says of a moment: the history takes the place of the files.
+
+Executors read the clusters, a cluster in each task, and compare them by the code that compares them with files. So what
+`drift` does not report (what is out of scope, ignored, declared by another quota repository, or beyond what files can
+say) is not reported here either, and a cluster with another id than the one that quotaform.yaml pins is not compared.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain, groupby
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as f
 
-from quotaform.app.actual import read_settled
-from quotaform.app.clock import SYSTEM_CLOCK, Clock, plan_timestamp
-from quotaform.app.each_cluster import ClusterWork
-from quotaform.app.plan.plan import bulk_of_plan
+from quotaform.app.clock import SYSTEM_CLOCK, Clock, today
+from quotaform.app.drift.drift import drift_of
+from quotaform.app.plan.plan import plan_cluster, with_claims
+from quotaform.app.plan.request import PlanRequest
+from quotaform.app.rendering import Document, StoredResult, digest_of, render
+from quotaform.app.repository.policy import NO_POLICIES
 from quotaform.app.repository.repository import open_gateway
-from quotaform.app.steps import Steps
-from quotaform.cluster.gateway import Gateway, Progress, no_progress
+from quotaform.app.repository.source import Source
+from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.core.base import Base, DeclaredBase
 from quotaform.core.check import rule
-from quotaform.core.difference import diff, make_plan
-from quotaform.core.plan import Plan, PlanHeader, PlanSource
-from quotaform.core.plan_options import PlanOptions
+from quotaform.core.check.writable import is_out_of_reach
+from quotaform.core.cluster_base import ClusterBase
+from quotaform.core.digest import DriftDigest
+from quotaform.core.outcome import ClusterOutcome
+from quotaform.core.plan import Plan, PlanSource
 from quotaform.errors import HistoryError
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired, Entry
 from quotaform.model.moment import spell_moment
-from quotaform.spark.history.as_of import as_of
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.spark.cluster_job import (
+    Made,
+    ShippedJob,
+    collected,
+    new_bundle,
+    opened_job,
+    outcome_batches,
+    ship_job,
+)
+from quotaform.spark.history.as_of import held_at, last_snapshots
 from quotaform.spark.history.query import require_known
 from quotaform.spark.history.store import open_history
+from quotaform.spark.options import LOCAL_SESSION, SessionOptions
+from quotaform.spark.partition import by_place
+from quotaform.spark.schemas import OUTCOMES
 from quotaform.spark.session import spark_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
 
-    from quotaform.app.plan.request import PlanRequest
-    from quotaform.core.outcome import ClusterOutcome
-    from quotaform.desired.config import Cluster
-    from quotaform.model.quotas import Quotas
-    from quotaform.spark.options import SessionOptions
+_HELD = ("entity_key", "entity", "key", "value")
+_SNAPSHOT = ("cluster_id", "read_at")
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryPlanner:
-    """Plans what would make clusters as they were, for `quotaform.app.drift.drift.check_drift`.
-
-    What clusters held is asked of Spark, one cluster at a time; the clusters are read in this process.
+class Past:
+    """What clusters are compared with.
 
     Attributes:
         location: The history, as it was given.
         at: The moment.
-        session: Where Spark runs.
     """
 
     location: str
     at: datetime
-    session: SessionOptions
 
-    def __call__(
-        self, request: PlanRequest, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress
-    ) -> Iterator[ClusterOutcome[Plan]]:
-        """Plan clusters; see `quotaform.app.plan.plan.Planner`.
 
-        Raises:
-            HistoryError: The history cannot be read, or begins later.
-            EngineError: Spark is missing, does not start or failed.
-        """
-        progress("Starting Spark", 0, 0)
-        with spark_session(self.session) as spark:
-            table = open_history(spark, self.location)
-            rows = table.rows()
-            require_known(table, rows, self.at)
-            held = as_of(rows, self.at)
-            steps = Steps(progress)
+def check_drift_against(
+    request: PlanRequest,
+    past: Past,
+    documents: Iterable[Document],
+    *,
+    session: SessionOptions = LOCAL_SESSION,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = no_progress,
+) -> list[ClusterOutcome[StoredResult[DriftDigest]]]:
+    """Compare clusters with what they held at a moment.
 
-            def work(cluster: Cluster, gateway: Gateway) -> Plan:
-                then = self._held(held.where(f.col("cluster") == cluster.name), cluster.name)
-                return self._plan(request, cluster, gateway, then, clock)
+    Args:
+        request: What to compare.
+        past: What to compare it with.
+        documents: What to render of each comparison.
+        session: Where Spark runs.
+        clock: The time.
+        progress: Called with what is being done.
 
-            with ClusterWork(request.clusters, work, open_gateway) as working:
-                yield from working.outcomes({}, steps)
+    Returns:
+        One outcome per cluster, in the order of the request.
 
-    def _held(self, held: DataFrame, cluster: str) -> _Held:
-        """Return what a cluster held.
+    Raises:
+        HistoryError: The history cannot be read, or begins later.
+        EngineError: Spark is missing, does not start or failed.
+        InvalidFilesError: Another quota repository that quotaform.yaml lists is invalid.
+    """
+    # Nobody wrote what a history holds, so there is nobody to tell what policies and lints say of it.
+    request = replace(request, policies=NO_POLICIES, has_lints=False)
+    source = with_claims(Source(PlanSource(directory=past.location)), request, today(clock))
+    job = HistoryDriftJob(request=request, past=past, source=source, clock=clock, documents=tuple(documents))
+    with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session, progress) as spark:
+        table = open_history(spark, past.location)
+        require_known(table, table.readings(), past.at)
+        shipped = ship_job(spark, new_bundle(folder), job)
+        rows = drift_outcomes(spark, shipped, table.rows(), past.at)
+        outcomes = collected(spark, rows, shipped, len(job.names), "Comparing clusters on Spark", progress)
+        found = {outcome.cluster: outcome for outcome in outcomes}
+        return [found[name] for name in job.names]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a cluster held.
+
+    Attributes:
+        cluster_id: Its id then.
+        read_at: When it was read.
+        quotas: What it held.
+    """
+
+    cluster_id: str
+    read_at: datetime
+    quotas: Mapping[Entity, Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryDriftJob:
+    """Compares clusters with what they held.
+
+    Attributes:
+        request: What to compare.
+        past: What to compare it with.
+        source: What other quota repositories declare.
+        clock: The time.
+        documents: What to render.
+        held: What the cluster held that is worked on; `None` if the history does not know it.
+    """
+
+    request: PlanRequest
+    past: Past
+    source: Source
+    clock: Clock
+    documents: tuple[Document, ...]
+    held: Held | None = None
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the clusters."""
+        return [cluster.name for cluster in self.request.clusters]
+
+    def run(self, place: int, beside: int | None = None) -> Made:
+        """Compare a cluster, and render what was asked for.
 
         Raises:
             HistoryError: The history has no snapshot of it by then.
+            QuotaformError: It could not be compared.
         """
-        rows = held.toArrow().to_pylist()
-        if not rows:
-            problem = f"it has no snapshot of {cluster} at or before {spell_moment(self.at)}"
-            raise HistoryError(self.location, problem, "give a later time, or append snapshots of that time")
-        return _Held(rows)
+        name = self.names[place]
+        if self.held is None:
+            problem = f"it has no snapshot of {name} at or before {spell_moment(self.past.at)}"
+            remedy = "give a later time, or append snapshots of that time"
+            raise HistoryError(self.past.location, problem, remedy)
+        outcome = ClusterOutcome(name, self._plan(place, self.held))
+        drift = drift_of(self.request, outcome, today(self.clock)).require()
+        return Made(digest_of(drift), {each.name: _rendered(each, drift) for each in self.documents})
 
-    def _plan(self, request: PlanRequest, cluster: Cluster, gateway: Gateway, then: _Held, clock: Clock) -> Plan:
-        desired = then.entries()
-        base = Base(f"{self.location} at {spell_moment(then.read_at)}", None, is_history=True)
-        header = PlanHeader(
-            cluster_name=cluster.name,
-            cluster_id=gateway.cluster_id(),
-            created_at=plan_timestamp(clock),
-            source=PlanSource(directory=self.location),
-            options=PlanOptions(
-                prune=request.prune_mode,
-                select=tuple(request.selection.select),
-                exclude=tuple(request.selection.exclude),
-            ),
-            snapshot=gateway.snapshot,
-        )
+    def release(self, place: int) -> None:
+        """Nothing is kept."""
 
-        def make(actual: Quotas) -> Plan:
-            made = make_plan(
-                diff(desired, actual),
-                desired,
-                actual,
-                header,
-                selection=request.selection,
-                base=DeclaredBase(base, desired),
+    def _plan(self, place: int, held: Held) -> Plan:
+        """Return what would make a cluster what it was."""
+        cluster = self.request.clusters[place]
+        desired = self._entries(cluster.name, held)
+        base = Base(f"{self.past.location} at {spell_moment(held.read_at)}", None, is_history=True)
+        with open_gateway(cluster) as gateway:
+            live_id = gateway.cluster_id()
+            text = (
+                f"this cluster has the id {live_id}, and in the history it has {held.cluster_id}; nothing is compared"
             )
-            return made if header.cluster_id == then.cluster_id else _of_another(made, then.cluster_id)
+            declared = ClusterBase(
+                declared=DeclaredBase(base, desired),
+                findings=() if live_id == held.cluster_id else (rule.CLUSTER_ID.finding(text),),
+            )
+            source = replace(self.source, bases={cluster.name: declared})
+            return plan_cluster(
+                self.request, cluster, gateway, desired=lambda: desired, source=lambda: source, clock=self.clock
+            )
 
-        return read_settled(gateway, make, bulk_of_plan, clock=clock)
+    def _entries(self, cluster: str, held: Held) -> Desired:
+        """Return what a cluster held as if files declared it: without what files of this repository cannot declare."""
+        claims = [claim for claim in self.source.claims if claim.is_of(cluster, held.cluster_id)]
+        scope = self.request.config.scope
+        entries: dict[Entity, Entry] = {}
+        for entity, quotas in held.quotas.items():
+            values = {key: value for key, value in quotas.items() if key in QUOTA_KEYS}
+            is_claimed = any(entity in claim.desired for claim in claims)
+            if values and not is_claimed and not is_out_of_reach(entity) and scope.contains(entity):
+                entries[entity] = Entry(entity=entity, values=values)
+        return entries
 
 
-class _Held:
-    """What a cluster held: rows of `schemas.QUOTAS`."""
-
-    def __init__(self, rows: list[dict[str, Any]]) -> None:
-        self._rows = rows
-        self.cluster_id: str = rows[0]["cluster_id"]
-        self.read_at: datetime = rows[0]["read_at"]
-
-    def entries(self) -> Desired:
-        """Return it as if files declared it."""
-        values: dict[Entity, dict[str, float]] = {}
-        for row in self._rows:
-            if row["entity_key"] is not None:
-                values.setdefault(Entity.of(row["entity"]), {})[row["key"]] = row["value"]
-        return {entity: Entry(entity=entity, values=held) for entity, held in values.items()}
+def _rendered(document: Document, value: object) -> Iterable[str]:
+    return render(document.subject or "drift", document.format_name, value, **dict(document.options))
 
 
-def _of_another(plan: Plan, earlier: str) -> Plan:
-    text = f"this cluster has the id {plan.header.cluster_id}, and in the history it has {earlier}; nothing is compared"
-    return replace(plan, findings=(rule.CLUSTER_ID.finding(text),))
+def drift_outcomes(spark: SparkSession, job: ShippedJob, history: DataFrame, at: datetime) -> DataFrame:
+    """Return `schemas.OUTCOMES`: what a `HistoryDriftJob` makes of clusters.
+
+    What a cluster held is brought together, and is in the memory of one task.
+
+    Args:
+        spark: The session.
+        job: The job.
+        history: `schemas.HISTORY`.
+        at: The moment.
+    """
+    places = spark.createDataFrame(list(enumerate(job.names)), "place int, cluster string")
+    # Each cluster has one row that says which snapshot it is, if any, and one for each value that it held.
+    snapshots = places.join(f.broadcast(last_snapshots(history, at)), "cluster", "left").select("place", *_SNAPSHOT)
+    values = held_at(history, at).join(f.broadcast(places), "cluster").select("place", *_HELD)
+    rows = snapshots.unionByName(values, allowMissingColumns=True)
+    return by_place(rows, len(job.names)).mapInArrow(lambda batches: _work(job, batches), OUTCOMES)
+
+
+def _work(job: ShippedJob, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    opened: HistoryDriftJob = opened_job(job.bundle)
+    rows = chain.from_iterable(batch.to_pylist() for batch in batches)
+    for place, group in groupby(rows, lambda row: row["place"]):
+        yield from outcome_batches(job, replace(opened, held=_held(group)), place)
+
+
+def _held(rows: Iterable[Mapping[str, Any]]) -> Held | None:
+    """Return what a cluster held; `None` if no row says which snapshot it is."""
+    snapshot: Mapping[str, Any] | None = None
+    quotas: dict[Entity, dict[str, float]] = {}
+    for row in rows:
+        if row["entity_key"] is not None:
+            quotas.setdefault(Entity.of(row["entity"]), {})[row["key"]] = row["value"]
+        elif row["read_at"] is not None:
+            snapshot = row
+    return None if snapshot is None else Held(snapshot["cluster_id"], snapshot["read_at"], quotas)

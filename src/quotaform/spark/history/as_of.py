@@ -24,15 +24,16 @@ def as_of(history: DataFrame, at: datetime) -> DataFrame:
         history: `schemas.HISTORY`.
         at: The moment.
     """
-    taken = (
-        readings(history)
-        .where(f.col("read_at") <= f.lit(at))
-        .groupBy("cluster")
-        .agg(f.max("read_at").alias("read_at"), f.max_by("cluster_id", "read_at").alias("cluster_id"))
-    )
     held = held_at(history, at).select("cluster", "entity_key", "entity", "key", "value")
-    rows = taken.join(held, "cluster", "left").withColumn("failure", f.lit(None).cast(QUOTAS["failure"].dataType))
-    return rows.select(*QUOTAS.names)
+    rows = last_snapshots(history, at).join(held, "cluster", "left")
+    return rows.withColumn("failure", f.lit(None).cast(QUOTAS["failure"].dataType)).select(*QUOTAS.names)
+
+
+def last_snapshots(history: DataFrame, at: datetime) -> DataFrame:
+    """Return the last snapshot of each cluster at or before a moment: cluster, cluster_id, read_at."""
+    taken = readings(history).where(f.col("read_at") <= f.lit(at)).groupBy("cluster")
+    last = taken.agg(f.max("read_at").alias("read_at"), f.max_by("cluster_id", "read_at").alias("cluster_id"))
+    return last.select("cluster", "cluster_id", "read_at")
 
 
 def held_at(history: DataFrame, at: datetime) -> DataFrame:

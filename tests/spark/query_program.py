@@ -13,8 +13,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from quotaform.errors import QuotaformError
+from quotaform.spark.connect import is_connect
 from quotaform.spark.options import SessionOptions
-from quotaform.spark.session import is_connect, spark_session
+from quotaform.spark.session import spark_session
 from quotaform.spark.shipped_file import ShippedFile, ship
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from quotaform.errors import EngineError, UsageError
 from quotaform.spark.address import Master, Remote
-from quotaform.spark.connect import connect_session
+from quotaform.spark.connect import connect_session, is_connect
 from quotaform.spark.launch import classic_session
 from quotaform.spark.options import SessionOptions
-from quotaform.spark.session import is_connect, require_spark, spark_session
+from quotaform.spark.session import require_spark, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

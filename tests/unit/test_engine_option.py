@@ -66,7 +66,9 @@ def test_auto_computes_here_where_spark_cannot_be_used(
 
     monkeypatch.setattr(auto, "require_spark", refuse)
     assert choose(Engine(engine="auto"), clusters=101) == "local"
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == (
+        "Engine local: 101 clusters are more than 100, but Spark cannot be used: there is no Java\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -147,18 +147,21 @@ def write_file(path: Path, text: str | Iterable[str]) -> None:
         raise QuotaformError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def remove_file(path: Path) -> bool:
-    """Remove a file that was written earlier; return whether there was one.
+def remove_earlier(console: Console, path: Path) -> None:
+    """Remove a file of an earlier run, lest it be taken for the result of this one.
 
     Raises:
         QuotaformError: It cannot be removed.
     """
     from quotaform.atomic_file import remove_regular_file
+    from quotaform.model.text import inert
 
     try:
-        return remove_regular_file(path)
+        was_there = remove_regular_file(path)
     except OSError as error:
         raise QuotaformError(f"{path}, of an earlier run, cannot be removed: {error.strerror or error}") from error
+    if was_there:
+        console.warn(f"Removed the earlier {inert(str(path))}, so that it is not taken for the result of this run")
 
 
 def require_writable(path: Path) -> None:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.app.rendering import render
 from quotaform.cli.cluster_path import PLACEHOLDER
-from quotaform.cli.console import Console, remove_file, require_writable, write_file
+from quotaform.cli.console import Console, remove_earlier, require_writable, write_file
 from quotaform.cli.format import read_output
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import NotReadError, QuotaformError, UsageError
-from quotaform.model.text import inert
 
 if TYPE_CHECKING:
     from quotaform.core.fleet_report import FleetReport
@@ -70,10 +69,7 @@ class FleetReports:
     def remove(self) -> None:
         """Remove the files of an earlier run, lest they be taken for the result of this one."""
         for _, path in self._files:
-            if remove_file(path):
-                self._console.warn(
-                    f"Removed the earlier {inert(str(path))}, so that it is not taken for the result of this run"
-                )
+            remove_earlier(self._console, path)
 
     def echo(self, outcomes: Sequence[ClusterOutcome[Any]]) -> None:
         """Print the report."""

@@ -9,11 +9,10 @@ from typing import Final, TypeVar
 
 from quotaform.app.rendering import FORMATS, Document, render
 from quotaform.cli.cluster_path import PLACEHOLDER, cluster_paths
-from quotaform.cli.console import Console, remove_file, require_writable, write_file
+from quotaform.cli.console import Console, remove_earlier, require_writable, write_file
 from quotaform.cli.usage import one_of, shorten
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import UsageError
-from quotaform.model.text import inert
 
 T = TypeVar("T")
 
@@ -106,15 +105,9 @@ class LimitChangeFiles:
             if outcome.error is None:
                 write_file(path, render(_SUBJECT, self._format, outcome.require(), document=_SUBJECT))
             else:
-                self._remove(path)
+                remove_earlier(self._console, path)
 
     def remove(self) -> None:
         """Remove the files of an earlier run, lest they be taken for the result of this one."""
         for path in self._paths.values():
-            self._remove(path)
-
-    def _remove(self, path: Path) -> None:
-        if remove_file(path):
-            self._console.warn(
-                f"Removed the earlier {inert(str(path))}, so that it is not taken for the result of this run"
-            )
+            remove_earlier(self._console, path)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from quotaform.app.rendering import ONE_DOCUMENT, SECTIONS, digest_of, render, render_failed
 from quotaform.cli.cluster_path import PLACEHOLDER, cluster_paths
-from quotaform.cli.console import Console, remove_file, require_writable, write_file
+from quotaform.cli.console import Console, remove_earlier, require_writable, write_file
 from quotaform.cli.format import read_output
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import NotReadError, UsageError
@@ -110,19 +110,13 @@ class OutputFiles:
                 elif (failure := render_failed(self._subject, format_name, outcome, **options)) is not None:
                     write_file(path, failure)
                 else:
-                    self._remove(path)
+                    remove_earlier(self._console, path)
 
     def remove(self) -> None:
         """Remove the files of an earlier run, lest they be taken for the result of this one."""
         for _, paths in self._files:
             for path in paths.values():
-                self._remove(path)
-
-    def _remove(self, path: Path) -> None:
-        if remove_file(path):
-            self._console.warn(
-                f"Removed the earlier {inert(str(path))}, so that it is not taken for the result of this run"
-            )
+                remove_earlier(self._console, path)
 
     @property
     def formats(self) -> list[str]:

@@ -15,7 +15,7 @@ MOST_BYTES: Final = 64 * MIB
 """As much of quota files as is read in this process."""
 
 
-def chosen_engine(clusters: int, size: int, session: SessionOptions = LOCAL_SESSION) -> tuple[str, str]:
+def chosen_engine(clusters: int, size: int, session: SessionOptions = LOCAL_SESSION) -> tuple[str, str | None]:
     """Return the engine for some work, and why.
 
     | clusters | quota files | Spark can be used here | engine |
@@ -31,16 +31,16 @@ def chosen_engine(clusters: int, size: int, session: SessionOptions = LOCAL_SESS
         session: Where Spark would run.
 
     Returns:
-        `local` or `spark`, and a clause that says why.
+        `local` or `spark`, and a clause that says why; `None` for work that is small enough for this process.
     """
     if clusters > MOST_CLUSTERS:
         reason = f"{clusters:,} clusters are more than {MOST_CLUSTERS}"
     elif size > MOST_BYTES:
         reason = f"{size // MIB:,} MiB of quota files are more than {MOST_BYTES // MIB} MiB"
     else:
-        return "local", f"no more than {MOST_CLUSTERS} clusters and {MOST_BYTES // MIB} MiB of quota files"
+        return "local", None
     try:
         require_spark(session)
     except EngineError as error:
-        return "local", f"{reason}, but Spark cannot be used: {error}"
+        return "local", f"{reason}, but Spark cannot be used: {str(error).removesuffix('.')}"
     return "spark", reason

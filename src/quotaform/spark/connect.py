@@ -27,9 +27,14 @@ _MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
 """The variable by which the functions of PySpark know which kind of column to make."""
 
 
+def is_connect(session: SparkSession) -> bool:
+    """Whether a session is one of Spark Connect, which has neither a SparkContext nor a Java process here."""
+    return any(kind.__module__.startswith("pyspark.sql.connect.") for kind in type(session).__mro__)
+
+
 @contextmanager
 def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Give a session of a Spark Connect server, which is released at the end; the server goes on.
+    """Yield a session of a Spark Connect server, which is released at the end; the server goes on.
 
     Args:
         remote: The server.

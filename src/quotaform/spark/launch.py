@@ -56,7 +56,7 @@ _SHORT_CONFIG: Final = {
 
 @contextmanager
 def classic_session(master: Master, conf: Mapping[str, str], *, has_joins: bool = False) -> Iterator[SparkSession]:
-    """Give a session on a master, which is stopped at the end.
+    """Yield a session on a master, which is stopped at the end.
 
     Args:
         master: The master.
@@ -72,7 +72,7 @@ def classic_session(master: Master, conf: Mapping[str, str], *, has_joins: bool 
     variables = {"SPARK_REMOTE": None, "SPARK_CONNECT_MODE_ENABLED": None}
     # What the JVM and the Python workers say (start-up lines that cannot be turned off among it) would end up
     # among the results of a command; it is kept for the case that Spark does not start.
-    with environment(variables), TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+    with environment(variables), _silent_py4j(), TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         own: SparkSession | None = None
         try:
             with held_signals():
@@ -87,7 +87,7 @@ def classic_session(master: Master, conf: Mapping[str, str], *, has_joins: bool 
 
 @contextmanager
 def submitted_session(conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Give a session of the Java process that spark-submit started, which is stopped at the end."""
+    """Yield a session of the Java process that spark-submit started, which is stopped at the end."""
     from pyspark.sql import SparkSession
 
     own: SparkSession | None = None
@@ -108,7 +108,6 @@ def _start(master: Master, conf: Mapping[str, str], output: IO[str], *, has_join
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    _log_py4j(False)
     local = (_LOCAL_CONFIG if has_joins else _LOCAL_CONFIG | _SHORT_CONFIG) if master.is_local else {}
     settings = _CONFIG | local | dict(conf) | {"spark.master": master.url}
     config = SparkConf().setAll(list(settings.items()))
@@ -141,7 +140,7 @@ def _require_executor(master: Master, session: SparkSession, output: IO[str]) ->
     """Wait until an executor has started; without one, Spark waits for ever and says so in its log only.
 
     Raises:
-        EngineError: None has, or the application was ended.
+        EngineError: No executor started in time, or the application was stopped.
     """
     settings, context = session.conf, session.sparkContext._jsc.sc()
     if settings.get("spark.dynamicAllocation.enabled", "false") == "true":
@@ -207,15 +206,21 @@ def _stop(session: SparkSession) -> None:
     with suppress(Py4JError, ConnectionError), catch_warnings():
         simplefilter("ignore", RuntimeWarning)
         session.stop()
-    _log_py4j(True)
 
 
-def _log_py4j(is_shown: bool) -> None:
-    """Show or hide what py4j logs: a traceback of every broken connection, beside the error that is raised for it."""
-    logging.getLogger("py4j").propagate = is_shown
+@contextmanager
+def _silent_py4j() -> Iterator[None]:
+    """Hide what py4j logs: a traceback of every broken connection, beside the error that is raised for it."""
+    own, root = logging.getLogger("py4j"), logging.getLogger()
+    was_shown = own.propagate
+    own.propagate = False
     # It logs some of them as if it were the application itself.
-    root = logging.getLogger()
-    (root.removeFilter if is_shown else root.addFilter)(_is_not_py4j)
+    root.addFilter(_is_not_py4j)
+    try:
+        yield
+    finally:
+        own.propagate = was_shown
+        root.removeFilter(_is_not_py4j)
 
 
 def _is_not_py4j(record: logging.LogRecord) -> bool:

@@ -8,6 +8,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.cluster.gateway import Progress
+from quotaform.spark.connect import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,9 +77,7 @@ def reported_tasks(spark: SparkSession, what: str, items: int, progress: Progres
 
 @contextmanager
 def _tasks(spark: SparkSession) -> Iterator[Tasks]:
-    from pyspark.sql.utils import is_remote
-
-    if is_remote():
+    if is_connect(spark):
         with _tasks_of_connect(spark) as tasks:
             yield tasks
         return

@@ -23,6 +23,7 @@ from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.errors import EngineError, UsageError
 from quotaform.spark.address import LOCAL, Master, Remote
 from quotaform.spark.cause import engine_error
+from quotaform.spark.connect import is_connect
 from quotaform.spark.java import require_java
 from quotaform.spark.options import LOCAL_SESSION, SessionOptions
 from quotaform.spark.progress import reported
@@ -64,7 +65,7 @@ def require_spark(options: SessionOptions = LOCAL_SESSION) -> None:
 
 @contextmanager
 def spark_session(options: SessionOptions = LOCAL_SESSION, progress: Progress = no_progress) -> Iterator[SparkSession]:
-    """Give a session, see the table above.
+    """Yield a session, see the table above.
 
     Args:
         options: Where Spark runs, and its settings.
@@ -92,11 +93,6 @@ def spark_session(options: SessionOptions = LOCAL_SESSION, progress: Progress = 
         raise engine_error("its Java process has ended") from error
     except (PySparkException, Py4JError) as error:
         raise engine_error(str(error)) from error
-
-
-def is_connect(session: SparkSession) -> bool:
-    """Whether a session is one of Spark Connect, which has neither a SparkContext nor a Java process here."""
-    return any(kind.__module__.startswith("pyspark.sql.connect.") for kind in type(session).__mro__)
 
 
 def release(rows: DataFrame) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quotaform.spark.connect import is_connect
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -38,9 +40,7 @@ def ship(spark: SparkSession, path: Path) -> ShippedFile:
         spark: The session.
         path: The file; no other file of its name may have been shipped in the session.
     """
-    from pyspark.sql.utils import is_remote
-
-    if is_remote():
+    if is_connect(spark):
         spark.addArtifacts(str(path), file=True)
         return ShippedFile(str(path), is_copied=True)
     if str(spark.sparkContext.master).startswith("local"):

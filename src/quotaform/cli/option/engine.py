@@ -103,7 +103,7 @@ class Engine:
         return _session(self.master, self.remote, self.spark_conf)
 
     def choose(self, console: Console, clusters: int, size: Callable[[], int]) -> str:
-        """Return the engine, `local` or `spark`; why `auto` chooses Spark is reported.
+        """Return the engine, `local` or `spark`; why `auto` chooses Spark, or cannot use it, is reported.
 
         Args:
             console: Where it is reported.
@@ -127,6 +127,8 @@ class Engine:
         engine, reason = chosen_engine(clusters, 0 if clusters > MOST_CLUSTERS else size(), self.session())
         if engine == SPARK:
             console.warn(f"Engine spark: {reason} (--engine local computes in this process)")
+        elif reason is not None:
+            console.warn(f"Engine local: {reason}")
         return engine
 
     def require_valid(self) -> None:

@@ -50,7 +50,7 @@ class Master:
             url: The URL.
 
         Raises:
-            UsageError: It is none.
+            UsageError: The text is not a master URL.
         """
         if _LOCAL.fullmatch(url):
             return cls(url, is_local=True)
@@ -101,7 +101,7 @@ class Remote:
             url: The URL.
 
         Raises:
-            UsageError: It is none.
+            UsageError: The text is not the URL of a server.
         """
         match = _REMOTE.fullmatch(url)
         servers = match and _servers([f"{match[1]}{match[2] or f':{CONNECT_PORT}'}"])

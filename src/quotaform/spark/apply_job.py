@@ -12,7 +12,8 @@ When an attempt has ended, Spark begins no other: its outcome is kept (`quotafor
 that is lost with the executor before the driver has read it, the cluster ends with `ApplyLostError`.
 
 What remains is what remains of every apply: a change by somebody else between the last read of an attempt and its
-write is overwritten. An attempt that was given up and is stopped just there for long could do so late.
+write is overwritten. An attempt that Spark has given up on and that stalls between the two can
+still overwrite a newer value.
 """
 
 from __future__ import annotations

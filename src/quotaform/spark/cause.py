@@ -75,7 +75,7 @@ def start_cause(text: str, log: Iterable[str]) -> str:
     """
     if _JAVA_ERROR.search(text):
         return cause(text)
-    told = [line.strip() for line in log]
-    told = [line for line in told if line and not line.startswith(("at ", "..."))]
-    logged = [match[1] for line in told if (match := _LOG_ERROR.match(line))]
-    return next(reversed(logged or told), "") or cause(text)
+    lines = [line.strip() for line in log]
+    lines = [line for line in lines if line and not line.startswith(("at ", "..."))]
+    logged = [match[1] for line in lines if (match := _LOG_ERROR.match(line))]
+    return next(reversed(logged or lines), "") or cause(text)

@@ -1,4 +1,4 @@
-"""What executors take over from the driver's process: its current folder, and the time that its plans are to have."""
+"""What executors take over from the driver's process: its current folder, and the timestamp for its plans."""
 
 from __future__ import annotations
 

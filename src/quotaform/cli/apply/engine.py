@@ -133,7 +133,7 @@ class SparkEngine:
 
 @contextmanager
 def apply_engine(settings: ApplySettings, clusters: int, size: Callable[[], int]) -> Iterator[ApplyEngine]:
-    """Give the engine that was asked for.
+    """Yield the engine that was asked for.
 
     Args:
         settings: What was asked for.

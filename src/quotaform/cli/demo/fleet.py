@@ -115,7 +115,7 @@ def _run(session: DemoSession, clusters: dict[str, Sandbox]) -> None:
     )
     session.show("plans/us.txt")
 
-    session.print_step("A new default is meant, so it is allowed; the clusters that can be reached are changed.")
+    session.print_step("The new default is intended, so allow it and apply to the clusters that are up.")
     session.quotaform(
         "apply", *_SPARK, "--auto-approve", "--allow", rule.DEFAULT_ENTITY.id, "--format", "report", expected=_PARTIAL
     )

@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=3)
     options = parser.parse_args()
     settings = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "4"}
-    with spark_session(SessionOptions(master="local[2]", conf=settings)) as spark:
+    with spark_session(SessionOptions(master="local[2]", conf=settings, has_joins=True)) as spark:
         found = measure(spark, options.folder, options.values, options.snapshots, options.repetitions)
     print(json.dumps(found))
 

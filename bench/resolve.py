@@ -196,7 +196,7 @@ def main() -> None:
     settings = dict(text.split("=", 1) for text in options.conf)
     with (
         tempfile.TemporaryDirectory(prefix="quotaform-bench-") as directory,
-        spark_session(SessionOptions(master=MASTER, conf=settings)) as spark,
+        spark_session(SessionOptions(master=MASTER, conf=settings, has_joins=True)) as spark,
     ):
         write_quotas(spark, f"{directory}/quotas")
         for pairs in options.sizes:

@@ -124,6 +124,7 @@ class Config:
         roots: Where other quota repositories are, whose entities these files do not declare.
         lints: What is to be known about lints, and ignored.
         guard_limits: What guards go by: `guards` and `protect`.
+        pins: The names of the live clusters that are pinned to an id, by the id.
     """
 
     clusters: Mapping[str, Cluster] = field(default_factory=dict)
@@ -135,6 +136,15 @@ class Config:
     roots: tuple[ListedPath, ...] = ()
     lints: LintSettings = LintSettings()  # noqa: RUF009
     guard_limits: GuardLimits = DEFAULT_GUARD_LIMITS
+    pins: Mapping[str, Sequence[str]] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Index the pins: each of very many clusters is compared with all others."""
+        pins: dict[str, list[str]] = {}
+        for name, cluster in self.clusters.items():
+            if cluster.cluster_id and not cluster.snapshot:
+                pins.setdefault(cluster.cluster_id, []).append(name)
+        object.__setattr__(self, "pins", pins)
 
 
 def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Finding]]:

@@ -87,7 +87,7 @@ class PlanJob:
             place: The place of the cluster.
             rows: The rows.
         """
-        name, config, day = self.names[place], self.request.config, today(self.clock)
+        name, config, day = self.request.clusters[place].name, self.request.config, today(self.clock)
         tree = replace(self.files.layout.tree, files={f"{name}.yaml": b""})
         table = load_rows(rows, LayerFile(f"{tree.name}, cluster {name}"), day)
         return replace(self, files=LoadedFiles(Layout(tree, (name,)), lambda _: table, day, config.scope))

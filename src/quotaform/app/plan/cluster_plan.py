@@ -28,7 +28,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired
 
 if TYPE_CHECKING:
-    from quotaform.desired.config import Cluster
+    from quotaform.desired.config import Cluster, Config
 
 
 def make_cluster_plan(
@@ -145,14 +145,7 @@ def _facts(
         desired=desired,
         actual=reading.quotas,
         pinned_id=cluster.cluster_id,
-        other_pins={
-            other.cluster_id: name
-            for name, other in request.config.clusters.items()
-            if cluster.name in request.config.clusters
-            and name != cluster.name
-            and other.cluster_id
-            and not other.snapshot
-        },
+        other_pin=_other_pin(request.config, cluster, reading.cluster_id),
         selection=request.selection,
         source_problem=source.problem,
         policies=request.policies.policies,
@@ -162,3 +155,10 @@ def _facts(
         today=day,
         missing=source.missing,
     )
+
+
+def _other_pin(config: Config, cluster: Cluster, cluster_id: str) -> str | None:
+    """Return the name of another live cluster that quotaform.yaml pins to the id of this one."""
+    if cluster.name not in config.clusters:
+        return None
+    return next((name for name in reversed(config.pins.get(cluster_id, ())) if name != cluster.name), None)

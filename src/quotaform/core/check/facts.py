@@ -89,7 +89,7 @@ class Facts:
         desired: What the files declare.
         actual: Everything that the cluster holds.
         pinned_id: The id that quotaform.yaml pins the cluster to, if it does.
-        other_pins: The names of the other live clusters of quotaform.yaml, by the id that it pins them to.
+        other_pin: The name of another live cluster that quotaform.yaml pins to the id of this one.
         selection: The part of the plan that was asked for.
         removed: What earlier files declared that the files do not declare any more.
         safeguards: What in the repository protects the cluster.
@@ -107,7 +107,7 @@ class Facts:
     desired: Desired
     actual: Quotas
     pinned_id: str | None = None
-    other_pins: Mapping[str, str] = field(default_factory=dict)
+    other_pin: str | None = None
     selection: Selection = ALL
     removed: RemovalSearch = field(default_factory=RemovalSearch)
     safeguards: Safeguards = Safeguards()  # noqa: RUF009

@@ -14,7 +14,7 @@ from quotaform.model.text import inert
 
 def check_same_cluster(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Warn of a plan for a cluster whose id quotaform.yaml pins for another name."""
-    other = facts.other_pins.get(plan.header.cluster_id) if plan.header.snapshot is None else None
+    other = facts.other_pin if plan.header.snapshot is None else None
     if other is not None:
         yield rule.SAME_CLUSTER.finding(_names(plan, other))
 

@@ -30,17 +30,22 @@ class DriverContext:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Let relative paths, also those in properties files, mean what they mean to the driver; messages keep them.
-
-        Where executors have files of their own the driver's folder may not be there; then it is the executor's.
-        """
+        """Let this process have the driver's folder, see `inside`, and its time."""
         before = os.environ.pop(EPOCH_VARIABLE, None)
         try:
             if self.epoch is not None:
                 os.environ[EPOCH_VARIABLE] = self.epoch
-            with chdir(self.folder if Path(self.folder).is_dir() else os.curdir):
+            with inside(self.folder):
                 yield
         finally:
             os.environ.pop(EPOCH_VARIABLE, None)
             if before is not None:
                 os.environ[EPOCH_VARIABLE] = before
+
+
+def inside(folder: str | None) -> chdir[str]:
+    """Let relative paths, also those in properties files, mean what they mean to the driver; messages keep them.
+
+    Where executors have files of their own the driver's folder may not be there; then it is the executor's.
+    """
+    return chdir(folder if folder and Path(folder).is_dir() else os.curdir)

@@ -13,6 +13,7 @@ from quotaform.errors import QuotaformError
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.quotas import Quotas, Values, same_value
 from quotaform.model.text import quote
+from quotaform.spark.partition import by_place
 from quotaform.spark.schemas import PLAN_ROWS
 
 if TYPE_CHECKING:
@@ -23,19 +24,22 @@ Row = Mapping[str, Any]
 _NEVER_NULL: Final = ("cluster", "cluster_id", "entity_key", "entity", "key")
 
 
-def grouped(rows: DataFrame, tasks: int) -> DataFrame:
+def grouped(rows: DataFrame, clusters: Sequence[str]) -> DataFrame:
     """Return `schemas.PLAN_ROWS`: the rows of a cluster are in one partition, and each has their number.
 
     Args:
         rows: The other columns of `schemas.PLAN_ROWS`.
-        tasks: How many partitions there are to be; as many as clusters, for one in each.
+        clusters: The names of the clusters; there are as many partitions, or fewer of very many: see
+            `quotaform.spark.cluster_job.task_count`.
     """
     from pyspark.sql import Window
-    from pyspark.sql.functions import count, lit
+    from pyspark.sql.functions import broadcast, count, lit
 
-    in_cluster = count(lit(1)).over(Window.partitionBy("cluster"))
     columns = [name for name in PLAN_ROWS.names if name != "rows"]
-    return rows.repartition(tasks, "cluster").select(*columns, in_cluster.alias("rows"))
+    in_cluster = count(lit(1)).over(Window.partitionBy("cluster"))
+    places = rows.sparkSession.createDataFrame(list(enumerate(clusters)), "place int, cluster string")
+    placed = rows.select(*columns, in_cluster.alias("rows")).join(broadcast(places), "cluster", "left")
+    return by_place(placed, len(clusters)).select(*columns, "rows")
 
 
 def require_writable_rows(rows: DataFrame, clusters: Sequence[str]) -> None:

@@ -2,25 +2,29 @@
 
 A task buffers the rows that it is given, and applies those of each cluster by `quotaform.app.apply.apply`: checked
 against the cluster, dry-run, written, read back. Attempts that Spark repeats do no harm, as
-`quotaform.spark.apply_job` says. A cluster that fails keeps no other from being written; what became of each entity
-goes to the table of the option `results`, and the write fails at the end if any entity does not hold its values.
+`quotaform.spark.apply_job` says. A cluster that fails keeps no other from being written, and the write fails at the
+end if any entity does not hold its values. What is left behind whoever dies meanwhile: `quotaform.spark.sink_record`.
+
+`write_plan_rows` holds the locks of `quotaform apply` while it writes. A writer of a data source by itself has no
+process that lives as long as the write does, so that `DataFrame.write.format("kafka_quotas")` holds none.
 
 Guards are not checked: the rows are taken for those of plans that passed them.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from quotaform.app.apply.apply import ClusterPlan, apply_plans
+from quotaform.app.apply.lock import cluster_lock
 from quotaform.app.clock import SYSTEM_CLOCK, timestamp
 from quotaform.app.repository.repository import open_gateway
 from quotaform.app.run import Applier
@@ -28,67 +32,113 @@ from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.plan import Plan, PlanHeader, PlanSource
 from quotaform.core.receipt import Receipt, Result
 from quotaform.desired.config import Cluster
-from quotaform.errors import PartialError, QuotaformError
+from quotaform.errors import ApplyRunningError, PartialError, QuotaformError
 from quotaform.model.entity import spell_name
+from quotaform.spark.driver_context import inside
+from quotaform.spark.kept_rows import final_rows
 from quotaform.spark.plan_rows import Row, cluster_changes, entity_changes, grouped, require_writable_rows
-from quotaform.spark.schemas import PLAN_ROWS, RESULTS, arrow_schema
-from quotaform.spark.source import NAME, KafkaQuotas, dump_clusters, inside
+from quotaform.spark.schemas import PLAN_ROWS
+from quotaform.spark.sink_record import Record, ResultRow, Written, require_written, summary_of
+from quotaform.spark.source import NAME, KafkaQuotas, dump_clusters
 
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-_MOST_REASONS: Final = 5
+_AT_ONCE: Final = 500
+"""How many clusters are written by one job: their locks are open files of the driver."""
 
 
-def write_plan_rows(rows: DataFrame, clusters: Sequence[Cluster], results: str | None = None) -> None:
-    """Apply rows of plans, a cluster in each task.
+def write_plan_rows(
+    rows: DataFrame, clusters: Sequence[Cluster], results: str | None = None, receipts: str | None = None
+) -> None:
+    """Apply rows of plans, a cluster in each task, or a few of very many.
 
     Args:
         rows: `schemas.PLAN_ROWS` without `rows`.
         clusters: The clusters that they are for.
-        results: Where the results are appended as Parquet: a path, or a URI that pyarrow knows.
+        results: A folder where the results are added as Parquet: a path that executors see, or a URI for pyarrow.
+        receipts: A folder where a receipt of each cluster is added: a path that executors see.
 
     Raises:
         QuotaformError: Rows contradict each other or name no cluster; nothing was written.
+        ApplyRunningError: Somebody else is writing to a cluster; nothing was written to it, and all is to the others.
         PySparkException: Entities of some clusters do not hold what the rows say; the message has their numbers.
     """
-    require_writable_rows(rows, [cluster.name for cluster in clusters])
-    rows.sparkSession.dataSource.register(KafkaQuotas)
-    options = {"clusters": dump_clusters(clusters), "directory": str(Path.cwd())}
-    if results is not None:
-        options["results"] = results
-    grouped(rows, max(1, len(clusters))).write.format(NAME).options(**options).mode("append").save()
+    failures: list[Exception] = []
+    # What was checked is what is written, however the rows are made.
+    with final_rows(rows.select(*(name for name in PLAN_ROWS.names if name != "rows"))) as own:
+        require_writable_rows(own, [cluster.name for cluster in clusters])
+        own.sparkSession.dataSource.register(KafkaQuotas)
+        ids = {row["cluster"]: row["cluster_id"] for row in own.select("cluster", "cluster_id").distinct().collect()}
+        wanted = iter([cluster for cluster in clusters if cluster.name in ids])
+        while part := list(islice(wanted, _AT_ONCE)):
+            try:
+                failures += _write_part(own, part, ids, {"results": results, "receipts": receipts})
+            except PySparkException as error:
+                failures.append(error)
+                if PartialError.__name__ not in str(error):
+                    break  # Spark itself has failed: no others are begun.
+    for other in failures[1:]:
+        failures[0].add_note(str(other))
+    if failures:
+        raise failures[0]
 
 
-@dataclass
-class Written(WriterCommitMessage):
-    """What became of the entities of one task.
+def _write_part(
+    rows: DataFrame, clusters: Sequence[Cluster], ids: Mapping[str, str], places: Mapping[str, str | None]
+) -> list[ApplyRunningError]:
+    """Apply the rows of some clusters while their locks are held; return why some are left out.
 
-    Attributes:
-        results: `schemas.RESULTS` as a stream of Arrow.
+    Raises:
+        PySparkException: As `write_plan_rows` raises.
     """
-
-    results: bytes
+    locks: dict[tuple[Path | None, str], ApplyRunningError | None] = {}
+    with ExitStack() as stack:
+        for cluster in clusters:
+            # Two names of one cluster have one lock.
+            key = (cluster.folder, ids[cluster.name])
+            if cluster.folder is not None and key not in locks:
+                try:
+                    stack.enter_context(cluster_lock(cluster.folder, cluster.name, ids[cluster.name]))
+                    locks[key] = None
+                except ApplyRunningError as error:
+                    locks[key] = error
+        free = [cluster for cluster in clusters if locks.get((cluster.folder, ids[cluster.name])) is None]
+        if free:
+            names = [cluster.name for cluster in free]
+            options = {"clusters": dump_clusters(free), "directory": str(Path.cwd())}
+            options |= {option: place for option, place in places.items() if place is not None}
+            own = grouped(rows.where(rows["cluster"].isin(names)), names)
+            own.write.format(NAME).options(**options).mode("append").save()
+    return [error for error in locks.values() if error is not None]
 
 
 class QuotaSinkWriter(DataSourceArrowWriter):
     """Applies the rows of a task."""
 
     def __init__(
-        self, schema: StructType, clusters: Sequence[Cluster], directory: str | None, results: str | None
+        self,
+        schema: StructType,
+        clusters: Sequence[Cluster],
+        directory: str | None,
+        *,
+        results: str | None = None,
+        receipts: str | None = None,
     ) -> None:
-        """Check what can be checked before there are rows.
+        """Check what can be checked before there are rows, and create the folders of results and receipts.
 
         Args:
             schema: The columns of what is written.
             clusters: The clusters, see `quotaform.spark.source.load_clusters`.
             directory: What relative paths are relative to.
             results: Where the results are written.
+            receipts: Where receipts are written.
 
         Raises:
             ValueError: The columns are not those of `schemas.PLAN_ROWS`.
+            OSError: A folder cannot be created.
         """
         found = {field.name: field.dataType for field in schema}
         expected = {field.name: field.dataType for field in PLAN_ROWS}
@@ -98,41 +148,55 @@ class QuotaSinkWriter(DataSourceArrowWriter):
             raise ValueError(f"{NAME}: these columns are missing, unknown or of another type: {wrong}; write {columns}")
         self.clusters = {cluster.name: cluster for cluster in clusters}
         self.directory = directory
-        self.results = results
+        self.record = Record(results, receipts)
         self.applier = Applier.current()
+        with inside(directory):
+            self.record.make_folders()
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
-        """Apply the rows of a partition, cluster by cluster."""
+        """Apply the rows of a partition, cluster by cluster, and record what became of them.
+
+        Raises:
+            QuotaformError: The executor does not see where it is to be recorded; nothing was written.
+            PartialError: It cannot be recorded.
+        """
         by_cluster: dict[str | None, list[Row]] = {}
         for batch in iterator:
             for row in batch.to_pylist():
                 by_cluster.setdefault(row["cluster"], []).append(row)
+        if not by_cluster:
+            return Written()
+        context = TaskContext.get()
+        partition = 0 if context is None else context.partitionId()
         with inside(self.directory):
-            results = [row for name, rows in by_cluster.items() for row in self._applied(name, rows)]
-        return Written(_dump(results))
+            self.record.require_folders()
+            if (known := self.record.known(partition)) is not None:
+                return known
+            unsaved: list[str] = []
+            results = [row for name, rows in by_cluster.items() for row in self._applied(name, rows, unsaved)]
+            self.record.add(partition, results)
+        return summary_of(results, unsaved)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Write the results, and fail if anything does not hold.
+        """Fail if anything does not hold.
 
         Raises:
-            PartialError: Something does not hold; or the results cannot be written.
+            PartialError: Something does not hold, or a receipt was not written.
         """
-        rows = self._keep(messages)
-        failed = [row for row in rows if not Result(row["result"]).holds]
-        if failed:
-            raise PartialError(_failure(failed, len(rows), self.results))
+        require_written([each for each in messages if isinstance(each, Written)], self.record.results)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Write the results of those tasks that have any."""
-        self._keep(messages)
+        """Do nothing: tasks have recorded what they did. It is called after a `commit` that fails, too."""
 
-    def _applied(self, name: str | None, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    def _applied(self, name: str | None, rows: Sequence[Row], unsaved: list[str]) -> list[ResultRow]:
         try:
             receipt = self._apply(name, rows)
         except QuotaformError as error:
             held = {row["entity_key"]: row for row in rows}
             result = Result.NOT_ATTEMPTED.value
             return [{**_about(row), "result": result, "message": str(error)} for row in held.values()]
+        if (problem := self.record.add_receipt(receipt)) is not None:
+            unsaved.append(problem)
         cluster_id = receipt.plan.header.cluster_id
         return [
             {
@@ -177,85 +241,6 @@ class QuotaSinkWriter(DataSourceArrowWriter):
         )
         return outcome.require()
 
-    def _keep(self, messages: Sequence[WriterCommitMessage | None]) -> list[dict[str, Any]]:
-        """Append the results of tasks to the table, if there is one, and return them.
-
-        Raises:
-            PartialError: They cannot be written.
-        """
-        import pyarrow
-
-        tables = [_load(message.results) for message in messages if isinstance(message, Written)]
-        if not tables:
-            return []
-        table = pyarrow.concat_tables(tables)
-        if self.results is not None:
-            try:
-                with inside(self.directory):
-                    _append(table, self.results)
-            except (OSError, pyarrow.ArrowException) as error:
-                counts = _counts(table.column("result").to_pylist())
-                raise PartialError(f"the results cannot be written to {self.results}: {error} ({counts})") from error
-        rows: list[dict[str, Any]] = table.to_pylist()
-        return rows
-
 
 def _about(row: Row) -> dict[str, Any]:
     return {name: row[name] for name in ("cluster", "cluster_id", "entity_key", "entity")}
-
-
-def _dump(results: Sequence[dict[str, Any]]) -> bytes:
-    import pyarrow
-
-    table = pyarrow.Table.from_pylist(list(results), arrow_schema(RESULTS))
-    stream = pyarrow.BufferOutputStream()
-    with pyarrow.ipc.new_stream(stream, table.schema) as writer:
-        writer.write_table(table)
-    content: bytes = stream.getvalue().to_pybytes()
-    return content
-
-
-def _load(content: bytes) -> pyarrow.Table:
-    import pyarrow
-
-    with pyarrow.ipc.open_stream(content) as reader:
-        return reader.read_all()
-
-
-def _append(table: pyarrow.Table, place: str) -> None:
-    """Add a file to a Parquet table; a reader sees all of it or nothing.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    from pyarrow import fs, parquet
-
-    system, folder = fs.FileSystem.from_uri(place if "://" in place else str(Path(place).absolute()))
-    system.create_dir(folder, recursive=True)
-    name = f"part-{uuid4().hex}.parquet"
-    # What begins with a dot is no part of a table.
-    hidden = f"{folder}/.{name}.tmp"
-    try:
-        parquet.write_table(table, hidden, filesystem=system)
-        system.move(hidden, f"{folder}/{name}")
-    except BaseException:
-        with suppress(OSError):
-            system.delete_file(hidden)
-        raise
-
-
-def _failure(failed: Sequence[dict[str, Any]], total: int, results: str | None) -> str:
-    reasons = Counter((row["cluster"], row["message"] or row["result"]) for row in failed)
-    words = [
-        f"{'null' if name is None else spell_name(name)}: {count:,} {reason}"
-        for (name, reason), count in reasons.most_common(_MOST_REASONS)
-    ]
-    if len(reasons) > _MOST_REASONS:
-        words.append(f"and for {len(reasons) - _MOST_REASONS:,} more reasons")
-    where = "" if results is None else f"; the results are in {results}"
-    counts = _counts([row["result"] for row in failed])
-    return f"{len(failed):,} of {total:,} entities do not hold what was written ({counts}): {'; '.join(words)}{where}"
-
-
-def _counts(results: Sequence[str]) -> str:
-    return ", ".join(f"{count:,} {result}" for result, count in sorted(Counter(results).items()))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import chdir
 from datetime import datetime
 from json import dumps, loads
 from pathlib import Path
@@ -23,6 +21,7 @@ from quotaform.model.location import Location
 from quotaform.model.moment import read_moment
 from quotaform.model.quotas import Quotas
 from quotaform.model.snapshot import SnapshotFile
+from quotaform.spark.driver_context import inside
 from quotaform.spark.failure import failure_row
 from quotaform.spark.schemas import QUOTAS
 
@@ -47,7 +46,8 @@ class KafkaQuotas(DataSource):
     | | `folder` (of quotaform.yaml), `given_servers` (what errors call it instead of its name), `cluster_id` (pinned) |
     | pinned | `true`: a cluster with another id than its `cluster_id` is a failure |
     | directory | what relative paths are relative to; the executor's own directory by default |
-    | results | where `schemas.RESULTS` is written as Parquet, when rows of plans are written |
+    | results | a folder for `schemas.RESULTS` as Parquet, when rows of plans are written; a path or a URI |
+    | receipts | a folder for receipts, when rows of plans are written; a path |
 
     Spark shows options in plans and logs, so credentials never are among them: the properties file that
     `command_config` names is read where the cluster is read, and must be there. A cluster that cannot be read is a
@@ -85,7 +85,13 @@ class KafkaQuotas(DataSource):
             raise ValueError(f'{NAME}: rows of plans change what clusters hold; write them with mode("append")')
         options = self.options
         clusters = load_clusters(options.get("clusters", ""))
-        return QuotaSinkWriter(schema, clusters, options.get("directory"), options.get("results"))
+        return QuotaSinkWriter(
+            schema,
+            clusters,
+            options.get("directory"),
+            results=options.get("results"),
+            receipts=options.get("receipts"),
+        )
 
 
 class QuotaSourceReader(DataSourceReader):
@@ -211,11 +217,3 @@ def _reference(text: str) -> Referring:
 
 def _path(text: str | None) -> Path | None:
     return None if text is None else Path(text)
-
-
-def inside(directory: str | None) -> chdir[str]:
-    """Let relative paths, also those in properties files, mean what they mean to the driver; messages keep them.
-
-    Where executors have files of their own the driver's directory may not be there; then it is the executor's.
-    """
-    return chdir(directory if directory and Path(directory).is_dir() else os.curdir)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -23,19 +23,24 @@ _FLAGS: Final = (
 )
 
 
+def apply_lock(repository: Repository, cluster: str, cluster_id: str) -> AbstractContextManager[None]:
+    """Return what holds the lock of a cluster beside the quotaform.yaml of a repository; see `cluster_lock`."""
+    return cluster_lock(repository.config_path.parent, cluster, cluster_id)
+
+
 @contextmanager
-def apply_lock(repository: Repository, cluster: str, cluster_id: str) -> Iterator[None]:
+def cluster_lock(folder: Path, cluster: str, cluster_id: str) -> Iterator[None]:
     """Hold the lock of a cluster; where no lock file can be made, there is none.
 
     Args:
-        repository: Beside whose quotaform.yaml it is.
+        folder: The folder of quotaform.yaml.
         cluster: What messages call the cluster.
         cluster_id: The id that the cluster gives itself.
 
     Raises:
         ApplyRunningError: Another process holds it.
     """
-    descriptor = _open(repository.config_path.parent / ".quotaform" / "locks", cluster_id)
+    descriptor = _open(folder / ".quotaform" / "locks", cluster_id)
     try:
         if descriptor is not None and not take_lock(descriptor):
             raise ApplyRunningError(cluster)

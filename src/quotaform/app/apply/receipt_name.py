@@ -32,10 +32,15 @@ def receipt_folder(repository: Repository) -> Path:
 
 def receipt_path(plan: PlanDigest, repository: Repository, clock: Clock = SYSTEM_CLOCK) -> Path:
     """Return where the receipt of an apply goes unless somebody says otherwise; see `numbered_paths`."""
+    return receipt_folder(repository) / receipt_name(plan, clock)
+
+
+def receipt_name(plan: PlanDigest, clock: Clock = SYSTEM_CLOCK) -> str:
+    """Return the name of the receipt of an apply."""
     second = timestamp(clock).replace(":", "").replace("-", "")
     name = plan.cluster_name[:_LONGEST_CLUSTER]
     cluster = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "_" for letter in name)
-    return receipt_folder(repository) / f"{second}-{cluster}-{plan.plan_id.removeprefix('sha256:')[:8]}.json"
+    return f"{second}-{cluster}-{plan.plan_id.removeprefix('sha256:')[:8]}.json"
 
 
 def numbered_paths(path: Path) -> Iterator[Path]:

@@ -10,7 +10,7 @@ INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt P
 # Tests run in parallel, up to four at a time; WORKERS=0 runs them in one process (for a debugger).
 WORKERS ?= logical
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=4 --dist=loadgroup
-FAST := $(PYTEST) --dist=worksteal -m "not kafka and not spark and not workflow and not exhaustive" \
+FAST := $(PYTEST) --dist=worksteal -m "not kafka and not spark and not workflow and not exhaustive and not slow" \
 	--ignore=tests/property --ignore=tests/fuzz --ignore=tests/kafka --ignore=tests/spark --ignore=tests/workflow --ignore=src/quotaform/spark
 
 # What `make constraints` keeps from moving.
@@ -38,7 +38,7 @@ demo-fleet: $(FULL) ## plan, apply and compare three clusters on Spark; needs a 
 test: $(FULL) ## run the tests; a broker is started by the tests, Spark needs a JDK 17+ (the long ones on Spark: make test-spark)
 	$(PYTEST) -m "not fleet"
 
-test-fast: $(FULL) ## run the tests that need neither a broker nor Spark, without the property and exhaustive ones (seconds)
+test-fast: $(FULL) ## run the tests that need neither a broker nor Spark, without the property, exhaustive and slow ones (seconds)
 	$(FAST)
 
 test-kafka: $(FULL) ## run the tests on a real broker

@@ -19,6 +19,8 @@ from tests.planned_repository import (
     rate,
 )
 
+pytestmark = pytest.mark.slow
+
 SUCH_AS_MAIN = "fetch it, or give another one, such as main"
 Capture = pytest.CaptureFixture[str]
 

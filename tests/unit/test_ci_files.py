@@ -12,6 +12,8 @@ import pytest
 
 from tests.actions import ROOT, load
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = ROOT / "examples"
 WORKFLOWS = sorted((EXAMPLES / "github" / ".github" / "workflows").iterdir())
 TEMPLATES = ROOT / "src" / "quotaform" / "template"

@@ -49,6 +49,8 @@ from tests.fake_broker import (
 )
 from tests.waiting import PatientClock, wait_until
 
+pytestmark = pytest.mark.slow
+
 KEY = "producer_byte_rate"
 QUOTAS: list[tuple[list[Part], list[tuple[str, float]]]] = [
     ([("user", "a")], [(KEY, 1.0)]),

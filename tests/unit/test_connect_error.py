@@ -28,6 +28,8 @@ from quotaform.model.secret import Secret
 from quotaform.sandbox.certificate import Certificates
 from tests.waiting import PATIENCE, PatientClock
 
+pytestmark = pytest.mark.slow
+
 Talk = Callable[[socket], None]
 
 

@@ -26,6 +26,8 @@ from quotaform.app.repository.source import list_files
 from quotaform.cli.main import run
 from tests.git_repository import ENVIRONMENT, GitRepository
 
+pytestmark = pytest.mark.slow
+
 SNAPSHOT = {
     "format_version": "1.0",
     "kind": "quotaform.snapshot",

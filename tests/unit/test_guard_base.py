@@ -15,6 +15,8 @@ from tests.builder import HEADER, PRODUCER, plan_of
 from tests.dumped import dumped_receipt
 from tests.planned_repository import CONFIG, MIB, PlannedRepository, own_environment, rate
 
+pytestmark = pytest.mark.slow
+
 USERS = {f"u{number}": rate(1) for number in range(9)}
 
 

@@ -19,6 +19,8 @@ from quotaform.errors import HistoryError
 from quotaform.spark.history import version
 from quotaform.spark.history.version import CLOSED, OPEN, PARTS, READINGS, Version, VersionStore
 
+pytestmark = pytest.mark.slow
+
 START = datetime(2026, 11, 1, tzinfo=UTC)
 WHERE = {module.__file__ for module in (atomic_file, interrupt, version)}
 STOPPED, DONE, OVER = 7, 8, 9

@@ -19,6 +19,8 @@ from quotaform.notify.proxy import Proxy
 from quotaform.sandbox.certificate import Certificates
 from tests.http_server import HttpServer, Received, answer
 
+pytestmark = pytest.mark.slow
+
 CANARY = "c4nary-T0ken"
 SHORT = Limits(connect=60.0, total=0.5)
 """For a server that hangs; elsewhere a slow machine must not be taken for one."""

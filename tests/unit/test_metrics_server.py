@@ -16,6 +16,8 @@ from quotaform.notify.metrics_server import AT_ONCE, MetricsServer
 from quotaform.notify.prometheus import parse_metrics
 from tests.unit.test_metrics import run_of
 
+pytestmark = pytest.mark.slow
+
 HEALTH: dict[str, Any] = {"status": "ok"}
 
 

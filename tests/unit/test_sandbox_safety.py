@@ -19,6 +19,8 @@ from quotaform.sandbox.cache import cache_directory, locked, make_directory, ope
 from quotaform.sandbox.progress import growth_reported
 from quotaform.sandbox.supervisor_client import SupervisorClient
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -24,6 +24,8 @@ from quotaform.printable import COMMAND_MARKS, is_command
 from tests.builder import PRODUCER
 from tests.scripted_gateway import ScriptedGateway
 
+pytestmark = pytest.mark.slow
+
 ALICE = Entity(user="alice")
 LOST = "Error: the output cannot be written: No space left on device\n"
 ENTRY = "- match: {user: alice}\n  values: {producer_byte_rate: 2MiB/s}\n"

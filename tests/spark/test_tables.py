@@ -18,7 +18,9 @@ from quotaform.spark.cluster_job import task_count
 from quotaform.spark.clusters_table import read_clusters_table
 from quotaform.spark.desired import desired_table
 from quotaform.spark.desired_table import read_desired_table
+from quotaform.spark.named_table import read_table
 from quotaform.spark.partition import by_place
+from quotaform.spark.path import located
 from quotaform.spark.plan import plan as plan_on_spark
 from tests.builder import CONSUMER, PRODUCER, REQUEST
 from tests.spark.engine import JSON, by_local, request_for
@@ -202,3 +204,17 @@ def test_a_table_may_have_more_clusters_than_quotaform_yaml(
     ).createOrReplaceTempView("t")
     found = read_clusters_table(spark, "t", tmp_path)
     assert (len(found), found["c1000"].bootstrap_servers) == (1001, ("b1000:9092",))
+
+
+def test_a_path_means_the_files_that_the_command_sees_whatever_the_default_file_system_is(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four ways to give Spark a path agreed where `fs.defaultFS` is this machine's, and nowhere else."""
+    monkeypatch.chdir(tmp_path)
+    spark.conf.set("fs.defaultFS", "hdfs://127.0.0.1:1")
+    try:
+        spark.range(3).coalesce(1).write.parquet(located("data/rows"))
+        assert (tmp_path / "data/rows/_SUCCESS").is_file()
+        assert read_table(spark, "data/rows").count() == 3
+    finally:
+        spark.conf.unset("fs.defaultFS")

@@ -15,12 +15,12 @@ from quotaform.core.check import rule
 from quotaform.errors import InvalidFilesError
 from quotaform.model.location import Location
 from quotaform.model.text import inert, listed
+from quotaform.spark.path import located
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _FORMATS: Final = {f".{name}": name for name in ("parquet", "orc", "avro", "delta")}
-_SCHEME = regex(r"[A-Za-z][A-Za-z0-9+.-]*:").match
 _CAUSE: Final = regex(r"^\s*Caused by: [\w.$]+: (.*)$", MULTILINE).findall
 _REASONS: Final = {
     "PATH_NOT_FOUND": "there is no such file or folder",
@@ -42,15 +42,6 @@ def format_of(name: str) -> str | None:
     if path.is_dir():
         return "delta" if (path / "_delta_log").is_dir() else "parquet"
     return "parquet" if "/" in name else None
-
-
-def located(path: str) -> str:
-    """Return a path as Spark understands it wherever its Java process runs: a relative one is from the current folder.
-
-    >>> located("s3a://lake/principals"), located("/data/principals.csv")
-    ('s3a://lake/principals', '/data/principals.csv')
-    """
-    return path if _SCHEME(path) else str(Path(path).absolute())
 
 
 def read_table(spark: SparkSession, name: str) -> DataFrame:

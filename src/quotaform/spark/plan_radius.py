@@ -33,7 +33,7 @@ from quotaform.spark.cluster_job import (
     stored_outcomes,
 )
 from quotaform.spark.kept_rows import final_rows, repeatable_rows
-from quotaform.spark.named_table import located
+from quotaform.spark.path import located
 from quotaform.spark.plan_job import PLAN, QUOTA_LINES, same_clusters
 from quotaform.spark.planned_quotas import DocumentLines, planned_quotas_of
 from quotaform.spark.principal_check import count_principals

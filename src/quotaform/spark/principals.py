@@ -34,7 +34,8 @@ from quotaform.model.address import read_name
 from quotaform.model.entity import KNOWN_TYPES
 from quotaform.model.location import Location
 from quotaform.model.text import inert, listed, quote
-from quotaform.spark.named_table import format_of, located, reason_of
+from quotaform.spark.named_table import format_of, reason_of
+from quotaform.spark.path import located
 from quotaform.spark.schemas import CLUSTER, PRINCIPALS
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from quotaform.core.digest import digest_plan
 from quotaform.core.receipt import Receipt, Result
 from quotaform.errors import PartialError, QuotaformError
 from quotaform.model.entity import spell_name
+from quotaform.spark.path import is_url
 from quotaform.spark.schemas import RESULTS, arrow_schema
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Record:
             QuotaformError: It has files of its own, where nobody would look for results.
         """
         wanted = {
-            "results": self.results if self.results is None or "://" not in self.results else None,
+            "results": None if self.results is None or is_url(self.results) else self.results,
             "receipts": self.receipts,
         }
         for option, place in wanted.items():
@@ -209,7 +210,7 @@ def _located(place: str) -> tuple[Any, str]:
     from pyarrow import fs
 
     try:
-        system, folder = fs.FileSystem.from_uri(place if "://" in place else str(Path(place).absolute()))
+        system, folder = fs.FileSystem.from_uri(place if is_url(place) else str(Path(place).absolute()))
     except pyarrow.ArrowException as error:
         raise OSError(str(error)) from error
     return system, folder

@@ -35,8 +35,8 @@ demo: $(LEAN) ## run the full workflow on a real Apache Kafka; needs only Python
 demo-fleet: $(FULL) ## plan, apply and compare three clusters on Spark; needs a JDK 17+
 	@$(BIN)/quotaform demo --fleet
 
-test: $(FULL) ## run the tests; a broker is started by the tests, Spark needs a JDK 17+ (the long ones on Spark: make test-spark)
-	$(PYTEST) -m "not fleet"
+test: $(FULL) ## run the tests; a broker is started by the tests, Spark needs a JDK 17+
+	$(PYTEST)
 
 test-fast: $(FULL) ## run the tests that need neither a broker nor Spark, without the property, exhaustive and slow ones (seconds)
 	$(FAST)
@@ -44,7 +44,7 @@ test-fast: $(FULL) ## run the tests that need neither a broker nor Spark, withou
 test-kafka: $(FULL) ## run the tests on a real broker
 	$(PYTEST) tests/kafka tests/workflow
 
-test-spark: $(FULL) ## run all tests on Spark, also the long ones (half an hour)
+test-spark: $(FULL) ## run the tests on Spark
 	$(PYTEST) tests/spark
 
 check: lint test ## what CI runs: formatting, lint, types, architecture, all tests

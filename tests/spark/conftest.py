@@ -17,33 +17,11 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 
-SHORT = (
-    "test_apply.py::test_saved_plans_leave_what_the_local_engine_leaves",
-    "test_blast_radius.py::test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine",
-    "test_broker.py",
-    "test_command.py",
-    "test_failure.py",
-    "test_fleet.py",
-    "test_history_table.py::test_a_late_snapshot_is_inserted_into_the_past_and_a_known_one_changes_nothing",
-    "test_kept_rows.py",
-    "test_plan.py",
-    "test_principals.py",
-    "test_resolved.py::test_each_principal_resolves_as_in_one_process",
-    "test_resolved.py::test_the_principals_are_not_shuffled_and_python_sees_none_of_them",
-    "test_session.py",
-    "test_source.py",
-    "test_tables.py",
-)
-"""How the names of the tests begin that `make check` runs; all others are marked `fleet`, and take half an hour."""
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test of this folder."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
-            if not item.nodeid.rpartition("/")[2].startswith(SHORT):
-                item.add_marker(pytest.mark.fleet)
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test of this folder."""
     for item in items:

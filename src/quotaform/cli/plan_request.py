@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +9,6 @@ from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
     from quotaform.app.base.base import BaseChoice
-    from quotaform.app.plan.plan import Planner
     from quotaform.app.plan.request import PlanRequest
     from quotaform.cli.option.cluster import ManyClusters
     from quotaform.cli.option.tables import Tables
@@ -100,24 +97,3 @@ def make_request(
         approvals=repository.approvals(today(SYSTEM_CLOCK)) if is_guarded else (),
         is_guarded=is_guarded,
     )
-
-
-def planner(*, is_revert: bool = False) -> Planner:
-    """Return what plans in this process: by the files, or to put back the changes of an apply."""
-    if is_revert:
-        from quotaform.app.plan.revert import plan_revert
-
-        return plan_revert
-    from quotaform.app.plan.plan import plan
-
-    return plan
-
-
-def quota_bytes(request: PlanRequest) -> int:
-    """Return how many bytes the quota files of a request have, about: files that are not read count, too."""
-    sizes = 0
-    for folder, _, names in os.walk(request.repository.directory):
-        for name in names:
-            with suppress(OSError):
-                sizes += Path(folder, name).stat().st_size
-    return sizes

@@ -15,7 +15,7 @@ from quotaform.cli.apply.expected import require_expected
 from quotaform.cli.apply.interruption import noting_nothing_written
 from quotaform.cli.apply.run import apply_and_report
 from quotaform.cli.outcomes import digests, echo_outcomes
-from quotaform.cli.plan_request import quota_bytes
+from quotaform.cli.plan_engine import quota_bytes
 from quotaform.cli.selection import require_selected
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import NotApprovedError, PlanIdError, UsageError

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,8 +21,9 @@ from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput
 from quotaform.cli.option.tables import Tables
 from quotaform.cli.option.watching import Watching
-from quotaform.cli.outcomes import Gathered, OutputFiles, digests, echo_outcomes, gather, require_one
-from quotaform.cli.plan_request import make_request, planner, quota_bytes
+from quotaform.cli.outcomes import OutputFiles, digests, echo_outcomes, require_one
+from quotaform.cli.plan_engine import plan_engine
+from quotaform.cli.plan_request import make_request
 from quotaform.cli.selection import require_selected
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import QuotaformError, UsageError
@@ -93,7 +93,6 @@ def drift(
     """
     from quotaform.app.base.base import BaseChoice, require_ref
     from quotaform.app.clock import SYSTEM_CLOCK
-    from quotaform.app.drift.drift import check_drift
     from quotaform.cli.watching import watch_drift
     from quotaform.core.prune import PruneMode
     from quotaform.views.plan.outcome_text import render_drift_total
@@ -132,30 +131,10 @@ def drift(
     files = OutputFiles(console, "drift", out or (), names)
     ci = output.ci(request.repository.directory)
     options = {"style": console.style(), **ci.options, "document": STDOUT}
-    gathered: Gathered[Any]
     try:
         with reports.covering(names):
-            if past is not None:
-                from quotaform.spark.history.against import check_drift_against
-
-                documents = documents_of(format_name, options, files.formats, ci, len(names))
-                session = engine.session()
-                found_then = check_drift_against(request, past, documents, session=session, progress=console.progress)
-                gathered = Gathered(tuple(found_then))
-            elif engine.choose(console, len(names), partial(quota_bytes, request)) == SPARK:
-                from quotaform.spark.plan import check_drift as check_drift_on_spark
-
-                documents = documents_of(format_name, options, files.formats, ci, len(names))
-                found_there = check_drift_on_spark(
-                    request,
-                    documents,
-                    desired_table=tables.desired_table,
-                    session=engine.session(),
-                    progress=console.progress,
-                )
-                gathered = Gathered(tuple(found_there))
-            else:
-                gathered = gather(check_drift(request, planner(), progress=console.progress), names)
+            documents = documents_of(format_name, options, files.formats, ci, len(names))
+            gathered = plan_engine(console, engine, request, tables, past).check_drift(request, documents)
     except QuotaformError as error:
         if reporter is not None:
             failed: list[ClusterOutcome[Drift]] = [ClusterOutcome(name, error=error) for name in names]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -18,13 +17,14 @@ from quotaform.cli.limit_changes import LimitChangeFiles
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import AllowOption, DirectoryArgument, ExcludeOption, SelectOption, SnapshotOption
 from quotaform.cli.option.comparison import Comparison
-from quotaform.cli.option.engine import SPARK, Engine
+from quotaform.cli.option.engine import Engine
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import ReportOutput
 from quotaform.cli.option.principals import PrincipalOptions
 from quotaform.cli.option.tables import Tables
-from quotaform.cli.outcomes import Gathered, OutputFiles, digests, echo_outcomes, gather, require_one
-from quotaform.cli.plan_request import make_request, planner, quota_bytes
+from quotaform.cli.outcomes import OutputFiles, digests, echo_outcomes, require_one
+from quotaform.cli.plan_engine import plan_engine
+from quotaform.cli.plan_request import make_request
 from quotaform.cli.saved_plan import report_saved
 from quotaform.cli.selection import require_selected
 from quotaform.errors import QuotaformError, UsageError
@@ -117,25 +117,12 @@ def plan(
     ci = output.ci(request.repository.directory)
     options = {"style": console.style(), "shows_unchanged": show_unchanged, "shows_unmanaged": show_unmanaged}
     options |= {**ci.options, "document": STDOUT}
-    gathered: Gathered[Any]
     try:
         with reports.covering(names):
-            on_spark = engine.choose(console, len(names), partial(quota_bytes, request)) == SPARK
-            request = replace(request, principals=people.read(changes, on_spark=on_spark))
-            if on_spark:
-                from quotaform.spark.plan import plan as plan_on_spark
-
-                documents = (*documents_of(format_name, options, files.formats, ci, len(names)), *changes.documents)
-                made = plan_on_spark(
-                    request,
-                    documents,
-                    desired_table=tables.desired_table,
-                    session=engine.session(),
-                    progress=console.progress,
-                )
-                gathered = Gathered(tuple(made))
-            else:
-                gathered = gather(planner(is_revert=revert is not None)(request, progress=console.progress), names)
+            chosen = plan_engine(console, engine, request, tables)
+            request = replace(request, principals=people.read(changes, on_spark=chosen.is_spark))
+            documents = documents_of(format_name, options, files.formats, ci, len(names))
+            gathered = chosen.plan(request, (*documents, *changes.documents))
     except QuotaformError as error:
         changes.remove()
         write_failed_plan(error, out or (), names, ci, console)

@@ -98,7 +98,7 @@ def spark_session(options: SessionOptions = LOCAL_SESSION, progress: Progress = 
 def release(rows: DataFrame) -> None:
     """Free the disks of executors from rows that `DataFrame.localCheckpoint` has put there.
 
-    A Spark Connect server does so itself, when no client refers to them.
+    A Spark Connect server does so itself, but only when the client's session has ended.
     """
     if not is_connect(rows.sparkSession):
         kept: Any = rows

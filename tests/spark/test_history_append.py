@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+import pytest
 
+from quotaform.core.history import Append
 from quotaform.errors import ConnectError
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, same_values
@@ -20,9 +23,12 @@ if TYPE_CHECKING:
 
 NAN = float("nan")
 START = datetime(2026, 11, 20, 9, tzinfo=UTC)
-ENTITIES = st.sampled_from([Entity(user="alice"), Entity(user=None), Entity(user="", client_id="<default>")])
-VALUES = st.dictionaries(st.sampled_from([PRODUCER, REQUEST]), st.sampled_from([0.0, -0.0, NAN, 1.0, 2.0]), min_size=1)
-HELD = st.dictionaries(ENTITIES, VALUES, max_size=3)
+ENTITIES = (Entity(user="alice"), Entity(user=None), Entity(user="", client_id="<default>"))
+KEYS = (PRODUCER, REQUEST)
+VALUES = (0.0, -0.0, NAN, 1.0, 2.0)
+IDS = ("id",) * 9 + ("other",)
+ROUNDS, ORDERED = 5, 3
+CLUSTERS = 300
 
 
 def hour(number: int) -> datetime:
@@ -30,19 +36,41 @@ def hour(number: int) -> datetime:
     return START + timedelta(hours=number)
 
 
-@st.composite
-def appends(draw: st.DrawFn) -> list[list[Taken]]:
-    """What is appended one after the other: each time some clusters, of which some failed, at whatever times."""
+def made_rounds(random: Random) -> list[list[Taken]]:
+    """What is appended one after the other: snapshots of many clusters, each with a sequence of its own.
+
+    The first rounds are in order. In the others some are late, repeated, several at once, missing, failed, or of a
+    cluster that has got another id.
+    """
     rounds: list[list[Taken]] = []
-    for _ in range(3):
-        taken: dict[tuple[str, datetime], Taken] = {}
-        for number in draw(st.lists(st.integers(0, 15), min_size=12, max_size=24)):
-            cluster, at = f"cluster-{number}", hour(draw(st.integers(0, 6)))
-            made = Taken(cluster, draw(st.sampled_from(["id", "other"])), at, draw(st.none() | HELD))
-            # What a snapshot of a known time holds does not matter: it is not looked at.
-            taken.setdefault((cluster, at), made)
-        rounds.append(list(taken.values()))
+    known: dict[str, list[int]] = {}
+    for number in range(ROUNDS):
+        is_ordered = number < ORDERED
+        taken: list[Taken] = []
+        for cluster in range(CLUSTERS):
+            name = f"cluster-{cluster}"
+            if random.random() < 0.15:
+                continue
+            fresh = range(3 * number, 3 * number + 3)
+            times = {random.choice(fresh)}
+            if not is_ordered and random.random() < 0.5:
+                times |= set(random.sample(range(3 * number + 3), random.randint(1, 2)))
+            if not is_ordered and known.get(name) and random.random() < 0.3:
+                times.add(random.choice(known[name]))
+            for time in random.sample(sorted(times), len(times)):
+                made = Taken(name, random.choice(IDS), hour(time), made_quotas(random))
+                taken.append(replace(made, quotas=None) if random.random() < 0.1 else made)
+                known.setdefault(name, []).append(time)
+        rounds.append(taken)
     return rounds
+
+
+def made_quotas(random: Random) -> Quotas:
+    """What a cluster holds: of so few values that many stay the same."""
+    return {
+        entity: {key: random.choice(VALUES) for key in random.sample(KEYS, random.randint(1, len(KEYS)))}
+        for entity in random.sample(ENTITIES, random.randint(0, len(ENTITIES)))
+    }
 
 
 def quotas_of(spark: SparkSession, taken: Sequence[Taken]) -> DataFrame:
@@ -61,23 +89,6 @@ def quotas_of(spark: SparkSession, taken: Sequence[Taken]) -> DataFrame:
     return spark.createDataFrame(pyarrow.Table.from_batches([row_batch(QUOTAS, rows)]), QUOTAS)
 
 
-def empty_history(spark: SparkSession) -> DataFrame:
-    """A history without a snapshot."""
-    from quotaform.spark.schemas import HISTORY
-
-    return spark.createDataFrame([], HISTORY)
-
-
-def with_appended(history: DataFrame, quotas: DataFrame) -> DataFrame:
-    """The history with snapshots in it."""
-    from quotaform.spark.history.merge import appended, new_readings, reading_rows, readings
-
-    new = new_readings(quotas, readings(history))
-    known = history.where("entity_key IS NULL")
-    rows = appended(history, quotas, new).unionByName(reading_rows(history.sparkSession, new)).unionByName(known)
-    return rows.localCheckpoint()
-
-
 Held = dict[str, tuple[str, datetime, dict[Entity, dict[str, float]]]]
 """What clusters hold: id, time of the snapshot, and quotas."""
 
@@ -94,38 +105,17 @@ def held_by(rows: Iterable[Mapping[str, Any]]) -> Held:
     return found
 
 
-def quotas_at(rows: Sequence[Mapping[str, Any]], at: datetime) -> list[dict[str, Any]]:
-    """What `as_of` returns, of rows that are here: a query for each moment takes long."""
-    taken: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        if row["entity_key"] is None and row["valid_from"] <= at:
-            known = taken.get(row["cluster"])
-            if known is None or known["read_at"] < row["valid_from"]:
-                taken[row["cluster"]] = {**row, "read_at": row["valid_from"]}
-    held = [
-        {**taken[row["cluster"]], **{name: row[name] for name in ("entity_key", "entity", "key", "value")}}
-        for row in rows
-        if row["entity_key"] is not None
-        and row["valid_from"] <= at
-        and (row["valid_to"] is None or at < row["valid_to"])
-    ]
-    return [*taken.values(), *held]
-
-
 def same_quotas(one: Quotas, other: Quotas) -> bool:
     """Whether a broker would hold the same."""
     return one.keys() == other.keys() and all(same_values(one[entity], other[entity]) for entity in one)
 
 
 def require_same(history: DataFrame, taken: Sequence[Taken], moments: Sequence[datetime]) -> None:
-    """Compare the history with the oracle at some moments; at one of them by a query."""
+    """Compare the history with the oracle at some moments."""
     from quotaform.spark.history.as_of import as_of
 
-    rows = history.toArrow().to_pylist()
-    middle = moments[len(moments) // 2]
-    require_held(held_by(as_of(history, middle).toArrow().to_pylist()), taken, middle)
     for at in moments:
-        require_held(held_by(quotas_at(rows, at)), taken, at)
+        require_held(held_by(as_of(history, at).toArrow().to_pylist()), taken, at)
 
 
 def require_held(found: Held, taken: Sequence[Taken], at: datetime) -> None:
@@ -138,22 +128,46 @@ def require_held(found: Held, taken: Sequence[Taken], at: datetime) -> None:
         assert same_quotas(found[name][2], each.quotas or {}), (name, at)
 
 
-@settings(
-    max_examples=2,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
-@given(rounds=appends())
 def test_at_any_time_it_holds_the_last_good_snapshot_of_each_cluster(
-    spark: SparkSession, rounds: list[list[Taken]]
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    history = empty_history(spark)
-    for taken in rounds:
-        history = with_appended(history, quotas_of(spark, taken))
+    """Through the append of the command, with parts that are made one at once: each cluster is a case of its own."""
+    from quotaform.spark.history import parquet_table
+    from quotaform.spark.history.append import append
+    from quotaform.spark.history.parquet_table import ParquetHistory
+
+    monkeypatch.setattr(parquet_table, "_MOST_FOLDERS", 2)
+    path = str(tmp_path / "history")
+    rounds = made_rounds(Random(20261122))
+    late = [append(lambda: ParquetHistory(spark, path), quotas_of(spark, taken)).count(Append.LATE) for taken in rounds]
+    assert late[:ORDERED] == [0] * ORDERED
+    assert min(late[ORDERED:]) > 50
+    history = ParquetHistory(spark, path).rows().localCheckpoint()
     every = [each for taken in rounds for each in taken]
-    require_same(history, every, [hour(number) for number in range(-1, 8)])
+    require_same(history, every, [hour(number) for number in (-1, 0, 4, 7, 10, 11, 14)])
     require_rows_of_one_value_joined(history)
+
+
+def test_snapshots_in_order_are_merged_as_those_in_any_order_are(spark: SparkSession) -> None:
+    from quotaform.spark.history.any_order import merged_in_any_order
+    from quotaform.spark.history.in_order import merged_in_order
+    from quotaform.spark.history.new_snapshot import new_snapshots
+    from quotaform.spark.schemas import HISTORY
+
+    random = Random(7)
+    names = [f"cluster-{number}" for number in range(CLUSTERS)]
+    held = spark.createDataFrame([], HISTORY)
+    nothing = spark.createDataFrame([], "cluster string, cluster_id string, read_at timestamp")
+    for number in range(2):
+        taken = [Taken(name, random.choice(IDS), hour(number), made_quotas(random)) for name in names]
+        quotas = quotas_of(spark, taken)
+        new = new_snapshots(nothing, [(each.cluster, each.cluster_id, each.read_at) for each in taken])
+        found = [
+            sorted(map(repr, merged(held, quotas, new).toArrow().to_pylist()))
+            for merged in (merged_in_order, merged_in_any_order)
+        ]
+        assert found[0] == found[1]
+        held = merged_in_order(held, quotas, new).where("valid_to IS NULL").localCheckpoint()
 
 
 def require_rows_of_one_value_joined(history: DataFrame) -> None:

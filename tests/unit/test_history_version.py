@@ -17,7 +17,7 @@ import pytest
 from quotaform import atomic_file, interrupt
 from quotaform.errors import HistoryError
 from quotaform.spark.history import version
-from quotaform.spark.history.version import CLOSED, OPEN, PARTS, READINGS, Version, VersionStore
+from quotaform.spark.history.version import CLOSED, OPEN, PARTS, SNAPSHOTS, Version, VersionStore
 
 pytestmark = pytest.mark.slow
 
@@ -201,4 +201,4 @@ def test_what_was_replaced_is_removed_a_day_later(store: VersionStore) -> None:
     assert made is not None
     # The one before is kept for those who still read it.
     assert [path.name for path in sorted((store.path / "versions").iterdir())] == ["00000004.json", "00000005.json"]
-    assert {path.name for path in (store.path / "data").iterdir()} == set(made.parts[READINGS])
+    assert {path.name for path in (store.path / "data").iterdir()} == set(made.parts[SNAPSHOTS])

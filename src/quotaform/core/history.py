@@ -135,7 +135,7 @@ class EntityHistory:
 
     Attributes:
         table: The history, as it was given.
-        entities: The globs or addresses that were asked for.
+        entities: The addresses that were asked for; all entities if there are none.
         rows: The first rows, by cluster, entity, key and time.
         total: How many there are.
         since: When history begins, of the clusters that were asked for; `None` if it knows none.

@@ -108,7 +108,7 @@ def check_drift_against(
     job = HistoryDriftJob(request=request, past=past, source=source, clock=clock, documents=tuple(documents))
     with TemporaryDirectory(prefix="quotaform-") as folder, spark_session(session, progress) as spark:
         table = open_history(spark, past.location)
-        require_known(table, table.readings(), past.at)
+        require_known(table, table.snapshots(), past.at)
         shipped = ship_job(spark, new_bundle(folder), job)
         rows = drift_outcomes(spark, shipped, table.rows(), past.at)
         outcomes = collected(spark, rows, shipped, len(job.names), "Comparing clusters on Spark", progress)

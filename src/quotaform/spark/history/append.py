@@ -9,7 +9,8 @@ from pyspark.sql import functions as f
 from quotaform.core.history import Append, AppendedSnapshot, HistoryAppend
 from quotaform.errors import HistoryError, QuotaformError
 from quotaform.spark.failure import require_read
-from quotaform.spark.history.merge import appended, new_readings, reading_rows, readings
+from quotaform.spark.history.merge import appended
+from quotaform.spark.history.new_snapshot import known_snapshots, new_snapshots, small_table, snapshot_rows
 from quotaform.spark.history.receipt import attributed, read_receipts
 from quotaform.spark.schemas import SNAPSHOTS
 
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from quotaform.spark.history.merge import NewReading
+    from quotaform.spark.history.new_snapshot import NewSnapshot
     from quotaform.spark.history.receipt import Receipts
     from quotaform.spark.history.table import HistoryTable
 
+    _Snapshot = tuple[str, str, datetime, str | None]
     Status = Mapping[tuple[str, datetime], Append]
 
 _MOST_PROBLEMS: Final = 100
@@ -38,7 +40,7 @@ def append(
     Args:
         open_table: Opens the history; called again when another append was faster.
         quotas: `schemas.QUOTAS` or `schemas.SNAPSHOTS`; read once. Of several files with a snapshot of one cluster and
-            time, the first one counts.
+            time, the first by path counts.
         receipts: The receipts that may say who changed what.
 
     Raises:
@@ -46,23 +48,25 @@ def append(
     """
     table = open_table()
     table.require_writable()
-    # What clusters hold is read once: a second reading could differ from the first.
+    # What clusters hold is read once: a second read could differ from the first.
     given = _with_file(quotas).localCheckpoint()
     snapshots = _snapshots(given)
-    counted = _first_of_each(given, snapshots)
+    chosen = _first_of_each(snapshots)
+    has_more = sum(row["failure"] is None for row in snapshots) > len(chosen)
+    counted = _rows_of(given, chosen) if has_more else given
     for _ in range(_MOST_ATTEMPTS):
-        new = new_readings(counted, readings(table.readings()))
+        new = new_snapshots(known_snapshots(table.snapshots()), (row[:3] for row in chosen))
         status = {(each.cluster, each.read_at): Append.LATE if each.is_late else Append.APPENDED for each in new}
         claims = None if receipts is None else read_receipts(given.sparkSession, receipts, new)
         if claims is not None:
             claims = claims.localCheckpoint()
 
-        def merge(rows: DataFrame, new: Sequence[NewReading] = new, claims: DataFrame | None = claims) -> DataFrame:
+        def merge(rows: DataFrame, new: Sequence[NewSnapshot] = new, claims: DataFrame | None = claims) -> DataFrame:
             merged = appended(rows, counted, new)
             return merged if claims is None else attributed(merged, claims, new)
 
         is_late = Append.LATE in status.values()
-        if not new or table.replace(merge, reading_rows(given.sparkSession, new), is_late=is_late):
+        if not new or table.replace(merge, snapshot_rows(given.sparkSession, new), is_late=is_late):
             return HistoryAppend(table.name, tuple(_results(snapshots, status)), _problems(claims))
         table = open_table()
     raise HistoryError(table.name, "other appends were faster each time", "run this again")
@@ -76,24 +80,29 @@ def _with_file(quotas: DataFrame) -> DataFrame:
 
 def _snapshots(given: DataFrame) -> list[dict[str, Any]]:
     """Bring the snapshots that were read or failed to the driver, without what they hold."""
-    rows = given.groupBy("cluster", "cluster_id", "read_at", "file").agg(
-        f.first("failure", ignorenulls=True).alias("failure"), f.count("key").alias("values")
-    )
+    rows = given.groupBy("cluster", "cluster_id", "read_at", "file", "failure").agg(f.count("key").alias("values"))
     return sorted(
         rows.toArrow().to_pylist(),
         key=lambda row: (row["failure"] is not None, row["cluster"] or "", str(row["read_at"]), row["file"] or ""),
     )
 
 
-def _first_of_each(given: DataFrame, snapshots: Sequence[Mapping[str, Any]]) -> DataFrame:
-    """Return the rows without further snapshots of one cluster and time."""
-    moments = [(row["cluster"], row["read_at"]) for row in snapshots if row["failure"] is None]
-    if len(set(moments)) == len(moments):
-        return given
-    moment = ["cluster", "read_at"]
-    first = given.groupBy(*moment).agg(f.min(f.struct("file", "cluster_id")).alias("first"))
-    chosen = first.select(*moment, "first.*")
-    return given.join(f.broadcast(chosen), [*moment, "file", "cluster_id"], "left_semi")
+def _first_of_each(snapshots: Sequence[Mapping[str, Any]]) -> list[_Snapshot]:
+    """Return the snapshots that count: of several of one cluster and time the first by path."""
+    first: dict[tuple[str, datetime], _Snapshot] = {}
+    for row in snapshots:
+        if row["failure"] is None:
+            cluster, read_at = row["cluster"], row["read_at"]
+            first.setdefault((cluster, read_at), (cluster, row["cluster_id"], read_at, row["file"]))
+    return list(first.values())
+
+
+def _rows_of(given: DataFrame, chosen: Sequence[_Snapshot]) -> DataFrame:
+    """Return the rows of some snapshots."""
+    names = ["cluster", "cluster_id", "read_at", "file"]
+    rows = small_table(given.sparkSession, names, chosen)
+    is_same = [given[name].eqNullSafe(rows[name]) for name in names]
+    return given.join(f.broadcast(rows), is_same, "left_semi")
 
 
 def _results(snapshots: Sequence[Mapping[str, Any]], status: Status) -> list[AppendedSnapshot]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 
-from quotaform.spark.history.merge import readings
+from quotaform.spark.history.new_snapshot import known_snapshots
 from quotaform.spark.schemas import HISTORY_CHANGES, QUOTAS
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def as_of(history: DataFrame, at: datetime) -> DataFrame:
 
 def last_snapshots(history: DataFrame, at: datetime) -> DataFrame:
     """Return the last snapshot of each cluster at or before a moment: cluster, cluster_id, read_at."""
-    taken = readings(history).where(f.col("read_at") <= f.lit(at)).groupBy("cluster")
+    taken = known_snapshots(history).where(f.col("read_at") <= f.lit(at)).groupBy("cluster")
     last = taken.agg(f.max("read_at").alias("read_at"), f.max_by("cluster_id", "read_at").alias("cluster_id"))
     return last.select("cluster", "cluster_id", "read_at")
 

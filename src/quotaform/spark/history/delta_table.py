@@ -21,7 +21,7 @@ _FORMAT: Final = "delta"
 _PART: Final = "part"
 _OPEN: Final = "open"
 _CLOSED: Final = "closed"
-_READINGS: Final = "readings"
+_SNAPSHOTS: Final = "snapshots"
 _APPLICATION: Final = "quotaform.history"
 
 
@@ -29,8 +29,8 @@ class DeltaHistory:
     """A history in Delta Lake.
 
     Besides the columns of a history the table has `part`, by which it is partitioned: `open`, and for each append
-    `closed-N` and `readings-N`. So one commit of Delta can replace the rows that are still so and add the others. An
-    append is the N-th transaction of quotaform on the table; Delta accepts only one of them.
+    `closed-N` and `snapshots-N`. So one commit of Delta can replace the rows that are still valid and add the others.
+    An append is the N-th transaction of quotaform on the table; Delta accepts only one of them.
     """
 
     def __init__(self, spark: SparkSession, location: str) -> None:
@@ -50,31 +50,31 @@ class DeltaHistory:
         """Return `schemas.HISTORY`, whole."""
         return self._read().select(*HISTORY.names)
 
-    def readings(self) -> DataFrame:
+    def snapshots(self) -> DataFrame:
         """Return the rows without an entity: the snapshots that are known."""
-        return self._part(f.col(_PART).startswith(_READINGS))
+        return self._part(f.col(_PART).startswith(_SNAPSHOTS))
 
     def require_writable(self) -> None:
         """Do nothing: where Spark writes, only Spark knows whether it can."""
 
-    def replace(self, merge: Callable[[DataFrame], DataFrame], readings: DataFrame, *, is_late: bool) -> bool:
+    def replace(self, merge: Callable[[DataFrame], DataFrame], snapshots: DataFrame, *, is_late: bool) -> bool:
         """Write the next version: whole, or not at all."""
         number = self._version + 1
-        new_parts = {_CLOSED: f"{_CLOSED}-{number}", _READINGS: f"{_READINGS}-{number}"}
+        new_parts = {_CLOSED: f"{_CLOSED}-{number}", _SNAPSHOTS: f"{_SNAPSHOTS}-{number}"}
         changed = f.col(_PART) == _OPEN
-        replaced = f"{_PART} IN ('{_OPEN}', '{new_parts[_CLOSED]}', '{new_parts[_READINGS]}')"
+        replaced = f"{_PART} IN ('{_OPEN}', '{new_parts[_CLOSED]}', '{new_parts[_SNAPSHOTS]}')"
         if is_late:
             changed |= f.col(_PART).startswith(_CLOSED)
             replaced += f" OR {_PART} LIKE '{_CLOSED}-%'"
         part = (
-            f.when(f.col("entity_key").isNull(), new_parts[_READINGS])
+            f.when(f.col("entity_key").isNull(), new_parts[_SNAPSHOTS])
             .when(f.col("valid_to").isNull(), _OPEN)
             .otherwise(new_parts[_CLOSED])
         )
         token = token_hex(16)
         writer = (
             merge(self._part(changed))
-            .unionByName(readings)
+            .unionByName(snapshots)
             .withColumn(_PART, part)
             .write.format(_FORMAT)
             .partitionBy(_PART)

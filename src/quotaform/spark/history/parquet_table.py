@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 from quotaform.app.clock import SYSTEM_CLOCK, Clock
 from quotaform.errors import HistoryError
 from quotaform.spark.history.table import require_columns
-from quotaform.spark.history.version import CLOSED, OPEN, PART, PARTS, READINGS, VersionStore
+from quotaform.spark.history.version import CLOSED, OPEN, PART, PARTS, SNAPSHOTS, VersionStore
 from quotaform.spark.schemas import HISTORY
 
 if TYPE_CHECKING:
@@ -46,21 +46,21 @@ class ParquetHistory:
         """Return `schemas.HISTORY`, whole."""
         return self._read(*PARTS)
 
-    def readings(self) -> DataFrame:
+    def snapshots(self) -> DataFrame:
         """Return the rows without an entity: the snapshots that are known."""
-        return self._read(READINGS)
+        return self._read(SNAPSHOTS)
 
     def require_writable(self) -> None:
         """Make sure that it can be written, before anything else is done."""
         self._store.begin()
 
-    def replace(self, merge: Callable[[DataFrame], DataFrame], readings: DataFrame, *, is_late: bool) -> bool:
+    def replace(self, merge: Callable[[DataFrame], DataFrame], snapshots: DataFrame, *, is_late: bool) -> bool:
         """Write the next version: whole, or not at all."""
         has_many = any(len(names) >= _MOST_FOLDERS for names in self._version.parts.values())
-        merged = merge(self._read(OPEN, CLOSED) if is_late else self._read(OPEN)).unionByName(readings)
+        merged = merge(self._read(OPEN, CLOSED) if is_late else self._read(OPEN)).unionByName(snapshots)
         if has_many:
-            merged = merged.unionByName(self._read(READINGS) if is_late else self._read(CLOSED, READINGS))
-        part = f.when(f.col("entity_key").isNull(), READINGS).when(f.col("valid_to").isNull(), OPEN).otherwise(CLOSED)
+            merged = merged.unionByName(self._read(SNAPSHOTS) if is_late else self._read(CLOSED, SNAPSHOTS))
+        part = f.when(f.col("entity_key").isNull(), SNAPSHOTS).when(f.col("valid_to").isNull(), OPEN).otherwise(CLOSED)
         rows = merged.withColumn(PART, part)
         rewritten = PARTS if has_many else (OPEN, CLOSED) if is_late else (OPEN,)
         new = self._store.add(

@@ -20,7 +20,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.moment import spell_moment
 from quotaform.model.text import quote
 from quotaform.spark.history.as_of import history_changes
-from quotaform.spark.history.merge import readings
+from quotaform.spark.history.new_snapshot import known_snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ def of_clusters(table: HistoryTable, patterns: Sequence[str]) -> DataFrame:
         UsageError: One of them fits no cluster.
         HistoryError: It cannot be read, or is empty.
     """
-    known = readings(table.readings()).select("cluster").distinct().toArrow().column("cluster").to_pylist()
+    known = known_snapshots(table.snapshots()).select("cluster").distinct().toArrow().column("cluster").to_pylist()
     if not known:
         raise HistoryError(table.name, "it is empty", "append snapshots with quotaform history append")
     if not patterns:
@@ -75,7 +75,7 @@ def entity_history(table: HistoryTable, rows: DataFrame, entities: Sequence[Enti
     """
     found = rows_of_entities(rows, entities)
     shown = [_row(row) for row in found.limit(MOST_ROWS).toArrow().to_pylist()]
-    span = readings(rows).agg(f.min("read_at").alias("since"), f.max("read_at").alias("until"))
+    span = known_snapshots(rows).agg(f.min("read_at").alias("since"), f.max("read_at").alias("until"))
     ((since, until),) = [tuple(row.values()) for row in span.toArrow().to_pylist()]
     return EntityHistory(
         table=table.name,
@@ -135,7 +135,7 @@ def require_known(table: HistoryTable, rows: DataFrame, at: datetime) -> None:
     Raises:
         HistoryError: It has none; with the time of its first one.
     """
-    (first,) = readings(rows).agg(f.min("read_at").alias("first")).toArrow().column("first").to_pylist()
+    (first,) = known_snapshots(rows).agg(f.min("read_at").alias("first")).toArrow().column("first").to_pylist()
     if first is None:
         raise HistoryError(table.name, "it is empty", "append snapshots with quotaform history append")
     if first > at:
@@ -149,7 +149,7 @@ def require_known(table: HistoryTable, rows: DataFrame, at: datetime) -> None:
 def _coverage(rows: DataFrame, since: datetime, until: datetime) -> list[Coverage]:
     taken = f.col("read_at")
     found = (
-        readings(rows)
+        known_snapshots(rows)
         .groupBy("cluster")
         .agg(
             f.max(f.when(taken <= f.lit(since), taken)).alias("before_at"),

@@ -16,7 +16,7 @@ from quotaform.app.apply.receipt_name import receipts_by_name, time_in_name
 from quotaform.errors import QuotaformError
 from quotaform.model.moment import read_moment
 from quotaform.spark.driver_context import inside
-from quotaform.spark.history.merge import NewReading, small_table
+from quotaform.spark.history.new_snapshot import NewSnapshot, small_table
 from quotaform.spark.schemas import HISTORY, RECEIPTS, make_table, row_batch
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Receipts:
     folder: Path
     within: Path | None = None
 
-    def paths(self, new: Sequence[NewReading]) -> list[str]:
+    def paths(self, new: Sequence[NewSnapshot]) -> list[str]:
         """Return the receipts of applies that may have ended between new snapshots and those before them."""
         starts = [each.previous_at for each in new if each.previous_at is not None]
         starts += [each.read_at for each in new if each.next_at is not None]
@@ -50,7 +50,7 @@ class Receipts:
         return [str(path) for path in receipts_by_name(self.folder) if read_moment(time_in_name(path)) >= first]
 
 
-def read_receipts(spark: SparkSession, receipts: Receipts, new: Sequence[NewReading]) -> DataFrame | None:
+def read_receipts(spark: SparkSession, receipts: Receipts, new: Sequence[NewSnapshot]) -> DataFrame | None:
     """Return `schemas.RECEIPTS`; `None` if no receipt can say anything about new snapshots."""
     paths = receipts.paths(new)
     if not paths:
@@ -83,7 +83,7 @@ def _rows(path: str, directory: str, within: Path | None) -> list[tuple[Any, ...
     ]
 
 
-def attributed(rows: DataFrame, receipts: DataFrame, new: Sequence[NewReading]) -> DataFrame:
+def attributed(rows: DataFrame, receipts: DataFrame, new: Sequence[NewSnapshot]) -> DataFrame:
     """Return `schemas.HISTORY` with who set and who removed values between a new snapshot and the one before it.
 
     A receipt says it of a value that the history shows as new if its apply ran between the two and set that value of
@@ -93,7 +93,7 @@ def attributed(rows: DataFrame, receipts: DataFrame, new: Sequence[NewReading]) 
     Args:
         rows: `schemas.HISTORY`.
         receipts: `schemas.RECEIPTS`.
-        new: `new_readings`.
+        new: `new_snapshots`.
     """
     between = small_table(
         rows.sparkSession,
@@ -118,12 +118,12 @@ def attributed(rows: DataFrame, receipts: DataFrame, new: Sequence[NewReading]) 
     return found.select(*columns.values())
 
 
-def _between(reading: NewReading) -> Iterator[tuple[str, str, datetime, datetime]]:
+def _between(snapshot: NewSnapshot) -> Iterator[tuple[str, str, datetime, datetime]]:
     """Yield where values can begin or end because of a new snapshot: at its time, and at that of the next one."""
-    if reading.previous_at is not None:
-        yield reading.cluster, reading.cluster_id, reading.previous_at, reading.read_at
-    if reading.next_at is not None:
-        yield reading.cluster, reading.cluster_id, reading.read_at, reading.next_at
+    if snapshot.previous_at is not None:
+        yield snapshot.cluster, snapshot.cluster_id, snapshot.previous_at, snapshot.read_at
+    if snapshot.next_at is not None:
+        yield snapshot.cluster, snapshot.cluster_id, snapshot.read_at, snapshot.next_at
 
 
 def _last(claims: DataFrame, value: str) -> DataFrame:

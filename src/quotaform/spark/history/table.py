@@ -27,7 +27,7 @@ class HistoryTable(Protocol):
             HistoryError: It is no history, or cannot be read.
         """
 
-    def readings(self) -> DataFrame:
+    def snapshots(self) -> DataFrame:
         """Return the rows without an entity: the snapshots that are known."""
 
     def require_writable(self) -> None:
@@ -37,12 +37,12 @@ class HistoryTable(Protocol):
             HistoryError: It cannot.
         """
 
-    def replace(self, merge: Callable[[DataFrame], DataFrame], readings: DataFrame, *, is_late: bool) -> bool:
+    def replace(self, merge: Callable[[DataFrame], DataFrame], snapshots: DataFrame, *, is_late: bool) -> bool:
         """Write the next version: whole, or not at all.
 
         Args:
             merge: Returns the rows with new snapshots among them, given all that may change.
-            readings: The rows of the new snapshots.
+            snapshots: The rows of the new snapshots.
             is_late: Whether rows that have ended may change, too.
 
         Returns:

@@ -7,7 +7,7 @@ A table is a folder:
 | `versions/00000007.json` | version 7: the folders that it consists of; the highest number is the table |
 | `data/00000007-1a2b3c4d/part=open` | rows that are still valid |
 | `data/00000007-1a2b3c4d/part=closed` | rows that have ended |
-| `data/00000007-1a2b3c4d/part=readings` | the snapshots that are known |
+| `data/00000007-1a2b3c4d/part=snapshots` | the snapshots that are known |
 
 An append writes a folder of its own, makes it last through a power cut, and then creates the file of the next version.
 Nothing that a version names is ever changed, so whoever reads sees one version whole, and an append that ends halfway
@@ -41,8 +41,8 @@ PART: Final = "part"
 """The column by which Spark makes folders of the parts."""
 OPEN: Final = "open"
 CLOSED: Final = "closed"
-READINGS: Final = "readings"
-PARTS: Final = (OPEN, CLOSED, READINGS)
+SNAPSHOTS: Final = "snapshots"
+PARTS: Final = (OPEN, CLOSED, SNAPSHOTS)
 _VERSIONS: Final = "versions"
 _DATA: Final = "data"
 _NAME: Final = regex(r"([0-9]{8})\.json").fullmatch
@@ -160,7 +160,7 @@ class VersionStore:
             HistoryError: What was written cannot be seen.
         """
         written = {part for part in PARTS if self.folder(name, part).is_dir()}
-        if READINGS not in written:
+        if SNAPSHOTS not in written:
             raise self._error(
                 "what Spark wrote is not there for this process, so it is not on a file system that both see",
                 "give a path on a shared one, or delta:PATH",

@@ -66,22 +66,25 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def append_from(spark: SparkSession, source: Path, history: Path) -> None:
+    """Append snapshots that are in Parquet."""
+    append(lambda: ParquetHistory(spark, str(history)), spark.read.parquet(str(source)), is_stable=True)
+
+
 def measure(spark: SparkSession, folder: Path, values: int, snapshots: int, repetitions: int) -> dict[str, float]:
     """Append all snapshots but the last, then measure the last one, in turn with writing it."""
     kept, source, copy, plain = (folder / name for name in ("kept", "source", "copy", "plain"))
     for number in range(snapshots):
         snapshot(spark, values, number).write.mode("overwrite").parquet(str(source))
         if number < snapshots - 1:
-            append(lambda: ParquetHistory(spark, str(kept)), spark.read.parquet(str(source)))
+            append_from(spark, source, kept)
             print(f"appended {number + 1}", file=sys.stderr, flush=True)
     plains, appends = [], []
     for _ in range(repetitions + 1):  # the first one is a warm-up
         plains.append(seconds(lambda: spark.read.parquet(str(source)).write.mode("overwrite").parquet(str(plain))))
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(kept, copy)
-        appends.append(
-            seconds(lambda: append(lambda: ParquetHistory(spark, str(copy)), spark.read.parquet(str(source))))
-        )
+        appends.append(seconds(lambda: append_from(spark, source, copy)))
     held = ParquetHistory(spark, str(copy)).rows().where("valid_to IS NULL").count()
     if held != values:
         raise SystemExit(f"the history holds {held} values, not {values}")

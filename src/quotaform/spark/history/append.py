@@ -33,23 +33,30 @@ _MOST_ATTEMPTS: Final = 3
 
 
 def append(
-    open_table: Callable[[], HistoryTable], quotas: DataFrame, receipts: Receipts | None = None
+    open_table: Callable[[], HistoryTable],
+    quotas: DataFrame,
+    receipts: Receipts | None = None,
+    *,
+    is_stable: bool = False,
 ) -> HistoryAppend:
     """Append snapshots to a history, all in one version.
 
     Args:
         open_table: Opens the history; called again when another append was faster.
-        quotas: `schemas.QUOTAS` or `schemas.SNAPSHOTS`; read once. Of several files with a snapshot of one cluster and
-            time, the first by path counts.
+        quotas: `schemas.QUOTAS` or `schemas.SNAPSHOTS`. Of several files with a snapshot of one cluster and time, the
+            first by path counts.
         receipts: The receipts that may say who changed what.
+        is_stable: Whether the quotas are the same each time they are read, and that takes little, as of a table in
+            Parquet. If not, they are read once and kept until the end.
 
     Raises:
         HistoryError: It cannot be written, or other appends were faster each time.
     """
     table = open_table()
     table.require_writable()
-    # What clusters hold is read once: a second read could differ from the first.
-    given = _with_file(quotas).localCheckpoint()
+    given = _with_file(quotas)
+    if not is_stable:
+        given = given.localCheckpoint()
     snapshots = _snapshots(given)
     chosen = _first_of_each(snapshots)
     has_more = sum(row["failure"] is None for row in snapshots) > len(chosen)

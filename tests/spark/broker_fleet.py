@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 from quotaform.cluster.kafka import KafkaGateway
 from quotaform.model.entity import Entity
@@ -11,12 +12,16 @@ from quotaform.sandbox import Sandbox
 from tests.builder import CONSUMER, PRODUCER, REQUEST
 from tests.workflow.command import Cluster, Repository, Result
 
+if TYPE_CHECKING:
+    from tests.spark.command_process import CommandProcess
+
 ALLOWED = ("--allow", "change-factor", "--allow", "default-entity", "--allow", "to-unlimited")
-SAME_TIME = {"SOURCE_DATE_EPOCH": "1795000000"}
 
 
 class BrokerFleet:
     """Clusters `open`, `secured` and `paused`, in a folder that executors do not share: paths are absolute."""
+
+    env: ClassVar[Mapping[str, str]] = {"SOURCE_DATE_EPOCH": "1795000000"}
 
     def __init__(self, folder: Path, open_one: Sandbox, secured: Sandbox, paused: Sandbox) -> None:
         self.repository = Repository(folder)
@@ -44,9 +49,9 @@ class BrokerFleet:
                     }
                 )
 
-    def plan(self, folder: str, *options: str, env: Mapping[str, str] | None = None) -> Result:
-        """Plan all clusters by the local engine, unless options say another one; plan files go to a folder."""
-        return self.repository.process(*self.arguments(folder), *options, env={**SAME_TIME, **(env or {})})
+    def plan_by(self, process: CommandProcess, folder: str) -> Result:
+        """Plan all clusters on Spark, where a process has it; plan files go to a folder."""
+        return process.run(self.repository, *self.arguments(folder), "--engine", "spark", env=self.env)
 
     def arguments(self, folder: str) -> tuple[str, ...]:
         """Return the arguments of `quotaform` by which all clusters are planned."""
@@ -59,11 +64,16 @@ class BrokerFleet:
             result: The run.
             folder: Where its plan files are.
         """
-        local = self.plan("local")
+        local = self.require_same_files(folder)
         assert (result.code, result.out) == (local.code, local.out)
         assert result.err.replace(f" {folder}/", " local/") == local.err
         assert local.code == 2
+
+    def require_same_files(self, folder: str) -> Result:
+        """Make sure that the plan files of a folder are what the local engine writes, and return how that ends."""
+        local = self.repository(*self.arguments("local"), env=self.env)
         names = sorted(path.name for path in (self.repository.path / "local").iterdir())
         assert names == ["open.json", "paused.json", "secured.json"]
         for name in names:
             assert self.repository.read(f"{folder}/{name}") == self.repository.read(f"local/{name}")
+        return local

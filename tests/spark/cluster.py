@@ -9,9 +9,9 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyspark
 
@@ -30,9 +30,12 @@ CONF: Final = {
     "spark.driver.extraJavaOptions": _SMALL,
     "spark.executor.extraJavaOptions": _SMALL,
     "spark.executor.memory": MEMORY,
+    "spark.executor.cores": "1",
     "spark.ui.enabled": "false",
 }
 """Settings of an application, with which it finds its place on the cluster here."""
+_RUNNING: Final = re.compile(r"Executor: Running task .*\(TID (\d+)\)")
+_ENDED: Final = re.compile(r"Executor: (?:Finished|Exception in|Executor .*) task .*\(TID (\d+)\)")
 
 
 class JavaProcess:
@@ -56,50 +59,85 @@ class JavaProcess:
         return found[0]
 
 
-def children(pid: int) -> list[int]:
-    """Return the processes that a process started."""
-    told = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
-    return [int(line) for line in told.stdout.split()]
-
-
 @dataclass(frozen=True, slots=True)
 class Standalone:
-    """A standalone cluster of one master and some workers, with one core each."""
+    """A standalone cluster of one master and some workers, with two cores each."""
 
     url: str
     workers: tuple[JavaProcess, ...]
     folder: Path
+    _killed: set[Path] = field(default_factory=set)
 
     @property
-    def options(self) -> tuple[str, ...]:
-        """The options by which a command runs on it."""
-        return ("--master", self.url, *(f"--spark-conf={name}={value}" for name, value in CONF.items()))
+    def session(self) -> Mapping[str, Any]:
+        """The `SessionOptions` of a session with one executor on each of two workers."""
+        conf = {
+            **CONF,
+            "spark.cores.max": "2",
+            "spark.sql.shuffle.partitions": "3",
+            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
+        }
+        return {"master": self.url, "conf": conf}
 
-    def executors(self) -> list[int]:
-        """Return the executors that run."""
-        return [pid for worker in self.workers for pid in children(worker.pid)]
+    def wait(self) -> None:
+        """Wait until the workers have started."""
+        for worker in self.workers:
+            worker.wait_for("(Successfully registered with master)")
 
     def started_executors(self) -> int:
-        """Return how many executors were ever started."""
-        return len(list(self.folder.glob("work*/app-*/*")))
+        """Return how many executors have ever started, and can be given tasks."""
+        return sum("Successfully registered with driver" in log.read_text("utf-8") for log in self._executors())
 
     def kill_busy_executor(self) -> None:
-        """Wait until an executor runs Python code of a task, and kill it; its worker starts another one."""
-        wait_until(lambda: any(map(children, self.executors())), _PATIENCE)
-        busy = [pid for pid in self.executors() if children(pid)]
-        os.kill(busy[0], signal.SIGKILL)
+        """Wait until an executor runs a task, and kill it; its worker starts another one."""
+        log, pid = self._busy_executor()
+        self._killed.add(log)
+        os.kill(pid, signal.SIGKILL)
+
+    def kill_busy_python(self) -> None:
+        """Wait until an executor runs a task, and kill its Python workers; the daemon that made them makes others."""
+        kill_python(self._busy_executor()[1])
+
+    def _busy_executor(self) -> tuple[Path, int]:
+        """Wait until an executor runs a task, and return its log and its id as a process."""
+        wait_until(lambda: any(map(self._is_busy, self._executors())), _PATIENCE)
+        log = next(filter(self._is_busy, self._executors()))
+        application, number = log.parts[-3:-1]
+        command = f"--executor-id {number} .*--app-id {application} "
+        (pid,) = (pid for worker in self.workers for pid in _children(worker.pid, command))
+        return log, pid
+
+    def _executors(self) -> Iterator[Path]:
+        """Return the logs of all executors."""
+        return self.folder.glob("work*/app-*/*/stderr")
+
+    def _is_busy(self, log: Path) -> bool:
+        text = log.read_text(encoding="utf-8")
+        return log not in self._killed and not {*_RUNNING.findall(text)} <= {*_ENDED.findall(text)}
+
+
+def kill_python(pid: int) -> None:
+    """Kill the Python workers of a Java process of Spark, but for the daemon that makes them."""
+    for daemon in _children(pid, "pyspark.daemon"):
+        for worker in _children(daemon):
+            os.kill(worker, signal.SIGKILL)
+
+
+def _children(pid: int, command: str = ".") -> list[int]:
+    """Return the processes that a process started with commands that match a pattern."""
+    told = subprocess.run(["pgrep", "-P", str(pid), "-f", "--", command], capture_output=True, text=True, check=False)
+    return [int(line) for line in told.stdout.split()]
 
 
 @contextmanager
 def standalone(folder: Path, workers: int = 2) -> Iterator[Standalone]:
-    """Start a cluster, and stop it."""
+    """Start a cluster, and stop it; its workers may still be starting."""
     with ExitStack() as stack:
         deploy = "org.apache.spark.deploy"
         place = ("--host", _LOOPBACK, "--port", "0", "--webui-port", "0")
         master = stack.enter_context(_java(folder / "master.log", "spark-class", f"{deploy}.master.Master", *place))
         url = master.wait_for(r"Starting Spark master at (spark://\S+)")
         master.wait_for("(New state: ALIVE)")
-        size = ("--cores", "1", "--memory", MEMORY)
         started = [
             stack.enter_context(
                 _java(
@@ -107,14 +145,11 @@ def standalone(folder: Path, workers: int = 2) -> Iterator[Standalone]:
                     "spark-class",
                     f"{deploy}.worker.Worker",
                     *place,
-                    *size,
-                    *("--work-dir", str(folder / f"work{number}"), url),
+                    *("--cores", "2", "--memory", "1g", "--work-dir", str(folder / f"work{number}"), url),
                 )
             )
             for number in range(workers)
         ]
-        for worker in started:
-            worker.wait_for("(Successfully registered with master)")
         yield Standalone(url, tuple(started), folder)
 
 

@@ -13,7 +13,9 @@ from quotaform.sandbox import Sandbox
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.spark.broker_fleet import BrokerFleet
     from tests.spark.cluster import Standalone
+    from tests.spark.command_process import CommandProcess
 
 HERE = Path(__file__).parent
 
@@ -35,27 +37,51 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def cluster_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the processes of the standalone cluster and of Spark Connect log, and what executors leave behind."""
-    return tmp_path_factory.mktemp("cluster")
-
-
-@pytest.fixture(scope="session")
-def standalone_cluster(cluster_folder: Path) -> Iterator[Standalone]:
-    """A standalone master with two workers."""
+def standalone_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Standalone, CommandProcess]]:
+    """A standalone master with two workers, and a process with a session on it that runs commands."""
     from tests.spark.cluster import standalone
+    from tests.spark.command_process import CommandProcess, command_process
 
-    with standalone(cluster_folder) as cluster:
-        yield cluster
+    folder = tmp_path_factory.mktemp("cluster")
+    log = folder / "session.log"
+    with (
+        standalone(folder) as cluster,
+        # It starts while the workers do. Another Spark that is installed here is not the one that runs.
+        command_process(cluster.session, {"SPARK_HOME": "/nowhere"}, log) as process,
+    ):
+        cluster.wait()
+        yield cluster, CommandProcess(process, log)
 
 
 @pytest.fixture(scope="session")
-def connect_url(cluster_folder: Path) -> Iterator[str]:
+def standalone_cluster(standalone_session: tuple[Standalone, CommandProcess]) -> Standalone:
+    """The standalone cluster."""
+    return standalone_session[0]
+
+
+@pytest.fixture(scope="session")
+def standalone(standalone_session: tuple[Standalone, CommandProcess]) -> CommandProcess:
+    """What runs commands in a session on the standalone cluster."""
+    return standalone_session[1]
+
+
+@pytest.fixture(scope="session")
+def connect_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a Spark Connect server."""
     from tests.spark.cluster import connect_server
 
-    with connect_server(cluster_folder) as url:
+    with connect_server(tmp_path_factory.mktemp("connect")) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def connect(connect_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandProcess]:
+    """What runs commands over Spark Connect, each in a session of its own; it has no Java."""
+    from tests.spark.command_process import CommandProcess, command_process
+
+    log = tmp_path_factory.mktemp("client") / "client.log"
+    with command_process(None, {"JAVA_HOME": "/nowhere", "PATH": ""}, log) as process:
+        yield CommandProcess(process, log, ("--remote", connect_url))
 
 
 @pytest.fixture(scope="session")
@@ -63,3 +89,11 @@ def third_sandbox() -> Iterator[Sandbox]:
     """A broker that a test may pause."""
     with Sandbox() as kafka:
         yield kafka
+
+
+@pytest.fixture
+def broker_fleet(tmp_path: Path, sandbox: Sandbox, secured_sandbox: Sandbox, third_sandbox: Sandbox) -> BrokerFleet:
+    """A repository of three brokers."""
+    from tests.spark.broker_fleet import BrokerFleet
+
+    return BrokerFleet(tmp_path, sandbox, secured_sandbox, third_sandbox)

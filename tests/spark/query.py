@@ -1,26 +1,46 @@
-"""Asks a session in a process of its own, see `tests.spark.query_program`."""
+"""Asks a session what it is and does."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.workflow.command import Result, run_process
-
-_ROOT = Path(__file__).parents[2]
-
-
-def ask(env: Mapping[str, str] | None = None, **options: Any) -> Any:
-    """Return what a session answers that `SessionOptions` of these options give."""
-    done = asked(env, **options)
-    assert (done.code, done.err) == (0, "")
-    return json.loads(done.out)
+from quotaform.spark.connect import is_connect
+from quotaform.spark.options import SessionOptions
+from quotaform.spark.session import spark_session
+from quotaform.spark.shipped_file import ShippedFile, ship
 
 
-def asked(env: Mapping[str, str] | None = None, **options: Any) -> Result:
-    """Return how a session of such options ends."""
-    program = ("-m", "tests.spark.query_program", json.dumps(options))
-    return run_process(*program, cwd=_ROOT, env=env, command=sys.executable)
+def answer(options: SessionOptions) -> dict[str, Any]:
+    """Run queries in a session, and return what they found."""
+    from pyspark.sql import functions
+
+    with TemporaryDirectory() as folder, spark_session(options) as spark:
+        path = Path(folder) / "shipped.txt"
+        path.write_text("seen", encoding="utf-8")
+        shipped = ship(spark, path)
+        rows = spark.range(0, 2, 1, 2).mapInArrow(reading(shipped), "path string, text string").collect()
+        return {
+            "is_connect": is_connect(spark),
+            "master": spark.conf.get("spark.master"),
+            "partitions": spark.conf.get("spark.sql.shuffle.partitions"),
+            "sum": spark.range(5).agg(functions.sum(functions.col("id") * 2)).collect()[0][0],
+            "texts": sorted({row.text for row in rows}),
+            "is_copied": str(path) not in {row.path for row in rows},
+        }
+
+
+def reading(shipped: ShippedFile) -> Any:
+    """Return what reads a shipped file in each task."""
+
+    def read(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow
+
+        for _ in batches:
+            path = shipped.here()
+            row = {"path": str(path), "text": path.read_text(encoding="utf-8")}
+            yield pyarrow.RecordBatch.from_pylist([row])
+
+    return read

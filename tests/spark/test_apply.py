@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from re import sub
 from typing import TYPE_CHECKING, Any, Final
@@ -27,14 +26,16 @@ from quotaform.spark.bundle import Bundle
 from tests.builder import PRODUCER
 from tests.faults.proxy import Action, FrameFault, Moment, Proxy, Side
 from tests.faults.raw import ALTER
+from tests.spark.cluster import kill_python
 from tests.spark.test_kept_rows import kept_blocks, lose
-from tests.waiting import wait_until
-from tests.workflow.command import Cluster, Repository, Result, Running
+from tests.waiting import once, wait_until
+from tests.workflow.command import Cluster, Repository, Result
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tests.spark.cluster import Standalone
+    from tests.spark.command_process import CommandProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("spark")]
 
@@ -125,8 +126,10 @@ def test_a_directory_is_applied_to_every_cluster_that_can_be_reached(fleet: Repo
     assert "3 clusters: 2 complete, 1 failed: down." in local["done"][1]
 
 
-def test_a_directory_is_applied_over_spark_connect(fleet: Repository, cluster: Cluster, connect_url: str) -> None:
-    done = fleet.process("apply", "--all", "--auto-approve", *ALLOWED, "--remote", connect_url)
+def test_a_directory_is_applied_over_spark_connect(
+    fleet: Repository, cluster: Cluster, connect: CommandProcess
+) -> None:
+    done = connect.run(fleet, "apply", "--all", "--auto-approve", *ALLOWED)
     assert done.code == 6, done.said
     assert "3 clusters: 2 complete, 1 failed: down." in done.out
     assert len(fleet.receipts) == 2
@@ -141,34 +144,6 @@ def test_a_stale_plan_is_the_same_refusal(fleet: Repository, cluster: Cluster) -
     assert spark["done"][0] == 5
     assert spark["receipts"] == {}
     assert [json.loads(line).get("outcome") for line in spark["audit"]] == ["refused", None]
-
-
-def workers(parent: int) -> list[int]:
-    """Return the Python workers of Spark below a process: what the daemon that makes them has made."""
-    parents = {
-        pid: parent_of(pid) for pid in map(int, filter(str.isdigit, (path.name for path in Path("/proc").iterdir())))
-    }
-    below = {parent}
-    while more := {pid for pid, above in parents.items() if above in below} - below:
-        below |= more
-    daemons = {pid for pid in below if b"pyspark.daemon" in command_line(pid)}
-    return [pid for pid in daemons if parents[pid] in daemons]
-
-
-def parent_of(pid: int) -> int:
-    try:
-        return int(
-            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]
-        )
-    except OSError:
-        return 0
-
-
-def command_line(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 @pytest.fixture
@@ -186,58 +161,77 @@ def proxied(tmp_path: Path, sandbox: Sandbox, cluster: Cluster) -> Iterator[tupl
 
 
 APPLY: Final = ("apply", "plan.json", "--audit", "audit.jsonl")
-AGAIN: Final = ("--master", "local[1,2]")
-"""A session of its own, in which a task may fail once."""
 START: Final = 200.0
-"""Seconds that such a session may take to start on a busy machine."""
+"""Seconds that a session of its own may take to start on a busy machine."""
+EVERYBODY: Final = {name: {PRODUCER: MIB} for name in (ALICE, BOB, CAROL)}
 
 
-def started(repository: Repository, proxy: Proxy, *session: str) -> Running:
-    """Start the apply, and return it once its write is in effect and not answered."""
-    running = repository.start(*APPLY, *session)
-    wait_until(lambda: proxy.reached.is_set() or running.is_over, START)
-    assert proxy.reached.is_set(), running.end()
-    return running
+@contextmanager
+def before_the_answer(proxy: Proxy, act: Callable[[], object]) -> Iterator[None]:
+    """Do something as soon as the write of the block is in effect, and only then let its answer go on."""
+
+    def work() -> None:
+        try:
+            act()
+        finally:
+            proxy.released.set()
+
+    thread = once(proxy.reached.is_set, work)
+    try:
+        yield
+    finally:
+        thread.join()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_a_task_that_is_killed_between_write_and_answer_does_no_harm(
-    proxied: tuple[Repository, Proxy], cluster: Cluster
+    proxied: tuple[Repository, Proxy], cluster: Cluster, standalone_cluster: Standalone, standalone: CommandProcess
 ) -> None:
     repository, proxy = proxied
-    running = started(repository, proxy, *AGAIN)
-    held = cluster.read_until({name: {PRODUCER: MIB} for name in (ALICE, BOB, CAROL)})
-    for worker in workers(running.pid):
-        os.kill(worker, signal.SIGKILL)
-    proxy.released.set()
-    done = running.end()
+    held = []
+
+    def kill() -> None:
+        held.append(cluster.read_until(EVERYBODY))
+        standalone_cluster.kill_busy_python()
+
+    with before_the_answer(proxy, kill):
+        done = standalone.run(repository, *APPLY, *SPARK)
     assert (done.code, done.last) == (
         0,
         "Apply complete! Resources: 0 added, 0 changed, 0 destroyed (3 already applied).",
     )
-    assert cluster.read() == held == {name: {PRODUCER: MIB} for name in (ALICE, BOB, CAROL)}
+    assert [cluster.read()] == held == [EVERYBODY]
     (receipt,) = repository.receipts
     assert json.loads(receipt.read_text(encoding="utf-8"))["summary"]["already-applied"] == 3
     events = [json.loads(line)["event"] for line in repository.read("audit.jsonl").splitlines()]
     assert events == ["start", "change", "change", "change", "end"]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-def test_when_spark_gives_up_it_is_said_that_changes_may_be_in_effect(
-    proxied: tuple[Repository, Proxy], cluster: Cluster
+def test_an_executor_that_is_killed_between_write_and_answer_does_no_harm(
+    proxied: tuple[Repository, Proxy], cluster: Cluster, standalone_cluster: Standalone, standalone: CommandProcess
 ) -> None:
+    """Its Python process goes on, as a task that Spark has given up and that another attempt takes the place of."""
+    repository, proxy = proxied
+    with before_the_answer(proxy, standalone_cluster.kill_busy_executor):
+        done = standalone.run(repository, *APPLY, *SPARK)
+    assert done.code == 0, done.said
+    assert done.last == "Apply complete! Resources: 0 added, 0 changed, 0 destroyed (3 already applied)."
+    assert cluster.read() == EVERYBODY
+
+
+def test_when_spark_gives_up_it_is_said_that_changes_may_be_in_effect(
+    proxied: tuple[Repository, Proxy], spark: SparkSession
+) -> None:
+    """In a local session no task may fail."""
     repository, proxy = proxied
     address = proxy.bootstrap_servers
     repository.config(
         f"clusters:\n  lab: {{bootstrap_servers: ['{address}']}}\n  us: {{bootstrap_servers: ['{address}']}}\n"
     )
     assert repository("plan", "--cluster", "us", "--out", "us.json", "-q", *ALLOWED).code == 0
-    # No task may fail. Both names are of one cluster, so that us would be applied when lab is done.
-    running = started(repository, proxy, "us.json", "--master", "local[1]")
-    for worker in workers(running.pid):
-        os.kill(worker, signal.SIGKILL)
-    proxy.released.set()
-    done = running.end()
+    java = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
+    # Both names are of one cluster, so that us would be applied when lab is done.
+    with before_the_answer(proxy, lambda: kill_python(java)):
+        done = repository(*APPLY, "us.json", *SPARK)
     assert done.code == 6
     lab, us = done.out.split("\n\n")[:2]
     assert "Error: Spark failed: " in lab
@@ -270,25 +264,13 @@ def test_outcomes_that_are_lost_are_reported_and_nothing_is_applied_again(
     assert cluster.read() == {BOB: {PRODUCER: MIB}, CAROL: {PRODUCER: 4 * MIB}}
 
 
-def test_an_executor_that_is_killed_between_write_and_answer_does_no_harm(
-    proxied: tuple[Repository, Proxy], cluster: Cluster, standalone_cluster: Standalone
-) -> None:
-    """Its Python process goes on, as a task that Spark has given up and that another attempt takes the place of."""
-    repository, proxy = proxied
-    running = started(repository, proxy, *standalone_cluster.options)
-    standalone_cluster.kill_busy_executor()
-    proxy.released.set()
-    done = running.end()
-    assert done.code == 0, done.said
-    assert done.last == "Apply complete! Resources: 0 added, 0 changed, 0 destroyed (3 already applied)."
-    assert cluster.read() == {name: {PRODUCER: MIB} for name in (ALICE, BOB, CAROL)}
-
-
 def test_a_run_that_is_ended_while_executors_are_at_work_says_that_changes_may_be_in_effect(
     proxied: tuple[Repository, Proxy], cluster: Cluster
 ) -> None:
     repository, proxy = proxied
-    running = started(repository, proxy, *AGAIN)
+    running = repository.start(*APPLY, "--master", "local[1]")
+    wait_until(lambda: proxy.reached.is_set() or running.is_over, START)
+    assert proxy.reached.is_set(), running.end()
     running.signal(signal.SIGTERM)
     done = running.end()
     assert done.code == 143
@@ -299,7 +281,7 @@ def test_a_run_that_is_ended_while_executors_are_at_work_says_that_changes_may_b
     proxy.released.set()
     again = repository("apply", "plan.json")
     assert again.code == 0, again.said
-    assert cluster.read() == {name: {PRODUCER: MIB} for name in (ALICE, BOB, CAROL)}
+    assert cluster.read() == EVERYBODY
 
 
 def job_of(folder: Path, plan_id: str | None = None, *, is_here: bool = True) -> ApplyJob:

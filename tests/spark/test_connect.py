@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
+from typing import TYPE_CHECKING
 
 import pytest
 
-from quotaform.sandbox import Sandbox
-from tests.spark.broker_fleet import BrokerFleet
-from tests.spark.query import ask, asked
+if TYPE_CHECKING:
+    from tests.spark.broker_fleet import BrokerFleet
+    from tests.spark.command_process import CommandProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.workflow]
 
 
-def test_a_session_computes_on_the_server_and_ships_files_to_it(connect_url: str) -> None:
-    # Nothing of Java is needed here.
-    answer = ask(
-        remote=connect_url, conf={"spark.sql.shuffle.partitions": "3"}, env={"JAVA_HOME": "/nowhere", "PATH": ""}
-    )
-    assert answer == {
+def test_a_session_computes_on_the_server_and_ships_files_to_it(connect_url: str, connect: CommandProcess) -> None:
+    answer = connect.ask(remote=connect_url, conf={"spark.sql.shuffle.partitions": "3"})
+    assert (answer.code, answer.err) == (0, "")
+    assert json.loads(answer.out) == {
         "is_connect": True,
         "master": "local[2]",
         "partitions": "3",
@@ -28,8 +27,8 @@ def test_a_session_computes_on_the_server_and_ships_files_to_it(connect_url: str
     }
 
 
-def test_a_setting_of_the_server_is_refused(connect_url: str) -> None:
-    done = asked(conf={"spark.executor.memory": "1g"}, env={"SPARK_REMOTE": connect_url})
+def test_a_setting_of_the_server_is_refused(connect_url: str, connect: CommandProcess) -> None:
+    done = connect.ask(env={"SPARK_REMOTE": connect_url}, conf={"spark.executor.memory": "1g"})
     assert (done.code, done.out) == (1, "")
     assert done.err == (
         "The Spark Connect server does not change spark.executor.memory for a session; set it where the server is "
@@ -37,8 +36,5 @@ def test_a_setting_of_the_server_is_refused(connect_url: str) -> None:
     )
 
 
-def test_plans_are_those_of_the_local_engine(
-    connect_url: str, tmp_path: Path, sandbox: Sandbox, secured_sandbox: Sandbox, third_sandbox: Sandbox
-) -> None:
-    fleet = BrokerFleet(tmp_path, sandbox, secured_sandbox, third_sandbox)
-    fleet.require_same(fleet.plan("spark", "--remote", connect_url), "spark")
+def test_plans_are_those_of_the_local_engine(connect: CommandProcess, broker_fleet: BrokerFleet) -> None:
+    broker_fleet.require_same(broker_fleet.plan_by(connect, "spark"), "spark")

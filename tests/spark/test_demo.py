@@ -12,8 +12,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.workflow]
 
 
 @pytest.mark.timeout(900)
-def test_the_demo_of_a_fleet_runs_the_full_workflow(tmp_path: Path) -> None:
-    done = run_process("demo", "--fleet", cwd=tmp_path, timeout=840)
+def test_the_demo_of_a_fleet_runs_the_full_workflow(tmp_path: Path, connect_url: str) -> None:
+    """With sessions of a server that runs: each of its commands would start Spark."""
+    done = run_process("demo", "--fleet", cwd=tmp_path, env={"SPARK_REMOTE": connect_url}, timeout=840)
     assert done.code == 0, done
     expected = [
         "$ quotaform plan --all --engine spark --principals clients.csv",

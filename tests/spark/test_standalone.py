@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
 
-from quotaform.sandbox import Sandbox
-from tests.spark.broker_fleet import SAME_TIME, BrokerFleet
 from tests.spark.cluster import CONF
-from tests.spark.query import ask
+from tests.waiting import once, wait_until
 from tests.workflow.command import run_process
 
 if TYPE_CHECKING:
+    from tests.spark.broker_fleet import BrokerFleet
     from tests.spark.cluster import Standalone
+    from tests.spark.command_process import CommandProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.workflow]
 
@@ -28,16 +28,12 @@ main()
 """
 
 
-@pytest.fixture
-def fleet(tmp_path: Path, sandbox: Sandbox, secured_sandbox: Sandbox, third_sandbox: Sandbox) -> BrokerFleet:
-    return BrokerFleet(tmp_path, sandbox, secured_sandbox, third_sandbox)
-
-
-def test_a_session_computes_on_the_executors_and_ships_files_to_them(standalone_cluster: Standalone) -> None:
-    settings = {**CONF, "spark.sql.shuffle.partitions": "3"}
-    # Another Spark that is installed here is not the one that runs.
-    answer = ask(master=standalone_cluster.url, conf=settings, env={"SPARK_HOME": "/nowhere"})
-    assert answer == {
+def test_a_session_computes_on_the_executors_and_ships_files_to_them(
+    standalone_cluster: Standalone, standalone: CommandProcess
+) -> None:
+    answer = standalone.ask()
+    assert (answer.code, answer.err) == (0, "")
+    assert json.loads(answer.out) == {
         "is_connect": False,
         "master": standalone_cluster.url,
         "partitions": "3",
@@ -48,7 +44,7 @@ def test_a_session_computes_on_the_executors_and_ships_files_to_them(standalone_
 
 
 def test_an_executor_that_is_killed_changes_nothing_of_a_plan(
-    standalone_cluster: Standalone, fleet: BrokerFleet
+    standalone_cluster: Standalone, standalone: CommandProcess, broker_fleet: BrokerFleet
 ) -> None:
     started = standalone_cluster.started_executors()
 
@@ -56,33 +52,36 @@ def test_an_executor_that_is_killed_changes_nothing_of_a_plan(
         try:
             standalone_cluster.kill_busy_executor()
         finally:
-            fleet.paused.resume(1)
+            broker_fleet.paused.resume(1)
 
     # One task waits for its broker, so that the job is not over when the executor is killed.
-    fleet.paused.pause(1)
-    killing = Thread(target=kill)
-    killing.start()
+    broker_fleet.paused.pause(1)
+    killing = once(lambda: True, kill)
     try:
-        result = fleet.plan("spark", *standalone_cluster.options)
+        result = broker_fleet.plan_by(standalone, "spark")
     finally:
         killing.join()
-    fleet.require_same(result, "spark")
-    # Two workers with one core each: the third executor took the place of the one that was killed.
-    assert standalone_cluster.started_executors() - started == 3
+    broker_fleet.require_same(result, "spark")
+    # Another one takes its place. It fetched what commands had sent before it, which was gone, and failed every task.
+    wait_until(lambda: standalone_cluster.started_executors() > started)
+    later = standalone.ask()
+    assert later.code == 0, later.err
 
 
-def test_spark_submit_chooses_the_master(standalone_cluster: Standalone, fleet: BrokerFleet) -> None:
-    program = fleet.repository.write("job.py", SUBMITTED)
-    settings = [text for name, value in CONF.items() for text in ("--conf", f"{name}={value}")]
+def test_spark_submit_chooses_the_master(standalone_cluster: Standalone, broker_fleet: BrokerFleet) -> None:
+    started = standalone_cluster.started_executors()
+    program = broker_fleet.repository.write("job.py", SUBMITTED)
+    conf = {**CONF, "spark.cores.max": "1", "spark.log.level": "WARN"}
+    settings = [text for name, value in conf.items() for text in ("--conf", f"{name}={value}")]
     submit = str(Path(pyspark.__file__).parent / "bin/spark-submit")
-    place = ("--master", standalone_cluster.url, "--conf", "spark.log.level=WARN", *settings)
     result = run_process(
-        *(*place, str(program), *fleet.arguments("spark"), "--engine", "spark"),
-        cwd=fleet.repository.path,
-        env=SAME_TIME | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        *("--master", standalone_cluster.url, *settings),
+        *(str(program), *broker_fleet.arguments("spark"), "--engine", "spark"),
+        cwd=broker_fleet.repository.path,
+        env={**broker_fleet.env, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
         command=submit,
     )
+    # Java says more than the command does.
     assert result.code == 2
-    fleet.plan("local")
-    for name in ("open", "secured", "paused"):
-        assert fleet.repository.read(f"spark/{name}.json") == fleet.repository.read(f"local/{name}.json")
+    broker_fleet.require_same_files("spark")
+    assert standalone_cluster.started_executors() - started == 1

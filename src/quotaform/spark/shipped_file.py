@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import copyfile
 from typing import TYPE_CHECKING
 
 from quotaform.spark.connect import is_connect
@@ -45,5 +46,10 @@ def ship(spark: SparkSession, path: Path) -> ShippedFile:
         return ShippedFile(str(path), is_copied=True)
     if str(spark.sparkContext.master).startswith("local"):
         return ShippedFile(str(path), is_copied=False)
-    spark.sparkContext.addFile(str(path))
+    from pyspark import SparkFiles
+
+    # An executor that starts later, in another command, fetches this file, too, and no task runs there if it is gone.
+    kept = Path(SparkFiles.getRootDirectory()) / path.name
+    copyfile(path, kept)
+    spark.sparkContext.addFile(str(kept))
     return ShippedFile(str(path), is_copied=True)

@@ -29,8 +29,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # as a script it finds the m
 from bench.measure import PYTHON, QUOTAFORM, tell
 
 _EMPTY = (
-    "from quotaform.spark.session import spark_session\n"
-    "from quotaform.spark.options import SessionOptions\n"
+    "from quotaform.spark.session.session import spark_session\n"
+    "from quotaform.spark.session.options import SessionOptions\n"
     "with spark_session(SessionOptions(master='local[2]')) as spark:\n"
     "    print(spark.range(1000).selectExpr('sum(id)').collect()[0][0])\n"
 )

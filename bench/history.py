@@ -23,9 +23,9 @@ from pyspark.sql import functions as f
 
 from quotaform.spark.history.append import append
 from quotaform.spark.history.parquet_table import ParquetHistory
-from quotaform.spark.options import SessionOptions
 from quotaform.spark.schemas import QUOTAS
-from quotaform.spark.session import spark_session
+from quotaform.spark.session.options import SessionOptions
+from quotaform.spark.session.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

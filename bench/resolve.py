@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # as a script it finds the m
 
 from bench.measure import PYTHON, Bench, Row, tell
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.spark.options import SessionOptions
+from quotaform.spark.session.options import SessionOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -185,7 +185,7 @@ def _processor_seconds() -> float:
 
 def main() -> None:
     """Make the data, measure, and write the numbers."""
-    from quotaform.spark.session import spark_session
+    from quotaform.spark.session.session import spark_session
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=Path, help="where the numbers are written as JSON")

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyspark
 
-from quotaform.spark.environment import environment
+from quotaform.spark.session.environment import environment
 from tests.waiting import wait_until
 
 _HOME: Final = Path(pyspark.__file__).parent

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from quotaform.errors import QuotaformError
-from quotaform.spark.options import SessionOptions
-from quotaform.spark.session import spark_session
+from quotaform.spark.session.options import SessionOptions
+from quotaform.spark.session.session import spark_session
 from tests.spark.query import answer
 from tests.workflow.command import Result, call, run
 

@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session that is active while the tests run, as it is in a notebook."""
-    from quotaform.spark.session import spark_session
+    from quotaform.spark.session.session import spark_session
 
     with spark_session() as session:
         yield session

@@ -14,8 +14,8 @@ from quotaform.errors import HistoryError
 from quotaform.spark.history.append import append
 from quotaform.spark.history.delta_table import DeltaHistory
 from quotaform.spark.history.store import open_history
-from quotaform.spark.options import SessionOptions
-from quotaform.spark.session import spark_session
+from quotaform.spark.session.options import SessionOptions
+from quotaform.spark.session.session import spark_session
 from tests.spark.test_history_append import hour, quotas_of, require_same
 from tests.spark.test_history_table import DOWN, FIRST, LATE, SECOND
 

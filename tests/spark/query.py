@@ -7,10 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from quotaform.spark.connect import is_connect
-from quotaform.spark.options import SessionOptions
-from quotaform.spark.session import spark_session
-from quotaform.spark.shipped_file import ShippedFile, ship
+from quotaform.spark.job.shipped_file import ShippedFile, ship
+from quotaform.spark.session.connect import is_connect
+from quotaform.spark.session.options import SessionOptions
+from quotaform.spark.session.session import spark_session
 
 
 def answer(options: SessionOptions) -> dict[str, Any]:

@@ -20,9 +20,9 @@ from quotaform.cluster.kafka import KafkaGateway
 from quotaform.errors import PlanIdError
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
-from quotaform.spark import cluster_job
 from quotaform.spark.apply_job import ApplyJob, BundledPlan
-from quotaform.spark.bundle import Bundle
+from quotaform.spark.job import cluster_job
+from quotaform.spark.job.bundle import Bundle
 from tests.builder import PRODUCER
 from tests.faults.proxy import Action, FrameFault, Moment, Proxy, Side
 from tests.faults.raw import ALTER

@@ -44,8 +44,8 @@ def principal_table(spark: SparkSession, principals: Iterable[Entity]) -> DataFr
 
 def planned_table(spark: SparkSession, plans: Mapping[str, Plan]) -> DataFrame:
     """What tasks send of plans, read as a job does that follows them."""
-    from quotaform.spark.cluster_job import compressed
-    from quotaform.spark.planned_quotas import planned_quota_lines, planned_quotas_of
+    from quotaform.spark.job.cluster_job import compressed
+    from quotaform.spark.radius.planned_quotas import planned_quota_lines, planned_quotas_of
     from quotaform.spark.schemas import OUTCOMES, PLANNED_QUOTAS
 
     parts = [
@@ -84,7 +84,7 @@ def cells(rows: Iterable[Row]) -> list[str]:
 
 
 def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark: SparkSession) -> None:
-    from quotaform.spark.blast_radius import blast_radius, distinct_principals, largest_changes, limit_counts
+    from quotaform.spark.radius.blast_radius import blast_radius, distinct_principals, largest_changes, limit_counts
 
     random = Random(7)
     actual = {f"c{place:02}": some_quotas(random) for place in range(CLUSTERS)}
@@ -109,7 +109,7 @@ def test_the_rows_the_counts_and_the_largest_are_those_of_the_local_engine(spark
 
 
 def test_plans_without_changes_affect_nobody(spark: SparkSession) -> None:
-    from quotaform.spark.blast_radius import blast_radius
+    from quotaform.spark.radius.blast_radius import blast_radius
 
     unchanged: Quotas = {Entity(user="alice"): {PRODUCER: 1.0}}
     planned = planned_table(spark, {"lab": whole_plan(unchanged, unchanged)})
@@ -117,7 +117,7 @@ def test_plans_without_changes_affect_nobody(spark: SparkSession) -> None:
 
 
 def test_principals_are_neither_shuffled_nor_sent_through_python(spark: SparkSession, tmp_path: Path) -> None:
-    from quotaform.spark.blast_radius import blast_radius
+    from quotaform.spark.radius.blast_radius import blast_radius
 
     path = str(tmp_path / "principals.parquet")
     principal_table(spark, PEOPLE).write.parquet(path)

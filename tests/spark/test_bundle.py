@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.spark.bundle import Bundle
-from quotaform.spark.cluster_job import opened_job
-from quotaform.spark.shipped_file import ShippedFile
+from quotaform.spark.job.bundle import Bundle
+from quotaform.spark.job.cluster_job import opened_job
+from quotaform.spark.job.shipped_file import ShippedFile
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from quotaform.errors import ConnectError, EngineError, HistoryError
 from quotaform.model.entity import Entity
 from quotaform.model.moment import spell_moment
 from quotaform.spark.history.version import Version, VersionStore
-from quotaform.spark.session import spark_session
+from quotaform.spark.session.session import spark_session
 from tests.builder import PRODUCER, REQUEST
 from tests.spark.history_oracle import Taken
 from tests.spark.test_history_append import hour, quotas_of, require_same

@@ -21,8 +21,8 @@ NAMES = ("alice", "CN=a b,O=x", "<default>", "a\nb", '"', '"a"', "=1+1", " a ", 
 
 def read(spark: SparkSession, path: Path | str) -> list[Entity]:
     """Read and check principals, in some order of their own."""
-    from quotaform.spark.principal_check import count_principals
-    from quotaform.spark.principals import read_principals
+    from quotaform.spark.table.principal_check import count_principals
+    from quotaform.spark.table.principals import read_principals
 
     principals = read_principals(spark, str(path))
     counts = count_principals(principals, str(path))

@@ -250,8 +250,8 @@ def test_rows_that_cannot_be_meant_are_refused_before_anything_is_written(
     ],
 )
 def test_a_row_that_no_plan_has_is_refused_with_its_cluster(changed: dict[int, Any], message: str) -> None:
-    from quotaform.spark.plan_rows import cluster_changes
     from quotaform.spark.schemas import PLAN_ROWS
+    from quotaform.spark.table.plan_rows import cluster_changes
 
     good = (*row("id", ALICE, None, MIB), 1)
     bad = dict(zip(PLAN_ROWS.names, (changed.get(n, value) for n, value in enumerate(good)), strict=True))

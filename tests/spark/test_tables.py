@@ -14,14 +14,14 @@ from quotaform.app.rendering import Document
 from quotaform.app.repository.repository import Repository
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity
-from quotaform.spark.cluster_job import task_count
-from quotaform.spark.clusters_table import read_clusters_table
-from quotaform.spark.desired import desired_table
-from quotaform.spark.desired_table import read_desired_table
-from quotaform.spark.named_table import read_table
-from quotaform.spark.partition import by_place
-from quotaform.spark.path import located
+from quotaform.spark.job.cluster_job import task_count
+from quotaform.spark.job.partition import by_place
 from quotaform.spark.plan import plan as plan_on_spark
+from quotaform.spark.table.clusters_table import read_clusters_table
+from quotaform.spark.table.desired import desired_table
+from quotaform.spark.table.desired_reader import read_desired_table
+from quotaform.spark.table.named_table import read_table
+from quotaform.spark.table.path import located
 from tests.builder import CONSUMER, PRODUCER, REQUEST
 from tests.spark.engine import JSON, by_local, request_for
 from tests.spark.test_fleet import ALICE, BOB, DEFAULT, fleet, take, write_config

@@ -8,9 +8,9 @@ from quotaform.cli.console import Console
 from quotaform.cli.option.engine import Engine
 from quotaform.errors import EngineError, UsageError
 from quotaform.files import MIB
-from quotaform.spark import auto
-from quotaform.spark.address import Master, Remote
-from quotaform.spark.options import SessionOptions, is_secret
+from quotaform.spark.session import auto
+from quotaform.spark.session.endpoint import Master, Remote
+from quotaform.spark.session.options import SessionOptions, is_secret
 
 
 def choose(engine: Engine, clusters: int = 1, size: int = 0) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from quotaform.cli.option.engine import Engine
     from quotaform.cli.option.tables import Tables
     from quotaform.spark.history.against import Past
-    from quotaform.spark.options import SessionOptions
+    from quotaform.spark.session.options import SessionOptions
 
 
 class PlanEngine(Protocol):

@@ -122,7 +122,7 @@ def read_out(text: str) -> tuple[str, str]:
 
 @contextmanager
 def _session(console: Console, engine: Engine) -> Iterator[SparkSession]:
-    from quotaform.spark.session import spark_session
+    from quotaform.spark.session.session import spark_session
 
     with spark_session(replace(engine.session(), has_joins=True), console.progress) as spark:
         yield spark

@@ -58,7 +58,7 @@ def _new_folder(path: str) -> str:
     """Return where Spark is to write, if nothing is there."""
     if not path:
         raise UsageError("--out parquet: a directory is missing; write for example --out parquet=rows")
-    from quotaform.spark.path import is_url, located
+    from quotaform.spark.table.path import is_url, located
 
     if not is_url(path) and Path(path).exists():
         raise QuotaformError(f"--out parquet={quote(path)}: it exists already; name a new directory")

@@ -38,10 +38,10 @@ from quotaform.document.plan import load_plan, plan_lines
 from quotaform.errors import ApplyLostError, ClusterError, EngineError, QuotaformError
 from quotaform.interrupt import held_signals
 from quotaform.spark.apply_job import ApplyJob, BundledPlan, late_error
-from quotaform.spark.cluster_job import ShippedJob, compressed, new_bundle, run_job, ship_job
-from quotaform.spark.document_store import DocumentStore
-from quotaform.spark.options import LOCAL_SESSION, SessionOptions
-from quotaform.spark.session import spark_session
+from quotaform.spark.job.cluster_job import ShippedJob, compressed, new_bundle, run_job, ship_job
+from quotaform.spark.job.document_store import DocumentStore
+from quotaform.spark.session.options import LOCAL_SESSION, SessionOptions
+from quotaform.spark.session.session import spark_session
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster

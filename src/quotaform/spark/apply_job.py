@@ -8,8 +8,8 @@ is slow and speculation is on; and a task that Spark has given up may still be r
   the attempt before anything is written.
 * An alteration sets values and does not add to them, so that two attempts at the same time leave what one leaves.
 
-When an attempt has ended, Spark begins no other: its outcome is kept (`quotaform.spark.kept_rows.final_rows`), and if
-that is lost with the executor before the driver has read it, the cluster ends with `ApplyLostError`.
+When an attempt has ended, Spark begins no other: its outcome is kept (`quotaform.spark.job.kept_rows.final_rows`), and
+if that is lost with the executor before the driver has read it, the cluster ends with `ApplyLostError`.
 
 What remains is what remains of every apply: a change by somebody else between the last read of an attempt and its
 write is overwritten. An attempt that Spark has given up on and that stalls between the two can
@@ -36,8 +36,8 @@ from quotaform.core.receipt import Receipt
 from quotaform.document.audit import Auditor
 from quotaform.document.plan import load_plan
 from quotaform.errors import QuotaformError
-from quotaform.spark.bundle import Bundle
-from quotaform.spark.cluster_job import Made
+from quotaform.spark.job.bundle import Bundle
+from quotaform.spark.job.cluster_job import Made
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster

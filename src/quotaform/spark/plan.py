@@ -24,12 +24,12 @@ from quotaform.core.plan import PlanSource
 from quotaform.desired.loader import load_files
 from quotaform.desired.tree import Layout, Tree
 from quotaform.errors import BaseError, UsageError
-from quotaform.spark.bundle import Bundle
-from quotaform.spark.cluster_job import ShippedJob, collected, new_bundle, run_job, ship_job
-from quotaform.spark.desired_table import read_desired_table, table_outcomes
-from quotaform.spark.options import LOCAL_SESSION, SessionOptions
+from quotaform.spark.job.bundle import Bundle
+from quotaform.spark.job.cluster_job import ShippedJob, collected, new_bundle, run_job, ship_job
 from quotaform.spark.plan_job import DRIFT, PLAN, PlanJob, same_clusters
-from quotaform.spark.session import spark_session
+from quotaform.spark.session.options import LOCAL_SESSION, SessionOptions
+from quotaform.spark.session.session import spark_session
+from quotaform.spark.table.desired_reader import read_desired_table, table_outcomes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +53,7 @@ def plan(
     Args:
         request: What to plan.
         documents: What to render of each plan.
-        desired_table: A table of desired quotas instead of files; see `quotaform.spark.desired_table`.
+        desired_table: A table of desired quotas instead of files; see `quotaform.spark.table.desired_reader`.
         session: Where Spark runs.
         clock: The time.
         progress: Called with what is being done.
@@ -103,7 +103,7 @@ def check_drift(
     Args:
         request: What to compare; its base is the baseline.
         documents: What to render of each comparison.
-        desired_table: A table of desired quotas instead of files; see `quotaform.spark.desired_table`.
+        desired_table: A table of desired quotas instead of files; see `quotaform.spark.table.desired_reader`.
         session: Where Spark runs.
         clock: The time.
         progress: Called with what is being done.

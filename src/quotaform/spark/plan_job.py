@@ -21,7 +21,7 @@ from quotaform.desired.entry_row import EntryRow, load_rows
 from quotaform.desired.loader import LoadedFiles
 from quotaform.desired.tree import Layout
 from quotaform.model.entry import LayerFile
-from quotaform.spark.cluster_job import Made
+from quotaform.spark.job.cluster_job import Made
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
@@ -75,7 +75,7 @@ class PlanJob:
             value = drift_of(self.request, outcome, today(self.clock)).require()
         rendered = {each.name: self._rendered(each, value) for each in self.documents}
         if isinstance(value, Plan) and value.actual is not None:
-            from quotaform.spark.planned_quotas import planned_quota_lines
+            from quotaform.spark.radius.planned_quotas import planned_quota_lines
 
             rendered[QUOTA_LINES] = planned_quota_lines(value)
         return Made(digest_of(value), rendered)

@@ -22,8 +22,7 @@ from quotaform.errors import QuotaformError
 from quotaform.model.address import parse_address
 from quotaform.model.entity import KNOWN_TYPES, Entity
 from quotaform.model.precedence import level_of
-from quotaform.spark.blast_radius import blast_radius, distinct_principals, largest_changes, limit_counts
-from quotaform.spark.cluster_job import (
+from quotaform.spark.job.cluster_job import (
     Places,
     ShippedJob,
     collected,
@@ -32,14 +31,15 @@ from quotaform.spark.cluster_job import (
     outcome_rows,
     stored_outcomes,
 )
-from quotaform.spark.kept_rows import final_rows, repeatable_rows
-from quotaform.spark.path import located
+from quotaform.spark.job.kept_rows import final_rows, repeatable_rows
 from quotaform.spark.plan_job import PLAN, QUOTA_LINES, same_clusters
-from quotaform.spark.planned_quotas import DocumentLines, planned_quotas_of
-from quotaform.spark.principal_check import count_principals
-from quotaform.spark.principals import read_principals
-from quotaform.spark.progress import reported_tasks
+from quotaform.spark.radius.blast_radius import blast_radius, distinct_principals, largest_changes, limit_counts
+from quotaform.spark.radius.planned_quotas import DocumentLines, planned_quotas_of
 from quotaform.spark.schemas import CLUSTER, OUTCOMES, arrow_schema
+from quotaform.spark.session.progress import reported_tasks
+from quotaform.spark.table.path import located
+from quotaform.spark.table.principal_check import count_principals
+from quotaform.spark.table.principals import read_principals
 
 if TYPE_CHECKING:
     import pyarrow

@@ -292,7 +292,7 @@ OUTCOMES: Final = StructType(
         StructField("content", BinaryType()),
     ]
 )
-"""What a job makes of clusters, see `quotaform.spark.cluster_job`.
+"""What a job makes of clusters, see `quotaform.spark.job.cluster_job`.
 
 | row | name | content |
 | --- | --- | --- |
@@ -318,7 +318,7 @@ PLAN_ROWS: Final = StructType(
 """The rows of plans as the data source `kafka_quotas` writes them: what each value is and will be; null is no value.
 
 `rows` is how many rows the cluster has, by which a task knows that it has all of them, see
-`quotaform.spark.plan_rows.grouped`.
+`quotaform.spark.table.plan_rows.grouped`.
 """
 
 RESULTS: Final = StructType(

@@ -34,12 +34,12 @@ from quotaform.core.receipt import Receipt, Result
 from quotaform.desired.config import Cluster
 from quotaform.errors import ApplyRunningError, PartialError, QuotaformError
 from quotaform.model.entity import spell_name
-from quotaform.spark.driver_context import inside
-from quotaform.spark.kept_rows import final_rows
-from quotaform.spark.plan_rows import Row, cluster_changes, entity_changes, grouped, require_writable_rows
+from quotaform.spark.job.driver_context import inside
+from quotaform.spark.job.kept_rows import final_rows
 from quotaform.spark.schemas import PLAN_ROWS
 from quotaform.spark.sink_record import Record, ResultRow, Written, require_written, summary_of
 from quotaform.spark.source import NAME, KafkaQuotas, dump_clusters
+from quotaform.spark.table.plan_rows import Row, cluster_changes, entity_changes, grouped, require_writable_rows
 
 if TYPE_CHECKING:
     import pyarrow

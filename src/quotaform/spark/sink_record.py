@@ -23,8 +23,8 @@ from quotaform.core.digest import digest_plan
 from quotaform.core.receipt import Receipt, Result
 from quotaform.errors import PartialError, QuotaformError
 from quotaform.model.entity import spell_name
-from quotaform.spark.path import is_url
 from quotaform.spark.schemas import RESULTS, arrow_schema
+from quotaform.spark.table.path import is_url
 
 if TYPE_CHECKING:
     pass

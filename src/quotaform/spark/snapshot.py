@@ -14,9 +14,9 @@ from quotaform.app.snapshot import snapshot_of
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.document.snapshot import dump_snapshot
-from quotaform.spark.cluster_job import Made, new_bundle, run_job, ship_job
-from quotaform.spark.options import LOCAL_SESSION, SessionOptions
-from quotaform.spark.session import spark_session
+from quotaform.spark.job.cluster_job import Made, new_bundle, run_job, ship_job
+from quotaform.spark.session.options import LOCAL_SESSION, SessionOptions
+from quotaform.spark.session.session import spark_session
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster

@@ -13,7 +13,7 @@ from quotaform.document.snapshot import read_snapshot
 from quotaform.errors import QuotaformError, UsageError
 from quotaform.model.snapshot import SnapshotFile
 from quotaform.model.text import quote
-from quotaform.spark.driver_context import inside
+from quotaform.spark.job.driver_context import inside
 from quotaform.spark.schemas import SNAPSHOTS, make_table, row_batch
 from quotaform.spark.source import Row, failed_row, quota_rows, snapshot_moment
 

@@ -21,8 +21,8 @@ from quotaform.model.location import Location
 from quotaform.model.moment import read_moment
 from quotaform.model.quotas import Quotas
 from quotaform.model.snapshot import SnapshotFile
-from quotaform.spark.driver_context import inside
 from quotaform.spark.failure import failure_row
+from quotaform.spark.job.driver_context import inside
 from quotaform.spark.schemas import QUOTAS
 
 if TYPE_CHECKING:

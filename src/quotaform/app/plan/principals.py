@@ -39,7 +39,7 @@ class PrincipalList:
 
     Attributes:
         known: The principals of a list.
-        table: A table of principals, which is read on Spark: as `quotaform.spark.principals` takes it.
+        table: A table of principals, which is read on Spark: as `quotaform.spark.table.principals` takes it.
         files: Cluster to the file in which all changes of limits are wanted, as it was given.
         folder: The folder in which all changes of limits are wanted as Parquet, for a table of principals.
     """

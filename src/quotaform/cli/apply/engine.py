@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from quotaform.cli.apply.steps import ApplySteps
     from quotaform.cluster.gateway import Progress
     from quotaform.core.plan import Plan
-    from quotaform.spark.options import SessionOptions
+    from quotaform.spark.session.options import SessionOptions
 
 
 class ApplyEngine(Protocol):
@@ -76,7 +76,7 @@ class SparkEngine:
             session: Where Spark runs.
             stack: What ends the session.
         """
-        from quotaform.spark.document_store import DocumentStore
+        from quotaform.spark.job.document_store import DocumentStore
 
         self._session = session
         self._store = DocumentStore()
@@ -124,7 +124,7 @@ class SparkEngine:
             yield outcome
 
     def _start(self, progress: Progress) -> None:
-        from quotaform.spark.session import spark_session
+        from quotaform.spark.session.session import spark_session
 
         if not self._is_started:
             self._stack.enter_context(spark_session(self._session, progress))

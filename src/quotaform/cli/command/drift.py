@@ -178,7 +178,7 @@ def _past(against: str | None, history: str | None, engine: Engine, *, has_other
     if engine.engine not in (None, SPARK):
         raise UsageError("a history is read on Spark; leave --engine out")
     from quotaform.cli.option.moment import read_moment_option
-    from quotaform.spark.session import require_installed
+    from quotaform.spark.session.session import require_installed
 
     moment = read_moment_option("--against", against)
     require_installed(engine.session())

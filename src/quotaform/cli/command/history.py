@@ -95,7 +95,7 @@ def append(
     session = place.session()
     from quotaform.spark.history.append import append as append_snapshots
     from quotaform.spark.history.store import open_history
-    from quotaform.spark.session import spark_session
+    from quotaform.spark.session.session import spark_session
 
     if snapshots and (target.all_clusters or target.is_narrow):
         raise UsageError(
@@ -179,7 +179,7 @@ def show(
     session = place.session()
     from quotaform.spark.history.query import entity_history, of_clusters, rows_of_entities
     from quotaform.spark.history.store import open_history
-    from quotaform.spark.session import spark_session
+    from quotaform.spark.session.session import spark_session
 
     with spark_session(session, console.progress) as spark:
         table = open_history(spark, history)
@@ -224,7 +224,7 @@ def diff(
     session = place.session()
     from quotaform.spark.history.query import difference, of_clusters
     from quotaform.spark.history.store import open_history
-    from quotaform.spark.session import spark_session
+    from quotaform.spark.session.session import spark_session
 
     with spark_session(session, console.progress) as spark:
         table = open_history(spark, history)

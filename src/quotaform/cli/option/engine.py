@@ -14,7 +14,7 @@ from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
-    from quotaform.spark.options import SessionOptions
+    from quotaform.spark.session.options import SessionOptions
 
 LOCAL: Final = "local"
 SPARK: Final = "spark"
@@ -63,7 +63,7 @@ class SparkPlace:
             UsageError: A value cannot be used, or options exclude each other.
             EngineError: Spark is not installed.
         """
-        from quotaform.spark.session import require_installed
+        from quotaform.spark.session.session import require_installed
 
         options = replace(_session(self.master, self.remote, self.spark_conf), has_joins=True)
         require_installed(options)
@@ -118,11 +118,11 @@ class Engine:
         if self.engine != AUTO:
             if not self.is_given:
                 return LOCAL
-            from quotaform.spark.session import require_installed
+            from quotaform.spark.session.session import require_installed
 
             require_installed(self.session())
             return SPARK
-        from quotaform.spark.auto import MOST_CLUSTERS, chosen_engine
+        from quotaform.spark.session.auto import MOST_CLUSTERS, chosen_engine
 
         engine, reason = chosen_engine(clusters, 0 if clusters > MOST_CLUSTERS else size(), self.session())
         if engine == SPARK:
@@ -149,7 +149,7 @@ class Engine:
 
 
 def _session(master: str | None, remote: str | None, settings: Sequence[str] | None) -> SessionOptions:
-    from quotaform.spark.options import SessionOptions
+    from quotaform.spark.session.options import SessionOptions
 
     options = SessionOptions(master=master, remote=remote, conf=_read_settings(settings or ()))
     options.require_valid()

@@ -74,7 +74,7 @@ class Tables:
             return engine
         if engine.engine == LOCAL:
             raise UsageError("--desired-table and --clusters-table are read by Spark; leave --engine local out")
-        from quotaform.spark.session import spark_session
+        from quotaform.spark.session.session import spark_session
 
         open_until_end(spark_session(engine.session()))
         return replace(engine, engine="spark", master=None, remote=None, spark_conf=None)
@@ -92,8 +92,8 @@ class Tables:
             raise UsageError(
                 f"--clusters-table takes the place of the clusters in {repository.config_path}; remove one of the two"
             )
-        from quotaform.spark.clusters_table import read_clusters_table
-        from quotaform.spark.session import spark_session
+        from quotaform.spark.session.session import spark_session
+        from quotaform.spark.table.clusters_table import read_clusters_table
 
         with spark_session() as spark:
             clusters = read_clusters_table(spark, self.clusters_table, repository.config_path.parent)

@@ -37,7 +37,10 @@ from quotaform.model.entity import Entity
 from quotaform.model.entry import Desired, Entry
 from quotaform.model.moment import spell_moment
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.spark.cluster_job import (
+from quotaform.spark.history.as_of import held_at, last_snapshots
+from quotaform.spark.history.query import require_known
+from quotaform.spark.history.store import open_history
+from quotaform.spark.job.cluster_job import (
     Made,
     ShippedJob,
     collected,
@@ -46,13 +49,10 @@ from quotaform.spark.cluster_job import (
     outcome_batches,
     ship_job,
 )
-from quotaform.spark.history.as_of import held_at, last_snapshots
-from quotaform.spark.history.query import require_known
-from quotaform.spark.history.store import open_history
-from quotaform.spark.options import LOCAL_SESSION, SessionOptions
-from quotaform.spark.partition import by_place
+from quotaform.spark.job.partition import by_place
 from quotaform.spark.schemas import OUTCOMES
-from quotaform.spark.session import spark_session
+from quotaform.spark.session.options import LOCAL_SESSION, SessionOptions
+from quotaform.spark.session.session import spark_session
 
 if TYPE_CHECKING:
     import pyarrow

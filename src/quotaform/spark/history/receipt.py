@@ -15,8 +15,8 @@ from quotaform.app.apply.receipt_file import load_receipt_file
 from quotaform.app.apply.receipt_name import receipts_by_name, time_in_name
 from quotaform.errors import QuotaformError
 from quotaform.model.moment import read_moment
-from quotaform.spark.driver_context import inside
 from quotaform.spark.history.new_snapshot import NewSnapshot, small_table
+from quotaform.spark.job.driver_context import inside
 from quotaform.spark.schemas import HISTORY, RECEIPTS, make_table, row_batch
 
 if TYPE_CHECKING:

@@ -25,13 +25,13 @@ from quotaform.model.precedence import LEVELS, Level
 from quotaform.model.quota_key import QUOTA_KEYS, key_order
 from quotaform.model.text import inert
 from quotaform.spark.failure import require_read
-from quotaform.spark.principal_check import PrincipalCounts, count_principals
-from quotaform.spark.principals import is_text, principals_of, read_principals, unreadable
 from quotaform.spark.resolve.assumed_plan import quotas_after
 from quotaform.spark.resolve.level import NAME_COLUMNS
 from quotaform.spark.resolve.resolved import resolved
 from quotaform.spark.resolve.target import Target
 from quotaform.spark.source import read_clusters
+from quotaform.spark.table.principal_check import PrincipalCounts, count_principals
+from quotaform.spark.table.principals import is_text, principals_of, read_principals, unreadable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -48,7 +48,7 @@ class TableRequest:
 
     Attributes:
         cluster: Against which quotas.
-        principals: A path or table; see `quotaform.spark.principals`.
+        principals: A path or table; see `quotaform.spark.table.principals`.
         target: Where the table is written.
         plan: A plan to assume as applied.
         detail: Which keys are wanted.
@@ -118,7 +118,7 @@ def few_principals(spark: SparkSession, name: str, cluster: str) -> list[Entity]
 
     Args:
         spark: The session.
-        name: A path or table; see `quotaform.spark.principals`.
+        name: A path or table; see `quotaform.spark.table.principals`.
         cluster: The cluster.
 
     Raises:

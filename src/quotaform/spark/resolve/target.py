@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from quotaform.errors import UsageError
 from quotaform.model.text import inert
-from quotaform.spark.path import located
+from quotaform.spark.table.path import located
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,8 +11,8 @@ from warnings import catch_warnings, filterwarnings
 from quotaform.errors import EngineError
 from quotaform.interrupt import held_signals
 from quotaform.model.text import inert
-from quotaform.spark.address import Remote
-from quotaform.spark.environment import environment
+from quotaform.spark.session.endpoint import Remote
+from quotaform.spark.session.environment import environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ from quotaform.app.clock import SYSTEM_CLOCK
 from quotaform.app.clock import today as day_of
 from quotaform.model.entry import Entry
 from quotaform.model.finding import Finding
-from quotaform.spark.cluster_job import ShippedJob, new_bundle, opened_job, ship_job, task_count
+from quotaform.spark.job.cluster_job import ShippedJob, new_bundle, opened_job, ship_job, task_count
 from quotaform.spark.schemas import DESIRED, arrow_schema
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from warnings import catch_warnings, simplefilter
 from quotaform.errors import EngineError
 from quotaform.interrupt import held_signals
 from quotaform.model.text import inert
-from quotaform.spark.address import Master
-from quotaform.spark.cause import start_cause
-from quotaform.spark.environment import environment
+from quotaform.spark.session.cause import start_cause
+from quotaform.spark.session.endpoint import Master
+from quotaform.spark.session.environment import environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

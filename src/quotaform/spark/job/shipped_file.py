@@ -7,7 +7,7 @@ from pathlib import Path
 from shutil import copyfile
 from typing import TYPE_CHECKING
 
-from quotaform.spark.connect import is_connect
+from quotaform.spark.session.connect import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,10 +23,10 @@ from pyspark.sql import functions as f
 
 from quotaform.desired.entry_row import TEXT_COLUMNS, EntryRow
 from quotaform.model.text import quote
-from quotaform.spark.cluster_job import ShippedJob, opened_job, outcome_batches
-from quotaform.spark.named_table import bad_table, read_table, require_columns
-from quotaform.spark.partition import by_place
+from quotaform.spark.job.cluster_job import ShippedJob, opened_job, outcome_batches
+from quotaform.spark.job.partition import by_place
 from quotaform.spark.schemas import OUTCOMES
+from quotaform.spark.table.named_table import bad_table, read_table, require_columns
 
 if TYPE_CHECKING:
     import pyarrow

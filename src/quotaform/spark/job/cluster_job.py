@@ -22,13 +22,13 @@ from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import QuotaformError
 from quotaform.rare_collection import rare_collections
-from quotaform.spark.bundle import FASTEST, Bundle
-from quotaform.spark.document_store import DocumentStore
-from quotaform.spark.driver_context import DriverContext
-from quotaform.spark.kept_rows import final_rows, repeatable_rows
-from quotaform.spark.progress import reported_tasks
+from quotaform.spark.job.bundle import FASTEST, Bundle
+from quotaform.spark.job.document_store import DocumentStore
+from quotaform.spark.job.driver_context import DriverContext
+from quotaform.spark.job.kept_rows import final_rows, repeatable_rows
+from quotaform.spark.job.shipped_file import ShippedFile, ship
 from quotaform.spark.schemas import OUTCOMES, arrow_schema
-from quotaform.spark.shipped_file import ShippedFile, ship
+from quotaform.spark.session.progress import reported_tasks
 
 if TYPE_CHECKING:
     import pyarrow
@@ -130,7 +130,7 @@ def run_job(
         progress: Called with that, and how many clusters are done.
         places: The clusters; all of them if left out.
         is_final: Whether a task that has ended must not run again, so that an outcome that is lost with an executor is
-            an error; see `quotaform.spark.kept_rows`.
+            an error; see `quotaform.spark.job.kept_rows`.
     """
     chosen = [(place, None) for place in range(len(job.names))] if places is None else places
     yield from collected(spark, outcome_rows(spark, job, chosen), job, len(chosen), what, progress, is_final=is_final)

@@ -8,7 +8,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.cluster.gateway import Progress
-from quotaform.spark.connect import is_connect
+from quotaform.spark.session.connect import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

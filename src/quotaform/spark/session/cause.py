@@ -14,7 +14,7 @@ _JAVA_ERROR: Final = re.compile(r"^: ([\w.$]+: .*)", re.MULTILINE)
 _CONNECT_ERROR: Final = re.compile(r'^\s*details = "(.*)"', re.MULTILINE)
 """What gRPC writes below `RPC that terminated with`."""
 _LOST: Final = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
-"""What Spark calls it when rows are gone that must not be made again; see `quotaform.spark.kept_rows.final_rows`."""
+"""What Spark calls it when rows are gone that must not be made again, see `quotaform.spark.job.kept_rows`."""
 _LOG_ERROR: Final = re.compile(r"^\S+ \S+ ERROR \w+: (.*)")
 _PYTHON: Final = (
     "let the executors run a Python with quotaform and of the same version: set PYSPARK_PYTHON, or send a packed "

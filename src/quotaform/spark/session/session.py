@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.errors import EngineError, UsageError
-from quotaform.spark.address import LOCAL, Master, Remote
-from quotaform.spark.cause import engine_error
-from quotaform.spark.connect import is_connect
-from quotaform.spark.java import require_java
-from quotaform.spark.options import LOCAL_SESSION, SessionOptions
-from quotaform.spark.progress import reported
+from quotaform.spark.session.cause import engine_error
+from quotaform.spark.session.connect import is_connect
+from quotaform.spark.session.endpoint import LOCAL, Master, Remote
+from quotaform.spark.session.java import require_java
+from quotaform.spark.session.options import LOCAL_SESSION, SessionOptions
+from quotaform.spark.session.progress import reported
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -113,16 +113,16 @@ def _own_session(options: SessionOptions) -> AbstractContextManager[SparkSession
         UsageError: Options cannot be applied, or a variable holds no URL.
     """
     if GATEWAY_VARIABLE in os.environ:
-        from quotaform.spark.launch import submitted_session
+        from quotaform.spark.session.launch import submitted_session
 
         _require_unset([name for name in options.given if name != "--spark-conf"], "spark-submit chose the master")
         return submitted_session(options.conf)
     remote = _remote(options)
     if remote is not None:
-        from quotaform.spark.connect import connect_session
+        from quotaform.spark.session.connect import connect_session
 
         return connect_session(remote, options.conf)
-    from quotaform.spark.launch import classic_session
+    from quotaform.spark.session.launch import classic_session
 
     return classic_session(_master(options), options.conf, has_joins=options.has_joins)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quotaform.spark.cluster_job import task_count
+from quotaform.spark.job.cluster_job import task_count
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -33,7 +33,7 @@ def blast_radius(principals: DataFrame, planned: DataFrame, warn: Callable[[str]
     Args:
         principals: `schemas.PRINCIPALS`, each principal once; see `distinct_principals`.
         planned: `schemas.PLANNED_QUOTAS` of clusters whose plans change anything; see
-            `quotaform.spark.planned_quotas`.
+            `quotaform.spark.radius.planned_quotas`.
         warn: As for `quotaform.spark.resolve.resolved.resolved`.
     """
     keys = _keys(planned)

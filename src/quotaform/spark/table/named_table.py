@@ -15,7 +15,7 @@ from quotaform.core.check import rule
 from quotaform.errors import InvalidFilesError
 from quotaform.model.location import Location
 from quotaform.model.text import inert, listed
-from quotaform.spark.path import located
+from quotaform.spark.table.path import located
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,8 +14,8 @@ from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import CLIENT_ID, IP, KNOWN_TYPES, USER
 from quotaform.model.location import Location
 from quotaform.model.text import quote
-from quotaform.spark.principals import BROKEN, principals_of
 from quotaform.spark.schemas import CLUSTER, PRINCIPALS
+from quotaform.spark.table.principals import BROKEN, principals_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

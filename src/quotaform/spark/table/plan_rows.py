@@ -13,7 +13,7 @@ from quotaform.errors import QuotaformError
 from quotaform.model.entity import Entity, spell_name
 from quotaform.model.quotas import Quotas, Values, same_value
 from quotaform.model.text import quote
-from quotaform.spark.partition import by_place
+from quotaform.spark.job.partition import by_place
 from quotaform.spark.schemas import PLAN_ROWS
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def grouped(rows: DataFrame, clusters: Sequence[str]) -> DataFrame:
     Args:
         rows: The other columns of `schemas.PLAN_ROWS`.
         clusters: The names of the clusters; there are as many partitions, or fewer of very many: see
-            `quotaform.spark.cluster_job.task_count`.
+            `quotaform.spark.job.cluster_job.task_count`.
     """
     from pyspark.sql import Window
     from pyspark.sql.functions import broadcast, count, lit
@@ -82,7 +82,7 @@ def cluster_changes(cluster: str, rows: Sequence[Row]) -> tuple[str, dict[Entity
         if row["rows"] != len(rows):
             raise QuotaformError(
                 f"{_spelled(cluster)}: a task has {len(rows)} rows, but the cluster has {row['rows']}; group them with "
-                "quotaform.spark.plan_rows.grouped"
+                "quotaform.spark.table.plan_rows.grouped"
             )
         if missing := [name for name in _NEVER_NULL if row[name] is None]:
             raise _invalid(cluster, row, f"{missing[0]} is null")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
 
-from quotaform.spark.session import release
+from quotaform.spark.session.session import release
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

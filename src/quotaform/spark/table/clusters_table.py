@@ -21,7 +21,7 @@ from quotaform.desired.config import Cluster, read_cluster
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import spell_name
 from quotaform.model.text import inert, quote
-from quotaform.spark.named_table import bad_table, read_table, require_columns
+from quotaform.spark.table.named_table import bad_table, read_table, require_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

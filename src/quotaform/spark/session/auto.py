@@ -6,8 +6,8 @@ from typing import Final
 
 from quotaform.errors import EngineError
 from quotaform.files import MIB
-from quotaform.spark.options import LOCAL_SESSION, SessionOptions
-from quotaform.spark.session import require_spark
+from quotaform.spark.session.options import LOCAL_SESSION, SessionOptions
+from quotaform.spark.session.session import require_spark
 
 MOST_CLUSTERS: Final = 100
 """As many clusters as are planned in this process."""

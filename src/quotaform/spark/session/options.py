@@ -9,7 +9,7 @@ from typing import Final
 
 from quotaform.errors import UsageError
 from quotaform.model.text import quote
-from quotaform.spark.address import Master, Remote
+from quotaform.spark.session.endpoint import Master, Remote
 
 TOKEN_VARIABLE: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 (the name of the variable)
 _SECRET: Final = regex(r"(?i)secret|passw(or)?d|token|access[._-]?key|([._-]|api|private)key$|sasl[._]jaas[._]config")

@@ -34,9 +34,9 @@ from quotaform.model.address import read_name
 from quotaform.model.entity import KNOWN_TYPES
 from quotaform.model.location import Location
 from quotaform.model.text import inert, listed, quote
-from quotaform.spark.named_table import format_of, reason_of
-from quotaform.spark.path import located
 from quotaform.spark.schemas import CLUSTER, PRINCIPALS
+from quotaform.spark.table.named_table import format_of, reason_of
+from quotaform.spark.table.path import located
 
 if TYPE_CHECKING:
     import pyarrow
@@ -58,7 +58,7 @@ def read_principals(spark: SparkSession, name: str) -> DataFrame:
     """Return `schemas.PRINCIPALS`, with those columns that there are, not read yet but for its schema.
 
     A column `cluster` of a table is kept, and a text file adds the column `BROKEN`. See
-    `quotaform.spark.principal_check` for what is wrong in rows.
+    `quotaform.spark.table.principal_check` for what is wrong in rows.
 
     Args:
         spark: The session.

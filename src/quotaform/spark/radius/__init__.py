@@ -1,0 +1,1 @@
+"""Whose effective limits plans change."""

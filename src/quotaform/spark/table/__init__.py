@@ -1,0 +1,1 @@
+"""Tables that are given or made: clusters, desired quotas, principals, rows of plans."""

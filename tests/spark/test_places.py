@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow
 import pytest
 from pyarrow import parquet
 
 from quotaform.model.entity import Entity
-from quotaform.model.quotas import Quotas
 from tests.builder import PRODUCER, REQUEST
-from tests.spark.test_history_command import write_receipt
-from tests.spark.test_history_command import write_snapshot as write_snapshot_of
 from tests.spark.test_plan import write_snapshot
 from tests.spark.test_resolve_command import LIMIT, PRINCIPALS, local_limits
-from tests.workflow.command import Repository, Result
+from tests.workflow.command import Repository
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,10 +20,9 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.workflow]
 
-ALICE, BOB, APP = Entity(user="alice"), Entity(user="bob"), Entity(client_id="app")
+ALICE, APP = Entity(user="alice"), Entity(client_id="app")
 ENV: Final = {"SOURCE_DATE_EPOCH": "1795000000"}
 SPARK: Final = ("--engine", "spark")
-ALLOWED: Final = ("--allow", "change-factor", "--allow", "default-entity", "--allow", "to-unlimited")
 
 
 @pytest.fixture(params=["standalone", "connect"])
@@ -37,21 +31,9 @@ def place(request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue(request.param)
 
 
-def write_table(path: Path, **columns: list[Any]) -> None:
-    parquet.write_table(pyarrow.table(columns), path)
-
-
 def rows_of(folder: Path) -> list[dict[str, Any]]:
     """The rows of a table, in any order."""
     return sorted(parquet.read_table(folder).to_pylist(), key=repr)
-
-
-def files_of(folder: Path, *patterns: str) -> dict[str, str]:
-    return {
-        str(path.relative_to(folder)): path.read_text(encoding="utf-8")
-        for pattern in patterns
-        for path in sorted(folder.glob(pattern))
-    }
 
 
 def resolving(folder: Path) -> Repository:
@@ -80,102 +62,3 @@ def test_principals_are_resolved_as_in_one_process(tmp_path: Path, place: Comman
     assert "Resolved 5 clients and 2 addresses: 24 rows in resolved" in written.out
     found = [tuple(row[name] for name in LIMIT) for row in rows_of(tmp_path / "resolved")]
     assert sorted(found, key=repr) == sorted((row for row, _ in local_limits(repository)), key=repr)
-
-
-def inventory(folder: Path) -> Repository:
-    """Clusters, desired quotas and principals in tables."""
-    made = Repository(folder)
-    made.config("{}\n")
-    made.quotas("  - match: {user: [alice, <default>]}\n    values: {producer_byte_rate: 1MiB/s}\n")
-    for name, held in (("eu", {ALICE: {PRODUCER: 5.0}, BOB: {REQUEST: 1.0}}), ("us", {ALICE: {PRODUCER: 9.0}})):
-        write_snapshot(folder / f"{name}.json", held)
-    write_table(folder / "clusters.parquet", name=["eu", "us", "down"], snapshot=["eu.json", "us.json", "no.json"])
-    write_table(
-        folder / "desired.parquet",
-        cluster=["eu", "eu", "us"],
-        entity_key=["user=alice", "user=bob", "user=<default>"],
-        key=[PRODUCER, None, REQUEST],
-        value=["1MiB/s", None, "50"],
-    )
-    write_table(folder / "clients.parquet", user=["alice", "bob", "carol", "bob"], client_id=["app", None, "", None])
-    return made
-
-
-CLUSTERS: Final = ("plan", "--all", "--clusters-table", "clusters.parquet", *ALLOWED, "--allow", "delete=9", *SPARK)
-PLANS: Final = (
-    (*CLUSTERS, "--desired-table", "desired.parquet", "--out", "{cluster}-plan.json"),
-    (
-        *(*CLUSTERS, "--out", "markdown={cluster}.md", "--format", "json"),
-        *("--principals", "clients.parquet", "--principals-out", "parquet=changed"),
-    ),
-)
-
-
-Planned = tuple[list[Result], dict[str, str], list[dict[str, Any]]]
-
-
-@pytest.fixture(scope="module")
-def planned_here(tmp_path_factory: pytest.TempPathFactory, spark: object) -> Planned:
-    """How plans of the tables end in a local session, and what they write."""
-    repository = inventory(tmp_path_factory.mktemp("inventory"))
-    return planned(repository, (repository(*words, env=ENV) for words in PLANS))
-
-
-def planned(repository: Repository, done: Iterator[Result]) -> Planned:
-    return list(done), files_of(repository.path, "*-plan.json", "*.md"), rows_of(repository.path / "changed")
-
-
-def test_plans_of_tables_are_those_of_a_local_session(
-    tmp_path: Path, place: CommandProcess, planned_here: Planned
-) -> None:
-    repository = inventory(tmp_path)
-    found = planned(repository, (place.run(repository, *words, env=ENV) for words in PLANS))
-    assert found == planned_here
-    done, files, rows = found
-    assert sorted(files) == ["eu-plan.json", "eu.md", "us-plan.json", "us.md"]
-    assert {row["cluster"] for row in rows} == {"eu", "us"}
-    assert all("no.json" in each.err for each in done)
-
-
-HISTORY: Final = ("--history", "kept")
-COMMANDS: Final = (
-    ("history", "append", "taken/lab-1.json", "taken/cut.json", *HISTORY, "--receipts", "receipts"),
-    ("history", "append", "--all", *HISTORY, "--receipts", "receipts", "--format", "json"),
-    ("history", "append", "taken/lab-*.json", *HISTORY, "--receipts", "receipts"),
-    ("history", "show", "--entity", "user=alice", *HISTORY, "--format", "json", "--out", "parquet=rows"),
-    ("history", "diff", "--at", "2026-11-01T12:00:00Z", "--at", "2026-11-03", *HISTORY),
-    ("drift", "--all", "--against", "2026-11-01T12:00:00Z", *HISTORY, *SPARK),
-)
-
-
-def days(folder: Path) -> Repository:
-    """Two days of a cluster, the first of them in a file."""
-    made = Repository(folder)
-    made.config("clusters:\n  lab: {snapshot: taken/lab-2.json}\n")
-    held: tuple[Quotas, ...] = ({ALICE: {PRODUCER: 1048576.0, REQUEST: 50.0}}, {ALICE: {PRODUCER: 2097152.0}})
-    for day, quotas in enumerate(held, 1):
-        write_snapshot_of(folder / f"taken/lab-{day}.json", day, quotas)
-    made.write("taken/cut.json", '{"kind": ')
-    write_receipt(folder / "receipts", "2026-11-01T20:00:00Z")
-    return made
-
-
-def kept(repository: Repository, done: Iterator[Result]) -> tuple[list[Result], Any]:
-    return list(done), rows_of(repository.path / "rows")
-
-
-@pytest.fixture(scope="module")
-def kept_here(tmp_path_factory: pytest.TempPathFactory, spark: object) -> tuple[list[Result], Any]:
-    """How the commands about a history end in a local session, and what they write."""
-    repository = days(tmp_path_factory.mktemp("days"))
-    return kept(repository, (repository(*command, env=ENV) for command in COMMANDS))
-
-
-def test_a_history_is_kept_and_asked_as_in_a_local_session(
-    tmp_path: Path, place: CommandProcess, kept_here: tuple[list[Result], Any]
-) -> None:
-    repository = days(tmp_path)
-    found = kept(repository, (place.run(repository, *command, env=ENV) for command in COMMANDS))
-    assert found == kept_here
-    assert [done.code for done in found[0]] == [3, 0, 0, 0, 0, 2]
-    assert "by ana at 2026-11-01T20:00:00Z" in found[0][4].out

@@ -58,7 +58,7 @@ class Target:
 
     def write(self, rows: DataFrame) -> None:
         """Write rows."""
-        writer = rows.write.mode("errorifexists")
+        writer = rows.write.mode("error")
         if self.kind == TABLE:
             writer.saveAsTable(self.name)
         elif self.kind == CSV:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow
 import pytest
 from pyarrow import parquet
 
@@ -11,7 +13,7 @@ from quotaform.model.entity import Entity
 from tests.builder import PRODUCER, REQUEST
 from tests.spark.test_plan import write_snapshot
 from tests.spark.test_resolve_command import LIMIT, PRINCIPALS, local_limits
-from tests.workflow.command import Repository
+from tests.workflow.command import Repository, Result
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,9 +22,10 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.workflow]
 
-ALICE, APP = Entity(user="alice"), Entity(client_id="app")
+ALICE, BOB, APP = Entity(user="alice"), Entity(user="bob"), Entity(client_id="app")
 ENV: Final = {"SOURCE_DATE_EPOCH": "1795000000"}
 SPARK: Final = ("--engine", "spark")
+ALLOWED: Final = ("--allow", "change-factor", "--allow", "default-entity", "--allow", "to-unlimited")
 
 
 @pytest.fixture(params=["standalone", "connect"])
@@ -31,9 +34,21 @@ def place(request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue(request.param)
 
 
+def write_table(path: Path, **columns: list[Any]) -> None:
+    parquet.write_table(pyarrow.table(columns), path)
+
+
 def rows_of(folder: Path) -> list[dict[str, Any]]:
     """The rows of a table, in any order."""
     return sorted(parquet.read_table(folder).to_pylist(), key=repr)
+
+
+def files_of(folder: Path, *patterns: str) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): path.read_text(encoding="utf-8")
+        for pattern in patterns
+        for path in sorted(folder.glob(pattern))
+    }
 
 
 def resolving(folder: Path) -> Repository:
@@ -62,3 +77,57 @@ def test_principals_are_resolved_as_in_one_process(tmp_path: Path, place: Comman
     assert "Resolved 5 clients and 2 addresses: 24 rows in resolved" in written.out
     found = [tuple(row[name] for name in LIMIT) for row in rows_of(tmp_path / "resolved")]
     assert sorted(found, key=repr) == sorted((row for row, _ in local_limits(repository)), key=repr)
+
+
+def inventory(folder: Path) -> Repository:
+    """Clusters, desired quotas and principals in tables."""
+    made = Repository(folder)
+    made.config("{}\n")
+    made.quotas("  - match: {user: [alice, <default>]}\n    values: {producer_byte_rate: 1MiB/s}\n")
+    for name, held in (("eu", {ALICE: {PRODUCER: 5.0}, BOB: {REQUEST: 1.0}}), ("us", {ALICE: {PRODUCER: 9.0}})):
+        write_snapshot(folder / f"{name}.json", held)
+    write_table(folder / "clusters.parquet", name=["eu", "us", "down"], snapshot=["eu.json", "us.json", "no.json"])
+    write_table(
+        folder / "desired.parquet",
+        cluster=["eu", "eu", "us"],
+        entity_key=["user=alice", "user=bob", "user=<default>"],
+        key=[PRODUCER, None, REQUEST],
+        value=["1MiB/s", None, "50"],
+    )
+    write_table(folder / "clients.parquet", user=["alice", "bob", "carol", "bob"], client_id=["app", None, "", None])
+    return made
+
+
+CLUSTERS: Final = ("plan", "--all", "--clusters-table", "clusters.parquet", *ALLOWED, "--allow", "delete=9", *SPARK)
+PLANS: Final = (
+    (*CLUSTERS, "--desired-table", "desired.parquet", "--out", "{cluster}-plan.json"),
+    (
+        *(*CLUSTERS, "--out", "markdown={cluster}.md", "--format", "json"),
+        *("--principals", "clients.parquet", "--principals-out", "parquet=changed"),
+    ),
+)
+
+
+Planned = tuple[list[Result], dict[str, str], list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def planned_here(tmp_path_factory: pytest.TempPathFactory, spark: object) -> Planned:
+    """How plans of the tables end in a local session, and what they write."""
+    repository = inventory(tmp_path_factory.mktemp("inventory"))
+    return planned(repository, (repository(*words, env=ENV) for words in PLANS))
+
+
+def planned(repository: Repository, done: Iterator[Result]) -> Planned:
+    return list(done), files_of(repository.path, "*-plan.json", "*.md"), rows_of(repository.path / "changed")
+
+
+def test_plans_of_tables_are_those_of_a_local_session(
+    tmp_path: Path, place: CommandProcess, planned_here: Planned
+) -> None:
+    repository = inventory(tmp_path)
+    found = planned(repository, (place.run(repository, *words, env=ENV) for words in PLANS))
+    assert found == planned_here
+    _, files, rows = found
+    assert sorted(files) == ["down.md", "eu-plan.json", "eu.md", "us-plan.json", "us.md"]
+    assert rows

@@ -113,7 +113,7 @@ def test_what_cannot_be_answered_is_one_sentence(repository: Repository) -> None
         assert refused.code == code, arguments
         assert message in refused.err, arguments
     empty = repository("history", "show", "--history", "elsewhere")
-    assert "it is empty; append snapshots with quotaform history append" in empty.err
+    assert "there is none; make it with quotaform history append, or correct --history." in empty.err
     foreign = repository("history", "append", "taken/lab-1.json", "--history", "taken")
     assert (foreign.code, foreign.out) == (1, "")
     assert "it is not a history of quotaform; give another path" in foreign.err
@@ -162,7 +162,7 @@ def test_drift_against_a_time_compares_a_cluster_with_what_it_held_then(reposito
     base = {"type": "history", "ref": "kept at 2026-11-02T09:00:00Z", "commit": None}
     assert json.loads(repository.read("drift.json"))["baseline"] == base
     unknown = repository("drift", "--cluster", "new", "--history", "kept", "--against", "now")
-    assert (unknown.code, "it has no snapshot of new at or before" in unknown.err) == (1, True)
+    assert (unknown.code, "it has no snapshot of this cluster at or before" in unknown.err) == (1, True)
     for more, message in (
         (("--against", "7d"), "--against TIME and --history belong together"),
         (("--against", "7d", "--history", "kept", "--baseline", "main"), "leave out --baseline"),

@@ -39,7 +39,11 @@ def refusal(monkeypatch: pytest.MonkeyPatch, home: Path | None, path: str = "") 
     text = str(raised.value)
     assert raised.value.exit_code == 1
     assert "\n" not in text
-    assert text.endswith("install a JDK 17 or newer and put its java on the PATH or set JAVA_HOME.")
+    assert text.endswith(
+        "install a JDK 17 or newer and put its java on the PATH or set JAVA_HOME."
+        if home is None
+        else "set JAVA_HOME to a JDK 17 or newer, or unset it to use the java on the PATH."
+    )
     return text
 
 

@@ -13,6 +13,7 @@ from re import escape
 from typing import Any, Final
 
 from quotaform.core.change import Action
+from quotaform.core.check import rule
 from quotaform.core.digest import DriftDigest, PlanDigest, ReceiptDigest
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.core.receipt import Result
@@ -217,10 +218,19 @@ def _planned(cluster: str, plan: PlanDigest) -> FleetRow:
 
 
 def _compared(cluster: str, drift: DriftDigest) -> FleetRow:
-    status = FleetStatus.DRIFT if drift.entities else FleetStatus.IN_SYNC
+    if not drift.is_known:
+        return FleetRow(
+            cluster=cluster,
+            status=FleetStatus.UNKNOWN,
+            cluster_id=drift.cluster_id,
+            read_at=drift.read_at,
+            is_snapshot=drift.is_snapshot,
+            counts={},
+            rules=(rule.CLUSTER_ID.id,),
+        )
     return FleetRow(
         cluster=cluster,
-        status=status if drift.is_known else FleetStatus.UNKNOWN,
+        status=FleetStatus.DRIFT if drift.entities else FleetStatus.IN_SYNC,
         cluster_id=drift.cluster_id,
         read_at=drift.read_at,
         is_snapshot=drift.is_snapshot,
@@ -289,9 +299,9 @@ COMMANDS: Final[Mapping[str, Command]] = {
 def _blocked(rows: Iterable[FleetRow]) -> tuple[RuleBlocks, ...]:
     found: dict[str, list[str]] = {}
     for row in rows:
-        for rule in row.rules:
-            found.setdefault(rule, []).append(row.cluster)
-    blocks = (RuleBlocks(rule, tuple(clusters)) for rule, clusters in found.items())
+        for name in row.rules:
+            found.setdefault(name, []).append(row.cluster)
+    blocks = (RuleBlocks(name, tuple(clusters)) for name, clusters in found.items())
     return tuple(sorted(blocks, key=lambda each: (-len(each.clusters), each.rule)))
 
 

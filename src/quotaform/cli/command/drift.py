@@ -183,7 +183,9 @@ def _past(against: str | None, history: str | None, engine: Engine, *, has_other
     moment = read_moment_option("--against", against)
     require_installed(engine.session())
     from quotaform.spark.history.against import Past
+    from quotaform.spark.history.store import require_history
 
+    require_history(history, is_read=True)
     return Past(history, moment)
 
 

@@ -94,7 +94,7 @@ def append(
     require_format("history-append", format_name)
     session = place.session()
     from quotaform.spark.history.append import append as append_snapshots
-    from quotaform.spark.history.store import open_history
+    from quotaform.spark.history.store import open_history, require_history
     from quotaform.spark.session.session import spark_session
 
     if snapshots and (target.all_clusters or target.is_narrow):
@@ -103,6 +103,7 @@ def append(
         )
     source = _source(snapshots or (), target)
     chosen = _receipts(receipts, target)
+    require_history(history, is_read=False)
     with spark_session(session, console.progress) as spark:
         console.progress("Appending snapshots", 0, 0)
         result = append_snapshots(lambda: open_history(spark, history), source(spark), chosen)
@@ -178,9 +179,10 @@ def show(
     files = TableOutput("history", out or ())
     session = place.session()
     from quotaform.spark.history.query import entity_history, of_clusters, rows_of_entities
-    from quotaform.spark.history.store import open_history
+    from quotaform.spark.history.store import open_history, require_history
     from quotaform.spark.session.session import spark_session
 
+    require_history(history, is_read=True)
     with spark_session(session, console.progress) as spark:
         table = open_history(spark, history)
         rows = of_clusters(table, cluster or ())
@@ -223,9 +225,10 @@ def diff(
     files = TableOutput("history-diff", out or ())
     session = place.session()
     from quotaform.spark.history.query import difference, of_clusters
-    from quotaform.spark.history.store import open_history
+    from quotaform.spark.history.store import open_history, require_history
     from quotaform.spark.session.session import spark_session
 
+    require_history(history, is_read=True)
     with spark_session(session, console.progress) as spark:
         table = open_history(spark, history)
         rows = of_clusters(table, cluster or ())

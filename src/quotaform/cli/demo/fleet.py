@@ -62,6 +62,9 @@ def run_fleet_demo(console: Console) -> None:
     Raises:
         QuotaformError: A step did not do what it should.
     """
+    from quotaform.spark.session.session import require_spark
+
+    require_spark()
     console.echo(
         "Starting three clusters of Apache Kafka on loopback (the first start downloads it: about 45 MB) ...\n"
     )

@@ -165,8 +165,8 @@ class HistoryDriftJob:
         """
         name = self.names[place]
         if self.held is None:
-            problem = f"it has no snapshot of {name} at or before {spell_moment(self.past.at)}"
-            remedy = "give a later time, or append snapshots of that time"
+            problem = f"it has no snapshot of this cluster at or before {spell_moment(self.past.at)}"
+            remedy = "give a later time"
             raise HistoryError(self.past.location, problem, remedy)
         outcome = ClusterOutcome(name, self._plan(place, self.held))
         drift = drift_of(self.request, outcome, today(self.clock)).require()

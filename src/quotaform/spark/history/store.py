@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from quotaform.errors import UsageError
+from quotaform.errors import HistoryError, UsageError
 from quotaform.model.text import quote
 
 if TYPE_CHECKING:
@@ -14,6 +15,30 @@ if TYPE_CHECKING:
 
 DELTA: Final = "delta:"
 TABLE: Final = "table:"
+
+
+def require_history(location: str, *, is_read: bool) -> None:
+    """Make sure, without Spark, that a history in Parquet can be used; nothing is known of others before Spark starts.
+
+    Args:
+        location: See `open_history`.
+        is_read: Whether it is read, and not appended to.
+
+    Raises:
+        HistoryError: It is no history, or does not exist and is to be read.
+        UsageError: It is another kind of location.
+    """
+    if location.startswith((DELTA, TABLE)):
+        return
+    if "://" in location:
+        raise UsageError(
+            f"--history {quote(location)}: a history in Parquet is a directory on a file system; "
+            f"write {DELTA}{location} for one in Delta Lake"
+        )
+    from quotaform.spark.history.version import VersionStore
+
+    if VersionStore(Path(location)).current().number == 0 and is_read:
+        raise HistoryError(location, "there is none", "make it with quotaform history append, or correct --history")
 
 
 def open_history(spark: SparkSession, location: str) -> HistoryTable:
@@ -33,11 +58,7 @@ def open_history(spark: SparkSession, location: str) -> HistoryTable:
         from quotaform.spark.history.delta_table import DeltaHistory
 
         return DeltaHistory(spark, location)
-    if "://" in location:
-        raise UsageError(
-            f"--history {quote(location)}: a history in Parquet is a directory on a file system; "
-            f"write {DELTA}{location} for one in Delta Lake"
-        )
+    require_history(location, is_read=False)
     from quotaform.spark.history.parquet_table import ParquetHistory
 
     return ParquetHistory(spark, location)

@@ -15,6 +15,8 @@ _NEEDED: Final = "jdk.incubator.vector"
 
 _REMEDY: Final = f"install a JDK {MINIMUM} or newer and put its java on the PATH or set JAVA_HOME"
 
+_HOME_REMEDY: Final = f"set JAVA_HOME to a JDK {MINIMUM} or newer, or unset it to use the java on the PATH"
+
 
 def require_java() -> None:
     """Make sure that the Java that Spark will start can run it: that of JAVA_HOME, else the one on the PATH.
@@ -30,18 +32,19 @@ def require_java() -> None:
             f"{_REMEDY}."
         )
     where = _describe(java)
+    remedy = _HOME_REMEDY if java.place is Place.JAVA_HOME else _REMEDY
     # One question answers both the version (java.base@17.0.15) and the modules; Java 8 does not know it.
     asked = java.ask("--list-modules")
     if asked is None:
-        raise EngineError(f"The Spark engine cannot run {where}; {_REMEDY}.")
+        raise EngineError(f"The Spark engine cannot run {where}; {remedy}.")
     modules = dict(line.partition("@")[::2] for line in asked.stdout.splitlines())
     version = modules.get("java.base", "")
     if major_version(version) < MINIMUM:
         found = f"Java {version}" if version else f"older than {MINIMUM} or does not run"
-        raise EngineError(f"The Spark engine needs Java {MINIMUM} or newer, and {where} is {found}; {_REMEDY}.")
+        raise EngineError(f"The Spark engine needs Java {MINIMUM} or newer, and {where} is {found}; {remedy}.")
     if _NEEDED not in modules:
         raise EngineError(
-            f"The Spark engine requires a full JDK, and {where} is a runtime without the module {_NEEDED}; {_REMEDY}."
+            f"The Spark engine requires a full JDK, and {where} is a runtime without the module {_NEEDED}; {remedy}."
         )
 
 

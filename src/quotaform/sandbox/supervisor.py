@@ -45,6 +45,8 @@ LONG_GRACE = 20.0
 """The same when there is something to save: a JVM writes its class archive as it exits."""
 
 _TICK = 0.5
+_STOP_PATIENCE = 5.0
+"""Seconds that a process has to stand still after SIGSTOP."""
 _PREFIX = "quotaform-sandbox-"
 _LOCK = "supervisor.lock"
 
@@ -122,6 +124,8 @@ class Supervisor:
                     answer["code"] = self._processes[request["name"]].poll()
                 case "signal":
                     self._processes[request["name"]].send_signal(request["signal"])
+                    if request["signal"] == signal.SIGSTOP:
+                        _wait_until_stopped(self._processes[request["name"]].pid)
                 case "keep":
                     self._kept[Path(request["from"])] = Path(request["to"])
                 case "detach":
@@ -159,6 +163,15 @@ def _parent_death_signal() -> Callable[[], None] | None:
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     pr_set_pdeathsig = 1
     return lambda: prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+
+def _wait_until_stopped(child: int) -> None:
+    """Wait until a child stands still: on a busy machine its threads run on after `kill` has returned, and answer."""
+    if sys.platform == "darwin":
+        return
+    deadline = time.monotonic() + _STOP_PATIENCE
+    while os.waitid(os.P_PID, child, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is None and time.monotonic() < deadline:
+        time.sleep(0.001)
 
 
 def _save(source: Path, target: Path) -> None:

@@ -10,7 +10,10 @@ import pytest
 from pyarrow import parquet
 
 from quotaform.model.entity import Entity
+from quotaform.model.quotas import Quotas
 from tests.builder import PRODUCER, REQUEST
+from tests.spark.test_history_command import write_receipt
+from tests.spark.test_history_command import write_snapshot as write_snapshot_of
 from tests.spark.test_plan import write_snapshot
 from tests.spark.test_resolve_command import LIMIT, PRINCIPALS, local_limits
 from tests.workflow.command import Repository, Result
@@ -131,3 +134,47 @@ def test_plans_of_tables_are_those_of_a_local_session(
     _, files, rows = found
     assert sorted(files) == ["down.md", "eu-plan.json", "eu.md", "us-plan.json", "us.md"]
     assert rows
+
+
+HISTORY: Final = ("--history", "kept")
+COMMANDS: Final = (
+    ("history", "append", "taken/lab-1.json", "taken/cut.json", *HISTORY, "--receipts", "receipts"),
+    ("history", "append", "--all", *HISTORY, "--receipts", "receipts", "--format", "json"),
+    ("history", "append", "taken/lab-*.json", *HISTORY, "--receipts", "receipts"),
+    ("history", "show", "--entity", "user=alice", *HISTORY, "--format", "json", "--out", "parquet=rows"),
+    ("history", "diff", "--at", "2026-11-01T12:00:00Z", "--at", "2026-11-03", *HISTORY),
+    ("drift", "--all", "--against", "2026-11-01T12:00:00Z", *HISTORY, *SPARK),
+)
+
+
+def days(folder: Path) -> Repository:
+    """Two days of a cluster, the first of them in a file."""
+    made = Repository(folder)
+    made.config("clusters:\n  lab: {snapshot: taken/lab-2.json}\n")
+    held: tuple[Quotas, ...] = ({ALICE: {PRODUCER: 1048576.0, REQUEST: 50.0}}, {ALICE: {PRODUCER: 2097152.0}})
+    for day, quotas in enumerate(held, 1):
+        write_snapshot_of(folder / f"taken/lab-{day}.json", day, quotas)
+    made.write("taken/cut.json", '{"kind": ')
+    write_receipt(folder / "receipts", "2026-11-01T20:00:00Z")
+    return made
+
+
+def kept(repository: Repository, done: Iterator[Result]) -> tuple[list[Result], Any]:
+    return list(done), rows_of(repository.path / "rows")
+
+
+@pytest.fixture(scope="module")
+def kept_here(tmp_path_factory: pytest.TempPathFactory, spark: object) -> tuple[list[Result], Any]:
+    """How the commands about a history end in a local session, and what they write."""
+    repository = days(tmp_path_factory.mktemp("days"))
+    return kept(repository, (repository(*command, env=ENV) for command in COMMANDS))
+
+
+def test_a_history_is_kept_and_asked_as_in_a_local_session(
+    tmp_path: Path, place: CommandProcess, kept_here: tuple[list[Result], Any]
+) -> None:
+    repository = days(tmp_path)
+    found = kept(repository, (place.run(repository, *command, env=ENV) for command in COMMANDS))
+    assert found == kept_here
+    assert [done.code for done in found[0]] == [3, 0, 0, 0, 0, 2]
+    assert "by ana at 2026-11-01T20:00:00Z" in found[0][4].out

@@ -28,19 +28,8 @@ def reported(what: str, progress: Progress) -> Iterator[None]:
         progress: Called about twice a second, from another thread.
     """
     progress(what, 0, 0)
-    over = Event()
-
-    def report() -> None:
-        while not over.wait(_INTERVAL):
-            progress(what, 0, 0)
-
-    thread = Thread(target=report, name="quotaform-progress", daemon=True)
-    thread.start()
-    try:
+    with _repeated(lambda _: progress(what, 0, 0)):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 @contextmanager
@@ -54,25 +43,37 @@ def reported_tasks(spark: SparkSession, what: str, items: int, progress: Progres
         progress: Called about twice a second, from another thread.
     """
     progress(what, 0, items)
-    over = Event()
+    shown = 0
+    with _tasks(spark) as tasks:
 
-    def report(tasks: Tasks) -> None:
-        shown = 0
-        while not over.wait(_INTERVAL):
+        def report(over: Event) -> None:
+            nonlocal shown
             done, total = tasks()
             if total and not over.is_set():
                 # A later stage of the job begins again, after all of the work.
                 shown = max(shown, items * done // total)
                 progress(what, shown, items)
 
-    with _tasks(spark) as tasks:
-        thread = Thread(target=report, args=(tasks,), name="quotaform-progress", daemon=True)
-        thread.start()
-        try:
+        with _repeated(report):
             yield
-        finally:
-            over.set()
-            thread.join()
+
+
+@contextmanager
+def _repeated(report: Callable[[Event], None]) -> Iterator[None]:
+    """Call a function again and again from another thread, with an event that is set when the block is over."""
+    over = Event()
+
+    def repeat() -> None:
+        while not over.wait(_INTERVAL):
+            report(over)
+
+    thread = Thread(target=repeat, name="quotaform-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @contextmanager

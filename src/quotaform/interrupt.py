@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
 from types import FrameType, TracebackType
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 INTERRUPTING: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -113,6 +115,33 @@ def held_signals(*, holds_all: bool = False) -> Iterator[HeldSignals]:
         held._remove()
     if held._came:
         signal.raise_signal(held._came[0])
+
+
+def read_typed_line(terminal: TextIO) -> str:
+    """Return the next line that a person types, with its line break; call it in the main thread.
+
+    A signal that arrives just before `readline` blocks would be acted on only after the next key: Python calls its
+    handler between two instructions, and the read is one of them. So the wait is for a signal as well (except on
+    Windows, where only sockets can be waited for).
+
+    Raises:
+        KeyboardInterrupt: Or what else a handler raises.
+    """
+    if os.name == "nt":
+        return terminal.readline()
+    awake, wakes = os.pipe()
+    os.set_blocking(awake, False)
+    os.set_blocking(wakes, False)
+    before = signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    try:
+        while terminal.fileno() not in (ready := select.select([terminal.fileno(), awake], [], [])[0]):
+            if awake in ready:  # By now the handler has run; it raised nothing.
+                os.read(awake, 4096)
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(awake)
+        os.close(wakes)
+    return terminal.readline()
 
 
 def signal_name(interrupt: BaseException) -> str:

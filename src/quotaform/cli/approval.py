@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from quotaform.errors import NotApprovedError
+from quotaform.interrupt import read_typed_line
 
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
@@ -27,5 +28,5 @@ def require_confirmed(console: Console, chosen: Cluster, *, auto_approve: bool) 
             remedy="use --auto-approve",
         )
     console.write_stderr(f"Type the name of the cluster, {chosen.name}, to change it: ")
-    if sys.stdin.readline().strip() != chosen.name:
+    if read_typed_line(sys.stdin).strip() != chosen.name:
         raise NotApprovedError([chosen.name])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from quotaform.app.rendering import render
 from quotaform.errors import NotApprovedError
+from quotaform.interrupt import read_typed_line
 
 if TYPE_CHECKING:
     from quotaform.cli.apply.settings import ApplySettings
@@ -39,7 +40,7 @@ def ask(settings: ApplySettings, cluster: Cluster) -> None:
     answer = ""
     try:
         write(question)
-        answer = sys.stdin.readline()
+        answer = read_typed_line(sys.stdin)
     finally:
         if not answer.endswith("\n"):  # After Ctrl-C or Ctrl-D the cursor is still behind the question.
             write("\n")

@@ -16,6 +16,7 @@ from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.cli.usage import one_of, require_choice
 from quotaform.errors import UsageError
+from quotaform.interrupt import read_typed_line
 
 
 @with_option_groups
@@ -101,7 +102,7 @@ def init(
 def _ask(console: Console, question: str, usual: str) -> str:
     """Ask a person at the terminal; an empty answer is the usual one."""
     console.write_stderr(f"{question}{f' [{usual}]' if usual else ''}: ")
-    line = sys.stdin.readline()
+    line = read_typed_line(sys.stdin)
     if not line:
         raise UsageError("the input ended before everything was answered; nothing was written")
     return line.strip() or usual

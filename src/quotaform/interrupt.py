@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
 from types import FrameType, TracebackType
@@ -24,7 +24,8 @@ class HeldSignals:
     whatever handles an interrupt is not interrupted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_first: Callable[[], None] | None = None) -> None:
+        self._on_first = on_first
         self._before: dict[int, Any] = {}
         self._came: list[int] = []
         self._passes = False
@@ -44,6 +45,8 @@ class HeldSignals:
             self._deliver(number, frame)
         else:
             self._came.append(number)
+            if self._on_first is not None and len(self._came) == 1:
+                self._on_first()
 
     def _deliver(self, number: int, frame: FrameType | None = None) -> None:
         self._passes = False
@@ -93,7 +96,7 @@ class _LetThrough:
 
 
 @contextmanager
-def held_signals(*, holds_all: bool = False) -> Iterator[HeldSignals]:
+def held_signals(*, holds_all: bool = False, on_first: Callable[[], None] | None = None) -> Iterator[HeldSignals]:
     """Hold Ctrl-C, SIGTERM and SIGHUP back until the end.
 
     Afterwards they do what they did before, also where somebody has put another handler meanwhile, and the first one
@@ -101,20 +104,29 @@ def held_signals(*, holds_all: bool = False) -> Iterator[HeldSignals]:
 
     Args:
         holds_all: Whether a second signal is held as well, and does not pass at once.
+        on_first: Called when the first signal is held, to end what the block waits for. An error that the block then
+            raises is a consequence of that, so that the signal is delivered in its place.
     """
-    held = HeldSignals()
+    held = HeldSignals(on_first)
     if current_thread() is not main_thread():
         yield held
         return
     if not holds_all:
         held.let_second_through()
+    consequence: Exception | None = None
     try:
         held._install()
         yield held
+    except Exception as error:
+        if on_first is None or not held._came:
+            raise
+        consequence = error
     finally:
         held._remove()
     if held._came:
         signal.raise_signal(held._came[0])
+    if consequence is not None:  # The handler that was there before raised nothing.
+        raise consequence
 
 
 def read_typed_line(terminal: TextIO) -> str:

@@ -75,25 +75,30 @@ def test_a_jvm_that_does_not_start_is_one_sentence_and_exit_1(repository: Reposi
     assert spark.err == "Error: Spark did not start: Too small maximum heap; check the JDK and the memory.\n"
 
 
-def test_ctrl_c_while_spark_starts_leaves_no_jvm_behind(
-    repository: Repository, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("becomes", ['"{java}" "$@"', "sleep 600"], ids=["starting", "stuck"])
+def test_ctrl_c_while_spark_starts_ends_it_at_once_and_leaves_no_jvm_behind(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, becomes: str
 ) -> None:
     """PySpark forgets a JVM whose start is interrupted, and that JVM then waits for ever."""
     java = shutil.which("java", path=f"{os.environ.get('JAVA_HOME', '')}/bin:{os.environ['PATH']}")
     assert java
     note = repository.path / "jvm.pid"
+    # What becomes of the process that is to be Spark.
+    spark = f'*SparkSubmit*) echo $$ > "{note}"; exec {becomes.format(java=java)} ;;'
     script = repository.write(
-        "jdk/bin/java",
-        f'#!/bin/sh\ncase "$*" in *launcher.Main*) ;; *SparkSubmit*) echo $$ > "{note}" ;; esac\nexec "{java}" "$@"\n',
+        "jdk/bin/java", f'#!/bin/sh\ncase "$*" in *launcher.Main*) ;; {spark} esac\nexec "{java}" "$@"\n'
     )
     script.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(repository.path / "jdk"))
     command = [QUOTAFORM, "plan", "--cluster", "lab", "--engine", "spark"]
-    with subprocess.Popen(command, cwd=repository.path, env=environment(), stderr=subprocess.DEVNULL) as running:
+    with subprocess.Popen(command, cwd=repository.path, env=environment(), stderr=subprocess.PIPE) as running:
         wait_for(lambda: note.exists() and note.read_text(encoding="utf-8").strip() != "")
         running.send_signal(signal.SIGINT)
-        assert running.wait(60) == 130
-    wait_for(lambda: not is_alive(int(note.read_text(encoding="utf-8"))))
+        # A start takes longer where nothing else runs.
+        assert running.wait(5) == 130
+        assert running.stderr is not None
+        assert running.stderr.read() == b"Error: interrupted\n"
+    assert not is_alive(int(note.read_text(encoding="utf-8")))
 
 
 def wait_for(is_so: Callable[[], bool]) -> None:

@@ -11,7 +11,7 @@ from typing import TextIO
 
 import pytest
 
-from quotaform.interrupt import read_typed_line
+from quotaform.interrupt import held_signals, read_typed_line
 
 
 @pytest.fixture
@@ -61,3 +61,28 @@ def test_a_signal_that_interrupts_nothing_leaves_the_question_open(terminal: tup
         timer.join()
         signal.signal(signal.SIGWINCH, before)
     assert came == [signal.SIGWINCH]
+
+
+def test_a_signal_ends_what_the_block_waits_for_and_is_delivered_in_place_of_the_error() -> None:
+    waits = threading.Event()
+    with pytest.raises(KeyboardInterrupt), held_signals(on_first=waits.set):  # noqa: PT012
+        signal.raise_signal(signal.SIGINT)
+        assert waits.is_set()
+        raise ConnectionError
+
+
+def test_the_error_stays_where_no_signal_is_the_cause_of_it() -> None:
+    with pytest.raises(ConnectionError), held_signals(on_first=threading.Event().set):
+        raise ConnectionError
+
+
+def test_the_error_stays_where_the_handler_of_the_signal_raises_nothing() -> None:
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        with pytest.raises(ConnectionError), held_signals(on_first=threading.Event().set):  # noqa: PT012
+            signal.raise_signal(signal.SIGINT)
+            raise ConnectionError
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert came == [signal.SIGINT]

@@ -48,8 +48,8 @@ def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSe
         filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")
         own: Any = None
         try:
+            _require_answer(remote)
             with held_signals():
-                _require_answer(remote)
                 own = _start(remote)
             _require_version(remote, own.version)
             _apply(conf, own)

@@ -20,6 +20,7 @@ from quotaform.model.text import inert
 from quotaform.spark.session.cause import start_cause
 from quotaform.spark.session.endpoint import Master
 from quotaform.spark.session.environment import environment
+from quotaform.spark.session.java_process import JavaProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,8 +76,7 @@ def classic_session(master: Master, conf: Mapping[str, str], *, has_joins: bool 
     with environment(variables), _silent_py4j(), TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         own: SparkSession | None = None
         try:
-            with held_signals():
-                own = _start(master, conf, output, has_joins=has_joins)
+            own = _started(master, conf, output, has_joins=has_joins)
             if not master.is_local:
                 _require_executor(master, own, output)
             yield own
@@ -100,12 +100,30 @@ def submitted_session(conf: Mapping[str, str]) -> Iterator[SparkSession]:
             _stop(own)
 
 
-def _start(master: Master, conf: Mapping[str, str], output: IO[str], *, has_joins: bool) -> SparkSession:
+def _started(master: Master, conf: Mapping[str, str], output: IO[str], *, has_joins: bool) -> SparkSession:
+    """Return a session, or end its Java process as soon as a signal arrives.
+
+    PySpark cannot be interrupted at any instruction and leave nothing half-made, so that the signal ends what it
+    waits for.
+    """
+    # Imported before signals are held: it takes a second.
+    import pyspark.sql  # noqa: F401
+
+    java = JavaProcess()
+    try:
+        with held_signals(on_first=java.end):
+            return _start(java, master, conf, output, has_joins=has_joins)
+    finally:
+        java.forget()
+
+
+def _start(
+    java: JavaProcess, master: Master, conf: Mapping[str, str], output: IO[str], *, has_joins: bool
+) -> SparkSession:
     import pyspark
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
-    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     local = (_LOCAL_CONFIG if has_joins else _LOCAL_CONFIG | _SHORT_CONFIG) if master.is_local else {}
@@ -114,10 +132,7 @@ def _start(master: Master, conf: Mapping[str, str], output: IO[str], *, has_join
     try:
         # Another Spark that is installed here would be of another version.
         with environment({"SPARK_HOME": str(Path(pyspark.__file__).parent), **_variables(master, conf)}):
-            gateway = SparkContext._gateway or launch_gateway(  # type: ignore[no-untyped-call]
-                config, {"stdout": output, "stderr": output}
-            )
-            return SparkSession(SparkContext(conf=config, gateway=gateway))
+            return SparkSession(SparkContext(conf=config, gateway=java.launch(config, output)))
     except (PySparkException, Py4JError, ConnectionError) as error:
         raise _not_started(master, output, str(error)) from error
 

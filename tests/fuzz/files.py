@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from quotaform.app.resolve.request_file import RequestFile
-from quotaform.desired.config import read_config
+from quotaform.desired.config_reader import read_config
 from quotaform.desired.format.formatter import format_source
 from quotaform.desired.loader import conclude, load_file
 from quotaform.desired.tree import SourceFile

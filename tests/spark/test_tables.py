@@ -198,7 +198,7 @@ def test_a_table_may_have_more_clusters_than_quotaform_yaml(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rows were read as one YAML file, so that the limits of one held."""
-    monkeypatch.setattr("quotaform.desired.config.MOST_CLUSTERS", 1000)
+    monkeypatch.setattr("quotaform.desired.config_reader.MOST_CLUSTERS", 1000)
     spark.range(1001).selectExpr(
         "printf('c%04d', id) name", "array(concat('b', id, ':9092')) bootstrap_servers"
     ).createOrReplaceTempView("t")

@@ -8,7 +8,8 @@ import pytest
 
 from quotaform.core.prune import PruneMode
 from quotaform.core.scope import Pattern, Scope
-from quotaform.desired.config import Cluster, Config, ListedPath, choose_cluster, choose_clusters
+from quotaform.desired.cluster_choice import choose_cluster, choose_clusters
+from quotaform.desired.config import Cluster, Config, ListedPath
 from quotaform.errors import InvalidFilesError, UsageError
 from quotaform.model.location import Location
 from tests.builder import ALL_KEYS_TEXT

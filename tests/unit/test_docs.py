@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from quotaform.desired.config import read_config
+from quotaform.desired.config_reader import read_config
 from quotaform.desired.tree import SourceFile
 from tests.command_line import COMMANDS, option_names, require_understood, split_path
 from tests.loading import check, load_config

@@ -11,7 +11,7 @@ import pytest
 from quotaform.core.drift.drift import Drift, make_drift
 from quotaform.core.drift.ignore import DriftIgnore
 from quotaform.core.scope import Pattern
-from quotaform.desired.config import read_config
+from quotaform.desired.config_reader import read_config
 from quotaform.desired.tree import SourceFile
 from quotaform.document.drift import dump_drift
 from quotaform.model.entity import Entity

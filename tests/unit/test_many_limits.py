@@ -19,8 +19,10 @@ from quotaform.app.validate import validate_files
 from quotaform.core.check import rule
 from quotaform.core.check.finding_list import MAX_PROBLEMS
 from quotaform.core.scope import MOST_PATTERNS, Pattern, Scope, Selection, count_problem
-from quotaform.desired import config, loader
-from quotaform.desired.config import Config, choose_clusters, read_config
+from quotaform.desired import config_reader, loader
+from quotaform.desired.cluster_choice import choose_clusters
+from quotaform.desired.config import Config
+from quotaform.desired.config_reader import read_config
 from quotaform.desired.loader import LoadedFile, LoadedFiles, load_file, load_files
 from quotaform.desired.tree import Layout, SourceFile, Tree
 from quotaform.document import line_layout, sealed_content
@@ -153,7 +155,7 @@ def test_all_clusters_together_show_a_hundred_problems(tmp_path: Path) -> None:
 def test_what_quotaform_yaml_lists_is_limited(
     limit: str, text: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(config, limit, 2)
+    monkeypatch.setattr(config_reader, limit, 2)
     _, findings = read_config(SourceFile("f.yaml", text), Path())
     assert list(map(str, findings)) == [f"{said}; remove some [too-large]"]
 

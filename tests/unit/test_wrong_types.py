@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from quotaform.desired.config import read_config
+from quotaform.desired.config_reader import read_config
 from quotaform.desired.loader import conclude, load_file
 from quotaform.desired.tree import SourceFile
 from quotaform.model.finding import Finding, Severity

@@ -15,7 +15,7 @@ from quotaform.cluster.gateway import Gateway, Progress, no_progress
 from quotaform.core.check.live import check_live
 from quotaform.core.check.writable import writable_values
 from quotaform.core.result import Import
-from quotaform.desired.config import choose_cluster
+from quotaform.desired.cluster_choice import choose_cluster
 from quotaform.desired.loader import load_files
 from quotaform.desired.writer import SCHEMA, render_quotas
 from quotaform.model.entity import Entity

@@ -14,7 +14,8 @@ from quotaform.app.repository.repository import Repository, open_gateway
 from quotaform.app.repository.revision import CONFIG_NAME, QUOTAS_NAME
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.core.result import Import, Initialization
-from quotaform.desired.config import Cluster, Config, read_config
+from quotaform.desired.config import Cluster, Config
+from quotaform.desired.config_reader import read_config
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import render_quotas, spell_scalar
 from quotaform.errors import ClusterError, ExistingFilesError, UsageError

@@ -103,7 +103,8 @@ class Repository:
             InvalidFilesError: It is invalid, or missing although somebody named it; all problems at once.
             LayerDirectoryError: The quotas directory is the folder of one cluster.
         """
-        from quotaform.desired.config import Config, read_config
+        from quotaform.desired.config import Config
+        from quotaform.desired.config_reader import read_config
         from quotaform.desired.tree import shown_path
 
         try:
@@ -237,7 +238,7 @@ class Repository:
             NoClusterError: There is none, and no address.
             InvalidFilesError: The snapshot is invalid.
         """
-        from quotaform.desired.config import choose_clusters
+        from quotaform.desired.cluster_choice import choose_clusters
 
         if target.snapshot or target.bootstrap_servers:
             return (self._redirected(config, target),)
@@ -258,7 +259,7 @@ class Repository:
         Raises:
             UsageError: A name or a glob fits no cluster.
         """
-        from quotaform.desired.config import choose_clusters
+        from quotaform.desired.cluster_choice import choose_clusters
 
         if not patterns and not config.clusters:
             return (None,)
@@ -270,7 +271,8 @@ class Repository:
         Raises:
             UsageError: A server is not HOST:PORT.
         """
-        from quotaform.desired.config import Cluster, choose_cluster
+        from quotaform.desired.cluster_choice import choose_cluster
+        from quotaform.desired.config import Cluster
 
         if len(target.clusters) > 1 or target.takes_all:
             raise ClusterChoiceError(target.clusters or list(config.clusters))
@@ -293,7 +295,8 @@ class Repository:
         return replace(named, command_config=target.command_config, config_reference=None, folder=None)
 
     def _snapshot_cluster(self, config: Config, name: str | None, path: Path) -> Cluster:
-        from quotaform.desired.config import Cluster, choose_cluster
+        from quotaform.desired.cluster_choice import choose_cluster
+        from quotaform.desired.config import Cluster
         from quotaform.document.snapshot import read_snapshot
 
         taken = None

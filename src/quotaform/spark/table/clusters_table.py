@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as f
 
 from quotaform.core.check.finding_list import FindingList
-from quotaform.desired.config import Cluster, read_cluster
+from quotaform.desired.config import Cluster
+from quotaform.desired.config_reader import read_cluster
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import spell_name
 from quotaform.model.text import inert, quote

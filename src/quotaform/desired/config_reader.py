@@ -1,0 +1,280 @@
+"""Reads quotaform.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from re import compile as regex
+from typing import Any, Final
+
+from quotaform.core.check import rule
+from quotaform.core.prune import PruneMode
+from quotaform.core.scope import MOST_PATTERNS, Scope
+from quotaform.desired.config import Cluster, Config, ListedPath, prune_problem
+from quotaform.desired.drift_ignore import MOST_IGNORES, read_drift_ignores
+from quotaform.desired.guard_limits import read_guard_limits
+from quotaform.desired.lint import MOST_LINT_IGNORES, MOST_PRINCIPALS, read_capacity, read_lint_settings
+from quotaform.desired.pattern import read_pattern
+from quotaform.desired.report import FileReport
+from quotaform.desired.shape import explain_shape, has_shape
+from quotaform.desired.tree import SourceFile, decode
+from quotaform.desired.value import read_values
+from quotaform.desired.variable import Referring, check_variables
+from quotaform.desired.yaml.document import StopReadingError, plain_document
+from quotaform.desired.yaml.reader import read_document
+from quotaform.desired.yaml.scalar import taken_for
+from quotaform.model.finding import Finding
+from quotaform.model.quotas import Values
+from quotaform.model.server import parse_server, spell_server
+from quotaform.model.text import quote
+from quotaform.model.variable import PREFIX
+
+MOST_CLUSTERS: Final = 20_000
+"""The limit on clusters in quotaform.yaml."""
+MOST_VALUES: Final = 500_000
+"""The limit on values, keys among them: a cluster has some 15."""
+MOST_PROFILES: Final = 1000
+"""The limit on profiles."""
+MOST_SERVERS: Final = 100
+"""The limit on bootstrap servers of a cluster."""
+MOST_ROOTS: Final = 100
+"""The limit on other quota repositories."""
+MOST_PATHS: Final = 100
+"""The limit on paths and globs of policies."""
+
+_CLUSTER_NAME = regex(r"[A-Za-z0-9][A-Za-z0-9._-]*").fullmatch
+
+
+def read_config(source: SourceFile, directory: Path) -> tuple[Config, list[Finding]]:
+    """Return the content of a configuration, and its problems.
+
+    Args:
+        source: Its text.
+        directory: The folder that paths in it are relative to.
+    """
+    text = decode(source)
+    if isinstance(text, Finding):
+        return Config(), [text]
+    document = read_document(source.name, text, detailed=True, most_values=MOST_VALUES)
+    report = FileReport(document)
+    config = Config()
+    if document.root is not None:
+        with suppress(StopReadingError):
+            config = _read_root(report, directory)
+    report.findings.extend(document.problems)
+    return config, report.findings.all()
+
+
+def read_cluster(
+    name: str, fields: dict[str, Any], source: str, directory: Path
+) -> tuple[Cluster | None, list[Finding]]:
+    """Return a cluster that is described elsewhere, and its problems: those that it would have in quotaform.yaml.
+
+    Args:
+        name: Its name.
+        fields: Its fields, as in quotaform.yaml.
+        source: What messages call the place where it is described, as they call a file.
+        directory: The folder that paths are relative to.
+    """
+    report = FileReport(plain_document(source, {"clusters": {name: fields}}))
+    config = Config()
+    with suppress(StopReadingError):
+        config = _read_root(report, directory)
+    return config.clusters.get(name), report.findings.all()
+
+
+def _read_root(report: FileReport, directory: Path) -> Config:
+    root = _root(report.document.root)
+    profiles = set(map(id, _mapping(root, "profiles").values()))
+    profiles |= {id(node["capacity"]) for node in _mapping(root, "clusters").values() if _has_capacity(node)}
+    _limit(root, report)
+    check_variables(report)
+    _check_texts(report, profiles)
+    scope = _read_scope(_mapping(root, "scope"), report)
+    config = Config(
+        clusters={
+            name: _read_cluster(name, node, directory, report)
+            for name, node in _mapping(root, "clusters").items()
+            if isinstance(node, dict)
+        },
+        profiles=_read_profiles(_mapping(root, "profiles"), report),
+        scope=scope,
+        prune=_read_prune(root, scope, report),
+        drift_ignore=read_drift_ignores(root, report),
+        policies=_read_paths(root, "policies", report),
+        roots=_read_paths(root, "roots", report),
+        guard_limits=read_guard_limits(root, report),
+    )
+    config = replace(config, lints=read_lint_settings(root, report, config.profiles))
+    for name in _mapping(root, "clusters"):
+        _check_cluster_name(root["clusters"], name, report)
+    if not has_shape("config", report.document):
+        explain_shape("config", report)
+    return config
+
+
+def _mapping(node: dict[str, Any], key: str) -> dict[str, Any]:
+    value = node.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _has_capacity(node: Any) -> bool:
+    return isinstance(node, dict) and isinstance(node.get("capacity"), dict)
+
+
+def _limit(root: dict[str, Any], report: FileReport) -> None:
+    """Report each list and mapping that is too long, and drop the items beyond its limit."""
+    clusters, scope = _mapping(root, "clusters"), _mapping(root, "scope")
+    lists: list[tuple[tuple[str, ...], dict[str, Any], int, str]] = [
+        (("clusters",), root, MOST_CLUSTERS, "clusters"),
+        (("profiles",), root, MOST_PROFILES, "profiles"),
+        (("scope", "include"), scope, MOST_PATTERNS, "patterns"),
+        (("scope", "exclude"), scope, MOST_PATTERNS, "patterns"),
+        (("drift_ignore",), root, MOST_IGNORES, "items"),
+        (("policies",), root, MOST_PATHS, "paths"),
+        (("roots",), root, MOST_ROOTS, "paths"),
+        (("lints", "ignore"), _mapping(root, "lints"), MOST_LINT_IGNORES, "items"),
+        (("principals", "brokers"), _mapping(root, "principals"), MOST_PRINCIPALS, "names"),
+        (("protect",), root, MOST_PATTERNS, "patterns"),
+    ]
+    lists += [
+        (("clusters", name, "bootstrap_servers"), node, MOST_SERVERS, "servers")
+        for name, node in clusters.items()
+        if isinstance(node, dict)
+    ]
+    for path, holder, most, what in lists:
+        node = holder.get(path[-1])
+        if not isinstance(node, list | dict) or len(node) <= most:
+            continue
+        beyond = list(node)[most:] if isinstance(node, dict) else range(most, len(node))
+        place = report.document.place(node, beyond[0])
+        text = f"{path[-1]} contains more than the limit of {most:,} {what}; remove some"
+        report.at(*path, "").add_at(rule.TOO_LARGE, text, place.key)
+        if isinstance(node, dict):
+            for key in beyond:
+                report.document.hold(node.pop(key))
+        else:
+            report.document.hold(node[most:])
+            del node[most:]
+
+
+def _check_texts(report: FileReport, profiles: Collection[int]) -> None:
+    """Reject texts that other YAML parsers read as a number or a date; values of profiles are checked separately.
+
+    A date is what `expires` holds.
+    """
+    document = report.document
+    for container, key, oddity, place in document.odd_places():
+        if container not in profiles and key != "expires":
+            text = f"this must be text, but {taken_for(place.text or '', oddity)}"
+            report.at("", container, key).add_at(rule.WRONG_TYPE, text, place.value)
+
+
+def _root(node: Any) -> dict[str, Any]:
+    return node if isinstance(node, dict) else {}
+
+
+def _check_cluster_name(clusters: dict[str, Any], name: str, report: FileReport) -> None:
+    if not _CLUSTER_NAME(name):
+        text = f"the cluster name {quote(name)} must consist of letters, digits, dots, dashes and underscores"
+        report.at("clusters", name, "").add(rule.BAD_NAME, text, clusters, name, at_key=True)
+
+
+def _read_cluster(name: str, node: dict[str, Any], directory: Path, report: FileReport) -> Cluster:
+    if ("bootstrap_servers" in node) == ("snapshot" in node):
+        what = "both bootstrap_servers and snapshot" if "snapshot" in node else "neither bootstrap_servers nor snapshot"
+        text = f"the cluster {quote(name)} has {what}; give one of them"
+        report.at("clusters", name, "").add_at(rule.BAD_CLUSTER, text, report.document.locate(("clusters", name)).key)
+    elif "snapshot" in node and "command_config" in node:
+        text = "command_config has no effect with snapshot; remove it"
+        report.at("clusters", name, "command_config").add(rule.BAD_CLUSTER, text, node, "command_config", at_key=True)
+    servers, server_references = _read_servers(name, node, report)
+    config_reference = None
+    command_config = node.get("command_config")
+    if isinstance(command_config, str) and PREFIX in command_config:
+        config_reference = Referring(command_config, report.document.place(node, "command_config").value)
+    return Cluster(
+        name=name,
+        bootstrap_servers=servers,
+        command_config=_read_path(node, "command_config", directory),
+        cluster_id=_read_text(node, "cluster_id"),
+        confirm=_read_text(node, "confirm"),
+        snapshot=_read_path(node, "snapshot", directory),
+        server_references=server_references,
+        config_reference=config_reference,
+        folder=directory,
+        capacity=read_capacity(name, node, report),
+    )
+
+
+def _read_servers(name: str, node: dict[str, Any], report: FileReport) -> tuple[tuple[str, ...], dict[str, Referring]]:
+    """Return the servers, and those of them that refer to variables; one text may hold several."""
+    servers: list[str] = []
+    references: dict[str, Referring] = {}
+    listed = node.get("bootstrap_servers")
+    for index, text in enumerate(listed if isinstance(listed, list) else []):
+        if not isinstance(text, str) or not text:
+            continue
+        place = report.document.place(listed, index).value
+        parts = [part.strip() for part in text.split(",")]
+        references |= {part: Referring(part, place) for part in parts if PREFIX in part}
+        try:
+            servers += [part if PREFIX in part else str(parse_server(part)) for part in parts]
+        except ValueError:
+            part = report.at("clusters", name, "bootstrap_servers", index)
+            if not report.covers(part.path):
+                raw = report.document.place(listed, index).text or ""
+                text = f"{spell_server(raw)} is not HOST:PORT, as in broker-1:9092"
+                part.add(rule.BAD_SERVER, text, listed, index)
+    return tuple(servers), references
+
+
+def _read_text(node: dict[str, Any], key: str) -> str | None:
+    value = node.get(key)
+    return value if isinstance(value, str) else None
+
+
+def _read_path(node: dict[str, Any], key: str, directory: Path) -> Path | None:
+    value = node.get(key)
+    return directory / value if isinstance(value, str) and value else None
+
+
+def _read_profiles(node: dict[str, Any], report: FileReport) -> dict[str, Values]:
+    profiles: dict[str, Values] = {}
+    for name, values in node.items():
+        if isinstance(values, dict):
+            profiles[name] = read_values(values, None, report.at("profiles", name))
+    return profiles
+
+
+def _read_scope(node: dict[str, Any], report: FileReport) -> Scope:
+    include, exclude = (
+        tuple(
+            read_pattern(item, report.at("scope", side, index))
+            for index, item in enumerate(node[side] if isinstance(node.get(side), list) else ())
+            if isinstance(item, dict)
+        )
+        for side in ("include", "exclude")
+    )
+    return Scope(include=include, exclude=exclude)
+
+
+def _read_paths(root: dict[str, Any], field: str, report: FileReport) -> tuple[ListedPath, ...]:
+    listed = root.get(field)
+    return tuple(
+        ListedPath(text, report.document.place(listed, index).value)
+        for index, text in enumerate(listed if isinstance(listed, list) else ())
+        if isinstance(text, str) and text
+    )
+
+
+def _read_prune(root: dict[str, Any], scope: Scope, report: FileReport) -> PruneMode:
+    """Return what happens to undeclared entities; what is no mode was found by the schema."""
+    mode = _read_text(root, "prune")
+    if mode not in tuple(PruneMode):
+        return PruneMode.REPORT
+    if problem := prune_problem(PruneMode(mode), scope):
+        report.at("prune").add(rule.PRUNE_SCOPE, problem, root, "prune")
+    return PruneMode(mode)

@@ -10,7 +10,8 @@ from quotaform.app.repository.repository import Repository
 from quotaform.core.scope import FULL_SCOPE, Scope
 from quotaform.desired.config import Config
 from quotaform.desired.declaration import Profiles
-from quotaform.desired.loader import LoadedFiles, load_file
+from quotaform.desired.loaded_file import load_file
+from quotaform.desired.loader import LoadedFiles
 from quotaform.desired.tree import Layout, SourceFile, Tree
 from quotaform.model.entry import Desired
 from quotaform.model.finding import Finding

@@ -12,7 +12,8 @@ from typing import Final
 from quotaform.app.resolve.request_file import RequestFile
 from quotaform.desired.config_reader import read_config
 from quotaform.desired.format.formatter import format_source
-from quotaform.desired.loader import conclude, load_file
+from quotaform.desired.loaded_file import load_file
+from quotaform.desired.merge import conclude
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import render_quotas
 from quotaform.errors import InvalidFilesError

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from quotaform.core.result import FormattedFile
 from quotaform.desired.format.formatter import format_source
 from quotaform.desired.format.respell import respell
-from quotaform.desired.loader import LoadedFile, load_file
+from quotaform.desired.loaded_file import LoadedFile, load_file
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.writer import render_quotas, spell_scalar
 from quotaform.model.entity import Entity

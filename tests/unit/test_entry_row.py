@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from quotaform.core.check import rule
 from quotaform.desired.entry_row import EntryRow, load_rows
-from quotaform.desired.loader import LoadedFile, conclude
+from quotaform.desired.loaded_file import LoadedFile
+from quotaform.desired.merge import conclude
 from quotaform.model.address import parse_address
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Cause, LayerFile

@@ -12,8 +12,9 @@ import pytest
 
 from quotaform.core.check import rule
 from quotaform.core.check.finding_list import MAX_PROBLEMS, FindingList, first_findings
-from quotaform.desired.loader import conclude, load_file
+from quotaform.desired.loaded_file import load_file
 from quotaform.desired.match import MAX_ENTITIES
+from quotaform.desired.merge import conclude
 from quotaform.desired.tree import SourceFile
 from quotaform.desired.yaml.problem import MAX_ANCHORED, MAX_CHARACTERS, MAX_VALUES
 from quotaform.model.finding import Finding, Severity

@@ -10,7 +10,8 @@ import pytest
 from quotaform.app.repository.repository import Repository
 from quotaform.app.validate import validate_files
 from quotaform.core.scope import FULL_SCOPE
-from quotaform.desired.loader import LoadedFile, LoadedFiles, load_file, load_files
+from quotaform.desired.loaded_file import LoadedFile, load_file
+from quotaform.desired.loader import LoadedFiles, load_files
 from quotaform.desired.tree import Layout, SourceFile, Tree
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity

@@ -9,7 +9,8 @@ from datetime import date
 import pytest
 
 from quotaform.core.scope import Pattern, Scope
-from quotaform.desired.loader import LoadedFile, assemble, load_file
+from quotaform.desired.loaded_file import LoadedFile, load_file
+from quotaform.desired.merge import assemble
 from quotaform.desired.tree import SourceFile
 from quotaform.errors import InvalidFilesError
 from quotaform.model.entity import Entity

@@ -23,7 +23,8 @@ from quotaform.desired import config_reader, loader
 from quotaform.desired.cluster_choice import choose_clusters
 from quotaform.desired.config import Config
 from quotaform.desired.config_reader import read_config
-from quotaform.desired.loader import LoadedFile, LoadedFiles, load_file, load_files
+from quotaform.desired.loaded_file import LoadedFile, load_file
+from quotaform.desired.loader import LoadedFiles, load_files
 from quotaform.desired.tree import Layout, SourceFile, Tree
 from quotaform.document import line_layout, sealed_content
 from quotaform.document.json_text import MOST_VALUES

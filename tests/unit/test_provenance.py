@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.desired.loader import load_file
+from quotaform.desired.loaded_file import load_file
 from quotaform.desired.tree import SourceFile
 from quotaform.model.entity import Entity
 from quotaform.model.entry import Entry

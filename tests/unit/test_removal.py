@@ -132,7 +132,7 @@ def test_a_name_that_never_was_in_the_files_costs_no_parsing(
     for rate in range(3):
         files.declare("all.yaml", "alice", "bob", "carol", more=f"values: {{producer_byte_rate: {rate + 5}}}")
         files.commit()
-    monkeypatch.setattr("quotaform.desired.loader.load_file", lambda *_: pytest.fail("a file was parsed"))
+    monkeypatch.setattr("quotaform.desired.loaded_file.load_file", lambda *_: pytest.fail("a file was parsed"))
     assert removed(files, Entity(user="stranger"), ALICE) == {}
 
 

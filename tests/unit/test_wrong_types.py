@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from quotaform.desired.config_reader import read_config
-from quotaform.desired.loader import conclude, load_file
+from quotaform.desired.loaded_file import load_file
+from quotaform.desired.merge import conclude
 from quotaform.desired.tree import SourceFile
 from quotaform.model.finding import Finding, Severity
 from quotaform.schema.catalog import load_schema

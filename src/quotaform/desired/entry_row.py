@@ -16,7 +16,7 @@ from typing import Any, Final
 from quotaform.core.check import rule
 from quotaform.core.check.finding_list import FindingList
 from quotaform.desired.declaration import EntryReader
-from quotaform.desired.loader import LoadedFile
+from quotaform.desired.loaded_file import LoadedFile
 from quotaform.desired.report import FileReport
 from quotaform.desired.shape import explain_shape, has_shape
 from quotaform.desired.yaml.document import StopReadingError, plain_document

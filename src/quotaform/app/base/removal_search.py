@@ -61,7 +61,7 @@ class EarlierFiles:
 
     def entries(self, replaced: Replaced, content: bytes) -> tuple[Entry, ...]:
         """Return what a replaced file declared."""
-        from quotaform.desired.loader import load_file
+        from quotaform.desired.loaded_file import load_file
         from quotaform.desired.tree import SourceFile, layer_of
 
         key = (replaced.path, replaced.before)

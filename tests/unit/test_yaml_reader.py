@@ -178,5 +178,22 @@ def test_a_problem_of_yaml_is_named(text: str, problem: str) -> None:
     assert found.startswith(f"f.yaml:{problem}")
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{x: &a [&a [1]], y: *a}", [1]),
+        ("{x: &a {k: &a {z: 1}, y: *a}, y: *a}", {"z": 1}),
+        ("{x: &a [&a 1, *a], y: *a}", 1),
+        ("{x: &a [1], y: &b [*a, &a 2], z: *b}", [[1], 2]),
+    ],
+)
+def test_of_anchors_in_one_another_with_one_name_an_alias_means_the_inner_one(text: str, value: Any) -> None:
+    """The end of the outer one was an internal error."""
+    document = read_document("f.yaml", text, detailed=True)
+    assert document.problems == []
+    root: Any = document.root
+    assert root["y"] == value
+
+
 def test_an_anchor_may_be_used_again() -> None:
     assert read_document("f.yaml", "a: &x 1\nb: *x\nc: &x 2\nd: *x\n").root == {"a": 1, "b": 1, "c": 2, "d": 2}

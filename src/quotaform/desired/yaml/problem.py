@@ -56,6 +56,9 @@ class ProblemReporter:
         first = self._document.place(target, key).key
         self.report(rule.DUPLICATE_KEY, f"the key {quote(key)} is written twice; it is also at {first}", event)
 
+    def report_second_merge(self, event: Any) -> None:
+        self.report(rule.DUPLICATE_KEY, "the key << is written twice here; write one <<: [*first, *second]", event)
+
     def report_tag(self, event: Any) -> None:
         self.report(rule.YAML_TAG, f"the tag {quote(event.tag)} is not supported; remove it", event)
 

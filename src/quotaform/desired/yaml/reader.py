@@ -13,26 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from quotaform.core.check import rule
+from quotaform.desired.yaml.anchor import Anchors
 from quotaform.desired.yaml.document import Document, StopReadingError, UnclearError
-from quotaform.desired.yaml.problem import (
-    ALIASED_PER_NODE,
-    MAX_ALIASED,
-    MAX_ANCHORED,
-    MAX_CHARACTERS,
-    MAX_DEPTH,
-    MAX_VALUES,
-    MOST_ALIASED,
-    ProblemReporter,
-)
+from quotaform.desired.yaml.merge_key import MERGE_KEY, mark_position, merge
+from quotaform.desired.yaml.problem import MAX_CHARACTERS, MAX_DEPTH, MAX_VALUES, ProblemReporter
 from quotaform.desired.yaml.scalar import NUMERIC_STARTS, WORDS, Oddity, read_number
-from quotaform.model.location import Position, pack_position
+from quotaform.model.location import Position
 
 _PART_ITEMS: Final = 500
 _PART_VALUES: Final = 20_000
 
 _STR_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str"})
-_MERGE: Final = "<<"
 
 
 class Stream(NamedTuple):
@@ -85,14 +76,6 @@ def read_document(
     return document
 
 
-class _Anchor(NamedTuple):
-    value: Any
-    oddity: Oddity | None
-    size: int
-    height: int
-    line: int
-
-
 class _Reader:
     def __init__(self, document: Document, tracked: frozenset[str], stream: Stream | None, most_values: int) -> None:
         self.document = document
@@ -100,12 +83,8 @@ class _Reader:
         self.problems = ProblemReporter(document, is_streamed=stream is not None)
         self.stream = stream
         self.streamed: list[Any] | None = None
-        self.anchored = 0
-        self.tracked = tracked | {_MERGE} if tracked else tracked
-        self.anchors: dict[str, _Anchor] = {}
-        self.open_anchors: dict[str, int] = {}
-        self.written = 0
-        self.aliased = 0
+        self.tracked = tracked | {MERGE_KEY} if tracked else tracked
+        self.anchors = Anchors(document, self.problems)
 
     def read(self, text: str) -> None:
         """Turn events into values; the one hot loop of loading, hence flat."""
@@ -115,7 +94,7 @@ class _Reader:
         mapping_start, sequence_start = yaml.MappingStartEvent, yaml.SequenceStartEvent
         mapping_end, sequence_end = yaml.MappingEndEvent, yaml.SequenceEndEvent
         document_start = yaml.DocumentStartEvent
-        document = self.document
+        document, anchors = self.document, self.anchors
         detailed, tracked = document.is_detailed, self.tracked
 
         stack: list[
@@ -151,12 +130,14 @@ class _Reader:
                     if event.tag is not None and event.tag not in _STR_TAGS:
                         self.problems.report_tag(event)
                     key, key_mark = value, event.start_mark
-                    if value == _MERGE and event.implicit[0]:
-                        merges = self.open_merge(merges, event)
+                    if value == MERGE_KEY and event.implicit[0]:
+                        if merges is not None:
+                            self.problems.report_second_merge(event)
+                        merges = merges or []
                     elif value in target:
                         self.problems.report_duplicate(target, value, event)
                     if event.anchor is not None:
-                        self.anchors[event.anchor] = _Anchor(value, None, 1, 0, key_mark.line)
+                        anchors.add(event.anchor, value, None)
                     continue
                 if event.tag is not None:
                     if event.tag not in _STR_TAGS:
@@ -169,7 +150,7 @@ class _Reader:
                         if type(value) is Oddity:
                             value, oddity = event.value, value
                 if event.anchor is not None:
-                    self.anchors[event.anchor] = _Anchor(value, oddity, 1, 0, event.start_mark.line)
+                    anchors.add(event.anchor, value, oddity)
                 mark = event.start_mark
             elif kind is mapping_start or kind is sequence_start:
                 if is_mapping and key is None:
@@ -186,9 +167,9 @@ class _Reader:
                 stack.append((target, key, key_mark, merges, positions, anchor, opened, nodes, height))
                 anchor, opened = event.anchor, event.start_mark
                 if anchor is not None:
-                    self.open_anchors[anchor] = opened.line
+                    anchors.begin(anchor, opened)
                 positions = [] if holder in tracked and kind is mapping_start else None
-                nodes, height, key, merges = written + self.aliased, 0, None, None
+                nodes, height, key, merges = written + anchors.aliased, 0, None, None
                 is_mapping = kind is mapping_start
                 if is_mapping:
                     target = {}
@@ -203,16 +184,11 @@ class _Reader:
             elif kind is mapping_end or kind is sequence_end:
                 value, mark = target, opened
                 if merges:
-                    self.merge(target, merges, positions)
+                    merge(document, self.problems, target, merges, positions)
                 if positions is not None:
                     document.keys[id(target)] = positions
                 if anchor is not None:
-                    del self.open_anchors[anchor]
-                    size = written + self.aliased - nodes
-                    self.anchors[anchor] = _Anchor(value, None, size, height + 1, mark.line)
-                    self.anchored += document.keep(value)
-                    if self.anchored > MAX_ANCHORED:
-                        self.problems.report_anchors(mark)
+                    anchors.end(anchor, value, written + anchors.aliased - nodes, height + 1, mark)
                 below = height + 1
                 target, key, key_mark, merges, positions, anchor, opened, nodes, height = stack.pop()
                 height = max(height, below)
@@ -220,8 +196,7 @@ class _Reader:
                 if type(target) is list:
                     marks = document.starts[id(target)]
             elif kind is alias_event:
-                self.written = written
-                found = self.follow(event, len(stack))
+                found = anchors.follow(event, len(stack), written)
                 value, oddity, mark = found.value, found.oddity, event.start_mark
                 height = max(height, found.height)
                 if is_mapping and key is None:
@@ -240,26 +215,26 @@ class _Reader:
                 continue
 
             if is_mapping:
-                if merges is not None and key == _MERGE:
+                if merges is not None and key == MERGE_KEY:
                     merges.append((value, mark))
                 elif detailed and key in target:
                     document.hold(value)
                 else:
                     target[key] = value
                     if positions is not None:
-                        positions.append(_position(key_mark))
+                        positions.append(mark_position(key_mark))
                     elif key in tracked:
-                        document.tracked[id(target), key] = _position(key_mark)
+                        document.tracked[id(target), key] = mark_position(key_mark)
                     if oddity is not None:
                         document.odd[id(target), key] = oddity  # type: ignore[index]
                     if detailed:
                         scalar = event.value if kind is scalar_event else None
-                        document.record(target, key, _position(key_mark), _position(mark), scalar)  # type: ignore[arg-type]
+                        document.record(target, key, mark_position(key_mark), mark_position(mark), scalar)  # type: ignore[arg-type]
                 key = None
             elif target is not None:
                 if oddity is not None:
                     document.odd[id(target), len(target)] = oddity
-                position = _position(mark)
+                position = mark_position(mark)
                 if detailed:
                     scalar = event.value if kind is scalar_event else None
                     document.record(target, len(target), position, position, scalar)
@@ -301,13 +276,13 @@ class _Reader:
         document = self.document
         document.is_cut = True
         for parent, key, key_mark, _, _, _, parent_opened, *_ in reversed(stack):
-            at = _position(opened)
+            at = mark_position(opened)
             if isinstance(parent, list):
                 document.record(parent, len(parent), at, at, None)
                 document.starts[id(parent)].append(at)
                 parent.append(target)
             elif isinstance(parent, dict) and key not in parent:
-                document.record(parent, key, _position(key_mark), at, None)
+                document.record(parent, key, mark_position(key_mark), at, None)
                 parent[key] = target
             if parent is not None:
                 target, opened = parent, parent_opened
@@ -324,64 +299,6 @@ class _Reader:
             # The mistake may be in what was taken for the end of the last item.
             self.document.starts[id(self.streamed)].pop()
             self.streamed.pop()
-
-    def follow(self, event: Any, depth: int) -> _Anchor:
-        """Return what an alias points to, unless it expands to too much."""
-        name = event.anchor
-        if name in self.open_anchors:
-            self.problems.report(
-                rule.RECURSIVE_ALIAS,
-                f"the alias *{name} is part of the value that it refers to (line {self.open_anchors[name] + 1})",
-                event,
-            )
-            raise StopReadingError
-        anchor = self.anchors.get(name)
-        if anchor is None:
-            self.problems.report(rule.UNKNOWN_ALIAS, f"the alias *{name} has no anchor &{name} before it", event)
-            raise StopReadingError
-        self.aliased += anchor.size
-        limit = min(MAX_ALIASED + ALIASED_PER_NODE * self.written, MOST_ALIASED)
-        if self.aliased > limit:
-            self.problems.report(
-                rule.ALIAS_BOMB,
-                f"the aliases of this file expand to more than {limit:,} values; use fewer aliases",
-                event,
-            )
-            raise StopReadingError
-        if depth + anchor.height > MAX_DEPTH:
-            self.problems.report_depth(event)
-        return anchor
-
-    def open_merge(self, merges: list[Any] | None, event: Any) -> list[Any]:
-        if merges is not None:
-            self.problems.report(
-                rule.DUPLICATE_KEY, "the key << is written twice here; write one <<: [*first, *second]", event
-            )
-        return merges or []
-
-    def merge(self, target: dict[str, Any], merges: list[Any], positions: list[Position] | None) -> None:
-        """Add what `<<` names; what is written out wins, then what is named first (YAML 1.1, merge keys)."""
-        document = self.document
-        for value, mark in merges:
-            document.hold(value)
-            for source in value if isinstance(value, list) else [value]:
-                if not isinstance(source, dict):
-                    self.problems.report_at_mark(
-                        rule.BAD_MERGE, "<< must be a mapping or a list of mappings, as in <<: *name", mark
-                    )
-                    continue
-                where = document.keys.get(id(source)) or [_position(mark)] * len(source)
-                for (key, merged), position in zip(source.items(), where, strict=True):
-                    if key in target:
-                        continue
-                    target[key] = merged
-                    if positions is not None:
-                        positions.append(position)
-                    document.repeat(source, target, key)
-
-
-def _position(mark: Any) -> Position:
-    return pack_position(mark.line + 1, mark.column + 1)
 
 
 def _events(text: str) -> Iterator[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
 from quotaform.spark.job.shipped_file import ShippedFile, ship
 from quotaform.spark.session.connect import is_connect
@@ -18,7 +19,7 @@ def answer(options: SessionOptions) -> dict[str, Any]:
     from pyspark.sql import functions
 
     with TemporaryDirectory() as folder, spark_session(options) as spark:
-        path = Path(folder) / "shipped.txt"
+        path = Path(folder) / f"shipped-{uuid4().hex}.txt"
         path.write_text("seen", encoding="utf-8")
         shipped = ship(spark, path)
         rows = spark.range(0, 2, 1, 2).mapInArrow(reading(shipped), "path string, text string").collect()

@@ -5,14 +5,18 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from functools import cache
 from signal import SIG_IGN, SIGINT, default_int_handler, getsignal, signal
 from typing import Any
 
 import pytest
+import typer
 from hypothesis import HealthCheck, settings
+from typer.utils import get_params_from_function
 
 from quotaform.sandbox import Sandbox
 from tests.broker import SHORT_SESSIONS
+from tests.doctest_modules import DoctestModules
 from tests.worker import scope_of
 
 # CI must say the same twice of one commit; everywhere else each run looks at examples that no run saw before, so that
@@ -25,6 +29,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
     max_examples=100 if IS_CI else 60,
 )
+settings.register_profile("quotaform-fast", settings.get_profile("quotaform"), max_examples=10)
 settings.load_profile("quotaform")
 
 
@@ -46,6 +51,9 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.pop(name, None)
     if getsignal(SIGINT) is SIG_IGN:
         signal(SIGINT, default_int_handler)
+    config.pluginmanager.register(DoctestModules())
+    # A process runs one command, and typer inspects its options; here a process runs the same commands again and again.
+    vars(typer.main)["get_params_from_function"] = cache(get_params_from_function)
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
 
 

@@ -173,6 +173,7 @@ def test_no_name_can_forge_a_line(text: str) -> None:
     assert "\x1b" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_equal_input_gives_equal_bytes_in_any_order_and_in_any_process(seed: str) -> None:
     done = subprocess.run(

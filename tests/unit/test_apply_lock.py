@@ -29,6 +29,7 @@ def test_a_second_apply_to_a_cluster_is_refused_until_the_first_one_ends(reposit
         pass
 
 
+@pytest.mark.slow
 def test_the_lock_of_a_killed_process_is_gone(repository: Repository, tmp_path: Path) -> None:
     code = (
         "import os, pathlib\n"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from time import sleep
 
+import pytest
+
 from quotaform.app.resolve.resolve import ResolveRequest, ResolveRun
 from quotaform.app.snapshot import take_snapshot
 from quotaform.document.resolve import dump_resolved
@@ -25,6 +27,7 @@ def outputs() -> tuple[str, str]:
     )
 
 
+@pytest.mark.slow
 def test_outputs_made_in_different_seconds_by_one_fixed_clock_are_equal() -> None:
     first = outputs()
     sleep(1.05)

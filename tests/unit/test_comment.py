@@ -338,6 +338,7 @@ class TestGitHub:
             "`permissions: {pull-requests: write}`; the token of a pull request from a fork cannot write"
         )
 
+    @pytest.mark.exhaustive
     def test_a_list_without_an_end_is_left(self) -> None:
         def reply(request: Received) -> bytes:
             if request.target == "/user":
@@ -347,6 +348,7 @@ class TestGitHub:
         with HttpServer(reply) as server, pytest.raises(HttpError, match="lists more than 500 pages"):
             post(server, BODY)
 
+    @pytest.mark.slow
     def test_a_server_that_hangs_is_given_up(self) -> None:
         def reply(_: Received) -> Iterable[bytes]:
             server.is_over.wait(10)

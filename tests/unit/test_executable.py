@@ -45,6 +45,7 @@ def test_a_folder_can_be_left_out_whatever_leads_to_it(tmp_path: Path, monkeypat
     assert find_executable("git", outside=tmp_path / "repository") == outside
 
 
+@pytest.mark.slow
 def test_modules_in_the_current_folder_are_not_imported(tmp_path: Path) -> None:
     """`python -m quotaform plan` in a repository imported its yaml.py, which ran as whoever planned."""
     for module in ("yaml", "typer", "typing", "jsonschema_rs", "subprocess", "selectors"):

@@ -88,6 +88,7 @@ def test_the_oldest_snapshot_is_the_oldest_of_those_whose_time_is_known(unknown:
     assert make_fleet_report("plan", [odd, live]).oldest is None
 
 
+@pytest.mark.exhaustive
 def test_text_and_markdown_are_bounded_and_json_has_every_cluster() -> None:
     report = make_fleet_report("plan", [planned(f"c{number:05}", update=number % 7) for number in range(20_000)])
     lines = "".join(render_fleet_report(report)).splitlines()

@@ -36,6 +36,7 @@ except ClusterError as error:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "mechanism", "why"),
     [
@@ -65,6 +66,7 @@ def test_a_release_that_lacks_what_is_used_is_refused_before_anything_is_sent(
     assert "secret" not in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["PLAIN", pytest.param("SCRAM-SHA-512", marks=pytest.mark.exhaustive)])
 def test_the_release_that_is_installed_is_used(mechanism: str) -> None:
     [told] = connect_after("", mechanism)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib.resources import files
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -109,10 +110,16 @@ def test_a_reader_that_went_away_does_not_silence_later_runs(
     assert "quotas\n" in capsys.readouterr().out
 
 
+@cache
+def commands_of_the_whole() -> dict[str, Any]:
+    commands: dict[str, Any] = get_command(build_app()).commands  # type: ignore[attr-defined]
+    return commands
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_that_is_built_alone_is_the_command_of_the_whole(name: str) -> None:
     (alone,) = get_command(build_app(name)).commands.items()  # type: ignore[attr-defined]
-    whole = get_command(build_app()).commands  # type: ignore[attr-defined]
+    whole = commands_of_the_whole()
     assert set(whole) == set(COMMANDS)
     assert alone[0] == name
     assert described(alone[1]) == described(whole[name])
@@ -124,6 +131,7 @@ def described(command: Any) -> tuple[Any, ...]:
     return command.short_help, command.help, options, sorted(getattr(command, "commands", ()))
 
 
+@pytest.mark.slow
 def test_a_plan_imports_no_other_command_and_nothing_of_client_properties_without_a_file(tmp_path: Path) -> None:
     """Importing and inspecting all commands took a quarter of a plan."""
     (tmp_path / "a.yaml").write_text("quotas: []")

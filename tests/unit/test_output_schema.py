@@ -129,6 +129,7 @@ def test_every_field_has_a_description(name: str) -> None:
             assert any(each.get("description") for each in resolved(field, schema))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_a_document_without_a_required_field_is_not_valid(name: str) -> None:
     schema = load_schema(name)

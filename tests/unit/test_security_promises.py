@@ -264,6 +264,7 @@ def test_completion_offers_nothing_that_a_shell_would_evaluate(name: str, folder
     assert complete_cluster(context, "") == []
 
 
+@pytest.mark.slow
 def test_a_package_of_the_same_name_in_the_current_directory_is_not_run(folder: Path) -> None:
     for name in ("quotaform/__init__.py", "quotaform/__main__.py", "yaml.py", "sitecustomize.py", "typer.py"):
         path = folder / name

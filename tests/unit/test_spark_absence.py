@@ -113,6 +113,7 @@ def test_the_missing_extra_is_one_sentence_and_exit_1(
     assert shown.err == 'Error: The Spark engine is not installed; run: pip install "quotaform[spark]".\n'
 
 
+@pytest.mark.slow
 def test_importing_the_package_imports_nothing_of_spark() -> None:
     script = (
         "import sys, quotaform.spark, quotaform.spark.session.options, quotaform.spark.session.session\n"

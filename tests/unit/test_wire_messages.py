@@ -182,6 +182,7 @@ def test_an_answer_that_is_cut_or_goes_on_is_malformed(case: Case, version: int)
         request.decode(whole + b"\0", version)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("case", "version"), EVERY_VERSION)
 def test_an_answer_with_any_byte_changed_is_read_or_malformed_and_nothing_else(case: Case, version: int) -> None:
     request, fields, _, _ = case

@@ -203,6 +203,36 @@ def test_a_table_gives_the_same_plans_as_a_list(spark: SparkSession, repository:
 
 
 @pytest.mark.workflow
+def test_few_principals_are_in_few_tasks_whatever_the_session_says(spark: SparkSession, repository: Repository) -> None:
+    """Each step had a task for each of the 200 partitions that a notebook has, and all changes as many files."""
+    principal_table(spark, PEOPLE).write.saveAsTable("connecting", path=str(repository.path / "connecting"))
+    setting = "spark.sql.shuffle.partitions"
+    usual = spark.conf.get(setting) or ""
+    spark.conf.set(setting, "200")
+    tracker = spark.sparkContext.statusTracker()
+    spark.sparkContext.setJobGroup("radius", "the blast radius")
+    try:
+        table = ("--engine", "spark", "--principals", "connecting", "--principals-out", "parquet=changed")
+        result = repository("plan", "--all", *table)
+        stages = [
+            stage
+            for job in tracker.getJobIdsForGroup("radius")
+            if (found := tracker.getJobInfo(job))
+            for each in found.stageIds
+            if (stage := tracker.getStageInfo(each))
+        ]
+    finally:
+        spark.conf.set(setting, usual)
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", "")
+        spark.sql("DROP TABLE connecting")
+    assert result.code == 4, result
+    assert spark.read.parquet(str(repository.path / "changed")).count() > 0
+    assert len(list((repository.path / "changed").glob("*.parquet"))) <= 2
+    assert stages
+    assert max(stage.numTasks for stage in stages) < 10
+
+
+@pytest.mark.workflow
 @pytest.mark.usefixtures("spark")
 def test_a_table_that_cannot_be_used_says_why(repository: Repository) -> None:
     (repository.path / "parts.parquet").mkdir()

@@ -11,6 +11,8 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import functions as f
+
 from quotaform.app.plan.principals import PrincipalList
 from quotaform.app.rendering import Document, StoredResult, render
 from quotaform.cluster.gateway import Progress
@@ -31,7 +33,7 @@ from quotaform.spark.job.cluster_job import (
     outcome_rows,
     stored_outcomes,
 )
-from quotaform.spark.job.kept_rows import final_rows, repeatable_rows
+from quotaform.spark.job.kept_rows import final_rows, in_few_tasks, repeatable_rows, table_rows
 from quotaform.spark.plan_job import PLAN, QUOTA_LINES, same_clusters
 from quotaform.spark.radius.blast_radius import blast_radius, distinct_principals, largest_changes, limit_counts
 from quotaform.spark.radius.planned_quotas import DocumentLines, planned_quotas_of
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
 
 PLAN_FILE: Final = Document("plan-file", "json", {}, PLAN)
 """The document from which a plan is read again."""
+_LINE_BYTES: Final = 10
+"""About as many bytes a line of quotas takes when it is compressed."""
 
 Outcome = ClusterOutcome[StoredResult[PlanDigest]]
 _Radii = Mapping[str, BlastRadius]
@@ -75,17 +79,18 @@ def plan_beside_table(
     table = people.table or ""
     progress("Reading principals", 0, 0)
     read = read_principals(spark, table)
-    count_principals(read, table)
+    counts = count_principals(read, table)
     with ExitStack() as stack:
         planned = _planned(spark, job, progress, stack)
 
-        def kept(rows: DataFrame) -> DataFrame:
-            return stack.enter_context(repeatable_rows(rows))
-
         progress("Resolving principals before and after the plans", 0, 0)
-        principals = kept(distinct_principals(read))
-        quotas = kept(planned_quotas_of(planned, QUOTA_LINES, job.names))
-        changes = kept(blast_radius(principals, quotas, lambda note: progress(note, 0, 0)))
+        clusters = 1 if CLUSTER in read.columns else len(job.names)
+        distinct = in_few_tasks(distinct_principals(read), counts.total * clusters)
+        principals = stack.enter_context(repeatable_rows(distinct))
+        lines = in_few_tasks(planned, _line_count(planned))
+        quotas = stack.enter_context(table_rows(planned_quotas_of(lines, QUOTA_LINES, job.names)))
+        found = blast_radius(principals, quotas, lambda note: progress(note, 0, 0))
+        changes = stack.enter_context(repeatable_rows(found))
         if people.folder is not None:
             changes.write.parquet(located(people.folder))
         radii = _radii(changes, _totals(principals, job.names), people)
@@ -103,11 +108,18 @@ def _planned(spark: SparkSession, job: ShippedJob, progress: Progress, stack: Ex
     places: Places = [(place, None) for place in range(len(job.names))]
     with reported_tasks(spark, "Planning clusters on Spark", len(places), progress):
         planned = stack.enter_context(final_rows(outcome_rows(spark, job, places)))
-    ended = _in_order(stored_outcomes(planned.where("name IS NULL"), job.names), job)
+    ended = _in_order(stored_outcomes(planned.where("name IS NULL").coalesce(1), job.names), job)
     if same := same_clusters(ended):
         again = stack.enter_context(final_rows(outcome_rows(spark, job, same)))
         planned = planned.where(~planned["place"].isin([place for place, _ in same])).unionAll(again)
     return planned
+
+
+def _line_count(planned: DataFrame) -> int:
+    """Return how many lines of quotas there are, about."""
+    size = f.sum(f.octet_length("content"))
+    [row] = planned.where(f.col("name") == QUOTA_LINES).agg(size.alias("size")).collect()
+    return int(row["size"] or 0) // _LINE_BYTES
 
 
 def _in_order(outcomes: Iterable[Outcome], job: ShippedJob) -> list[Outcome]:

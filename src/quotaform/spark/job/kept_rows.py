@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from math import ceil
+from typing import TYPE_CHECKING, Final
 
 from pyspark import StorageLevel
 
@@ -20,6 +21,9 @@ from quotaform.spark.session.session import release
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_ROWS_IN_TASK: Final = 100_000
+"""A task of so many narrow rows takes about a second, beside which the 50 ms that any task takes do not matter."""
 
 
 @contextmanager
@@ -31,6 +35,29 @@ def repeatable_rows(rows: DataFrame) -> Iterator[DataFrame]:
         yield kept
     finally:
         kept.unpersist()
+
+
+@contextmanager
+def table_rows(rows: DataFrame) -> Iterator[DataFrame]:
+    """Make repeatable rows, and give them in few tasks: for what is read several times, and came from many tasks."""
+    kept = rows.persist(StorageLevel.DISK_ONLY)
+    try:
+        yield in_few_tasks(kept, kept.count())
+    finally:
+        kept.unpersist()
+
+
+def in_few_tasks(rows: DataFrame, number: int) -> DataFrame:
+    """Return rows in as many tasks as their number is worth, but no more than they are in already.
+
+    After a shuffle they are in `spark.sql.shuffle.partitions`, 200 unless the session says otherwise, and Spark does
+    not reduce that for rows that are persisted.
+
+    Args:
+        rows: The rows.
+        number: How many there are, or what is made of them, at most.
+    """
+    return rows.coalesce(max(1, ceil(number / _ROWS_IN_TASK)))
 
 
 @contextmanager

@@ -40,6 +40,8 @@ _CONFIG: Final = {
     "spark.app.name": "quotaform",
     # It would be drawn where nobody sees it.
     "spark.ui.showConsoleProgress": "false",
+    # Else the line of Python is noted that makes each column: half of the time in which a query is built.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 _JAVA_SETTING: Final = "spark.driver.extraJavaOptions"
 _LOCAL_CONFIG: Final = {

@@ -42,7 +42,7 @@ def test_options_about_spark_mean_spark(engine: Engine, chosen: str) -> None:
 @pytest.mark.parametrize(
     ("clusters", "size", "told"),
     [
-        (101, 0, "Engine spark: 101 clusters are more than 100 (--engine local computes in this process)\n"),
+        (401, 0, "Engine spark: 401 clusters are more than 400 (--engine local computes in this process)\n"),
         (
             1,
             65 * MIB,
@@ -65,9 +65,9 @@ def test_auto_computes_here_where_spark_cannot_be_used(
         raise EngineError("there is no Java")
 
     monkeypatch.setattr(auto, "require_spark", refuse)
-    assert choose(Engine(engine="auto"), clusters=101) == "local"
+    assert choose(Engine(engine="auto"), clusters=401) == "local"
     assert capsys.readouterr().err == (
-        "Engine local: 101 clusters are more than 100, but Spark cannot be used: there is no Java\n"
+        "Engine local: 401 clusters are more than 400, but Spark cannot be used: there is no Java\n"
     )
 
 

@@ -79,7 +79,7 @@ class Engine:
         typer.Option(
             "--engine",
             metavar="|".join(ENGINES),
-            help="Compute in this process, on Spark (the spark extra and a JDK 17+), or on Spark for more than 100 "
+            help="Compute in this process, on Spark (the spark extra and a JDK 17+), or on Spark for more than 400 "
             "clusters or 64 MiB of files. [default: local; spark with --master, --remote or --spark-conf]",
             show_default=False,
             autocompletion=complete_from(ENGINES),

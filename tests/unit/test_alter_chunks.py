@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from math import inf, nan
 from typing import Any
 
@@ -24,8 +24,9 @@ def alteration(name: str | None, *values: float | None) -> Alteration:
     return Alteration(Entity(user=name), {f"k{number}": value for number, value in enumerate(values or (1.0,))})
 
 
-def many(count: int, ops: int = 1) -> list[Alteration]:
-    return [alteration(f"u{number}", *[1.0] * ops) for number in range(count)]
+@cache
+def many(count: int, ops: int = 1) -> Sequence[Alteration]:
+    return tuple(alteration(f"u{number}", *[1.0] * ops) for number in range(count))
 
 
 def sizes(chunks: Iterable[range]) -> list[int]:

@@ -282,6 +282,7 @@ def test_more_rows_than_were_asked_for_are_malformed(version: int) -> None:
         request.decode(answer(request, version, {"throttle_time_ms": 0, "entries": rows}), version)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("version", [0, 1])
 def test_damaged_answers_are_read_or_malformed_and_take_no_time(version: int) -> None:
     """Seeded: runs of bytes changed, cut out and repeated in an answer of 200 entities."""

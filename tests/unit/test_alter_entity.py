@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from io import StringIO
+from io import TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -183,7 +183,7 @@ def test_an_interrupt_says_that_the_outcome_is_unknown(
     assert gateway.log[-1] == "close"
 
 
-class _Terminal(StringIO):
+class _Terminal(TextIOWrapper):
     def isatty(self) -> bool:
         return True
 
@@ -205,9 +205,11 @@ def test_a_cluster_may_ask_for_its_name(
     config.write_text("clusters: {lab: {bootstrap_servers: ['b:9092'], confirm: name}}\n", encoding="utf-8")
     gateway = ScriptedGateway(BEFORE)
     monkeypatch.setattr(repository, "open_gateway", lambda cluster: gateway)
-    monkeypatch.setattr("sys.stdin", _Terminal(typed))
+    (tmp_path / "typed").write_text(typed, encoding="utf-8")
     words = ["alter", "--config", str(config), "--name", "user=alice", "--add", f"{PRODUCER}=2", *options]
-    assert run(words) == code
+    with _Terminal((tmp_path / "typed").open("rb")) as terminal:
+        monkeypatch.setattr("sys.stdin", terminal)
+        assert run(words) == code
     assert len(gateway.sent) == sent
 
 

@@ -66,13 +66,13 @@ def explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Explained:
     return explain_entity(Repository.at(None, None), Entity(user="svc-orders"), (), date(2026, 11, 20))
 
 
-def test_text(explained: Explained, golden: Golden) -> None:
+def test_explain_text(explained: Explained, golden: Golden) -> None:
     golden("explain.txt", render_explained(explained))
 
 
-def test_colour(explained: Explained, golden: Golden) -> None:
+def test_explain_text_in_colour(explained: Explained, golden: Golden) -> None:
     golden("explain-colour.txt", render_explained(explained, Style(is_coloured=True)))
 
 
-def test_json(explained: Explained, golden: Golden) -> None:
+def test_explain_json(explained: Explained, golden: Golden) -> None:
     golden("explain.json", dump_explained(explained))

@@ -103,7 +103,7 @@ class TestMarker:
             '<!-- quotaform:plan {"root":"quotas.d","cluster":"lab","v":1,"more":[1]} -->',
         ],
     )
-    def test_it_is_read(self, body: str) -> None:
+    def test_a_marker_is_read_with_what_later_versions_add(self, body: str) -> None:
         assert read_marker(body) == Marker("plan", "lab", "quotas.d")
 
     @pytest.mark.parametrize(

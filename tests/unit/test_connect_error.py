@@ -89,7 +89,7 @@ SASL = ClientConfig(
 )
 
 
-def test_a_server_that_is_down() -> None:
+def test_where_nothing_listens_the_host_and_the_port_are_to_be_checked() -> None:
     assert failure("127.0.0.1:1") == (
         "nothing listens at 127.0.0.1:1 (connection refused); check the host and port, and whether the broker is "
         "running."
@@ -105,7 +105,7 @@ def test_several_servers_that_are_down_are_all_tried_and_named() -> None:
     )
 
 
-def test_a_name_that_does_not_resolve() -> None:
+def test_a_name_that_does_not_resolve_is_named_with_its_server() -> None:
     assert failure("no-such-host.invalid:9092") == (
         "the host name no-such-host.invalid of no-such-host.invalid:9092 cannot be resolved;"
         " check its spelling and your DNS."
@@ -122,7 +122,9 @@ def lookups() -> Iterator[Event]:
         thread.join(PATIENCE)
 
 
-def test_a_name_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, lookups: Event) -> None:
+def test_a_name_server_that_does_not_answer_is_given_up_in_time(
+    monkeypatch: pytest.MonkeyPatch, lookups: Event
+) -> None:
     monkeypatch.setattr("quotaform.cluster.wire.stream.getaddrinfo", slow_getaddrinfo(lookups))
     begin = monotonic()
     with pytest.raises(ConnectError, match=r"^Cannot connect to lab: looking up .* longer than 0\.5 s; check your DNS"):
@@ -153,7 +155,7 @@ def slow_getaddrinfo(over: Event) -> Callable[..., object]:
 
 
 @pytest.mark.parametrize("config", [ClientConfig(), SASL])
-def test_a_server_that_accepts_and_says_nothing(config: ClientConfig) -> None:
+def test_a_server_that_accepts_and_does_not_answer_is_given_up_in_time(config: ClientConfig) -> None:
     with server(silent) as address:
         assert failure(address, config, timeout=0.5) == (
             f"{address} accepted the connection and did not answer within 0.5 s; "
@@ -161,13 +163,13 @@ def test_a_server_that_accepts_and_says_nothing(config: ClientConfig) -> None:
         )
 
 
-def test_a_server_that_does_not_answer_a_tls_handshake() -> None:
+def test_a_server_that_does_not_answer_a_tls_handshake_is_given_up_in_time() -> None:
     with server(silent) as address:
         text = failure(address, TLS, timeout=0.5)
     assert text.startswith(f"{address} did not answer the TLS handshake within 0.5 s; check that the port speaks TLS")
 
 
-def test_an_address_that_swallows_connections() -> None:
+def test_an_address_that_accepts_no_connection_is_given_up_in_time() -> None:
     with closing(socket()) as listening:
         listening.setsockopt(SOL_SOCKET, SO_RCVBUF, 1)
         listening.bind(("127.0.0.1", 0))
@@ -198,22 +200,22 @@ def test_the_server_that_came_closest_is_told_first() -> None:
     assert text.endswith("Also tried: 127.0.0.1:1 (connection refused).")
 
 
-def test_a_server_that_hangs_up() -> None:
+def test_a_server_that_closes_the_connection_is_told_as_that() -> None:
     with server(lambda connection: None) as address:
         assert failure(address).startswith(f"{address} closed the connection at the first request")
 
 
-def test_a_web_server() -> None:
+def test_a_web_server_is_told_as_that() -> None:
     with server(lambda connection: connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as address:
         assert failure(address) == f"{address} is a web server; use the port of a Kafka listener."
 
 
-def test_a_server_of_something_else() -> None:
+def test_a_server_of_another_protocol_is_told_as_that() -> None:
     with server(lambda connection: connection.sendall(b"SSH-2.0-OpenSSH\r\n")) as address:
         assert failure(address) == f"{address} does not speak the Kafka protocol; use the port of a Kafka listener."
 
 
-def test_a_tls_alert_where_plain_text_was_wanted() -> None:
+def test_a_tls_alert_to_plain_text_says_which_protocol_to_set() -> None:
     def alert(connection: socket) -> None:
         connection.recv(1)
         connection.sendall(b"\x15\x03\x03\x00\x02\x02\x50")
@@ -292,7 +294,7 @@ def trusting(certificates: Certificates, **more: Any) -> ClientConfig:
     return ClientConfig(security_protocol="SSL", tls=Tls(ca=certificates.authority.read_text(), **more))
 
 
-def test_a_certificate_of_an_unknown_authority(certificates: Certificates) -> None:
+def test_a_certificate_of_an_unknown_authority_is_not_trusted(certificates: Certificates) -> None:
     with server(tls_server(certificates)) as address:
         text = failure(address, TLS)
     assert text.startswith(
@@ -301,7 +303,7 @@ def test_a_certificate_of_an_unknown_authority(certificates: Certificates) -> No
     assert text.endswith("give the CA that issued it with ssl.truststore.type=PEM and ssl.truststore.location.")
 
 
-def test_a_certificate_for_another_host(certificates: Certificates) -> None:
+def test_a_certificate_for_another_host_is_refused_unless_that_is_not_checked(certificates: Certificates) -> None:
     with server(tls_server(certificates), host="127.0.0.2") as address:
         assert failure(address, trusting(certificates)) == (
             f"the certificate of {address} was not issued for 127.0.0.2; connect by a name in the certificate,"
@@ -351,7 +353,7 @@ def make_certificate(
     ],
 )
 class TestCertificatesOutOfTheirTime:
-    def test_that_of_the_broker(
+    def test_that_of_the_broker_is_to_be_renewed(
         self, make_certificate: Callable[[str, str], Path], begin: str, end: str, words: str
     ) -> None:
         """Of a certificate that was not valid yet the remedy was to give the CA."""
@@ -369,7 +371,7 @@ class TestCertificatesOutOfTheirTime:
                 f"the certificate of {address} {words}; renew it on the broker, or check the clock of this machine."
             )
 
-    def test_that_of_the_client(
+    def test_that_of_the_client_is_to_be_renewed(
         self,
         certificates: Certificates,
         make_certificate: Callable[[str, str], Path],
@@ -394,7 +396,7 @@ class TestCertificatesOutOfTheirTime:
             )
 
 
-def test_a_certificate_that_signed_itself(make_certificate: Callable[[str, str], Path]) -> None:
+def test_a_self_signed_certificate_is_not_trusted(make_certificate: Callable[[str, str], Path]) -> None:
     context = SSLContext(PROTOCOL_TLS_SERVER)
     context.load_cert_chain(make_certificate("200102", "490304"))
 
@@ -418,7 +420,7 @@ def test_the_validity_of_a_certificate_is_read_or_left_out() -> None:
         assert read_pem_validity(text) is None
 
 
-def test_no_tls_version_in_common(certificates: Certificates) -> None:
+def test_without_a_tls_version_in_common_the_setting_is_named(certificates: Certificates) -> None:
     context = SSLContext(PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates.server)
     context.maximum_version = TLSVersion.TLSv1_2

@@ -23,7 +23,7 @@ def text_of(plan: Plan) -> str:
     return "".join(render_plan(plan))
 
 
-def test_a_plan_with_all_actions() -> None:
+def test_of_a_plan_the_counts_and_the_entities_of_each_action_are_read() -> None:
     found = read_plan(text_of(example_plan()))
     assert found.result == "Plan: 5 to add, 3 to change, 1 to destroy."
     assert (found.has_error, found.has_parse_error, found.has_destroy, found.has_no_changes) == (
@@ -52,7 +52,7 @@ def test_a_plan_that_only_creates_destroys_nothing(number: int) -> None:
     assert counts[2] == str(number)
 
 
-def test_a_plan_without_changes() -> None:
+def test_a_plan_without_changes_is_read_as_that() -> None:
     text = text_of(empty_plan())
     assert read_plan(text).has_no_changes
     assert ATLANTIS_NO_CHANGES.search(text)
@@ -83,7 +83,7 @@ def receipt_of(result: Result) -> Receipt:
     )
 
 
-def test_a_complete_apply() -> None:
+def test_of_a_complete_apply_the_last_line_is_read() -> None:
     found = read_apply(render_receipt(receipt_of(Result.APPLIED)))
     assert (found.result, found.has_error) == ("Apply complete! Resources: 5 added, 3 changed, 1 destroyed.", False)
 

@@ -47,7 +47,7 @@ def typed(sandbox: Sandbox) -> Script:
 
 class TestExamplesOfTheKip:
     @pytest.mark.parametrize("flag", ["--names=client-id=my-client", "--names client-id=my-client"])
-    def test_describe(self, typed: Script, cluster: Cluster, flag: str) -> None:
+    def test_describe_prints_what_the_kip_shows(self, typed: Script, cluster: Cluster, flag: str) -> None:
         cluster.alter(
             {
                 Entity(user="user-one", client_id="my-client"): {CONSUME: 4e6, PRODUCE: 1e6},
@@ -66,7 +66,7 @@ class TestExamplesOfTheKip:
             "",
         )
 
-    def test_resolve(self, typed: Script, cluster: Cluster) -> None:
+    def test_resolve_prints_what_the_kip_shows(self, typed: Script, cluster: Cluster) -> None:
         # The KIP's two examples do not belong to one state of a cluster; this is the one that this output is true of.
         cluster.alter(
             {
@@ -85,7 +85,7 @@ class TestExamplesOfTheKip:
             "",
         )
 
-    def test_alter(self, typed: Script, cluster: Cluster) -> None:
+    def test_alter_changes_what_the_kip_says(self, typed: Script, cluster: Cluster) -> None:
         cluster.alter({Entity(user=None, client_id="my-client"): {CONSUME: 1e6, PRODUCE: 5e5}})
         altered = typed(
             "./bin/kafka-client-quotas.sh --bootstrap-server localhost:9092 --alter \\\n"

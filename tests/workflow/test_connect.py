@@ -54,7 +54,7 @@ def plan(repository: Repository, servers: str, properties: str | None = None) ->
     return result
 
 
-def test_nothing_listens(patient: Repository) -> None:
+def test_where_nothing_listens_the_broker_is_to_be_checked(patient: Repository) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     one_sentence(
@@ -71,7 +71,7 @@ def test_every_command_says_it_the_same_way(patient: Repository, command: list[s
     assert patient.receipts == []
 
 
-def test_a_name_that_nobody_knows(patient: Repository) -> None:
+def test_a_host_name_that_nobody_knows_is_named(patient: Repository) -> None:
     one_sentence(plan(patient, "broker.invalid:9092"), "host name broker.invalid", "cannot be resolved", "DNS")
 
 
@@ -80,7 +80,7 @@ def test_a_web_server_is_no_broker(patient: Repository) -> None:
         one_sentence(plan(patient, f"127.0.0.1:{port}"), f"127.0.0.1:{port} is a web server", "Kafka listener")
 
 
-def test_something_that_never_answers(patient: Repository) -> None:
+def test_a_server_that_never_answers_is_given_up_after_ten_seconds(patient: Repository) -> None:
     with answering(b"") as port:
         one_sentence(plan(patient, f"127.0.0.1:{port}"), f"127.0.0.1:{port}", "did not answer within 10 s")
 
@@ -128,7 +128,7 @@ def test_wrong_credentials_are_told_and_not_shown(patient: Repository, secured_s
         )
 
 
-def test_a_mechanism_that_the_broker_does_not_have(patient: Repository, secured_sandbox: Sandbox) -> None:
+def test_a_mechanism_that_is_not_supported_is_named(patient: Repository, secured_sandbox: Sandbox) -> None:
     properties = secured_sandbox.client_properties("SASL_PLAINTEXT").replace("SCRAM-SHA-512", "GSSAPI")
     refused = plan(patient, secured_sandbox.bootstrap_servers, properties)
     assert refused.code in (1, 3), refused

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tests.spark.broker_fleet import BrokerFleet
     from tests.spark.cluster import Standalone
     from tests.spark.command_process import CommandProcess
+    from tests.workflow.command import Cluster
 
 HERE = Path(__file__).parent
 
@@ -89,6 +90,25 @@ def third_sandbox() -> Iterator[Sandbox]:
     """A broker that a test may pause."""
     with Sandbox() as kafka:
         yield kafka
+
+
+@pytest.fixture
+def cluster(sandbox: Sandbox) -> Iterator[Cluster]:
+    """The shared broker, empty before and after."""
+    from quotaform.cluster.kafka import KafkaGateway
+    from tests.workflow.command import Cluster
+
+    with KafkaGateway.connect(sandbox.bootstrap_servers) as gateway:
+        cluster = Cluster(gateway)
+        cluster.wipe()
+        yield cluster
+        cluster.wipe()
+
+
+@pytest.fixture
+def same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let everything be made at one time, so that the documents of both engines are equal."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795000000")
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from quotaform.app.clock import SYSTEM_CLOCK
 from quotaform.app.rendering import Document
 from quotaform.app.repository.repository import Repository as Files
 from quotaform.app.run import Applier
-from quotaform.cluster.kafka import KafkaGateway
 from quotaform.errors import PlanIdError
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
@@ -43,16 +42,6 @@ MIB = 2.0**20
 ALICE, BOB, CAROL = (Entity(user=name) for name in ("alice", "bob", "carol"))
 SPARK = ("--engine", "spark")
 ALLOWED = ("--allow", "delete=9", "--allow", "to-unlimited", "--allow", "change-factor")
-
-
-@pytest.fixture
-def cluster(sandbox: Sandbox) -> Iterator[Cluster]:
-    """The shared broker, empty before and after."""
-    with KafkaGateway.connect(sandbox.bootstrap_servers) as gateway:
-        cluster = Cluster(gateway)
-        cluster.wipe()
-        yield cluster
-        cluster.wipe()
 
 
 @pytest.fixture

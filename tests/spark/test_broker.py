@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from quotaform.cluster.kafka import KafkaGateway
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
 from tests.builder import CONNECTION, CONSUMER, MUTATION, PRODUCER, REQUEST
@@ -15,25 +13,12 @@ from tests.spark.engine import by_local, by_spark, planned, request_for
 from tests.spark.test_plan import entry, write_entries
 from tests.workflow.command import Cluster
 
-pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("spark")]
+pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("spark", "same_time")]
 
 NFC, NFD = "\u00c5", "A\u030a"
 
 
-@pytest.fixture
-def cluster(sandbox: Sandbox) -> Iterator[Cluster]:
-    """The shared broker, empty before and after."""
-    with KafkaGateway.connect(sandbox.bootstrap_servers) as gateway:
-        cluster = Cluster(gateway)
-        cluster.wipe()
-        yield cluster
-        cluster.wipe()
-
-
-def test_every_shape_and_key_of_a_broker_is_planned_alike(
-    cluster: Cluster, sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795000000")
+def test_every_shape_and_key_of_a_broker_is_planned_alike(cluster: Cluster, sandbox: Sandbox, tmp_path: Path) -> None:
     names: list[dict[str, str | None]] = [{}, {"user": "u"}, {"user": None}]
     clients: list[dict[str, str | None]] = [{}, {"client-id": "c"}, {"client-id": None}]
     shapes = [
@@ -80,7 +65,6 @@ def test_a_bulk_difference_is_planned(cluster: Cluster, sandbox: Sandbox, tmp_pa
 def test_credentials_are_read_where_the_cluster_is_and_shown_nowhere(
     secured_sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795000000")
     monkeypatch.chdir(tmp_path)
     right, wrong = tmp_path / "right.properties", tmp_path / "wrong.properties"
     right.write_text(secured_sandbox.client_properties("SASL_SSL"), encoding="utf-8")

@@ -36,14 +36,9 @@ from tests.spark.test_plan import entry, write_entries
 if TYPE_CHECKING:
     from quotaform.core.outcome import ClusterOutcome
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = pytest.mark.usefixtures("spark", "same_time")
 
 ALICE, BOB, DEFAULT = Entity(user="alice"), Entity(user="bob"), Entity(user=None)
-
-
-@pytest.fixture(autouse=True)
-def _same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795000000")
 
 
 def take(path: Path, name: str, quotas: Quotas) -> None:

@@ -25,7 +25,7 @@ from tests.strategies import ENTITIES, values_for
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = pytest.mark.usefixtures("spark", "same_time")
 
 NAMES = st.sampled_from(
     [
@@ -47,11 +47,6 @@ NAMES = st.sampled_from(
 """Names that something between here and there could take for one another: by case, padding, Unicode form, NUL."""
 FLOATS = st.floats() | st.sampled_from([0.0, -0.0, float("nan"), 1.0, 1024.0, 2.0**63, 2147483647.0, 5e-324, 0.1 + 0.2])
 LIVE = st.dictionaries(st.sampled_from([PRODUCER, REQUEST, "PRODUCER_BYTE_RATE", "", "new_key"]), FLOATS, min_size=1)
-
-
-@pytest.fixture(autouse=True)
-def _same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795000000")
 
 
 def write_snapshot(path: Path, quotas: Quotas) -> Path:

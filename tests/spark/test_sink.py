@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quotaform.cluster.kafka import KafkaGateway
 from quotaform.desired.config import Cluster as Place
 from quotaform.errors import ApplyRunningError, PartialError, QuotaformError
 from quotaform.model.entity import Entity
@@ -28,14 +26,10 @@ ALICE, BOB, CAROL = (Entity(user=name) for name in ("alice", "bob", "carol"))
 
 
 @pytest.fixture
-def cluster(sandbox: Sandbox) -> Iterator[Cluster]:
+def cluster(cluster: Cluster) -> Cluster:
     """The shared broker: bob has two values, carol one."""
-    with KafkaGateway.connect(sandbox.bootstrap_servers) as gateway:
-        cluster = Cluster(gateway)
-        cluster.wipe()
-        cluster.alter({BOB: {PRODUCER: MIB, CONSUMER: MIB}, CAROL: {PRODUCER: MIB}})
-        yield cluster
-        cluster.wipe()
+    cluster.alter({BOB: {PRODUCER: MIB, CONSUMER: MIB}, CAROL: {PRODUCER: MIB}})
+    return cluster
 
 
 @pytest.fixture

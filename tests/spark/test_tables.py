@@ -30,12 +30,9 @@ from tests.spark.test_plan import entry, write_entries
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.usefixtures("same_time")
+
 ODD = Entity({"user": 'CN=a b,O="x"\u2028\U0001f600', "client-id": None})
-
-
-@pytest.fixture(autouse=True)
-def _same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795000000")
 
 
 def changes(text: str) -> Any:

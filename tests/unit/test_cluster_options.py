@@ -173,17 +173,17 @@ def one_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return called
 
 
-@pytest.mark.parametrize("command", ["plan", "drift", "apply"])
+@pytest.mark.parametrize(("command", "code"), [("plan", 0), ("drift", 2), ("apply", 4)])
 def test_servers_that_stand_for_a_cluster_are_what_it_is_called(
-    command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str, code: int, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Headings and errors named the cluster of quotaform.yaml, though another address was asked."""
     called = one_cluster(folder, monkeypatch)
-    assert run([command, "--bootstrap-server", "b:2, c:3"]) in (0, 2, 4)
+    assert run([command, "--bootstrap-server", "b:2, c:3"]) == code
     assert "Cluster  b:2,c:3 (id id, files of lab)   " in "".join(capsys.readouterr())
-    assert run([command, "--bootstrap-server", "b:2", "--cluster", "lab"]) in (0, 2, 4)
+    assert run([command, "--bootstrap-server", "b:2", "--cluster", "lab"]) == code
     assert "Cluster  lab (id id)   " in "".join(capsys.readouterr())
-    assert run([command]) in (0, 2, 4)
+    assert run([command]) == code
     assert "Cluster  lab (id id)   " in "".join(capsys.readouterr())
     assert called == ["b:2,c:3", "lab", "lab"]
 
@@ -197,7 +197,7 @@ def test_a_plan_says_which_servers_it_was_made_with(
     assert (document["cluster"]["name"], document["options"]["bootstrap_server"]) == ("lab", "b:2")
     assert run(["show", "plan.json"]) == 0
     assert capsys.readouterr().out.count("Cluster  b:2 (id id, files of lab)   ") == 2
-    assert run(["apply", "plan.json", "--bootstrap-server", "d:4", "--auto-approve"]) in (0, 6)
+    assert run(["apply", "plan.json", "--bootstrap-server", "d:4", "--auto-approve"]) == 0
     assert called == ["b:2", "d:4"]
 
 

@@ -29,6 +29,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
     max_examples=100 if IS_CI else 60,
 )
+# For `make test-fast`.
 settings.register_profile("quotaform-fast", settings.get_profile("quotaform"), max_examples=10)
 settings.load_profile("quotaform")
 

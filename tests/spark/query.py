@@ -19,11 +19,9 @@ def answer(options: SessionOptions) -> dict[str, Any]:
     from pyspark.sql import functions
 
     with TemporaryDirectory() as folder, spark_session(options) as spark:
-        path = Path(folder) / f"shipped-{uuid4().hex}.txt"
-        path.write_text("seen", encoding="utf-8")
-        shipped = ship(spark, path)
-        rows = spark.range(0, 2, 1, 2).mapInArrow(reading(shipped), "path string, text string").collect()
-        return {
+        path = written(folder)
+        rows = spark.range(0, 2, 1, 2).mapInArrow(reading(ship(spark, path)), "path string, text string").collect()
+        found = {
             "is_connect": is_connect(spark),
             "master": spark.conf.get("spark.master"),
             "partitions": spark.conf.get("spark.sql.shuffle.partitions"),
@@ -31,6 +29,16 @@ def answer(options: SessionOptions) -> dict[str, Any]:
             "texts": sorted({row.text for row in rows}),
             "is_copied": str(path) not in {row.path for row in rows},
         }
+        # No task fetches this one while it is there: those of the next command do.
+        ship(spark, written(folder))
+        return found
+
+
+def written(folder: str) -> Path:
+    """Write a file of a name that no other has."""
+    path = Path(folder) / f"shipped-{uuid4().hex}.txt"
+    path.write_text("seen", encoding="utf-8")
+    return path
 
 
 def reading(shipped: ShippedFile) -> Any:

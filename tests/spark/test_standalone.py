@@ -46,7 +46,7 @@ def test_a_session_computes_on_the_executors_and_ships_files_to_them(
 def test_an_executor_that_is_killed_changes_nothing_of_a_plan(
     standalone_cluster: Standalone, standalone: CommandProcess, broker_fleet: BrokerFleet
 ) -> None:
-    # It sends a file, which is gone when an executor starts that has not fetched it.
+    # It sends a file that is gone before any executor has fetched it.
     assert standalone.ask().code == 0
     started = standalone_cluster.started_executors()
 
@@ -64,7 +64,7 @@ def test_an_executor_that_is_killed_changes_nothing_of_a_plan(
     finally:
         killing.join()
     broker_fleet.require_same(result, "spark")
-    # Another one takes its place. It fetched what had been sent before it, which was gone, and failed every task.
+    # Another one takes its place. It fetched what had been sent before, which was gone, and failed every task.
     wait_until(lambda: standalone_cluster.started_executors() > started)
     later = standalone.ask()
     assert later.code == 0, later.err

@@ -10,6 +10,7 @@ from quotaform.cluster.kafka import KafkaGateway
 from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
 from tests.builder import CONSUMER, PRODUCER, REQUEST
+from tests.spark.log import messages
 from tests.workflow.command import Cluster, Repository, Result
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class BrokerFleet:
         """
         local = self.require_same_files(folder)
         assert (result.code, result.out) == (local.code, local.out)
-        assert result.err.replace(f" {folder}/", " local/") == local.err
+        assert messages(result).replace(f" {folder}/", " local/") == local.err
         assert local.code == 2
 
     def require_same_files(self, folder: str) -> Result:

@@ -14,6 +14,7 @@ import pytest
 
 from quotaform.model.entity import Entity
 from tests.builder import PRODUCER, REQUEST
+from tests.spark.log import messages
 from tests.spark.test_plan import write_snapshot
 from tests.workflow.command import QUOTAFORM, Repository, environment
 
@@ -39,8 +40,9 @@ def test_the_command_prints_and_writes_what_the_local_engine_does(repository: Re
     local = repository(*arguments, **options)
     written = repository.read("plan.json")
     spark = repository.process(*arguments, "--engine", "spark", **options)
-    assert (spark.code, spark.out, spark.err) == (local.code, local.out, local.err)
-    assert (spark.code, spark.err) == (2, "Saved the plan to: plan.json\n")
+    assert (spark.code, spark.out) == (local.code, local.out)
+    assert (spark.code, spark.err) == (2, f"Planning 1 cluster on Spark (local[*]) ...\n{local.err}")
+    assert local.err == "Saved the plan to: plan.json\n"
     assert repository.read("plan.json") == written
     assert sorted(path.name for path in repository.path.iterdir()) == [
         "lab.json",
@@ -54,9 +56,9 @@ def test_the_command_prints_and_writes_what_the_local_engine_does(repository: Re
 def test_a_broker_that_is_down_is_one_sentence_and_exit_1(repository: Repository) -> None:
     local = repository("plan", "--cluster", "down")
     spark = repository("plan", "--cluster", "down", "--engine", "spark")
-    assert (spark.code, spark.out, spark.err) == (local.code, local.out, local.err)
+    assert (spark.code, spark.out, messages(spark)) == (local.code, local.out, local.err)
     assert spark.code == 1
-    assert spark.err.count("\n") == 1
+    assert local.err.count("\n") == 1
 
 
 def test_modules_in_the_current_folder_are_not_imported(repository: Repository) -> None:
@@ -64,7 +66,7 @@ def test_modules_in_the_current_folder_are_not_imported(repository: Repository) 
     for module in ("pyspark", "pandas", "yaml", "typing", "socket", "select"):
         (repository.path / f"{module}.py").write_text("open('marker', 'w'); raise SystemExit('executed')\n")
     done = repository.process("plan", "--cluster", "lab", "--engine", "spark", *ALLOWED)
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, messages(done)) == (0, "")
     assert not (repository.path / "marker").exists()
 
 
@@ -72,7 +74,7 @@ def test_a_jvm_that_does_not_start_is_one_sentence_and_exit_1(repository: Reposi
     env = {"PYSPARK_SUBMIT_ARGS": "--driver-memory 1k pyspark-shell"}
     spark = repository.process("plan", "--cluster", "lab", "--engine", "spark", env=env)
     assert (spark.code, spark.out) == (1, "")
-    assert spark.err == "Error: Spark did not start: Too small maximum heap; check the JDK and the memory.\n"
+    assert messages(spark) == "Error: Spark did not start: Too small maximum heap; check the JDK and the memory.\n"
 
 
 @pytest.mark.parametrize("becomes", ['"{java}" "$@"', "sleep 600"], ids=["starting", "stuck"])
@@ -97,7 +99,7 @@ def test_ctrl_c_while_spark_starts_ends_it_at_once_and_leaves_no_jvm_behind(
         # A start takes longer where nothing else runs.
         assert running.wait(5) == 130
         assert running.stderr is not None
-        assert running.stderr.read() == b"Error: interrupted\n"
+        assert running.stderr.read() == b"Planning 1 cluster on Spark (local[*]) ...\nError: interrupted\n"
     assert not is_alive(int(note.read_text(encoding="utf-8")))
 
 

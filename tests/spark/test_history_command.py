@@ -14,6 +14,7 @@ from quotaform.model.quotas import Quotas
 from quotaform.model.snapshot import Snapshot
 from quotaform.schema.validator import explainer
 from tests.builder import PRODUCER, REQUEST
+from tests.spark.log import messages
 from tests.waiting import wait_until
 from tests.workflow.command import Repository
 
@@ -94,7 +95,7 @@ def test_files_are_appended_and_shown_and_compared(repository: Repository) -> No
 def test_what_cannot_be_answered_is_one_sentence(repository: Repository) -> None:
     repository("history", "append", "taken/lab-2.json", "--history", "kept")
     early = repository("history", "diff", "--at", "2026-10-01", "--at", "2026-10-02", "--history", "kept")
-    assert (early.code, early.err) == (
+    assert (early.code, messages(early)) == (
         1,
         "Error: the history kept cannot be used: it has no snapshot at or before 2026-10-02T00:00:00Z; "
         "its first one is of 2026-11-02T09:00:00Z.\n",

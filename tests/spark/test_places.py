@@ -12,6 +12,7 @@ from pyarrow import parquet
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
 from tests.builder import PRODUCER, REQUEST
+from tests.spark.log import messages
 from tests.spark.test_history_command import write_receipt
 from tests.spark.test_history_command import write_snapshot as write_snapshot_of
 from tests.spark.test_plan import write_snapshot
@@ -74,9 +75,9 @@ def test_principals_are_resolved_as_in_one_process(tmp_path: Path, place: Comman
     asked = ("resolve", "--cluster", "lab", "--from", "principals.csv")
     local = repository(*asked, "--format", "csv", env=ENV)
     printed = place.run(repository, *asked, "--format", "csv", *SPARK, env=ENV)
-    assert (printed.code, printed.out, printed.err) == (0, local.out, local.err)
+    assert (printed.code, printed.out, messages(printed)) == (0, local.out, local.err)
     written = place.run(repository, *asked, *SPARK, "--out", "parquet=resolved")
-    assert (written.code, written.err) == (0, "")
+    assert (written.code, messages(written)) == (0, "")
     assert "Resolved 5 clients and 2 addresses: 24 rows in resolved" in written.out
     found = [tuple(row[name] for name in LIMIT) for row in rows_of(tmp_path / "resolved")]
     assert sorted(found, key=repr) == sorted((row for row, _ in local_limits(repository)), key=repr)

@@ -12,6 +12,7 @@ import pytest
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
 from tests.builder import PRODUCER, REQUEST
+from tests.spark.log import messages
 from tests.spark.test_plan import write_snapshot
 from tests.workflow.command import Repository
 
@@ -82,7 +83,7 @@ def test_what_is_printed_is_what_one_process_prints(repository: Repository, file
     arguments = ("resolve", "--cluster", "lab", "--format", format_name, "--from", file)
     local = repository(*arguments)
     spark = repository(*arguments, "--engine", "spark")
-    assert (spark.code, timeless(spark.out), spark.err) == (0, timeless(local.out), local.err)
+    assert (spark.code, timeless(spark.out), messages(spark)) == (0, timeless(local.out), local.err)
 
 
 def test_of_a_table_of_all_clusters_those_of_the_cluster_are_printed_and_written(
@@ -105,7 +106,7 @@ def test_the_table_has_the_rows_of_the_csv_of_one_process(
     repository: Repository, spark: SparkSession, detail: tuple[str, ...]
 ) -> None:
     done = on_spark(repository, "--out", "parquet=resolved", *detail)
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, messages(done)) == (0, "")
     found = spark.read.parquet(str(repository.path / "resolved")).select(*LIMIT).collect()
     expected = [row for row, _ in local_limits(repository, *detail)]
     assert sorted(map(tuple, found), key=repr) == sorted(expected, key=repr)
@@ -131,7 +132,7 @@ def test_a_plan_is_assumed_as_in_one_process(
     repository.quotas(f"  - match: {{user: alice}}\n    {files}\n")
     assert repository("plan", "--cluster", "lab", "--out", "plan.json", *ALLOWED).code == 0
     done = on_spark(repository, "--plan", "plan.json", "--out", "parquet=resolved")
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, messages(done)) == (0, "")
     assert "As if plan sha256:" in done.out
     found = spark.read.parquet(str(repository.path / "resolved"))
     expected = [(*row, *was) for row, was in local_limits(repository, "--plan", "plan.json")]
@@ -192,5 +193,5 @@ def test_what_makes_no_sense_is_wrong_usage(repository: Repository, arguments: t
 def test_a_cluster_that_is_down_is_the_error_of_one_process(repository: Repository) -> None:
     local = repository("resolve", "--cluster", "down", "--from", "principals.csv")
     spark = repository("resolve", "--cluster", "down", "--from", "principals.csv", "--engine", "spark", "--out", "x")
-    assert (spark.code, spark.out, spark.err) == (local.code, local.out, local.err)
+    assert (spark.code, spark.out, messages(spark)) == (local.code, local.out, local.err)
     assert spark.code == 1

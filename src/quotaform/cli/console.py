@@ -116,8 +116,7 @@ class Console:
             return
         self._shown_at = now
         Console._shows = True
-        share = f" {done:,} of {total:,} ({100 * done // total}%)" if total else ""
-        _write_control(f"{_WIPE}{printable(what)}{share} ...")
+        _write_control(f"{_WIPE}{printable(what)}{share(done, total)} ...")
 
     @classmethod
     def clear(cls) -> None:
@@ -125,6 +124,15 @@ class Console:
         if Console._shows:
             Console._shows = False
             _write_control(_WIPE)
+
+
+def share(done: int, total: int) -> str:
+    """Return how much is done, as it stands behind a step.
+
+    >>> share(3, 12), share(0, 0)
+    (' 3 of 12 (25%)', '')
+    """
+    return f" {done:,} of {total:,} ({100 * done // total}%)" if total else ""
 
 
 def _write_control(text: str) -> None:

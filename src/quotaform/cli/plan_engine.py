@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from quotaform.cli.console import Console
     from quotaform.cli.option.engine import Engine
     from quotaform.cli.option.tables import Tables
+    from quotaform.cluster.gateway import Progress
     from quotaform.spark.history.against import Past
     from quotaform.spark.session.options import SessionOptions
 
@@ -96,7 +97,7 @@ class SparkPlanEngine:
                     documents,
                     desired_table=self.desired_table,
                     session=self.session,
-                    progress=self.console.progress,
+                    progress=self._progress("Planning", request),
                 )
             )
         )
@@ -111,7 +112,13 @@ class SparkPlanEngine:
             from quotaform.spark.plan import check_drift
 
             check = partial(check_drift, request, documents, desired_table=self.desired_table)
-        return Gathered(tuple(check(session=self.session, progress=self.console.progress)))
+        return Gathered(tuple(check(session=self.session, progress=self._progress("Comparing", request))))
+
+    def _progress(self, verb: str, request: PlanRequest) -> Progress:
+        from quotaform.cli.job_progress import JobProgress
+        from quotaform.views.style import counted
+
+        return JobProgress(self.console, f"{verb} {counted(len(request.clusters), 'cluster')}", self.session)
 
 
 def plan_engine(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from quotaform.cli.console import Console
+    from quotaform.cluster.gateway import Progress
     from quotaform.core.plan import Plan
     from quotaform.core.resolve.resolution import Detail
     from quotaform.desired.config import Cluster
@@ -76,7 +77,7 @@ def write_table(
     target_kind, target = read_out(out)
     if not detail.overridden:
         raise UsageError("--out writes no overridden entries; leave --omit-overridden out")
-    with _session(console, engine) as spark:
+    with _session(console, engine) as (spark, progress):
         from quotaform.spark.resolve.run import TableRequest, write_resolved
         from quotaform.spark.resolve.target import Target
         from quotaform.views.quotas.resolve_table_text import render_resolve_table
@@ -86,7 +87,7 @@ def write_table(
             TableRequest(
                 cluster=cluster, principals=principals, target=Target(target_kind, target), plan=plan, detail=detail
             ),
-            progress=console.progress,
+            progress=progress,
             warn=lambda text: console.warn(f"quotaform: {text}"),
         )
     console.echo(render_resolve_table(report, console.style()))
@@ -98,7 +99,7 @@ def read_few(console: Console, engine: Engine, cluster: Cluster, principals: str
     Raises:
         QuotaformError: They cannot be read or are too many, or Spark failed.
     """
-    with _session(console, engine) as spark:
+    with _session(console, engine) as (spark, _):
         from quotaform.spark.resolve.run import few_principals
 
         return few_principals(spark, principals, cluster.name)
@@ -121,8 +122,11 @@ def read_out(text: str) -> tuple[str, str]:
 
 
 @contextmanager
-def _session(console: Console, engine: Engine) -> Iterator[SparkSession]:
+def _session(console: Console, engine: Engine) -> Iterator[tuple[SparkSession, Progress]]:
+    from quotaform.cli.job_progress import JobProgress
     from quotaform.spark.session.session import spark_session
 
-    with spark_session(replace(engine.session(), has_joins=True), console.progress) as spark:
-        yield spark
+    session = replace(engine.session(), has_joins=True)
+    progress = JobProgress(console, "Resolving principals", session)
+    with spark_session(session, progress) as spark:
+        yield spark, progress

@@ -11,6 +11,7 @@ from quotaform.cli.documents import documents_of
 from quotaform.cli.option.engine import SPARK
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import ApplyLostError
+from quotaform.views.style import counted
 
 if TYPE_CHECKING:
     from quotaform.app.apply.apply import ClusterPlan
@@ -87,10 +88,11 @@ class SparkEngine:
         """Yield the plan of each cluster, with its text and its plan file."""
         from quotaform.spark.plan import plan
 
-        self._start(settings.console.progress)
+        progress = self._progress(settings, f"Planning {counted(len(request.clusters), 'cluster')}")
+        self._start(progress)
         style = {"style": settings.console.style()} if settings.is_text else {}
         documents = (Document("text", "text", style), Document("json", "json", {}))
-        return iter(plan(request, documents, progress=settings.console.progress))
+        return iter(plan(request, documents, progress=progress))
 
     def keep(self, plan: Plan) -> Any:
         """Return the plan with its content on disk."""
@@ -104,7 +106,8 @@ class SparkEngine:
         """Yield the receipt of each cluster, with what is printed and written of it."""
         from quotaform.spark.apply import SparkSteps, apply_plans
 
-        self._start(settings.console.progress)
+        progress = self._progress(settings, f"Applying {counted(len(plans), 'plan')}")
+        self._start(progress)
         printed = {**settings.ci.options, "style": settings.console.style()}
         applied = apply_plans(
             plans,
@@ -117,11 +120,16 @@ class SparkEngine:
                 report_late=steps.report_late,
                 auditor=settings.audit.auditor if settings.audit.is_kept else None,
             ),
-            progress=settings.console.progress,
+            progress=progress,
         )
         for outcome in applied:
             steps.has_written = steps.has_written or isinstance(outcome.error, ApplyLostError)
             yield outcome
+
+    def _progress(self, settings: ApplySettings, work: str) -> Progress:
+        from quotaform.cli.job_progress import JobProgress
+
+        return JobProgress(settings.console, work, self._session)
 
     def _start(self, progress: Progress) -> None:
         from quotaform.spark.session.session import spark_session

@@ -115,7 +115,7 @@ def drift(
     reports = FleetReports(console, "drift", report or ())
     try:
         with reports.covering(target.literal_names):
-            engine = tables.open_session(engine)
+            engine = tables.open_session(console, engine)
             request = make_request(
                 target, directory, select, exclude, snapshot, agreed, prune=prune, is_guarded=False, tables=tables
             )

@@ -93,6 +93,7 @@ def append(
     console.keep_code()
     require_format("history-append", format_name)
     session = place.session()
+    from quotaform.cli.job_progress import JobProgress
     from quotaform.spark.history.append import append as append_snapshots
     from quotaform.spark.history.store import open_history, require_history
     from quotaform.spark.session.session import spark_session
@@ -104,8 +105,9 @@ def append(
     source = _source(snapshots or (), target)
     chosen = _receipts(receipts, target)
     require_history(history, is_read=False)
-    with spark_session(session, console.progress) as spark:
-        console.progress("Appending snapshots", 0, 0)
+    progress = JobProgress(console, "Appending snapshots", session)
+    with spark_session(session, progress) as spark:
+        progress("Appending snapshots", 0, 0)
         result = append_snapshots(lambda: open_history(spark, history), source(spark), chosen)
     for problem in result.problems:
         console.warn(f"Warning: {problem}; nothing is attributed to it")
@@ -178,15 +180,17 @@ def show(
     entities = _entities(entity or ())
     files = TableOutput("history", out or ())
     session = place.session()
+    from quotaform.cli.job_progress import JobProgress
     from quotaform.spark.history.query import entity_history, of_clusters, rows_of_entities
     from quotaform.spark.history.store import open_history, require_history
     from quotaform.spark.session.session import spark_session
 
     require_history(history, is_read=True)
-    with spark_session(session, console.progress) as spark:
+    progress = JobProgress(console, "Reading the history", session)
+    with spark_session(session, progress) as spark:
         table = open_history(spark, history)
         rows = of_clusters(table, cluster or ())
-        console.progress("Reading the history", 0, 0)
+        progress("Reading the history", 0, 0)
         found = entity_history(table, rows, entities)
         files.write(found, rows_of_entities(rows, entities))
     console.echo(render("history", format_name, found, style=console.style()))
@@ -224,15 +228,17 @@ def diff(
     since, until = _two_moments(at)
     files = TableOutput("history-diff", out or ())
     session = place.session()
+    from quotaform.cli.job_progress import JobProgress
     from quotaform.spark.history.query import difference, of_clusters
     from quotaform.spark.history.store import open_history, require_history
     from quotaform.spark.session.session import spark_session
 
     require_history(history, is_read=True)
-    with spark_session(session, console.progress) as spark:
+    progress = JobProgress(console, "Comparing the history at two times", session)
+    with spark_session(session, progress) as spark:
         table = open_history(spark, history)
         rows = of_clusters(table, cluster or ())
-        console.progress("Comparing", 0, 0)
+        progress("Comparing the history at two times", 0, 0)
         found, changes = difference(table, rows, since, until)
         files.write(found, changes)
     console.echo(render("history-diff", format_name, found, style=console.style()))

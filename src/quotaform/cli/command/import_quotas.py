@@ -88,11 +88,15 @@ def import_quotas(
 def _opened(cluster: Cluster, engine: Engine, console: Console) -> Gateway:
     """Return the gateway of a cluster; one that is read on Spark holds what was read."""
     if engine.choose(console, 1, lambda: 0) == SPARK:
+        from quotaform.cli.job_progress import JobProgress
         from quotaform.cluster.snapshot import SnapshotGateway
         from quotaform.document.snapshot import load_snapshot
         from quotaform.spark.snapshot import SNAPSHOT, take_snapshots
 
-        (taken,) = take_snapshots([cluster], session=engine.session(), progress=console.progress)
+        session = engine.session()
+        (taken,) = take_snapshots(
+            [cluster], session=session, progress=JobProgress(console, "Reading 1 cluster", session)
+        )
         text = "".join(taken.require().documents[SNAPSHOT]())
         return SnapshotGateway(load_snapshot(text, cluster.name), name=cluster.name, path=cluster.name)
     from quotaform.app.repository.repository import open_pinned_gateway

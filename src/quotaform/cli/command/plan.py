@@ -102,7 +102,7 @@ def plan(
     reports = FleetReports(console, "plan", report or ())
     try:
         with reports.covering(target.literal_names):
-            engine = tables.open_session(engine)
+            engine = tables.open_session(console, engine)
             request = make_request(
                 target, directory, select, exclude, snapshot, base, mode, allow=allow, revert=revert, tables=tables
             )

@@ -79,10 +79,14 @@ def _taken(
 ) -> Iterator[ClusterOutcome[tuple[int, Iterable[str]]]]:
     """Yield how many entities each cluster holds, and its snapshot."""
     if engine.choose(console, len(clusters), lambda: 0) == SPARK:
+        from quotaform.cli.job_progress import JobProgress
         from quotaform.spark.snapshot import SNAPSHOT
         from quotaform.spark.snapshot import take_snapshots as take_on_spark
+        from quotaform.views.style import counted
 
-        for stored in take_on_spark(clusters, session=engine.session(), progress=console.progress):
+        session = engine.session()
+        progress = JobProgress(console, f"Reading {counted(len(clusters), 'cluster')}", session)
+        for stored in take_on_spark(clusters, session=session, progress=progress):
             yield stored.map(lambda made: (made.digest.entities, made.documents[SNAPSHOT]()))
         return
     from quotaform.app.snapshot import take_snapshots

@@ -14,6 +14,7 @@ from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
     from quotaform.app.repository.repository import Repository
+    from quotaform.cli.console import Console
     from quotaform.cli.option.engine import Engine
     from quotaform.desired.config import Config
 
@@ -63,7 +64,7 @@ class Tables:
                 "directory and the base"
             )
 
-    def open_session(self, engine: Engine) -> Engine:
+    def open_session(self, console: Console, engine: Engine) -> Engine:
         """Open the session that reads the tables and stays until the command ends, and return the engine that uses it.
 
         Raises:
@@ -74,9 +75,11 @@ class Tables:
             return engine
         if engine.engine == LOCAL:
             raise UsageError("--desired-table and --clusters-table are read by Spark; leave --engine local out")
+        from quotaform.cli.job_progress import JobProgress
         from quotaform.spark.session.session import spark_session
 
-        open_until_end(spark_session(engine.session()))
+        session = engine.session()
+        open_until_end(spark_session(session, JobProgress(console, "Reading tables", session)))
         return replace(engine, engine="spark", master=None, remote=None, spark_conf=None)
 
     def with_clusters(self, config: Config, repository: Repository) -> Config:

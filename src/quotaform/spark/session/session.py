@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.errors import EngineError, UsageError
+from quotaform.model.text import inert
 from quotaform.spark.session.cause import engine_error
 from quotaform.spark.session.connect import is_connect
 from quotaform.spark.session.endpoint import LOCAL, Master, Remote
@@ -93,6 +94,20 @@ def spark_session(options: SessionOptions = LOCAL_SESSION, progress: Progress = 
         raise engine_error("its Java process has ended") from error
     except (PySparkException, Py4JError) as error:
         raise engine_error(str(error)) from error
+
+
+def new_session_place(options: SessionOptions = LOCAL_SESSION) -> str | None:
+    """Return where the session will be that `spark_session` starts, `None` if there is one.
+
+    Raises:
+        UsageError: A variable holds no URL.
+    """
+    if _active_session() is not None:
+        return None
+    if GATEWAY_VARIABLE in os.environ:
+        return "spark-submit"
+    remote = _remote(options)
+    return inert(remote.shown if remote is not None else _master(options).url)
 
 
 def release(rows: DataFrame) -> None:

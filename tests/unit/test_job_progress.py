@@ -1,0 +1,80 @@
+"""What a log of CI shows of the work of Spark."""
+
+from __future__ import annotations
+
+import sys
+from io import StringIO
+
+import pytest
+
+from quotaform.cli import job_progress
+from quotaform.cli.console import Console
+from quotaform.cli.job_progress import JobProgress
+from quotaform.spark.session import session
+from quotaform.spark.session.options import SessionOptions
+
+WHAT = "Planning clusters on Spark"
+
+
+class Log(StringIO):
+    """A stderr, and the time."""
+
+    now = 0.0
+    is_terminal = False
+
+    def isatty(self) -> bool:
+        return self.is_terminal
+
+
+def new_log(monkeypatch: pytest.MonkeyPatch) -> Log:
+    made = Log()
+    monkeypatch.setattr(sys, "stderr", made)
+    monkeypatch.setattr(job_progress, "monotonic", lambda: made.now)
+    monkeypatch.setattr(session, "_active_session", lambda: None)
+    return made
+
+
+def progress(*, is_quiet: bool = False) -> JobProgress:
+    options = SessionOptions(master="spark://host:7077")
+    return JobProgress(Console(is_quiet=is_quiet), "Planning 400 clusters", options)
+
+
+def test_a_short_job_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = new_log(monkeypatch)
+    report = progress()
+    report("Starting Spark", 0, 0)
+    log.now = 29.0
+    report(WHAT, 390, 400)
+    assert log.getvalue() == "Planning 400 clusters on Spark (spark://host:7077) ...\n"
+
+
+def test_a_long_job_has_a_line_every_half_minute_if_more_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = new_log(monkeypatch)
+    report = progress()
+    for second, done in [(0, 0), (40, 0), (41, 7), (42, 8), (70, 9), (71, 10), (101, 10), (300, 10), (301, 11)]:
+        log.now = float(second)
+        report(WHAT, done, 400)
+    _, *lines = log.getvalue().splitlines()
+    assert lines == [
+        f"{WHAT} 7 of 400 (1%) ...",
+        f"{WHAT} 10 of 400 (2%) ...",
+        f"{WHAT} 11 of 400 (2%) ...",
+    ]
+
+
+def test_the_session_that_exists_has_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = new_log(monkeypatch)
+    monkeypatch.setattr(session, "_active_session", object)
+    progress()(WHAT, 0, 400)
+    assert log.getvalue() == "Planning 400 clusters on Spark ...\n"
+
+
+@pytest.mark.parametrize("why", ["terminal", "quiet"])
+def test_a_terminal_and_a_quiet_log_have_no_lines(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    log = new_log(monkeypatch)
+    log.is_terminal = why == "terminal"
+    report = progress(is_quiet=why == "quiet")
+    report(WHAT, 0, 400)
+    log.now = 60.0
+    report(WHAT, 200, 400)
+    assert "\n" not in log.getvalue()

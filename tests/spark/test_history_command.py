@@ -38,7 +38,7 @@ def repository(tmp_path: Path) -> Repository:
     made = Repository(tmp_path)
     write_snapshot(tmp_path / "taken/lab-1.json", 1, {ALICE: {PRODUCER: 1048576.0, REQUEST: 50.0}})
     write_snapshot(tmp_path / "taken/lab-2.json", 2, {ALICE: {PRODUCER: 2097152.0}})
-    write_snapshot(tmp_path / "taken/prod.json", 2, {}, "prod")
+    write_snapshot(tmp_path / "taken/prod.json", 2, {ALICE: {PRODUCER: 1048576.0}}, "prod")
     (tmp_path / "taken/cut.json").write_text('{"kind": ', encoding="utf-8")
     return made
 
@@ -50,7 +50,7 @@ def test_files_are_appended_and_shown_and_compared(repository: Repository) -> No
         "History  kept",
         "  lab   2026-11-01T09:00:00Z  2 values  appended",
         "  lab   2026-11-02T09:00:00Z  1 value  appended",
-        "  prod  2026-11-02T09:00:00Z  0 values  appended",
+        "  prod  2026-11-02T09:00:00Z  1 value  appended",
         "",
         "Snapshots: 3 appended, 0 late, 0 known, 1 failed.",
     ]
@@ -70,6 +70,10 @@ def test_files_are_appended_and_shown_and_compared(repository: Repository) -> No
         "    2 MiB/s   2026-11-02T09:00:00Z to now",
         "  request_percentage",
         "    50%   2026-11-01T09:00:00Z to 2026-11-02T09:00:00Z",
+        "",
+        "prod  user=alice",
+        "  producer_byte_rate",
+        "    1 MiB/s   2026-11-02T09:00:00Z to now",
     ]
     options = ("--out", "json=rows.json", "--out", "parquet=rows", "--cluster", "l*")
     assert repository("history", "show", "--history", "kept", *options).code == 0
@@ -78,18 +82,22 @@ def test_files_are_appended_and_shown_and_compared(repository: Repository) -> No
 
     changed = repository("history", "diff", "--at", "now", "--at", "2026-11-01T12:00:00Z", "--history", "kept")
     assert changed.out.splitlines()[2:] == [
-        "lab   snapshot of 2026-11-01T09:00:00Z, that of 2026-11-02T09:00:00Z",
-        "  ~ user=alice  producer_byte_rate : 1 MiB/s -> 2 MiB/s   (by 2026-11-02T09:00:00Z)",
-        "  - user=alice  request_percentage : 50%   (by 2026-11-02T09:00:00Z)",
+        "lab   snapshots of 2026-11-01T09:00:00Z and 2026-11-02T09:00:00Z",
+        "  ~ user=alice  producer_byte_rate : 1 MiB/s -> 2 MiB/s   (seen 2026-11-02T09:00:00Z)",
+        "  - user=alice  request_percentage : 50%   (seen 2026-11-02T09:00:00Z)",
         "",
-        "No snapshot at or before 2026-11-01T12:00:00Z, so everything counts as set since: prod.",
+        "Not compared, since there is no snapshot at or before 2026-11-01T12:00:00Z:",
+        "  prod  first snapshot of 2026-11-02T09:00:00Z",
         "",
-        "Changes: 0 set, 1 changed, 1 removed, of 1 entity.",
+        "Changes: 0 set, 1 changed, 1 removed, of 1 entity; 1 cluster not compared.",
     ]
     as_json = repository(
         "history", "diff", "--at", "2026-11-01T12:00:00Z", "--at", "now", "--history", "kept", "--format", "json"
     )
     require_valid("history-diff", as_json.out)
+    document = json.loads(as_json.out)
+    assert [(each["cluster"], each["compared"]) for each in document["clusters"]] == [("lab", True), ("prod", False)]
+    assert {each["cluster"] for each in document["changes"]} == {"lab"}
 
 
 def test_what_cannot_be_answered_is_one_sentence(repository: Repository) -> None:

@@ -152,11 +152,24 @@ class EntityHistory:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Between which snapshots a history compares a cluster; `None` where it has none by then."""
+    """Which snapshots of a cluster a history compares.
+
+    Attributes:
+        cluster: The cluster.
+        first_at: The time of its first snapshot.
+        before_at: That of the last one at or before the earlier moment; `None` if there is none.
+        after_at: That of the last one at or before the later moment; `None` if there is none.
+    """
 
     cluster: str
+    first_at: datetime
     before_at: datetime | None
     after_at: datetime | None
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether there is something to compare with: without a snapshot, it is not known what the cluster held."""
+        return self.before_at is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +181,7 @@ class HistoryDifference:
         since: The earlier moment.
         until: The later one.
         clusters: Which snapshots were compared.
-        rows: The first changes, by cluster, entity and key.
+        rows: The first changes of the clusters that were compared, by cluster, entity and key.
         created: How many values were set that were not.
         updated: How many have another value.
         deleted: How many are not set any more.

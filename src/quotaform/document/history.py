@@ -79,7 +79,13 @@ def dump_history_difference(found: HistoryDifference) -> str:
         "since": spell_moment(found.since),
         "until": spell_moment(found.until),
         "clusters": [
-            {"cluster": each.cluster, "before_at": _moment(each.before_at), "after_at": _moment(each.after_at)}
+            {
+                "cluster": each.cluster,
+                "compared": each.is_compared,
+                "first_at": _moment(each.first_at),
+                "before_at": _moment(each.before_at),
+                "after_at": _moment(each.after_at),
+            }
             for each in found.clusters
         ],
         "summary": {

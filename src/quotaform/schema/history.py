@@ -7,7 +7,7 @@ from typing import Final
 from quotaform.core.history import Append
 from quotaform.model.document_kind import HISTORY, HISTORY_APPEND, HISTORY_DIFF, DocumentKind
 from quotaform.schema.definition import DIGEST, document, quota_key
-from quotaform.schema.node import Node, choice, count, items, maybe, maybe_text, record, ref, text
+from quotaform.schema.node import Node, boolean, choice, count, items, maybe, maybe_text, record, ref, text
 
 _MOMENT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?Z$"
 _TABLE: Final = "The history, as given."
@@ -98,6 +98,8 @@ def history_diff() -> tuple[Node, dict[str, Node]]:
                 "The last snapshots of a cluster at or before the two times.",
                 {
                     "cluster": text(_CLUSTER),
+                    "compared": boolean("False if it has no snapshot at or before the earlier time: then no changes."),
+                    "first_at": _moment("The time of its first snapshot"),
                     "before_at": _maybe_moment("That of the earlier time; null if there is none."),
                     "after_at": _maybe_moment("That of the later time; null if there is none."),
                 },

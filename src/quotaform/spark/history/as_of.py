@@ -49,6 +49,8 @@ def _holds(at: datetime) -> Column:
 def history_changes(history: DataFrame, since: datetime, until: datetime) -> DataFrame:
     """Return `schemas.HISTORY_CHANGES`: the values that differ between two moments, and who set or removed them last.
 
+    A cluster without a snapshot at or before the earlier moment has no rows: it is not known what it held then.
+
     Args:
         history: `schemas.HISTORY`.
         since: The earlier moment.
@@ -56,7 +58,9 @@ def history_changes(history: DataFrame, since: datetime, until: datetime) -> Dat
     """
     same = ["cluster", "entity_key", "key"]
     old = held_at(history, since).select(*same, f.col("entity").alias("entity_before"), f.col("value").alias("before"))
-    new = held_at(history, until).select(
+    known = last_snapshots(history, since).select("cluster")
+    held_later = held_at(history, until).join(known, "cluster", "left_semi")
+    new = held_later.select(
         *same,
         f.col("entity").alias("entity_after"),
         f.col("value").alias("after"),

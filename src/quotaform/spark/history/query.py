@@ -152,6 +152,7 @@ def _coverage(rows: DataFrame, since: datetime, until: datetime) -> list[Coverag
         known_snapshots(rows)
         .groupBy("cluster")
         .agg(
+            f.min(taken).alias("first_at"),
             f.max(f.when(taken <= f.lit(since), taken)).alias("before_at"),
             f.max(f.when(taken <= f.lit(until), taken)).alias("after_at"),
         )

@@ -23,6 +23,7 @@ from quotaform.views.plan.effect_text import value_text
 from quotaform.views.style import PLAIN, Style, counted
 
 _MOST_SNAPSHOTS = 50
+_MOST_UNKNOWN = 10
 _COLOURS = {"+": "green", "~": "yellow", "-": "red"}
 
 
@@ -106,35 +107,41 @@ def _difference_lines(found: HistoryDifference, style: Style) -> Iterator[str]:
         yield ""
         yield f"{style.paint(spell_name(cluster), 'bold')}   {_coverage_text(covered[cluster])}"
         yield from (f"  {_change_text(row, style)}" for row in rows)
-    unknown = [each.cluster for each in found.clusters if each.before_at is None]
+    unknown = [each for each in found.clusters if not each.is_compared]
     if unknown:
         yield ""
-        some = ", ".join(map(spell_name, unknown[:10]))
-        more = f" and {len(unknown) - 10:,} more" if len(unknown) > 10 else ""
-        yield f"No snapshot at or before {spell_moment(found.since)}, so everything counts as set since: {some}{more}."
+        yield f"Not compared, since there is no snapshot at or before {spell_moment(found.since)}:"
+        width = max(len(spell_name(each.cluster)) for each in unknown[:_MOST_UNKNOWN])
+        for each in unknown[:_MOST_UNKNOWN]:
+            yield f"  {spell_name(each.cluster):<{width}}  first snapshot of {spell_moment(each.first_at)}"
+        if len(unknown) > _MOST_UNKNOWN:
+            yield f"  ... and {len(unknown) - _MOST_UNKNOWN:,} more (all: --format json)"
     yield ""
     if found.total > len(found.rows):
         yield f"The first {len(found.rows):,} of {found.total:,} changes (all: --out parquet=DIR)."
+    left_out = f"; {counted(len(unknown), 'cluster')} not compared" if unknown else ""
+    yield style.paint(f"{_difference_total(found)}{left_out}.", "bold")
+
+
+def _difference_total(found: HistoryDifference) -> str:
     if not found.total:
-        yield style.paint("No changes between the two.", "bold")
-        return
-    yield style.paint(
+        return "No changes between the two"
+    return (
         f"Changes: {found.created:,} set, {found.updated:,} changed, {found.deleted:,} removed, of "
-        f"{counted(found.entities, 'entity', 'entities')}.",
-        "bold",
+        f"{counted(found.entities, 'entity', 'entities')}"
     )
 
 
 def _coverage_text(each: Coverage) -> str:
-    before = "no snapshot" if each.before_at is None else f"snapshot of {spell_moment(each.before_at)}"
-    after = "none" if each.after_at is None else f"that of {spell_moment(each.after_at)}"
-    return f"{before}, {after}"
+    # Both are there where something differs.
+    times = [spell_moment(at) for at in (each.before_at, each.after_at) if at is not None]
+    return f"snapshots of {' and '.join(times)}"
 
 
 def _change_text(row: HistoryChange, style: Style) -> str:
     sign = "+" if row.before is None else "-" if row.after is None else "~"
     values = " -> ".join(value_text(row.key, value) for value in (row.before, row.after) if value is not None)
-    about = "" if row.changed_at is None else f"   (by {spell_moment(row.changed_at)})"
+    about = "" if row.changed_at is None else f"   (seen {spell_moment(row.changed_at)})"
     if row.changed_by is not None:
         about = f"   ({_by(row.changed_by)})"
     return f"{style.paint(sign, _COLOURS[sign])} {row.entity.address}  {spell_name(row.key)} : {values}{about}"

@@ -237,7 +237,7 @@ def test_few_principals_are_in_few_tasks_whatever_the_session_says(spark: SparkS
 def test_a_table_that_cannot_be_used_says_why(repository: Repository) -> None:
     (repository.path / "parts.parquet").mkdir()
     for table, problem in (
-        ("missing.parquet", "missing.parquet: error: it cannot be read: there is no such file or folder"),
+        ("missing.parquet", "missing.parquet: error: it cannot be read: there is no such file or directory"),
         ("prod.no.principals", "prod.no.principals: error: it cannot be read: "),
         ("parts.parquet", "parts.parquet: error: it cannot be read: there are no rows and no columns in it"),
     ):

@@ -74,7 +74,7 @@ def test_a_table_has_the_columns_that_it_has(spark: SparkSession, tmp_path: Path
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("none.parquet", None, "there is no such file or folder"),
+        ("none.parquet", None, "there is no such file or directory"),
         ("no_table", None, "there is neither such a file nor such a table in the catalog"),
         ("a.csv", "", "the file is empty"),
         ("a.csv", "usr\na\n", 'unknown column "usr"; the columns are user, client_id and ip'),

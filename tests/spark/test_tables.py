@@ -162,7 +162,7 @@ def test_a_table_without_the_columns_is_refused(spark: SparkSession, tmp_path: P
     spark.createDataFrame([("a",)], "who string").write.parquet(str(tmp_path / "desired"))
     with pytest.raises(InvalidFilesError, match="lacks the columns cluster, entity_key, key, value; it has who"):
         plan_on_spark(request_for(tmp_path), [JSON], desired_table=str(tmp_path / "desired"))
-    with pytest.raises(InvalidFilesError, match="no such file or folder"):
+    with pytest.raises(InvalidFilesError, match="no such file or directory"):
         plan_on_spark(request_for(tmp_path), [JSON], desired_table=str(tmp_path / "nowhere.parquet"))
 
 

@@ -77,7 +77,7 @@ def write_table(
     target_kind, target = read_out(out)
     if not detail.overridden:
         raise UsageError("--out writes no overridden entries; leave --omit-overridden out")
-    with _session(console, engine) as (spark, progress):
+    with _session(console, engine, principals) as (spark, progress):
         from quotaform.spark.resolve.run import TableRequest, write_resolved
         from quotaform.spark.resolve.target import Target
         from quotaform.views.quotas.resolve_table_text import render_resolve_table
@@ -99,7 +99,7 @@ def read_few(console: Console, engine: Engine, cluster: Cluster, principals: str
     Raises:
         QuotaformError: They cannot be read or are too many, or Spark failed.
     """
-    with _session(console, engine) as (spark, _):
+    with _session(console, engine, principals) as (spark, _):
         from quotaform.spark.resolve.run import few_principals
 
         return few_principals(spark, principals, cluster.name)
@@ -122,11 +122,21 @@ def read_out(text: str) -> tuple[str, str]:
 
 
 @contextmanager
-def _session(console: Console, engine: Engine) -> Iterator[tuple[SparkSession, Progress]]:
+def _session(console: Console, engine: Engine, principals: str) -> Iterator[tuple[SparkSession, Progress]]:
+    """Yield a session, if the principals can be there.
+
+    Raises:
+        InvalidFilesError: They cannot.
+        EngineError: Spark is missing or does not start, or it failed while it was used.
+    """
     from quotaform.cli.job_progress import JobProgress
-    from quotaform.spark.session.session import spark_session
+    from quotaform.spark.session.session import require_installed, spark_session
 
     session = replace(engine.session(), has_joins=True)
+    require_installed(session)
+    from quotaform.spark.table.principal_file import require_files
+
+    require_files(principals, session)
     progress = JobProgress(console, "Resolving principals", session)
     with spark_session(session, progress) as spark:
         yield spark, progress

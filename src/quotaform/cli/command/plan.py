@@ -102,6 +102,8 @@ def plan(
     reports = FleetReports(console, "plan", report or ())
     try:
         with reports.covering(target.literal_names):
+            if tables.is_given:
+                people.require_files(engine)
             engine = tables.open_session(console, engine)
             request = make_request(
                 target, directory, select, exclude, snapshot, base, mode, allow=allow, revert=revert, tables=tables
@@ -120,7 +122,7 @@ def plan(
     try:
         with reports.covering(names):
             chosen = plan_engine(console, engine, request, tables)
-            request = replace(request, principals=people.read(changes, on_spark=chosen.is_spark))
+            request = replace(request, principals=people.read(changes, engine, on_spark=chosen.is_spark))
             documents = documents_of(format_name, options, files.formats, ci, len(names))
             gathered = chosen.plan(request, (*documents, *changes.documents))
     except QuotaformError as error:

@@ -12,6 +12,7 @@ from quotaform.errors import UsageError
 if TYPE_CHECKING:
     from quotaform.app.plan.principals import PrincipalList
     from quotaform.cli.limit_changes import LimitChangeFiles
+    from quotaform.cli.option.engine import Engine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +47,32 @@ class PrincipalOptions:
         if self.principals is None and self.principals_out is not None:
             raise UsageError("--principals-out requires --principals")
 
-    def read(self, files: LimitChangeFiles, *, on_spark: bool) -> PrincipalList | None:
+    def require_files(self, engine: Engine) -> None:
+        """Make sure that files of principals are there, before Spark is started to read them.
+
+        Args:
+            engine: Where Spark runs.
+
+        Raises:
+            InvalidFilesError: They are not.
+            EngineError: Spark is not installed.
+        """
+        from quotaform.app.plan.principals import is_table
+
+        if self.principals is not None and is_table(self.principals, on_spark=True):
+            from quotaform.spark.session.session import require_installed
+
+            require_installed(engine.session())
+            from quotaform.spark.table.principal_file import require_files
+
+            require_files(self.principals, engine.session())
+
+    def read(self, files: LimitChangeFiles, engine: Engine, *, on_spark: bool) -> PrincipalList | None:
         """Read the list of principals; `None` if nobody asked for the blast radius.
 
         Args:
             files: Where all changes of limits are wanted.
+            engine: Where Spark runs, if it is used.
             on_spark: Whether the plans are computed on Spark.
 
         Raises:
@@ -61,4 +83,7 @@ class PrincipalOptions:
             return None
         from quotaform.app.plan.principals import read_principals
 
-        return read_principals(self.principals, files.names, files.folder, on_spark=on_spark)
+        found = read_principals(self.principals, files.names, files.folder, on_spark=on_spark)
+        if found.table is not None:
+            self.require_files(engine)
+        return found

@@ -60,8 +60,13 @@ def require_spark(options: SessionOptions = LOCAL_SESSION) -> None:
         UsageError: Options exclude each other, or cannot be used.
     """
     require_installed(options)
-    if _remote(options) is None and GATEWAY_VARIABLE not in os.environ and _active_session() is None:
+    if starts_java(options):
         require_java()
+
+
+def starts_java(options: SessionOptions = LOCAL_SESSION) -> bool:
+    """Whether a session starts a Java process here, which takes seconds."""
+    return _remote(options) is None and GATEWAY_VARIABLE not in os.environ and _active_session() is None
 
 
 @contextmanager

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _FORMATS: Final = {f".{name}": name for name in ("parquet", "orc", "avro", "delta")}
 _CAUSE: Final = regex(r"^\s*Caused by: [\w.$]+: (.*)$", MULTILINE).findall
 _REASONS: Final = {
-    "PATH_NOT_FOUND": "there is no such file or folder",
-    "TABLE_OR_VIEW_NOT_FOUND": "there is neither such a file nor such a table in the catalog",
+    "PATH_NOT_FOUND": "there is no such file or directory; correct the path",
+    "TABLE_OR_VIEW_NOT_FOUND": "there is neither such a file nor such a table in the catalog; correct the name",
     "UNABLE_TO_INFER_SCHEMA": "there are no rows and no columns in it",
     "DATA_SOURCE_NOT_FOUND": "this session has nothing that reads the format",
 }

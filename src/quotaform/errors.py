@@ -85,6 +85,10 @@ class QuotaformError(Exception):
         """Build the message of its lines."""
         super().__init__("\n".join(map(printable, lines)))
 
+    def text_of(self, cluster: str) -> str:
+        """Return the message as that of one cluster, where there may be results of others."""
+        return str(self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the message and the attributes: constructors take other things than a message."""
         return _restored, (type(self), self.args, dict(vars(self)))
@@ -115,9 +119,12 @@ class LayerDirectoryError(UsageError):
 class ClusterChoiceError(UsageError):
     """quotaform.yaml names several clusters, which are in `clusters`, and nothing says which is meant."""
 
+    shown = 10
+
     def __init__(self, clusters: Sequence[str]) -> None:
         self.clusters = tuple(clusters)
-        super().__init__(f"quotaform.yaml names several clusters ({', '.join(self.clusters)})")
+        more = f" and {len(self.clusters) - self.shown:,} more" if len(self.clusters) > self.shown else ""
+        super().__init__(f"quotaform.yaml names several clusters ({', '.join(self.clusters[: self.shown])}{more})")
 
 
 class NoClusterError(UsageError):
@@ -164,10 +171,17 @@ class InvalidFilesError(QuotaformError):
 
     def __init__(self, problems: Sequence[Finding]) -> None:
         self.problems = tuple(problems)
+        super().__init__(*map(str, self.problems), f"{self._count} found; nothing was sent to any cluster.")
+
+    @property
+    def _count(self) -> str:
         count = len(self.problems)
-        lines = [str(problem) for problem in self.problems]
-        lines.append(f"{count:,} problem{'' if count == 1 else 's'} found; nothing was sent to any cluster.")
-        super().__init__(*lines)
+        return f"{count:,} problem{'' if count == 1 else 's'}"
+
+    def text_of(self, cluster: str) -> str:
+        """Return the message with what became of one cluster."""
+        problems, _, _ = str(self).rpartition("\n")
+        return f"{problems}\n{self._count} found for cluster {printable(cluster)}; nothing was sent to it."
 
 
 class FileReadError(QuotaformError):
@@ -272,7 +286,7 @@ class ClusterIdError(BlockedError):
     Attributes:
         finding: What is wrong, as the check of a plan says it.
         expected: The pinned id.
-        found: The live id.
+        found: The id of the cluster, or of its snapshot.
     """
 
     def __init__(self, finding: Finding, *, expected: str, found: str | None, is_reading: bool = False) -> None:

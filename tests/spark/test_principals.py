@@ -88,6 +88,7 @@ def test_a_table_has_the_columns_that_it_has(spark: SparkSession, tmp_path: Path
         ("a.jsonl", '{"usr": "a"}\n', 'unknown field "usr"'),
         ("a.jsonl", '{"user": 7}\n', "user is bigint, and names are strings"),
         ("a.parquet", "PAR1", "it cannot be read"),
+        ("a.jsonl", "{}\n", "it needs one or more of the columns user, client_id and ip, and has none; rename them"),
     ],
 )
 def test_what_cannot_be_read_says_why(

@@ -20,3 +20,9 @@ def test_the_name_of_a_cluster_leads_to_no_other_folder_and_is_not_too_long(name
 def test_names_that_give_one_file_name_are_refused() -> None:
     with pytest.raises(UsageError, match="the same file name"):
         cluster_paths("--out", "{cluster}.json", ["a/b", "a_b"], example="")
+
+
+def test_of_many_clusters_the_first_are_named() -> None:
+    """An error named all of 1,000 clusters."""
+    with pytest.raises(UsageError, match=r"^several clusters \(c0, .*, c9 and 990 more\) need one file each; "):
+        cluster_paths("--out", "plan.json", [f"c{number}" for number in range(1000)], example="")

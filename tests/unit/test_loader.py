@@ -200,8 +200,11 @@ def test_all_problems_of_all_files_are_found_in_one_run_sorted_by_place() -> Non
 
 
 def test_the_error_counts_its_problems() -> None:
-    with pytest.raises(InvalidFilesError, match=r"1 problem found; nothing was sent to any cluster\.$"):
+    with pytest.raises(InvalidFilesError, match=r"1 problem found; nothing was sent to any cluster\.$") as caught:
         load([SourceFile("f.yaml", "quotas: 5")], {}, TODAY)
+    problem, total = caught.value.text_of("lab").split("\n")
+    assert problem.startswith("f.yaml:1")
+    assert total == "1 problem found for cluster lab; nothing was sent to it."
 
 
 def test_anchors_and_merge_keys_work() -> None:

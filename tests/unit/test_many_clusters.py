@@ -340,3 +340,13 @@ def test_of_several_saved_plans_those_that_can_be_applied_are_in_the_command(
     arguments = ["--cluster", "eu", "--cluster", "us", "--out", "{cluster}-plan.json"]
     assert run(["plan", *arguments]) == 0
     assert capsys.readouterr().err == "Saved the plans to: eu-plan.json, us-plan.json\n"
+
+
+def test_of_many_saved_plans_the_first_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With 1,000 clusters, the line named 1,000 files."""
+    names = [f"c{number:02}" for number in range(12)]
+    (folder / "quotaform.yaml").write_text(
+        f"clusters: {{{', '.join(f'{name}: {{snapshot: eu.json}}' for name in names)}}}\n"
+    )
+    assert run(["plan", "--all", "--out", "{cluster}.json"]) == 0
+    assert capsys.readouterr().err.endswith(", c08.json, c09.json and 2 more\n")

@@ -33,5 +33,6 @@ def test_another_cluster_than_the_pinned_one_is_not_read(
     assert run(list(command)) == 4
     out, err = capsys.readouterr()
     assert out == ""
-    assert "cluster lab is pinned to id pinned, and the live id is other" in err
+    # The id of a snapshot was called live.
+    assert "cluster lab is pinned to id pinned, and the snapshot lab.json is of a cluster with id other; give a" in err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lab.json", "quotaform.yaml"]

@@ -14,6 +14,7 @@ from quotaform.cluster.gateway import Gateway
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import QuotaformError
 from quotaform.model.entity import spell_name
+from quotaform.model.text import listed
 
 if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
@@ -165,6 +166,4 @@ class ClusterWork(Generic[C, T]):
 
 
 def _names(clusters: Sequence[Cluster]) -> str:
-    names = ", ".join(spell_name(cluster.label) for cluster in clusters[:_MOST_NAMES])
-    more = len(clusters) - _MOST_NAMES
-    return f"{names} and {more} more" if more > 0 else names
+    return listed((spell_name(cluster.label) for cluster in clusters), _MOST_NAMES)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from quotaform.errors import UsageError
+from quotaform.model.text import listed
 
 _LONGEST_NAME: Final = 100
 """Characters of a cluster's name in a path; file systems limit a name to 255 bytes."""
@@ -32,7 +33,7 @@ def cluster_paths(option: str, path: str | Path, clusters: Sequence[str], *, exa
     """
     if len(clusters) > 1 and PLACEHOLDER not in str(path):
         raise UsageError(
-            f"several clusters ({', '.join(clusters)}) need one file each; "
+            f"several clusters ({listed(clusters)}) need one file each; "
             f"write {PLACEHOLDER} in {option}, as in {option} '{example}'"
         )
     paths = {name: Path(str(path).replace(PLACEHOLDER, file_name(name))) for name in clusters}

@@ -132,7 +132,7 @@ def report_failures(console: Console, outcomes: Iterable[ClusterOutcome[T]]) -> 
     """Print to stderr what failed on which cluster, beside a result that has no section for each cluster."""
     for outcome in outcomes:
         if outcome.error is not None:
-            console.write_stderr(f"Error: {inert(outcome.cluster)}: {outcome.error}\n")
+            console.write_stderr(f"Error: {inert(outcome.cluster)}: {outcome.error.text_of(outcome.cluster)}\n")
 
 
 def require_one(format_name: str, clusters: Sequence[str]) -> None:

@@ -139,4 +139,5 @@ def _session(console: Console, engine: Engine, principals: str) -> Iterator[tupl
     require_files(principals, session)
     progress = JobProgress(console, "Resolving principals", session)
     with spark_session(session, progress) as spark:
+        progress("Resolving principals", 0, 0)
         yield spark, progress

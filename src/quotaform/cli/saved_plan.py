@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from quotaform.core.outcome import ClusterOutcome
-from quotaform.model.text import inert
+from quotaform.model.text import inert, listed
+
+_MOST_FILES: Final = 10
 
 if TYPE_CHECKING:
     from quotaform.app.plan.request import PlanRequest
@@ -38,13 +40,15 @@ def report_saved(
     if not saved:
         return
     noun = "plan" if len(saved) == 1 else "plans"
-    console.warn(f"Saved the {noun} to: {', '.join(inert(str(path)) for path in saved)}")
+    console.warn(f"Saved the {noun} to: {listed(inert(str(path)) for path in saved)}")
     if request.base is not None and request.base.is_proposed:
         return
     clusters = [each for each in request.clusters if each.name in plans and _can_apply(request, each, plans[each.name])]
     if clusters:
-        words = ("quotaform", "apply", *(str(files[0][each.name]) for each in clusters), *_target(request, clusters[0]))
-        console.warn(f"To apply: {inert(' '.join(map(quote, words)))}")
+        paths = [str(files[0][each.name]) for each in clusters]
+        words = ("quotaform", "apply", *paths[:_MOST_FILES], *_target(request, clusters[0]))
+        more = f" (and {len(paths) - _MOST_FILES:,} more plans with changes)" if len(paths) > _MOST_FILES else ""
+        console.warn(f"To apply: {inert(' '.join(map(quote, words)))}{more}")
 
 
 def _can_apply(request: PlanRequest, cluster: Cluster, plan: PlanDigest) -> bool:

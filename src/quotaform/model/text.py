@@ -52,7 +52,7 @@ def listed(words: Iterable[str], most: int = 10) -> str:
     """
     first = list(islice(words := iter(words), most))
     more = sum(1 for _ in words)
-    return f"{', '.join(first)} and {more} more" if more else ", ".join(first)
+    return f"{', '.join(first)} and {more:,} more" if more else ", ".join(first)
 
 
 def nearest(word: str, words: Collection[str], *, cutoff: float = 0.6, is_exact: bool = False) -> str | None:

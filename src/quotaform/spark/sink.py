@@ -34,6 +34,7 @@ from quotaform.core.receipt import Receipt, Result
 from quotaform.desired.config import Cluster
 from quotaform.errors import ApplyRunningError, PartialError, QuotaformError
 from quotaform.model.entity import spell_name
+from quotaform.model.text import listed
 from quotaform.spark.job.driver_context import inside
 from quotaform.spark.job.kept_rows import final_rows
 from quotaform.spark.schemas import PLAN_ROWS
@@ -219,7 +220,7 @@ class QuotaSinkWriter(DataSourceArrowWriter):
         """
         cluster = None if name is None else self.clusters.get(name)
         if name is None or cluster is None:
-            known = ", ".join(map(spell_name, self.clusters))
+            known = listed(map(spell_name, self.clusters))
             raise QuotaformError(f"the option clusters has no cluster {name and spell_name(name)}, but {known}")
         cluster_id, changes = cluster_changes(name, rows)
         gateway = open_gateway(cluster)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
     from quotaform.desired.loader import LoadedFiles
     from quotaform.desired.tree import Layout
+    from quotaform.model.snapshot import SnapshotFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,21 +308,29 @@ class Repository:
         return replace(known, bootstrap_servers=(), command_config=None, snapshot=path, folder=None, taken=taken)
 
 
-def require_pinned(cluster: str, pinned_id: str | None, live_id: str | None, *, is_reading: bool = False) -> None:
+def require_pinned(
+    cluster: str,
+    pinned_id: str | None,
+    found_id: str | None,
+    *,
+    snapshot: SnapshotFile | None = None,
+    is_reading: bool = False,
+) -> None:
     """Make sure that a cluster is the one that quotaform.yaml pins.
 
     Args:
         cluster: What messages call the cluster.
         pinned_id: The id in quotaform.yaml, if there is one.
-        live_id: The id that the cluster gives itself.
+        found_id: The id that the cluster gives itself, or that its snapshot has.
+        snapshot: The snapshot that is read instead of a running cluster.
         is_reading: Whether nothing was going to be written to it.
 
     Raises:
         ClusterIdError: It has another id.
     """
-    finding = check_pinned_id(cluster, pinned_id, live_id)
+    finding = check_pinned_id(cluster, pinned_id, found_id, snapshot)
     if finding is not None:
-        raise ClusterIdError(finding, expected=pinned_id or "", found=live_id, is_reading=is_reading)
+        raise ClusterIdError(finding, expected=pinned_id or "", found=found_id, is_reading=is_reading)
 
 
 def open_pinned_gateway(cluster: Cluster) -> Gateway:
@@ -334,7 +343,8 @@ def open_pinned_gateway(cluster: Cluster) -> Gateway:
     """
     gateway = open_gateway(cluster)
     try:
-        require_pinned(cluster.name, cluster.cluster_id, gateway.cluster_id(), is_reading=True)
+        found_id = gateway.cluster_id()
+        require_pinned(cluster.name, cluster.cluster_id, found_id, snapshot=gateway.snapshot, is_reading=True)
     except BaseException:
         gateway.close()
         raise

@@ -19,6 +19,7 @@ from quotaform.cli.plan_engine import quota_bytes
 from quotaform.cli.selection import require_selected
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import NotApprovedError, PlanIdError, UsageError
+from quotaform.model.text import listed
 
 if TYPE_CHECKING:
     from quotaform.app.apply.apply import ClusterPlan
@@ -128,5 +129,5 @@ def _without_snapshots(settings: ApplySettings, request: PlanRequest, *, takes_a
         return request
     if not takes_all or len(snapshots) == len(request.clusters):
         raise UsageError(f"cluster {snapshots[0]} is a snapshot file, which can be planned but not applied")
-    settings.console.warn(f"Not applied: {', '.join(snapshots)}, as a snapshot can only be planned")
+    settings.console.warn(f"Not applied: {listed(snapshots)}, as a snapshot can only be planned")
     return replace(request, clusters=tuple(cluster for cluster in request.clusters if cluster.snapshot is None))

@@ -19,7 +19,7 @@ from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.moment import read_moment_option
 from quotaform.cli.option.output import Output
 from quotaform.cli.table_output import TableOutput
-from quotaform.errors import UsageError
+from quotaform.errors import InvalidFilesError, UsageError
 from quotaform.exit_code import ExitCode
 
 if TYPE_CHECKING:
@@ -145,8 +145,10 @@ def _report_failures(console: Console, result: HistoryAppend) -> None:
     from quotaform.model.text import inert
 
     for each in result.failed:
+        # Nothing is ever sent, and the result says how many snapshots failed.
+        reasons = each.error.problems if isinstance(each.error, InvalidFilesError) else (each.error,)
         name = f"{inert(each.cluster)}: " if each.cluster is not None else ""
-        console.write_stderr(f"Error: {name}{each.error}\n")
+        console.write_stderr("".join(f"Error: {name}{reason}\n" for reason in reasons))
 
 
 @app.command("show", short_help="Show what entities had and when, and who changed it.")

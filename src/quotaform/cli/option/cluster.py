@@ -17,7 +17,7 @@ from quotaform.cli.option.common import (
     ConfigOption,
 )
 from quotaform.errors import ClusterChoiceError, NoClusterError, UsageError
-from quotaform.model.text import quote
+from quotaform.model.text import listed, quote
 
 if TYPE_CHECKING:
     from quotaform.app.repository.repository import Repository, Target
@@ -159,7 +159,7 @@ class ManyClusters:
             chosen = replace(self, cluster=named).choose(repository, config)
             others = [cluster.name for cluster in chosen if cluster.name != name]
             if self.cluster and others:
-                raise UsageError(f"{file} is a {noun} for cluster {name}, not {', '.join(others)}; leave --cluster out")
+                raise UsageError(f"{file} is a {noun} for cluster {name}, not {listed(others)}; leave --cluster out")
             if self.bootstrap_server and not self.cluster:
                 return replace(chosen[0], given_servers=",".join(chosen[0].bootstrap_servers))
             return chosen[0]
@@ -192,7 +192,7 @@ def _options_named(repository: Repository, target: Target, remedy: str) -> Itera
         if target.bootstrap_servers:
             raise UsageError(
                 f"--bootstrap-server gives an address only, and {repository.config_path} names several clusters "
-                f"({', '.join(error.clusters)}); choose one with --cluster"
+                f"({listed(error.clusters)}); choose one with --cluster"
             ) from None
         raise UsageError(f"{error}; {remedy}") from None
     except NoClusterError as error:

@@ -100,7 +100,12 @@ def is_text(name: str) -> bool:
 
 def unreadable(name: str, reason: str) -> InvalidFilesError:
     """Return the error of principals that cannot be read."""
-    return InvalidFilesError([rule.REQUESTS.finding(f"it cannot be read: {reason}", location=Location(name))])
+    return unusable(name, f"it cannot be read: {reason}")
+
+
+def unusable(name: str, problem: str) -> InvalidFilesError:
+    """Return the error of principals that cannot be used."""
+    return InvalidFilesError([rule.REQUESTS.finding(problem, location=Location(name))])
 
 
 def _format_of(name: str) -> str | None:
@@ -145,8 +150,10 @@ def _require_columns(name: str, found: Sequence[str], wanted: dict[str, str], *,
     if len(set(wanted.values())) < len(wanted):
         raise unreadable(name, "the columns client_id and client-id are the same; leave one of them out")
     if not wanted:
-        has = f"; it has {listed([inert(each) for each in found])}" if found else ""
-        raise unreadable(name, f"it has none of the columns {_KNOWN}{has}")
+        has = f"has {listed(map(inert, found))}" if found else "has none"
+        raise unusable(
+            name, f"it needs one or more of the columns {_KNOWN}, and {has}; rename them, or give another table"
+        )
 
 
 def _with_names(rows: DataFrame, columns: Sequence[str]) -> DataFrame:

@@ -46,7 +46,7 @@ def render_validation_github(validation: Validation, *, place: Place = unchanged
 
 def render_failure_github(cluster: str, error: QuotaformError) -> str:
     """Return the annotation of a cluster for which nothing could be made."""
-    return _command("error", {"title": f"quotaform: {cluster}"}, str(error))
+    return _command("error", {"title": f"quotaform: {cluster}"}, error.text_of(cluster))
 
 
 def _annotations(findings: Iterable[Finding], place: Place) -> Iterator[str]:

@@ -34,7 +34,7 @@ def render_failure_markdown(
         run_url: Where the run of the CI system is.
         place: Returns the path of a file in its repository.
     """
-    text = str(error)
+    text = error.text_of(cluster)
     shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     run = link("run", run_url)
     return (

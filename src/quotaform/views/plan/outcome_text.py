@@ -11,6 +11,7 @@ from quotaform.core.drift.drifted import DriftClass
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import NotReadError, QuotaformError
 from quotaform.model.entity import spell_name
+from quotaform.model.text import listed
 from quotaform.views.drift.drift_text import summary_line
 from quotaform.views.plan.plan_text import NOTHING_SELECTED, no_changes_line, plan_line
 from quotaform.views.plan.receipt_text import resources_line
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 def render_failure(cluster: str, error: QuotaformError, style: Style = PLAIN) -> str:
     """Return the section of a cluster for which nothing could be made."""
-    return f"{cluster_line(cluster, style)}\n{style.paint('Error:', 'red')} {error}\n"
+    return f"{cluster_line(cluster, style)}\n{style.paint('Error:', 'red')} {error.text_of(cluster)}\n"
 
 
 def render_plan_total(outcomes: Sequence[ClusterOutcome[PlanDigest]], style: Style = PLAIN) -> str:
@@ -88,7 +89,7 @@ def _clusters_line(outcomes: Sequence[ClusterOutcome[T]], what: str, others: int
     if others:
         parts.append(f"{others} {word}")
     if failed:
-        parts.append(f"{len(failed)} failed: {', '.join(failed)}")
+        parts.append(f"{len(failed):,} failed: {listed(failed)}")
     if unread:
-        parts.append(f"{len(unread)} not read: {', '.join(unread)}")
+        parts.append(f"{len(unread):,} not read: {listed(unread)}")
     return f"{counted(len(outcomes), 'cluster')}: {', '.join(parts)}."

@@ -12,6 +12,7 @@ from quotaform.core.plan import Plan
 from quotaform.model.entry import STATE_ABSENT, Cause
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
+from quotaform.model.snapshot import SnapshotFile
 from quotaform.model.text import inert, quote
 
 _MOST_LOOSER: Final = 20
@@ -21,24 +22,33 @@ _LEAST_LOST: Final = 5
 
 def check_cluster_id(plan: Plan, facts: Facts) -> Iterator[Finding]:
     """Block a plan for another cluster than the pinned one."""
-    found = check_pinned_id(plan.header.cluster_name, facts.pinned_id, plan.header.cluster_id)
+    found = check_pinned_id(plan.header.cluster_name, facts.pinned_id, plan.header.cluster_id, plan.header.snapshot)
     if found is not None:
         yield found
 
 
-def check_pinned_id(cluster: str, pinned_id: str | None, live_id: str | None) -> Finding | None:
+def check_pinned_id(
+    cluster: str, pinned_id: str | None, found_id: str | None, snapshot: SnapshotFile | None = None
+) -> Finding | None:
     """Return what is wrong when a cluster is not the one that quotaform.yaml pins.
 
     Args:
         cluster: What messages call the cluster.
         pinned_id: The id that quotaform.yaml gives; `None` and empty pin nothing.
-        live_id: The id that the cluster gives itself.
+        found_id: The id that the cluster gives itself, or that its snapshot has.
+        snapshot: The snapshot that is read instead of a running cluster.
     """
-    if not pinned_id or pinned_id == live_id:
+    if not pinned_id or pinned_id == found_id:
         return None
+    if snapshot is None:
+        found, remedy = f"the live id is {found_id}", "check the bootstrap servers"
+    else:
+        name = f"the snapshot {inert(snapshot.path)}" if snapshot.path else "the snapshot"
+        found = f"{name} is of a cluster with id {found_id}"
+        remedy = "give a snapshot of the pinned cluster"
     return rule.CLUSTER_ID.finding(
-        f"cluster {cluster} is pinned to id {pinned_id}, and the live id is {live_id}; "
-        "check the bootstrap servers; change cluster_id in quotaform.yaml only if the cluster was replaced on purpose."
+        f"cluster {cluster} is pinned to id {pinned_id}, and {found}; {remedy}; "
+        "change cluster_id in quotaform.yaml only if the cluster was replaced on purpose."
     )
 
 

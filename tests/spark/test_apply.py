@@ -26,6 +26,7 @@ from tests.builder import PRODUCER
 from tests.faults.proxy import Action, FrameFault, Moment, Proxy, Side
 from tests.faults.raw import ALTER
 from tests.spark.cluster import kill_python
+from tests.spark.log import without_progress
 from tests.spark.test_kept_rows import kept_blocks, lose
 from tests.waiting import once, wait_until
 from tests.workflow.command import Cluster, Repository, Result
@@ -75,7 +76,7 @@ def traces(repository: Repository, done: Result) -> dict[str, Any]:
     """Return all that an apply left, without times: what it printed, its receipts and its audit log."""
     audit = repository.path / "audit.jsonl"
     left = {
-        "done": (done.code, timeless(done.out), timeless(done.err)),
+        "done": (done.code, timeless(done.out), timeless(without_progress(done.err))),
         "receipts": {timeless(path.name): timeless(path.read_text(encoding="utf-8")) for path in repository.receipts},
         "audit": sorted(timeless(audit.read_text(encoding="utf-8")).splitlines()) if audit.exists() else [],
     }

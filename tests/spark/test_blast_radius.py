@@ -19,6 +19,7 @@ from quotaform.model.entity import KNOWN_TYPES, Entity
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Quotas
 from tests.builder import PRODUCER, plan_of
+from tests.spark.log import messages
 from tests.spark.test_plan import write_snapshot
 from tests.spark.test_resolved import CLIENTS, IPS, USERS, above_the_principals, some_quotas
 from tests.workflow.command import Repository
@@ -159,7 +160,8 @@ def test_a_list_is_resolved_where_the_cluster_is_planned(repository: Repository,
     done: list[tuple[int, str, list[str]]] = []
     for engine in ("local", "spark"):
         result = repository("plan", "--all", *allowed, *listed, "--engine", engine, **options)
-        done.append((result.code, result.out + result.err, [repository.read(name) for name in files]))
+        text = result.out + (messages(result) if engine == "spark" else result.err)
+        done.append((result.code, text, [repository.read(name) for name in files]))
     assert done[0] == done[1]
     assert done[0][0] == 0
     assert "Blast radius: 2 of 2 principals (clients.csv) get other limits: 1 newly limited, 1 higher.\n" in done[0][1]
@@ -173,6 +175,7 @@ def test_a_table_gives_the_same_plans_as_a_list(spark: SparkSession, repository:
         "clusters:\n  lab: {snapshot: lab.json}\n  gone: {snapshot: gone.json}\n  eu: {snapshot: eu.json}\n"
     )
     listed = [Entity(user="alice"), Entity(user="bob", client_id="app"), Entity(user="bob", client_id="app")]
+    listed += [Entity(), Entity()]
     principal_table(spark, listed).write.parquet(str(repository.path / "clients.parquet"))
     allowed = [word for rule in ("change-factor", "default-entity", "to-unlimited") for word in ("--allow", rule)]
     common = ("plan", "--all", *allowed, "--out", "{cluster}-plan.json", "--out", "markdown={cluster}.md")
@@ -184,6 +187,7 @@ def test_a_table_gives_the_same_plans_as_a_list(spark: SparkSession, repository:
     table = ("--engine", "spark", "--principals", "clients.parquet", "--principals-out", "parquet=changed")
     result = repository(*common, *table, **options)
     assert (result.code, local.code) == (3, 3), result
+    assert "Warning: clients.parquet: 2 rows name no user, client-id or ip; left out\n" in result.err
 
     def renamed(text: str, cluster: str) -> str:
         return text.replace("clients.csv", "clients.parquet").replace(f"{cluster}.csv", "changed")

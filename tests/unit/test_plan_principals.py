@@ -148,6 +148,14 @@ def test_nobody_is_affected_by_a_plan_for_others(capsys: pytest.CaptureFixture[s
     assert "Blast radius: none of 1 principal (clients.csv) gets another limit.\n" in capsys.readouterr().out
 
 
+def test_rows_that_name_nobody_are_left_out_with_one_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("clients.csv").write_text("user,client_id\nalice,\n,\n,\n")
+    assert run(["plan", *ALLOWED, "--cluster", "eu", "--principals", "clients.csv"]) == 0
+    printed = capsys.readouterr()
+    assert "of 1 principal (clients.csv)" in printed.out
+    assert printed.err == "Warning: clients.csv: 2 rows name no user, client-id or ip; left out\n"
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
@@ -158,7 +166,7 @@ def test_nobody_is_affected_by_a_plan_for_others(capsys: pytest.CaptureFixture[s
             'clients.csv:1: error: unknown column "principal", "host"; the columns are user, client_id',
         ),
         ('{"user": null}\n', "clients.csv:1: error: user must be a string; leave out a field without a value"),
-        ("user,client_id\n,\n", "clients.csv:2: error: give a user, a client-id, both, or an ip"),
+        ("user,client_id\n,\n", "clients.csv: error: it lists no principals; write one per line"),
         ("user\n\udcff\n", "clients.csv:2: error: this is not UTF-8 text"),
     ],
 )

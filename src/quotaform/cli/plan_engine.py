@@ -98,6 +98,7 @@ class SparkPlanEngine:
                     desired_table=self.desired_table,
                     session=self.session,
                     progress=self._progress("Planning", request),
+                    warn=lambda text: self.console.warn(f"Warning: {text}"),
                 )
             )
         )

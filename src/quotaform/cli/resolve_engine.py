@@ -88,7 +88,7 @@ def write_table(
                 cluster=cluster, principals=principals, target=Target(target_kind, target), plan=plan, detail=detail
             ),
             progress=progress,
-            warn=lambda text: console.warn(f"quotaform: {text}"),
+            warn=lambda text: console.warn(f"Warning: {text}"),
         )
     console.echo(render_resolve_table(report, console.style()))
 
@@ -102,7 +102,7 @@ def read_few(console: Console, engine: Engine, cluster: Cluster, principals: str
     with _session(console, engine, principals) as (spark, _):
         from quotaform.spark.resolve.run import few_principals
 
-        return few_principals(spark, principals, cluster.name)
+        return few_principals(spark, principals, cluster.name, lambda text: console.warn(f"Warning: {text}"))
 
 
 def read_out(text: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ plans, and those that all clusters have in common once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -39,6 +39,10 @@ D = TypeVar("D")
 Stored = ClusterOutcome[StoredResult[D]]
 
 
+def no_warning(text: str) -> None:
+    """Warn nobody."""
+
+
 def plan(
     request: PlanRequest,
     documents: Iterable[Document],
@@ -47,6 +51,7 @@ def plan(
     session: SessionOptions = LOCAL_SESSION,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = no_progress,
+    warn: Callable[[str], None] = no_warning,
 ) -> list[Stored[PlanDigest]]:
     """Plan clusters on Spark; see `quotaform.app.plan.plan.plan`.
 
@@ -57,6 +62,7 @@ def plan(
         session: Where Spark runs.
         clock: The time.
         progress: Called with what is being done.
+        warn: Called with a sentence about what is left out.
 
     Returns:
         One outcome per cluster, in the order of the request.
@@ -75,7 +81,7 @@ def plan(
                 raise UsageError("--principals takes a list with --desired-table, and no table; give a CSV file")
             job, bundle = _job(folder, PLAN, request, [PLAN_FILE], None, clock, progress)
             shipped = ship_job(spark, bundle, job)
-            return list(plan_beside_table(spark, shipped, people, tuple(documents), progress))
+            return list(plan_beside_table(spark, shipped, people, tuple(documents), progress, warn))
         job, bundle = _job(folder, PLAN, request, documents, desired_table, clock, progress)
         shipped = ship_job(spark, bundle, job)
         if desired_table is not None:

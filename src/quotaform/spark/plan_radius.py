@@ -6,7 +6,7 @@ joined with the principals, and tasks add to each plan what that amounts to, bef
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +15,7 @@ from pyspark.sql import functions as f
 
 from quotaform.app.plan.principals import PrincipalList
 from quotaform.app.rendering import Document, StoredResult, render
+from quotaform.app.resolve.request_file import nameless_note
 from quotaform.cluster.gateway import Progress
 from quotaform.core.blast_radius import BlastRadius, DirectionCount, LimitChange, LimitDirection
 from quotaform.core.digest import PlanDigest
@@ -41,7 +42,7 @@ from quotaform.spark.schemas import CLUSTER, OUTCOMES, arrow_schema
 from quotaform.spark.session.progress import reported_tasks
 from quotaform.spark.table.path import located
 from quotaform.spark.table.principal_check import count_principals
-from quotaform.spark.table.principals import read_principals
+from quotaform.spark.table.principals import named_principals, read_principals
 
 if TYPE_CHECKING:
     import pyarrow
@@ -63,6 +64,7 @@ def plan_beside_table(
     people: PrincipalList,
     documents: Sequence[Document],
     progress: Progress,
+    warn: Callable[[str], None],
 ) -> list[Outcome]:
     """Plan clusters, and return one outcome per cluster, in order.
 
@@ -72,6 +74,7 @@ def plan_beside_table(
         people: A table of principals, and where all changes of limits are wanted.
         documents: What to render of each plan.
         progress: Called with what is being done, and with a sentence if the principals have to be shuffled.
+        warn: Called with a sentence if rows are left out, since they name nobody.
 
     Raises:
         InvalidFilesError: The table cannot be read, or something is wrong in it.
@@ -80,6 +83,9 @@ def plan_beside_table(
     progress("Reading principals", 0, 0)
     read = read_principals(spark, table)
     counts = count_principals(read, table)
+    if counts.nameless:
+        warn(nameless_note(table, counts.nameless))
+        read = named_principals(read)
     with ExitStack() as stack:
         planned = _planned(spark, job, progress, stack)
 

@@ -42,12 +42,14 @@ class PrincipalList:
         table: A table of principals, which is read on Spark: as `quotaform.spark.table.principals` takes it.
         files: Cluster to the file in which all changes of limits are wanted, as it was given.
         folder: The folder in which all changes of limits are wanted as Parquet, for a table of principals.
+        nameless: How many rows of a list name nobody; they are left out.
     """
 
     known: Principals | None = None
     table: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     folder: str | None = None
+    nameless: int = 0
 
     def of_cluster(self, cluster: Cluster, connect: ConnectScram | None = None) -> Principals | None:
         """Return who connects to a cluster; `None` for a table, of which no process has all rows.
@@ -126,7 +128,7 @@ def _read_list(text: str, files: Mapping[str, str], *, on_spark: bool) -> Princi
             )
     if not entities:
         raise rows.error("it lists no principals; write one per line after the names of the columns")
-    return PrincipalList(known=Principals.of(rows.name, entities), files=files)
+    return PrincipalList(known=Principals.of(rows.name, entities), files=files, nameless=rows.nameless)
 
 
 def is_table(text: str, *, on_spark: bool = False) -> bool:

@@ -32,7 +32,7 @@ from quotaform.model.address import read_name
 from quotaform.model.entity import IP, KNOWN_TYPES, Entity
 from quotaform.model.finding import Finding
 from quotaform.model.location import Location
-from quotaform.model.text import quote
+from quotaform.model.text import inert, quote
 
 LONGEST_ROW: Final = 500_000
 """How many characters a row may have."""
@@ -41,8 +41,8 @@ _TOO_LONG: Final = f"it has more than {LONGEST_ROW:,} characters"
 _FIRST: Final = regex(r"\S").search
 _TYPES: Final = {spelling: row.name for row in KNOWN_TYPES.values() for spelling in (row.name, row.parameter)}
 _NAMES: Final = "user, client_id and ip"
-Row = tuple[int, Entity | str]
-"""A line, and the entity there or what is wrong with it."""
+Row = tuple[int, Entity | str | None]
+"""A line, and the entity there or what is wrong with it; `None` for a row without any name."""
 
 
 class RequestFile:
@@ -66,11 +66,16 @@ class RequestFile:
         self._is_json = self._check_text() == "{"
         problems = FindingList()
         self.has_clients, self.has_ips, count = False, False, 0
+        self.nameless = 0
+        """How many rows name nobody; they are left out."""
         for line, row in self._rows():
             if isinstance(row, str):
                 problems.add(self._problem(row, line))
                 if problems.is_full:
                     break
+                continue
+            if row is None:
+                self.nameless += 1
                 continue
             is_ip = row.parts[0][0] == IP
             self.has_ips, self.has_clients = self.has_ips or is_ip, self.has_clients or not is_ip
@@ -175,6 +180,21 @@ class RequestFile:
                     yield line, _json_entity(text)
 
 
+def nameless_note(name: str, rows: int) -> str:
+    """Return a warning about rows that name nobody.
+
+    >>> nameless_note("clients.csv", 1), nameless_note("clients.csv", 2000)
+    ('clients.csv: 1 row names no user, client-id or ip; left out', \
+'clients.csv: 2,000 rows name no user, client-id or ip; left out')
+
+    Args:
+        name: What messages call the file or table.
+        rows: How many there are.
+    """
+    which = "1 row names" if rows == 1 else f"{rows:,} rows name"
+    return f"{inert(name)}: {which} no user, client-id or ip; left out"
+
+
 def _read(read: Callable[[], bytes], name: str) -> bytes:
     try:
         return read()
@@ -193,7 +213,7 @@ def _header_problem(fields: list[str], types: list[str | None]) -> str:
     return ""
 
 
-def _json_entity(text: str) -> Entity | str:
+def _json_entity(text: str) -> Entity | str | None:
     try:
         names = loads(text, object_pairs_hook=mark_repeated, parse_constant=refuse_constant)
     except (ValueError, RecursionError, ConstantError):
@@ -216,7 +236,9 @@ def _json_entity(text: str) -> Entity | str:
     return _entity(list(parts.items()))
 
 
-def _entity(parts: list[tuple[str, str]]) -> Entity | str:
+def _entity(parts: list[tuple[str, str]]) -> Entity | str | None:
+    if not parts:
+        return None
     entity = Entity.of(parts)
     try:
         request_of(entity)

@@ -122,7 +122,7 @@ def plan(
     try:
         with reports.covering(names):
             chosen = plan_engine(console, engine, request, tables)
-            request = replace(request, principals=people.read(changes, engine, on_spark=chosen.is_spark))
+            request = replace(request, principals=people.read(console, changes, engine, on_spark=chosen.is_spark))
             documents = documents_of(format_name, options, files.formats, ci, len(names))
             gathered = chosen.plan(request, (*documents, *changes.documents))
     except QuotaformError as error:

@@ -23,6 +23,7 @@ from quotaform.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from quotaform.app.resolve.resolve import ResolveRequest
+    from quotaform.cli.console import Console
     from quotaform.core.plan import Plan
     from quotaform.core.resolve.resolution import Detail
     from quotaform.model.entity import Entity
@@ -124,7 +125,7 @@ def resolve(
             return ExitCode.DONE
         request = _made(read_few(console, engine, chosen, from_file), saved, detail)
     else:
-        request = _request(name or (), from_file, saved, detail)
+        request = _request(console, name or (), from_file, saved, detail)
         chosen = target.choose(snapshot=snapshot, planned=planned)
     reading = f"Reading quotas of {spell_name(chosen.label)}"
     with repeated(console.progress, reading) as steps, open_pinned_gateway(chosen) as gateway:
@@ -143,14 +144,18 @@ def _require_one_source(names: Sequence[str], file: str | None) -> None:
         raise UsageError("no request is given; use --name user=U --name client-id=C, --name ip=A, or --from FILE")
 
 
-def _request(names: Sequence[str], file: str | None, plan: Plan | None, detail: Detail) -> ResolveRequest:
+def _request(
+    console: Console, names: Sequence[str], file: str | None, plan: Plan | None, detail: Detail
+) -> ResolveRequest:
     """Read the requests, so that problems in files are reported without waiting for a broker."""
-    from quotaform.app.resolve.request_file import RequestFile
+    from quotaform.app.resolve.request_file import RequestFile, nameless_note
     from quotaform.app.resolve.resolve import ResolveRequest
 
     if file is None:
         return _made((read_names(names),), plan, detail)
     rows = RequestFile.read_stdin() if file == _STDIN else RequestFile.read(Path(file))
+    if rows.nameless:
+        console.warn(f"Warning: {nameless_note(rows.name, rows.nameless)}")
     return ResolveRequest(entities=rows, has_clients=rows.has_clients, has_ips=rows.has_ips, plan=plan, detail=detail)
 
 

@@ -11,6 +11,7 @@ from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
     from quotaform.app.plan.principals import PrincipalList
+    from quotaform.cli.console import Console
     from quotaform.cli.limit_changes import LimitChangeFiles
     from quotaform.cli.option.engine import Engine
 
@@ -67,10 +68,13 @@ class PrincipalOptions:
 
             require_files(self.principals, engine.session())
 
-    def read(self, files: LimitChangeFiles, engine: Engine, *, on_spark: bool) -> PrincipalList | None:
+    def read(
+        self, console: Console, files: LimitChangeFiles, engine: Engine, *, on_spark: bool
+    ) -> PrincipalList | None:
         """Read the list of principals; `None` if nobody asked for the blast radius.
 
         Args:
+            console: Where it is reported that rows are left out.
             files: Where all changes of limits are wanted.
             engine: Where Spark runs, if it is used.
             on_spark: Whether the plans are computed on Spark.
@@ -86,4 +90,8 @@ class PrincipalOptions:
         found = read_principals(self.principals, files.names, files.folder, on_spark=on_spark)
         if found.table is not None:
             self.require_files(engine)
+        if found.nameless:
+            from quotaform.app.resolve.request_file import nameless_note
+
+            console.warn(f"Warning: {nameless_note(self.principals, found.nameless)}")
         return found

@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock, timestamp
 from quotaform.app.repository.repository import open_pinned_gateway
-from quotaform.app.resolve.request_file import RequestFile
+from quotaform.app.resolve.request_file import RequestFile, nameless_note
 from quotaform.app.resolve.resolve import require_key
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.core.freshness import require_cluster
@@ -31,7 +31,7 @@ from quotaform.spark.resolve.resolved import resolved
 from quotaform.spark.resolve.target import Target
 from quotaform.spark.source import read_clusters
 from quotaform.spark.table.principal_check import PrincipalCounts, count_principals
-from quotaform.spark.table.principals import is_text, principals_of, read_principals, unreadable
+from quotaform.spark.table.principals import is_text, named_principals, principals_of, read_principals, unreadable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -84,8 +84,9 @@ def write_resolved(
     if request.plan is not None:
         require_cluster(request.plan, cluster_id)
     progress(f"Reading principals of {inert(request.principals)}", 0, 0)
-    principals = principals_of(read_principals(spark, request.principals), cluster.name)
-    counts = count_principals(principals, request.principals, cluster.name)
+    listed = principals_of(read_principals(spark, request.principals), cluster.name)
+    counts = count_principals(listed, request.principals, cluster.name)
+    principals = _named(listed, request.principals, counts, warn)
     progress(f"Reading quotas of {spell_name(cluster.label)}", 0, 0)
     with ExitStack() as stack:
         quotas = _kept(stack, read_clusters(spark, [cluster]))
@@ -111,7 +112,15 @@ def write_resolved(
     return TableReport(header=header, target=str(request.target), clients=counts.clients, ips=counts.ips, keys=found)
 
 
-def few_principals(spark: SparkSession, name: str, cluster: str) -> list[Entity]:
+def _named(principals: DataFrame, name: str, counts: PrincipalCounts, warn: Callable[[str], None]) -> DataFrame:
+    """Return the rows that name somebody, with a warning if there are others."""
+    if not counts.nameless:
+        return principals
+    warn(nameless_note(name, counts.nameless))
+    return named_principals(principals)
+
+
+def few_principals(spark: SparkSession, name: str, cluster: str, warn: Callable[[str], None]) -> list[Entity]:
     """Return principals of a cluster that are few enough to be printed, each as a concrete entity.
 
     A file that one process can read is read as it would be there, in the same order.
@@ -120,6 +129,7 @@ def few_principals(spark: SparkSession, name: str, cluster: str) -> list[Entity]
         spark: The session.
         name: A path or table; see `quotaform.spark.table.principals`.
         cluster: The cluster.
+        warn: Called with a sentence if rows are left out, since they name nobody.
 
     Raises:
         InvalidFilesError: They cannot be read, or are too many.
@@ -128,9 +138,13 @@ def few_principals(spark: SparkSession, name: str, cluster: str) -> list[Entity]
     if is_text(name) and path.is_file() and path.stat().st_size <= REQUESTS_LIMIT:
         listed = RequestFile.read(path)
         _require_few(name, len(listed))
+        if listed.nameless:
+            warn(nameless_note(name, listed.nameless))
         return list(listed)
-    principals = principals_of(read_principals(spark, name), cluster)
-    _require_few(name, count_principals(principals, name, cluster).total)
+    found = principals_of(read_principals(spark, name), cluster)
+    counts = count_principals(found, name, cluster)
+    _require_few(name, counts.total)
+    principals = _named(found, name, counts, warn)
     columns = {column: kind for kind, column in NAME_COLUMNS.items()}
     rows = principals.select(*(each for each in principals.columns if each in columns)).toArrow().to_pylist()
     return [Entity({columns[column]: cell for column, cell in row.items() if cell is not None}) for row in rows]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from operator import and_
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
@@ -15,7 +14,7 @@ from quotaform.model.entity import CLIENT_ID, IP, KNOWN_TYPES, USER
 from quotaform.model.location import Location
 from quotaform.model.text import quote
 from quotaform.spark.schemas import CLUSTER, PRINCIPALS
-from quotaform.spark.table.principals import BROKEN, principals_of
+from quotaform.spark.table.principals import BROKEN, is_nameless, principals_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,14 +34,16 @@ class PrincipalCounts:
     Attributes:
         clients: Users, client-ids and pairs of them, repeated ones included.
         ips: Addresses.
+        nameless: Rows that name nobody, which are to be left out.
     """
 
     clients: int
     ips: int
+    nameless: int = 0
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """All clients and addresses."""
         return self.clients + self.ips
 
 
@@ -55,14 +56,15 @@ def count_principals(principals: DataFrame, name: str, cluster: str | None = Non
         cluster: If they have a column `cluster`, the one of which those are meant.
 
     Raises:
-        InvalidFilesError: There are none, or rows from which no request can come: without any name, with an ip beside
-            a user or client-id, with an empty user or ip, or not readable. It counts them and shows the first.
+        InvalidFilesError: There are none, or rows from which no request can come: with an ip beside a user or
+            client-id, with an empty user or ip, or not readable. It counts them and shows the first.
     """
     problems = dict(_problems(principals.columns))
     rows = principals if cluster is None else principals_of(principals, cluster)
     is_ip = f.col(_IP).isNotNull() if _IP in principals.columns else f.lit(False)
     [found] = rows.agg(
         f.count("*").alias("total"),
+        f.count_if(_is_read(principals.columns) & is_nameless(principals.columns)).alias("nameless"),
         f.count_if(is_ip).alias("ips"),
         *(f.count_if(condition).alias(f"problem_{place}") for place, condition in enumerate(problems.values())),
     ).collect()
@@ -74,24 +76,20 @@ def count_principals(principals: DataFrame, name: str, cluster: str | None = Non
             number = "1 row" if count == 1 else f"{count:,} rows"
             first = "" if count == 1 else "the first are " if count > _SHOWN else "they are "
             findings.append(f"{number} {text}: {first}{shown}")
-    if not found.total:
+    total = found.total - found.nameless
+    if not total:
         of = f" of cluster {quote(cluster)}" if cluster is not None and CLUSTER in principals.columns else ""
         findings.append(f"there are no principals{of} in it")
     if findings:
         raise InvalidFilesError([rule.REQUESTS.finding(text, location=Location(name)) for text in findings])
-    return PrincipalCounts(clients=found.total - found.ips, ips=found.ips)
+    return PrincipalCounts(clients=total - found.ips, ips=found.ips, nameless=found.nameless)
 
 
 def _problems(columns: list[str]) -> Iterator[tuple[str, Column]]:
     """Yield what can be wrong with a row, as the end of a sentence about rows, and the condition."""
     names = [each for each in PRINCIPALS.names if each in columns]
-    is_read = f.col(BROKEN).isNull() if BROKEN in columns else f.lit(True)
     if BROKEN in columns:
-        yield "cannot be read or have another number of fields than the first line", ~is_read
-    yield (
-        "without a user, a client-id or an ip",
-        is_read & reduce(and_, [f.col(each).isNull() for each in names]),
-    )
+        yield "cannot be read or have another number of fields than the first line", ~_is_read(columns)
     clients = [each for each in (_USER, _CLIENT) if each in names]
     if _IP in names and clients:
         is_client = reduce(lambda one, other: one | other, [f.col(each).isNotNull() for each in clients])
@@ -99,6 +97,10 @@ def _problems(columns: list[str]) -> Iterator[tuple[str, Column]]:
     for each in (_USER, _IP):
         if each in names:
             yield f"with an empty {each}; only a client-id can be empty", f.col(each) == ""
+
+
+def _is_read(columns: list[str]) -> Column:
+    return f.col(BROKEN).isNull() if BROKEN in columns else f.lit(True)
 
 
 def _shown(row: Row) -> str:

@@ -40,7 +40,7 @@ from quotaform.spark.table.path import located
 
 if TYPE_CHECKING:
     import pyarrow
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 BROKEN: Final = "broken_row"
 """The column of principals from a text file in which a row is that cannot be read; else null."""
@@ -87,6 +87,16 @@ def read_principals(spark: SparkSession, name: str) -> DataFrame:
 def principals_of(principals: DataFrame, cluster: str) -> DataFrame:
     """Return the principals of a cluster: those whose column `cluster` names it, or all if there is no such column."""
     return principals.where(f.col(CLUSTER) == cluster) if CLUSTER in principals.columns else principals
+
+
+def named_principals(principals: DataFrame) -> DataFrame:
+    """Return the principals without rows that name nobody."""
+    return principals.where(~is_nameless(principals.columns))
+
+
+def is_nameless(columns: Sequence[str]) -> Column:
+    """Return whether a row of principals with these columns names neither a user nor a client-id nor an ip."""
+    return reduce(and_, [f.col(each).isNull() for each in PRINCIPALS.names if each in columns])
 
 
 def is_text(name: str) -> bool:

@@ -39,7 +39,7 @@ from quotaform.spark.job.driver_context import inside
 from quotaform.spark.job.kept_rows import final_rows
 from quotaform.spark.schemas import PLAN_ROWS
 from quotaform.spark.sink_record import Record, ResultRow, Written, require_written, summary_of
-from quotaform.spark.source import NAME, KafkaQuotas, dump_clusters
+from quotaform.spark.source import NAME, dump_clusters, register_source
 from quotaform.spark.table.plan_rows import Row, cluster_changes, entity_changes, grouped, require_writable_rows
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def write_plan_rows(
     # What was checked is what is written, however the rows are made.
     with final_rows(rows.select(*(name for name in PLAN_ROWS.names if name != "rows"))) as own:
         require_writable_rows(own, [cluster.name for cluster in clusters])
-        own.sparkSession.dataSource.register(KafkaQuotas)
+        register_source(own.sparkSession)
         ids = {row["cluster"]: row["cluster_id"] for row in own.select("cluster", "cluster_id").distinct().collect()}
         wanted = iter([cluster for cluster in clusters if cluster.name in ids])
         while part := list(islice(wanted, _AT_ONCE)):

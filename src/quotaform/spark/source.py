@@ -7,6 +7,7 @@ from datetime import datetime
 from json import dumps, loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 NAME: Final = "kafka_quotas"
+_REGISTERED: Final[WeakSet[SparkSession]] = WeakSet()
 
 Row = tuple[Any, ...]
 
@@ -147,6 +149,13 @@ def quota_rows(cluster: str, cluster_id: str, quotas: Quotas, read_at: datetime 
             yield (cluster, cluster_id, address, names, key, value, None, read_at)
 
 
+def register_source(spark: SparkSession) -> None:
+    """Let a session know `KafkaQuotas` by its name, once: Spark logs a warning for every other time."""
+    if spark not in _REGISTERED:
+        spark.dataSource.register(KafkaQuotas)
+        _REGISTERED.add(spark)
+
+
 def read_clusters(spark: SparkSession, clusters: Iterable[Cluster], *, is_pinned: bool = False) -> DataFrame:
     """Return `schemas.QUOTAS` of clusters, not read yet.
 
@@ -155,7 +164,7 @@ def read_clusters(spark: SparkSession, clusters: Iterable[Cluster], *, is_pinned
         clusters: The clusters.
         is_pinned: Whether a cluster with another id than quotaform.yaml pins is a failure.
     """
-    spark.dataSource.register(KafkaQuotas)
+    register_source(spark)
     options = {
         "clusters": dump_clusters(clusters),
         "directory": str(Path.cwd()),

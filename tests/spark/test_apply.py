@@ -26,7 +26,7 @@ from tests.builder import PRODUCER
 from tests.faults.proxy import Action, FrameFault, Moment, Proxy, Side
 from tests.faults.raw import ALTER
 from tests.spark.cluster import kill_python
-from tests.spark.log import without_progress
+from tests.spark.log import messages, without_progress
 from tests.spark.test_kept_rows import kept_blocks, lose
 from tests.waiting import once, wait_until
 from tests.workflow.command import Cluster, Repository, Result
@@ -248,7 +248,9 @@ def test_outcomes_that_are_lost_are_reported_and_nothing_is_applied_again(
     done = fleet("apply", "plans/us.json", *SPARK)
     assert done.code == 6, done.said
     (receipt,) = fleet.receipts
-    assert done.err.startswith("Error: Spark failed: an executor was lost, and with it results that were not read yet")
+    assert messages(done).startswith(
+        "Error: Spark failed: an executor was lost, and with it results that were not read yet"
+    )
     assert "it is not known how the apply ended: its changes are in the receipt " in done.err
     assert f"{receipt.name}. Nothing is rolled back." in done.err
     assert cluster.read() == {BOB: {PRODUCER: MIB}, CAROL: {PRODUCER: 4 * MIB}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from quotaform.core.blast_radius import DirectionCount, LimitDirection, RadiusCounts
 from quotaform.core.digest import DriftDigest, PlanDigest, ReceiptDigest
 from quotaform.core.fleet_report import FleetReport, make_fleet_report
 from quotaform.core.outcome import ClusterOutcome
@@ -15,7 +16,19 @@ _NONE = dict.fromkeys(
 )
 
 
-def planned(cluster: str, rules: tuple[str, ...] = (), captured_at: str = "", **counts: int) -> ClusterOutcome[Any]:
+def radius(affected: int, **principals: int) -> RadiusCounts:
+    """How many limits of four principals change, by direction; two keys each."""
+    counts = {each: DirectionCount(number := principals.get(each, 0), 2 * number) for each in LimitDirection}
+    return RadiusCounts(source="clients.csv", principals=4, affected=affected, counts=counts)
+
+
+def planned(
+    cluster: str,
+    rules: tuple[str, ...] = (),
+    captured_at: str = "",
+    blast_radius: RadiusCounts | None = None,
+    **counts: int,
+) -> ClusterOutcome[Any]:
     """What a plan amounts to."""
     digest = PlanDigest(
         cluster_name=cluster,
@@ -32,6 +45,7 @@ def planned(cluster: str, rules: tuple[str, ...] = (), captured_at: str = "", **
         is_applyable=not rules,
         has_entities=True,
         blocking=rules,
+        blast_radius=blast_radius,
     )
     return ClusterOutcome(cluster, digest)
 
@@ -91,11 +105,17 @@ def example_fleet_report() -> FleetReport:
     return make_fleet_report(
         "plan",
         [
-            planned("prod-ap", create=120, update=44),
-            planned("prod-eu", ("delete", "default-entity"), delete=3, update=1),
-            planned("prod-us", ("delete",), delete=40),
-            planned("lab-1", captured_at="2026-11-20T09:12:44Z"),
-            planned("lab-2", captured_at="2026-11-18T23:00:00Z", create=1),
+            planned("prod-ap", blast_radius=radius(3, lower=2, higher=1), create=120, update=44),
+            planned(
+                "prod-eu",
+                ("delete", "default-entity"),
+                blast_radius=radius(3, newly_limited=1, lower=2, other_bucket=1),
+                delete=3,
+                update=1,
+            ),
+            planned("prod-us", ("delete",), blast_radius=radius(4, no_longer_limited=4), delete=40),
+            planned("lab-1", captured_at="2026-11-20T09:12:44Z", blast_radius=radius(0)),
+            planned("lab-2", captured_at="2026-11-18T23:00:00Z", blast_radius=radius(0), create=1),
             down("edge-1", "10.0.0.1:9092"),
             down("edge-22", "10.0.7.31:9093"),
             invalid("edge-3"),

@@ -154,9 +154,11 @@ def test_a_list_is_resolved_where_the_cluster_is_planned(repository: Repository,
         f"{{cluster}}.{suffix}",
         "--out",
         "{cluster}-plan.json",
+        *("--report", "report.json", "--report", "text=report.txt"),
     )
     options = {"env": {"SOURCE_DATE_EPOCH": "1795000000"}}
     files = [f"{name}{rest}" for name in ("lab", "eu") for rest in (f".{suffix}", "-plan.json")]
+    files += ["report.json", "report.txt"]
     done: list[tuple[int, str, list[str]]] = []
     for engine in ("local", "spark"):
         result = repository("plan", "--all", *allowed, *listed, "--engine", engine, **options)
@@ -166,6 +168,7 @@ def test_a_list_is_resolved_where_the_cluster_is_planned(repository: Repository,
     assert done[0][0] == 0
     assert "Blast radius: 2 of 2 principals (clients.csv) get other limits: 1 newly limited, 1 higher.\n" in done[0][1]
     assert done[0][2][0].count("newly_limited") == 1
+    assert "Blast radius     4 of 4 principals (clients.csv) get other limits: " in done[0][2][-1]
 
 
 @pytest.mark.workflow
@@ -179,9 +182,10 @@ def test_a_table_gives_the_same_plans_as_a_list(spark: SparkSession, repository:
     principal_table(spark, listed).write.parquet(str(repository.path / "clients.parquet"))
     allowed = [word for rule in ("change-factor", "default-entity", "to-unlimited") for word in ("--allow", rule)]
     common = ("plan", "--all", *allowed, "--out", "{cluster}-plan.json", "--out", "markdown={cluster}.md")
+    common += ("--report", "report.json")
     options = {"env": {"SOURCE_DATE_EPOCH": "1795000000"}}
     local = repository(*common, "--principals", "clients.csv", "--principals-out", "{cluster}.csv", **options)
-    names = ("lab.md", "eu.md", "lab.csv", "eu.csv")
+    names = ("lab.md", "eu.md", "lab.csv", "eu.csv", "report.json")
     written = {name: repository.read(name) for name in names}
     plans = {name: load_plan(repository.read(f"{name}-plan.json"), name) for name in ("lab", "eu")}
     table = ("--engine", "spark", "--principals", "clients.parquet", "--principals-out", "parquet=changed")
@@ -193,6 +197,8 @@ def test_a_table_gives_the_same_plans_as_a_list(spark: SparkSession, repository:
         return text.replace("clients.csv", "clients.parquet").replace(f"{cluster}.csv", "changed")
 
     assert result.out == renamed(renamed(local.out, "lab"), "eu")
+    assert '"blast_radius"' in written["report.json"]
+    assert repository.read("report.json") == renamed(written["report.json"], "")
     found = spark.read.parquet(str(repository.path / "changed"))
     for cluster in ("lab", "eu"):
         assert repository.read(f"{cluster}.md") == renamed(written[f"{cluster}.md"], cluster)

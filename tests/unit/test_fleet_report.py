@@ -15,6 +15,7 @@ from quotaform.cli.ci import MOST_SUMMARIES, STEP_SUMMARY, Ci
 from quotaform.cli.console import Console
 from quotaform.cli.documents import documents_of
 from quotaform.cli.main import run
+from quotaform.core.blast_radius import LimitDirection
 from quotaform.core.fleet_report import MOST_LARGEST, FleetStatus, make_fleet_report
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.document.snapshot import dump_snapshot
@@ -26,7 +27,7 @@ from quotaform.schema.catalog import load_schema
 from quotaform.views.fleet.report_markdown import render_fleet_report_markdown
 from quotaform.views.fleet.report_text import MOST_ROWS, render_fleet_report
 from tests.builder import PRODUCER
-from tests.golden.fleet_example import compared, down, example_fleet_report, invalid, planned, unread
+from tests.golden.fleet_example import compared, down, example_fleet_report, invalid, planned, radius, unread
 from tests.markdown_document import read_markdown
 
 ALICE = Entity(user="alice")
@@ -99,6 +100,31 @@ def test_text_and_markdown_are_bounded_and_json_has_every_cluster() -> None:
     document = json.loads("".join(render("fleet-report", "json", report)))
     assert len(document["rows"]) == 20_000
     assert len(document["largest"]) == MOST_LARGEST
+
+
+def test_the_blast_radius_is_counted_per_cluster_and_in_total_the_most_harmful_first() -> None:
+    report = example_fleet_report()
+    total = report.blast_radius
+    assert total is not None
+    assert (total.principals, total.affected, total.counts[LimitDirection.LOWER]) == (20, 10, (4, 8))
+    assert [cluster for cluster, _ in report.by_harm()] == ["prod-eu", "prod-ap", "prod-us"]
+    document = json.loads("".join(render("fleet-report", "json", report)))
+    rows = {row["cluster"]: row for row in document["rows"]}
+    assert rows["prod-ap"]["blast_radius"]["counts"]["lower"] == {"principals": 2, "limits": 4}
+    assert rows["lab-1"]["blast_radius"]["affected"] == 0
+    assert "blast_radius" not in rows["edge-1"]
+    unasked = make_fleet_report("plan", [planned("a", update=1)])
+    assert "blast_radius" not in "".join(render("fleet-report", "json", unasked))
+    assert "Blast radius" not in "".join(render_fleet_report(unasked))
+
+
+def test_a_blast_radius_of_many_clusters_is_bounded_for_people() -> None:
+    limits = radius(4, lower=4)
+    report = make_fleet_report("plan", [planned(f"c{number:05}", blast_radius=limits) for number in range(5_000)])
+    assert len("".join(render_fleet_report(report)).splitlines()) < MOST_ROWS + MOST_LARGEST + 40
+    assert "  ... and 4,980 more\n" in "".join(render_fleet_report(report))
+    assert "Limits of principals change on 4,980 more clusters." in render_fleet_report_markdown(report)
+    assert len(render_fleet_report_markdown(report, limit=1_500).encode()) <= 1_500
 
 
 def test_many_errors_and_rules_fit_too() -> None:

@@ -21,7 +21,7 @@ A value that is the maximum of its key means unlimited, as on a broker.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -264,26 +264,59 @@ class DirectionCount(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BlastRadius:
-    """What a plan changes for those who really connect. It is information: nothing of it is applied.
+class RadiusCounts:
+    """How many limits a plan changes for those who really connect, and nothing of the size of their list.
 
     Attributes:
         source: Where the list of principals comes from, as it was given.
         principals: How many principals the list has, each counted once.
         affected: How many of them get another effective limit.
         counts: How often limits change in each direction; all directions are there.
-        largest: The `MOST_LARGEST` largest changes, by `size_order`.
-        file: The file with all changes, as it was given; `None` if none is written.
-        changes: All changes, for that file; not in a plan file.
     """
 
     source: str
     principals: int
     affected: int
     counts: Mapping[LimitDirection, DirectionCount]
+
+    @classmethod
+    def sum(cls, items: Sequence[RadiusCounts]) -> RadiusCounts:
+        """Return the counts of several clusters together; a principal counts on each of them.
+
+        Args:
+            items: The counts of one or more clusters, for the same list.
+        """
+        counts = {
+            each: DirectionCount(
+                sum(item.counts[each].principals for item in items), sum(item.counts[each].limits for item in items)
+            )
+            for each in LimitDirection
+        }
+        return cls(
+            source=items[0].source,
+            principals=sum(item.principals for item in items),
+            affected=sum(item.affected for item in items),
+            counts=counts,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlastRadius(RadiusCounts):
+    """What a plan changes for those who really connect. It is information: nothing of it is applied.
+
+    Attributes:
+        largest: The `MOST_LARGEST` largest changes, by `size_order`.
+        file: The file with all changes, as it was given; `None` if none is written.
+        changes: All changes, for that file; not in a plan file.
+    """
+
     largest: tuple[LimitChange, ...] = ()
     file: str | None = None
     changes: Iterable[LimitChange] = field(default=(), compare=False, repr=False)
+
+    def without_changes(self) -> RadiusCounts:
+        """Return the counts alone."""
+        return RadiusCounts(source=self.source, principals=self.principals, affected=self.affected, counts=self.counts)
 
 
 def make_blast_radius(

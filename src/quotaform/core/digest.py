@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from quotaform.core.blast_radius import RadiusCounts
 from quotaform.core.change import Action
 from quotaform.core.drift.drift import Drift
 from quotaform.core.plan import Plan
@@ -30,6 +31,7 @@ class PlanDigest:
         is_applyable: Whether nothing blocks it.
         has_entities: Whether anything was compared.
         blocking: The rules that block it.
+        blast_radius: How many limits it changes for those who really connect; `None` if nobody asked for it.
     """
 
     cluster_name: str
@@ -46,6 +48,7 @@ class PlanDigest:
     is_applyable: bool
     has_entities: bool
     blocking: tuple[str, ...] = ()
+    blast_radius: RadiusCounts | None = None
 
 
 def digest_plan(plan: Plan) -> PlanDigest:
@@ -66,6 +69,7 @@ def digest_plan(plan: Plan) -> PlanDigest:
         is_applyable=plan.is_applyable,
         has_entities=plan.has_entities,
         blocking=tuple(sorted({finding.rule for finding in plan.findings if finding.blocking})),
+        blast_radius=plan.blast_radius.without_changes() if plan.blast_radius else None,
     )
 
 

@@ -12,6 +12,7 @@ from re import compile as regex
 from re import escape
 from typing import Any, Final
 
+from quotaform.core.blast_radius import LimitDirection, RadiusCounts
 from quotaform.core.change import Action
 from quotaform.core.check import rule
 from quotaform.core.digest import DriftDigest, PlanDigest, ReceiptDigest
@@ -72,6 +73,7 @@ class FleetRow:
         differences: How many entities differ, or were to be changed.
         rules: The rules that block it.
         is_interrupted: Whether an interrupt cut it short or left it out.
+        blast_radius: How many limits of those who really connect change; `None` if nobody asked, and after an error.
         error: Why there is no result.
     """
 
@@ -84,6 +86,7 @@ class FleetRow:
     differences: int = 0
     rules: tuple[str, ...] = ()
     is_interrupted: bool = False
+    blast_radius: RadiusCounts | None = None
     error: QuotaformError | None = None
 
 
@@ -121,6 +124,7 @@ class FleetReport:
         errors: Why clusters have no result, what is true of the most clusters first.
         oldest: The cluster whose snapshot is the oldest, of those whose time is known.
         largest: The clusters with the most differences, at most `MOST_LARGEST`.
+        blast_radius: The counts of all clusters together; `None` if nobody asked.
         error: What ended the run as a whole.
     """
 
@@ -132,6 +136,7 @@ class FleetReport:
     errors: tuple[ErrorGroup, ...] = ()
     oldest: FleetRow | None = None
     largest: tuple[FleetRow, ...] = ()
+    blast_radius: RadiusCounts | None = None
     error: QuotaformError | None = None
 
     @property
@@ -142,6 +147,15 @@ class FleetReport:
     def by_gravity(self) -> Sequence[FleetRow]:
         """Return the rows as people want to see them: what failed first, then what differs most."""
         return sorted(self.rows, key=lambda row: (_ORDER[row.status], -row.differences, row.cluster))
+
+    def by_harm(self) -> Sequence[tuple[str, RadiusCounts]]:
+        """Return the clusters whose principals get other limits: those with the most tighter ones first."""
+        found = [(row.cluster, row.blast_radius) for row in self.rows if row.blast_radius and row.blast_radius.affected]
+        return sorted(found, key=lambda each: (-_tightened(each[1]), -each[1].affected, each[0]))
+
+
+def _tightened(radius: RadiusCounts) -> int:
+    return sum(radius.counts[each].principals for each in (LimitDirection.NEWLY_LIMITED, LimitDirection.LOWER))
 
 
 def make_fleet_report(
@@ -162,6 +176,7 @@ def make_fleet_report(
     tally = Counter(row.status for row in rows)
     snapshots = [row for row in rows if row.is_snapshot and _moment(row) is not None]
     changed = (row for row in rows if row.differences)
+    radii = [row.blast_radius for row in rows if row.blast_radius is not None]
     return FleetReport(
         command=command,
         rows=rows,
@@ -171,6 +186,7 @@ def make_fleet_report(
         errors=_errors(rows),
         oldest=min(snapshots, key=lambda row: (_moment(row), row.cluster), default=None),
         largest=tuple(nsmallest(MOST_LARGEST, changed, key=lambda row: (-row.differences, row.cluster))),
+        blast_radius=RadiusCounts.sum(radii) if radii else None,
         error=error,
     )
 
@@ -214,6 +230,7 @@ def _planned(cluster: str, plan: PlanDigest) -> FleetRow:
         },
         differences=plan.changes,
         rules=plan.blocking,
+        blast_radius=plan.blast_radius,
     )
 
 

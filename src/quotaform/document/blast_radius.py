@@ -11,6 +11,7 @@ from quotaform.core.blast_radius import (
     DirectionCount,
     LimitChange,
     LimitDirection,
+    RadiusCounts,
     change_row,
 )
 from quotaform.core.canonical import json_number
@@ -25,12 +26,19 @@ from quotaform.model.precedence import level_of
 def dump_blast_radius(radius: BlastRadius) -> dict[str, Any]:
     """Return the section `blast_radius` of a plan file."""
     return {
+        **dump_radius_counts(radius),
+        "largest": [_dump_change(change) for change in radius.largest],
+        "file": radius.file,
+    }
+
+
+def dump_radius_counts(radius: RadiusCounts) -> dict[str, Any]:
+    """Return the counts of a blast radius, as a plan file and a report of many clusters have them."""
+    return {
         "source": radius.source,
         "principals": radius.principals,
         "affected": radius.affected,
         "counts": {direction.value: radius.counts[direction]._asdict() for direction in LimitDirection},
-        "largest": [_dump_change(change) for change in radius.largest],
-        "file": radius.file,
     }
 
 

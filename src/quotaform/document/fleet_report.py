@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from quotaform.core.blast_radius import RadiusCounts
 from quotaform.core.fleet_report import FleetReport, FleetRow
+from quotaform.document.blast_radius import dump_radius_counts
 from quotaform.document.envelope import document_lines, envelope
 from quotaform.errors import QuotaformError
 from quotaform.model.document_kind import FLEET_REPORT
@@ -28,6 +30,7 @@ def fleet_report_lines(report: FleetReport) -> Iterator[str]:
         "blocked": [{"rule": each.rule, "clusters": list(each.clusters)} for each in report.blocked],
         "errors": [{**_error(each.error), "clusters": list(each.clusters)} for each in report.errors],
         "largest": [{"cluster": row.cluster, "differences": row.differences} for row in report.largest],
+        **_dump_radius(report.blast_radius),
         "rows": map(_dump_row, report.rows),
     }
     return document_lines(envelope(FLEET_REPORT, fields).items(), _LISTS)
@@ -47,8 +50,13 @@ def _dump_row(row: FleetRow) -> dict[str, Any]:
         "entities": dict(row.counts) if row.error is None else None,
         "differences": row.differences,
         "blocked_by": list(row.rules),
+        **_dump_radius(row.blast_radius),
         "error": _dump_error(row.error),
     }
+
+
+def _dump_radius(radius: RadiusCounts | None) -> dict[str, Any]:
+    return {} if radius is None else {"blast_radius": dump_radius_counts(radius)}
 
 
 def _dump_error(error: QuotaformError | None) -> dict[str, Any] | None:

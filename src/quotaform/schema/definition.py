@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from quotaform.core.blast_radius import LimitDirection
 from quotaform.core.change import Action
 from quotaform.core.check.rule import RULES
 from quotaform.core.prune import PruneMode
@@ -47,6 +48,23 @@ def address(*examples: str) -> Node:
 def quota_key() -> Node:
     """Return the schema of the name of a quota key, which may be one that only the broker knows."""
     return text("The quota key.", "producer_byte_rate", minLength=1)
+
+
+def radius_counts() -> dict[str, Node]:
+    """Return the schemas of how many limits plans change for those who really connect."""
+    limits = record(
+        "How often limits change in this direction.",
+        {
+            "principals": count("Principals with such a limit; one can count in several directions."),
+            "limits": count("Effective limits: one per principal and quota key."),
+        },
+    )
+    return {
+        "source": text("The list of principals: scram, or a file or table as given.", "principals.csv", "scram"),
+        "principals": count("Principals in the list, each counted once."),
+        "affected": count("Principals that get another effective limit."),
+        "counts": record("One field per direction.", {direction.value: limits for direction in LimitDirection}),
+    }
 
 
 def source_fields() -> dict[str, Node]:

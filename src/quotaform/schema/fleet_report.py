@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quotaform.core.fleet_report import COMMANDS, FleetStatus
 from quotaform.model.document_kind import FLEET_REPORT
-from quotaform.schema.definition import document
+from quotaform.schema.definition import document, radius_counts
 from quotaform.schema.node import Node, boolean, choice, count, items, mapping, maybe, maybe_text, record, ref, text
 
 
@@ -43,8 +43,12 @@ def fleet_report() -> tuple[Node, dict[str, Node]]:
                 record("A cluster.", {"cluster": _cluster(), "differences": _differences()}),
                 maxItems=10,
             ),
+            "blast_radius": ref(
+                "blast_radius", "That of all clusters together: a principal counts on each. Omitted if not asked for."
+            ),
             "rows": items("One item per cluster, in the order of the run.", ref("row")),
         },
+        optional=("blast_radius",),
     )
     return schema, _definitions()
 
@@ -66,8 +70,10 @@ def _definitions() -> dict[str, Node]:
             "entities": maybe(ref("entities"), "The number of entities; null after an error."),
             "differences": _differences(),
             "blocked_by": items("The rules that block it.", text("A rule.", "delete")),
+            "blast_radius": ref("blast_radius", "That of its plan. Omitted if not asked for, or without a plan."),
             "error": maybe(ref("error"), "Why there is no result; null if there is one."),
         },
+        optional=("blast_radius",),
     )
     return {
         "error": record("An error.", error),
@@ -75,6 +81,7 @@ def _definitions() -> dict[str, Node]:
         "entities": mapping(
             "The number of entities of each kind that the command counts.", count("A number of entities.")
         ),
+        "blast_radius": record("How many effective limits of principals change (--principals).", radius_counts()),
         "row": row,
     }
 

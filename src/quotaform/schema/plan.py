@@ -18,6 +18,7 @@ from quotaform.schema.definition import (
     document,
     plan_options,
     quota_key,
+    radius_counts,
     source_fields,
     timestamp,
 )
@@ -93,21 +94,11 @@ def plan() -> tuple[Node, dict[str, Node]]:
 
 
 def _blast_radius() -> Node:
-    limits = record(
-        "How often limits change in this direction.",
-        {
-            "principals": count("Principals with such a limit; one can count in several directions."),
-            "limits": count("Effective limits: one per principal and quota key."),
-        },
-    )
     return record(
         "The principals whose effective limits change (--principals); omitted if that was not asked for. It is "
         "information that is not applied: the plan id does not cover it.",
         {
-            "source": text("The list of principals: scram, or a file or table as given.", "principals.csv", "scram"),
-            "principals": count("Principals in the list, each counted once."),
-            "affected": count("Principals that get another effective limit."),
-            "counts": record("One field per direction.", {direction.value: limits for direction in LimitDirection}),
+            **radius_counts(),
             "largest": items(
                 f"The {MOST_LARGEST} largest changes: by direction in the order of counts; lower limits by the "
                 "smallest factor, higher ones by the largest; then by user, client-id, ip and key.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -103,7 +104,16 @@ def plan_beside_table(
         plans = planned.where("name IS NULL OR name = 'plan-file'")
         work = partial(_render, job, radii, tuple(documents))
         rendered = plans.mapInArrow(work, OUTCOMES)
-        return _in_order(collected(spark, rendered, job, len(job.names), "Writing plans", progress), job)
+        outcomes = _in_order(collected(spark, rendered, job, len(job.names), "Writing plans", progress), job)
+        return [_with_radius(outcome, radii[outcome.cluster]) for outcome in outcomes]
+
+
+def _with_radius(outcome: Outcome, radius: BlastRadius) -> Outcome:
+    """Add the counts to the digest of a plan, which was made before they were known."""
+    if outcome.value is None:
+        return outcome
+    digest = replace(outcome.value.digest, blast_radius=radius.without_changes())
+    return replace(outcome, value=replace(outcome.value, digest=digest))
 
 
 def _planned(spark: SparkSession, job: ShippedJob, progress: Progress, stack: ExitStack) -> DataFrame:
@@ -200,8 +210,6 @@ def _render(
 def _documents(
     place: int, radius: BlastRadius, content: bytes, documents: Sequence[Document]
 ) -> Iterator[dict[str, Any]]:
-    from dataclasses import replace
-
     from quotaform.document.plan import load_plan
 
     plan = replace(load_plan(content + b"\n", "the plan of a task"), blast_radius=radius)

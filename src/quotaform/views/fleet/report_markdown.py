@@ -7,9 +7,12 @@ from typing import Final
 
 from quotaform.core.fleet_report import COMMANDS, FleetReport, FleetRow, error_head
 from quotaform.model.entity import spell_name
+from quotaform.views.fleet.radius_text import MOST_RADII, radius_cells, radius_header, radius_words
 from quotaform.views.fleet.report_text import MOST_GROUPS, STATUS_WORDS, count_words, run_problems, status_words
 from quotaform.views.markdown import code, code_cell, link, table, words
 from quotaform.views.markdown_fit import COMMENT_BYTES, Part, fit, form
+from quotaform.views.plan.blast_radius_markdown import shown_source
+from quotaform.views.plan.blast_radius_text import TITLE
 from quotaform.views.style import counted
 
 _MOST_NAMES: Final = 20
@@ -31,8 +34,10 @@ def render_fleet_report_markdown(report: FleetReport, *, limit: int = COMMENT_BY
     head, foot = Part([form(_head, report)]), Part([form(_foot, run_url)])
     blocks = Part([form(_blocks, report, most) for most in (_MOST_NAMES, _FEW_NAMES)])
     errors = Part([form(_errors, report, most) for most in (_MOST_NAMES, _FEW_NAMES)])
+    radii = Part([form(_radii, report, most) for most in (MOST_RADII, 0)])
     clusters = Part([form(_clusters, report, rows, most) for most in (_MOST_ROWS, *_FEWER_ROWS)])
-    return fit((head, blocks, errors, clusters, foot), (*(clusters,) * len(_FEWER_ROWS), blocks, errors), limit)
+    order = (*(clusters,) * len(_FEWER_ROWS), radii, blocks, errors)
+    return fit((head, blocks, errors, radii, clusters, foot), order, limit)
 
 
 def _head(report: FleetReport) -> Iterator[str]:
@@ -43,6 +48,9 @@ def _head(report: FleetReport) -> Iterator[str]:
     yield f"Entities: {count_words(report.totals)}.\n\n"
     if report.oldest is not None:
         yield f"Oldest snapshot: {code(report.oldest.read_at or '')} ({_name(report.oldest.cluster)}).\n\n"
+    if report.blast_radius is not None:
+        source = shown_source(report.blast_radius)
+        yield f"**{TITLE}:** {radius_words(report.blast_radius, source, len(report.rows))}\n\n"
 
 
 def _blocks(report: FleetReport, most: int) -> Iterator[str]:
@@ -75,6 +83,20 @@ def _clusters_words(clusters: Sequence[str], most: int) -> str:
 
 def _name(cluster: str) -> str:
     return code(spell_name(cluster), 100)
+
+
+def _radii(report: FleetReport, most: int) -> Iterator[str]:
+    found = report.by_harm()
+    if found[:most]:
+        header = (title.capitalize() for title in radius_header(report))
+        yield from table(
+            header,
+            ((code_cell(spell_name(cluster), 100), *radius_cells(report, each)) for cluster, each in found[:most]),
+        )
+        yield "\n"
+    if len(found) > most:
+        number = counted(len(found) - most, "more cluster" if most else "cluster")
+        yield f"Limits of principals change on {number}.\n\n"
 
 
 def _clusters(report: FleetReport, rows: Sequence[FleetRow], most: int) -> Iterator[str]:

@@ -8,6 +8,8 @@ from typing import Final
 from quotaform.core.fleet_report import COMMANDS, FleetReport, FleetRow, FleetStatus, error_head
 from quotaform.model.entity import spell_name
 from quotaform.model.text import inert, listed
+from quotaform.views.fleet.radius_text import MOST_RADII, radius_cells, radius_header, radius_words
+from quotaform.views.plan.blast_radius_text import source_text
 from quotaform.views.style import PLAIN, Style, counted
 
 MOST_NAMES: Final = 10
@@ -57,9 +59,13 @@ def _lines(report: FleetReport, style: Style) -> Iterator[str]:
     yield f"Entities         {count_words(report.totals)}"
     if report.oldest is not None:
         yield f"Oldest snapshot  {oldest_words(report.oldest)}"
+    if report.blast_radius is not None:
+        source = inert(source_text(report.blast_radius))
+        yield f"Blast radius     {radius_words(report.blast_radius, source, len(report.rows))}"
     yield ""
     yield from _blocks(report, style)
     yield from _errors(report, style)
+    yield from _radius(report, style)
     if report.largest and len(report.rows) > _FEW_ROWS:
         yield style.paint("Clusters with the most differences", "bold")
         yield from _table(report, report.largest, style)
@@ -127,9 +133,23 @@ def _errors(report: FleetReport, style: Style) -> Iterator[str]:
     yield ""
 
 
-def _rest(number: int) -> Iterator[str]:
-    if number > MOST_GROUPS:
-        yield f"  ... and {number - MOST_GROUPS:,} more"
+def _radius(report: FleetReport, style: Style) -> Iterator[str]:
+    found = report.by_harm()
+    if not found:
+        return
+    yield style.paint("Principals whose limits change", "bold")
+    header = [title.upper() for title in radius_header(report)]
+    cells = [(_short(spell_name(cluster)), *radius_cells(report, each)) for cluster, each in found[:MOST_RADII]]
+    widths = _widths(header, cells)
+    yield style.paint(_line(header, widths, words=1), "dim")
+    yield from (_line(texts, widths, words=1) for texts in cells)
+    yield from _rest(len(found), MOST_RADII)
+    yield ""
+
+
+def _rest(number: int, most: int = MOST_GROUPS) -> Iterator[str]:
+    if number > most:
+        yield f"  ... and {number - most:,} more"
 
 
 def _table(report: FleetReport, rows: Sequence[FleetRow], style: Style) -> Iterator[str]:
@@ -143,7 +163,7 @@ def _table(report: FleetReport, rows: Sequence[FleetRow], style: Style) -> Itera
         )
         for row in rows
     ]
-    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
+    widths = _widths(header, cells)
     yield style.paint(_line(header, widths), "dim")
     for row, texts in zip(rows, cells, strict=True):
         colour = _COLOURS.get(row.status)
@@ -151,9 +171,15 @@ def _table(report: FleetReport, rows: Sequence[FleetRow], style: Style) -> Itera
         yield style.paint(line, colour) if colour else line
 
 
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+def _widths(header: Sequence[str], cells: Iterable[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(header, *cells, strict=True)]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], words: int = 2) -> str:
     shown = (
-        f"{cell:<{width}}" if place < 2 else f"{cell:>{width}}"  # Names and words to the left, numbers to the right.
+        f"{cell:<{width}}"
+        if place < words
+        else f"{cell:>{width}}"  # Names and words to the left, numbers to the right.
         for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
     )
     return f"  {'  '.join(shown)}".rstrip()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from quotaform.core.blast_radius import BlastRadius
+from quotaform.core.blast_radius import BlastRadius, RadiusCounts
 from quotaform.core.resolve.entry import Effective
 from quotaform.views.markdown import code, code_cell, table, words_cell
 from quotaform.views.plan.blast_radius_text import (
@@ -60,6 +60,10 @@ def _limit_cell(key: str, limit: Effective) -> str:
 def blast_radius_sentence(radius: BlastRadius | None) -> Iterator[str]:
     """Yield the section in its shortest form."""
     if radius is not None:
-        source = source_text(radius)
-        shown = source if radius.source == "scram" else code(source, _LONGEST_SOURCE)
-        yield f"**{TITLE}:** {affected_text(radius, shown)}\n\n"
+        yield f"**{TITLE}:** {affected_text(radius, shown_source(radius))}\n\n"
+
+
+def shown_source(radius: RadiusCounts) -> str:
+    """Return where the list of principals comes from, as Markdown."""
+    source = source_text(radius)
+    return source if radius.source == "scram" else code(source, _LONGEST_SOURCE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from quotaform.core.blast_radius import BlastRadius, LimitChange, LimitDirection
+from quotaform.core.blast_radius import BlastRadius, LimitChange, LimitDirection, RadiusCounts
 from quotaform.core.resolve.entry import Effective
 from quotaform.model.entity import spell_name
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -36,12 +36,12 @@ def blast_radius_lines(radius: BlastRadius | None, style: Style = PLAIN) -> Iter
     yield ""
 
 
-def source_text(radius: BlastRadius) -> str:
+def source_text(radius: RadiusCounts) -> str:
     """Return where the list of principals comes from."""
     return "users with SCRAM credentials" if radius.source == "scram" else radius.source
 
 
-def affected_text(radius: BlastRadius, source: str) -> str:
+def affected_text(radius: RadiusCounts, source: str) -> str:
     """Return how many principals get another limit, in a sentence.
 
     Args:
@@ -55,7 +55,7 @@ def affected_text(radius: BlastRadius, source: str) -> str:
     return f"{radius.affected:,} of {principals} {verb}: {directions_text(radius)}."
 
 
-def directions_text(radius: BlastRadius) -> str:
+def directions_text(radius: RadiusCounts) -> str:
     """Return how many principals have limits that change in each direction; one may be in several."""
     counts = ((direction, radius.counts[direction].principals) for direction in LimitDirection)
     return ", ".join(f"{number:,} {direction_text(direction)}" for direction, number in counts if number)
@@ -89,6 +89,6 @@ def change_text(change: LimitChange) -> str:
     return f"{ratio}, {direction.words}" if ratio else direction.words
 
 
-def all_changes(radius: BlastRadius) -> int:
+def all_changes(radius: RadiusCounts) -> int:
     """Return how many effective limits change."""
     return sum(count.limits for count in radius.counts.values())

@@ -136,7 +136,8 @@ def test_at_any_time_it_holds_the_last_good_snapshot_of_each_cluster(
     from quotaform.spark.history.append import append
     from quotaform.spark.history.parquet_table import ParquetHistory
 
-    monkeypatch.setattr(parquet_table, "_MOST_FOLDERS", 2)
+    monkeypatch.setattr(parquet_table, "_MOST_FOLDERS", 3)
+    monkeypatch.setattr(parquet_table, "_MOST_ENDED", 10)
     path = str(tmp_path / "history")
     rounds = made_rounds(Random(20261122))
     late = [append(lambda: ParquetHistory(spark, path), quotas_of(spark, taken)).count(Append.LATE) for taken in rounds]
@@ -148,26 +149,36 @@ def test_at_any_time_it_holds_the_last_good_snapshot_of_each_cluster(
     require_rows_of_one_value_joined(history)
 
 
-def test_snapshots_in_order_are_merged_as_those_in_any_order_are(spark: SparkSession) -> None:
+@pytest.mark.parametrize("most_changes", [0, 1_000_000])
+def test_snapshots_in_order_are_merged_as_those_in_any_order_are(
+    most_changes: int, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from quotaform.spark.history import in_order as subject
     from quotaform.spark.history.any_order import merged_in_any_order
     from quotaform.spark.history.in_order import merged_in_order
     from quotaform.spark.history.new_snapshot import new_snapshots
     from quotaform.spark.schemas import HISTORY
 
+    monkeypatch.setattr(subject, "_MOST_CHANGES", most_changes)
     random = Random(7)
     names = [f"cluster-{number}" for number in range(CLUSTERS)]
     held = spark.createDataFrame([], HISTORY)
-    nothing = spark.createDataFrame([], "cluster string, cluster_id string, read_at timestamp")
+    known: list[tuple[str, str, datetime]] = []
     for number in range(2):
         taken = [Taken(name, random.choice(IDS), hour(number), made_quotas(random)) for name in names]
         quotas = quotas_of(spark, taken)
-        new = new_snapshots(nothing, [(each.cluster, each.cluster_id, each.read_at) for each in taken])
+        snapshots = [(each.cluster, each.cluster_id, each.read_at) for each in taken]
+        before = spark.createDataFrame(known, "cluster string, cluster_id string, read_at timestamp")
+        new = new_snapshots(before, snapshots)
+        in_order = merged_in_order(held, quotas, new)
+        assert (in_order.kept is None) == (most_changes == 0 or number == 0)
         found = [
-            sorted(map(repr, merged(held, quotas, new).toArrow().to_pylist()))
-            for merged in (merged_in_order, merged_in_any_order)
+            sorted(map(repr, rows.toArrow().to_pylist()))
+            for rows in (in_order.rows(), merged_in_any_order(held, quotas, new))
         ]
         assert found[0] == found[1]
-        held = merged_in_order(held, quotas, new).where("valid_to IS NULL").localCheckpoint()
+        held = in_order.rows().where("valid_to IS NULL").localCheckpoint()
+        known += snapshots
 
 
 def require_rows_of_one_value_joined(history: DataFrame) -> None:

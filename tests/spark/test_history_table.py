@@ -93,6 +93,26 @@ def test_many_appends_make_few_folders_and_the_same_table(
     assert max(map(len, VersionStore(path).current().parts.values())) == 2
 
 
+def test_an_append_writes_what_has_changed_until_much_has_ended(spark: SparkSession, tmp_path: Path) -> None:
+    from quotaform.spark.history.parquet_table import ParquetHistory
+
+    path = tmp_path / "history"
+    users = [Entity(user=f"user-{number}") for number in range(500)]
+    before = {user: {PRODUCER: 1.0, REQUEST: 50.0} for user in users}
+    one_more = {**before, users[0]: {PRODUCER: 2.0}, ALICE: {PRODUCER: 1.0}}
+    after = {user: {PRODUCER: 3.0} for user in users}
+    taken = [Taken("lab", "id", hour(n), quotas) for n, quotas in enumerate((before, one_more, after))]
+    store = VersionStore(path)
+    written = []
+    for each in taken:
+        append_to(spark, path, each)
+        folder = store.folder(store.current().parts["open"][-1], "open")
+        written.append((len(store.current().parts["open"]), spark.read.parquet(str(folder)).count()))
+    require_same(ParquetHistory(spark, str(path)).rows(), taken, [hour(n) for n in range(3)])
+    # A file of one row has as many bytes as those of hundreds.
+    assert written == [(1, 1000), (2, 2), (1, 500)]
+
+
 @contextmanager
 def file_size_limit(spark: SparkSession, limit: int) -> Iterator[None]:
     """Let the JVM write no file that is larger: to it, that is a disk that is full."""

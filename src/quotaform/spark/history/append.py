@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as f
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from quotaform.spark.history.new_snapshot import NewSnapshot
     from quotaform.spark.history.receipt import Receipts
-    from quotaform.spark.history.table import HistoryTable
+    from quotaform.spark.history.table import HistoryTable, Merged
 
     _Snapshot = tuple[str, str, datetime, str | None]
     Status = Mapping[tuple[str, datetime], Append]
@@ -68,9 +69,12 @@ def append(
         if claims is not None:
             claims = claims.localCheckpoint()
 
-        def merge(rows: DataFrame, new: Sequence[NewSnapshot] = new, claims: DataFrame | None = claims) -> DataFrame:
+        def merge(rows: DataFrame, new: Sequence[NewSnapshot] = new, claims: DataFrame | None = claims) -> Merged:
             merged = appended(rows, counted, new)
-            return merged if claims is None else attributed(merged, claims, new)
+            if claims is None:
+                return merged
+            # Who changed rows that stay as they are is known already.
+            return replace(merged, changed=attributed(merged.changed, claims, new))
 
         is_late = Append.LATE in status.values()
         if not new or table.replace(merge, snapshot_rows(given.sparkSession, new), is_late=is_late):

@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import functions as f
 
 from quotaform.errors import HistoryError
-from quotaform.spark.history.table import require_columns
+from quotaform.spark.history.table import Merged, require_columns
 from quotaform.spark.schemas import HISTORY
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class DeltaHistory:
     def require_writable(self) -> None:
         """Do nothing: where Spark writes, only Spark knows whether it can."""
 
-    def replace(self, merge: Callable[[DataFrame], DataFrame], snapshots: DataFrame, *, is_late: bool) -> bool:
+    def replace(self, merge: Callable[[DataFrame], Merged], snapshots: DataFrame, *, is_late: bool) -> bool:
         """Write the next version: whole, or not at all."""
         number = self._version + 1
         new_parts = {_CLOSED: f"{_CLOSED}-{number}", _SNAPSHOTS: f"{_SNAPSHOTS}-{number}"}
@@ -74,6 +74,7 @@ class DeltaHistory:
         token = token_hex(16)
         writer = (
             merge(self._part(changed))
+            .rows()
             .unionByName(snapshots)
             .withColumn(_PART, part)
             .write.format(_FORMAT)

@@ -1,7 +1,10 @@
-"""The rows of clusters with one new snapshot each that is later than all others: the usual case, in one join.
+"""The rows of clusters with one new snapshot each that is later than all others: the usual case.
 
 A value of the snapshot continues the row that is still valid if it is the same value of the same cluster id. Else that
 row ends and a new one begins.
+
+From one snapshot to the next few values change. So the values that change are looked for first, by hashes and numbers
+alone; then only those are joined as a whole, and all other rows stay as they are without being moved.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as f
 
 from quotaform.spark.history.new_snapshot import NewSnapshot, small_table
+from quotaform.spark.history.table import Merged
 from quotaform.spark.schemas import HISTORY
 
 if TYPE_CHECKING:
@@ -20,38 +24,81 @@ if TYPE_CHECKING:
 _KEY: Final = ["cluster", "entity_key", "key"]
 _SORTED_BY: Final = ["hash", "key", "cluster", "entity_key"]
 """Numbers are compared faster than texts, and the rows of an entity stay together, which are alike."""
+_MOST_CHANGES: Final = 1_000_000
+"""How many hashes of changed values every executor gets; with more of them, all rows are joined."""
 
 
-def merged_in_order(held: DataFrame, quotas: DataFrame, new: Sequence[NewSnapshot]) -> DataFrame:
-    """Return `schemas.HISTORY` of the clusters of new snapshots; see `quotaform.spark.history.merge.appended`.
+def merged_in_order(held: DataFrame, quotas: DataFrame, new: Sequence[NewSnapshot]) -> Merged:
+    """Return what becomes of rows by new snapshots; runs a job, to find which ones change.
 
     Args:
-        held: Rows with an entity, at least all that are still valid; rows of other clusters are left out.
+        held: Rows with an entity: of the clusters of new snapshots at least all that are still valid; rows that have
+            ended, and rows of other clusters, stay as they are.
         quotas: What the snapshots hold, and others.
         new: The new snapshots: one of each cluster.
     """
-    due = f.broadcast(
+    snapshots = f.broadcast(
         small_table(
             held.sparkSession,
             ["cluster", "cluster_id", "read_at"],
             ((each.cluster, each.cluster_id, each.read_at) for each in new),
         )
     )
-    own = held.join(due.select("cluster"), "cluster", "left_semi")
+    taken = quotas.where(f.col("failure").isNull() & f.col("entity_key").isNotNull())
+    fresh = taken.join(snapshots, ["cluster", "cluster_id", "read_at"])
+    is_open = f.col("valid_to").isNull()
+    own = held.where(is_open).join(snapshots.drop("cluster_id", "read_at"), "cluster", "left_semi")
+    changed = _changed(own, fresh) if any(each.previous_at is not None for each in new) else None
+    if changed is None:
+        ended = held.where(~is_open).join(snapshots, "cluster", "left_semi")
+        others = held.join(snapshots, "cluster", "left_anti")
+        return Merged(_joined(own, fresh, snapshots).unionByName(ended).unionByName(others))
+    is_changed = f.xxhash64(*_KEY) == changed["hash"]
+    rows = _joined(own.join(changed, is_changed, "left_semi"), fresh.join(changed, is_changed, "left_semi"), snapshots)
+    # The name of the cluster is in the hash.
+    return Merged(rows, held.join(changed, is_open & is_changed, "left_anti"))
+
+
+def _changed(own: DataFrame, fresh: DataFrame) -> DataFrame | None:
+    """Find which values differ between the rows that are valid and new snapshots.
+
+    Returns:
+        The hashes of their keys: `hash`. A key that shares its hash with another one is among them. `None` if there
+        are more than `_MOST_CHANGES`.
+    """
+    old, now = (
+        rows.select(
+            f.xxhash64(*_KEY).alias("hash"),
+            f.xxhash64("key", "entity_key", "cluster", "cluster_id").alias("other_hash"),
+            "value",
+        )
+        for rows in (own, fresh)
+    )
+    is_same = (old["other_hash"] == now["other_hash"]) & (old["value"] == now["value"])
+    pairs = old.join(now, old["hash"] == now["hash"], "full_outer").where(~f.coalesce(is_same, f.lit(False)))
+    found = pairs.select(f.coalesce(old["hash"], now["hash"]).alias("hash"))
+    changed = found.limit(_MOST_CHANGES + 1).localCheckpoint()
+    return f.broadcast(changed) if changed.count() <= _MOST_CHANGES else None
+
+
+def _joined(own: DataFrame, fresh: DataFrame, snapshots: DataFrame) -> DataFrame:
+    """Return what rows that are still valid become with what new snapshots of their clusters hold.
+
+    Args:
+        own: Rows of `schemas.HISTORY`.
+        fresh: Values, with the columns of `schemas.QUOTAS`.
+        snapshots: The snapshots: cluster, cluster_id, read_at.
+    """
     hash_of = f.xxhash64("cluster", "entity_key").alias("hash")
-    old = own.where(f.col("valid_to").isNull()).select(
+    old = own.select(
         hash_of,
         *_KEY,
         *(f.col(name).alias(f"old_{name}") for name in ("cluster_id", "entity", "value")),
         "valid_from",
         "changed_by",
     )
-    taken = quotas.where(f.col("failure").isNull() & f.col("entity_key").isNotNull())
-    fresh = taken.join(due, ["cluster", "cluster_id", "read_at"]).select(
-        hash_of, *_KEY, f.col("entity").alias("new_entity"), f.col("value").alias("new_value")
-    )
-    rows = fresh.join(old, _SORTED_BY, "full_outer").join(due, "cluster").select(f.inline(_rows()))
-    return rows.unionByName(own.where(f.col("valid_to").isNotNull()))
+    now = fresh.select(hash_of, *_KEY, f.col("entity").alias("new_entity"), f.col("value").alias("new_value"))
+    return now.join(old, _SORTED_BY, "full_outer").join(snapshots, "cluster").select(f.inline(_rows()))
 
 
 def _rows() -> Column:

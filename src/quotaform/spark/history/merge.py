@@ -26,13 +26,14 @@ from pyspark.sql import functions as f
 from quotaform.spark.history.any_order import merged_in_any_order
 from quotaform.spark.history.in_order import merged_in_order
 from quotaform.spark.history.new_snapshot import NewSnapshot, small_table
+from quotaform.spark.history.table import Merged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def appended(history: DataFrame, quotas: DataFrame, new: Sequence[NewSnapshot]) -> DataFrame:
-    """Return rows that take the place of those given, with new snapshots among them; see above.
+def appended(history: DataFrame, quotas: DataFrame, new: Sequence[NewSnapshot]) -> Merged:
+    """Return what becomes of rows by new snapshots; see above.
 
     Args:
         history: `schemas.HISTORY`: those rows of the clusters of the snapshots that may change, at least all that are
@@ -41,13 +42,13 @@ def appended(history: DataFrame, quotas: DataFrame, new: Sequence[NewSnapshot]) 
         new: `new_snapshots`.
     """
     held = history.where(f.col("entity_key").isNotNull())
-    clusters = small_table(history.sparkSession, ["cluster"], ((name,) for name in {each.cluster for each in new}))
-    rows = held.join(f.broadcast(clusters), "cluster", "left_anti")
     count = Counter(each.cluster for each in new)
     in_order = [each for each in new if count[each.cluster] == 1 and not each.is_late]
-    if in_order:
-        rows = rows.unionByName(merged_in_order(held, quotas, in_order))
     others = [each for each in new if count[each.cluster] > 1 or each.is_late]
-    if others:
-        rows = rows.unionByName(merged_in_any_order(held, quotas, others))
-    return rows
+    if not others:
+        return merged_in_order(held, quotas, in_order)
+    clusters = small_table(held.sparkSession, ["cluster"], ((name,) for name in {each.cluster for each in others}))
+    rest = held.join(f.broadcast(clusters), "cluster", "left_anti")
+    if in_order:
+        rest = merged_in_order(rest, quotas, in_order).rows()
+    return Merged(rest.unionByName(merged_in_any_order(held, quotas, others)))

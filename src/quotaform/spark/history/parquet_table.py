@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from pathlib import Path
 from re import compile as regex
 from typing import TYPE_CHECKING, Final
@@ -10,12 +11,12 @@ from pyspark.sql import functions as f
 
 from quotaform.app.clock import SYSTEM_CLOCK, Clock
 from quotaform.errors import HistoryError
-from quotaform.spark.history.table import require_columns
+from quotaform.spark.history.table import Merged, require_columns
 from quotaform.spark.history.version import CLOSED, OPEN, PART, PARTS, SNAPSHOTS, VersionStore
 from quotaform.spark.schemas import HISTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -24,6 +25,10 @@ _ESCAPED: Final = r"\\\g<0>"
 """Spark takes paths to read for globs."""
 _MOST_FOLDERS: Final = 32
 """Of how many folders a part consists before an append makes one of them."""
+_MOST_ENDED: Final = 0.25
+"""How many bytes of ended rows there may be for each of open ones, before an append removes those which have ended."""
+_ROW: Final = ["cluster", "entity_key", "key", "valid_from"]
+"""What no two rows with an entity have in common, and what a row keeps when it ends."""
 
 
 class ParquetHistory:
@@ -54,18 +59,25 @@ class ParquetHistory:
         """Make sure that it can be written, before anything else is done."""
         self._store.begin()
 
-    def replace(self, merge: Callable[[DataFrame], DataFrame], snapshots: DataFrame, *, is_late: bool) -> bool:
+    def replace(self, merge: Callable[[DataFrame], Merged], snapshots: DataFrame, *, is_late: bool) -> bool:
         """Write the next version: whole, or not at all."""
+        rewritten: tuple[str, ...]
         has_many = any(len(names) >= _MOST_FOLDERS for names in self._version.parts.values())
-        merged = merge(self._read(OPEN, CLOSED) if is_late else self._read(OPEN)).unionByName(snapshots)
+        merged = merge(self._read(OPEN, CLOSED) if is_late else self._read(OPEN))
         if has_many:
-            merged = merged.unionByName(self._read(SNAPSHOTS) if is_late else self._read(CLOSED, SNAPSHOTS))
+            rewritten = PARTS
+            rows = merged.rows().unionByName(self._read(SNAPSHOTS) if is_late else self._read(CLOSED, SNAPSHOTS))
+        elif is_late:
+            rewritten, rows = (OPEN, CLOSED), merged.rows()
+        elif merged.kept is None or self._has_many_ended():
+            rewritten, rows = (OPEN,), merged.rows()
+        else:
+            rewritten, rows = (), merged.changed
         part = f.when(f.col("entity_key").isNull(), SNAPSHOTS).when(f.col("valid_to").isNull(), OPEN).otherwise(CLOSED)
-        rows = merged.withColumn(PART, part)
-        rewritten = PARTS if has_many else (OPEN, CLOSED) if is_late else (OPEN,)
+        parted = rows.unionByName(snapshots).withColumn(PART, part)
         new = self._store.add(
             self._version,
-            lambda folder: rows.write.partitionBy(PART).parquet(f"file://{folder}"),
+            lambda folder: parted.write.partitionBy(PART).parquet(f"file://{folder}"),
             rewritten,
             self._clock.now(),
         )
@@ -74,8 +86,19 @@ class ParquetHistory:
         self._version = new
         return True
 
+    def _has_many_ended(self) -> bool:
+        ended = self._store.size(CLOSED, self._version.ending())
+        return ended > self._store.size(OPEN, self._version.parts[OPEN]) * _MOST_ENDED
+
     def _read(self, *parts: str) -> DataFrame:
-        folders = [self._store.folder(name, part) for part in parts for name in self._version.parts[part]]
+        rows = [self._folders(part, self._version.parts[part]) for part in parts]
+        if OPEN in parts and (ending := self._version.ending()):
+            place = parts.index(OPEN)
+            rows[place] = rows[place].join(self._folders(CLOSED, ending), _ROW, "left_anti")
+        return reduce(lambda one, other: one.unionByName(other), rows)
+
+    def _folders(self, part: str, names: Sequence[str]) -> DataFrame:
+        folders = [self._store.folder(name, part) for name in names]
         if not folders:
             return self._spark.createDataFrame([], HISTORY)
         missing = next((folder for folder in folders if not folder.is_dir()), None)

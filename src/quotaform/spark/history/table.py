@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from quotaform.errors import HistoryError
@@ -12,6 +13,24 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What becomes of rows by new snapshots: two tables of `schemas.HISTORY`, which take the place of the rows.
+
+    Attributes:
+        changed: Rows that are new, or have ended now: a row that ends has the key and `valid_from` that it had. Also
+            rows that stay as they are, if there are no `kept` ones.
+        kept: The rows that stay as they are; `None` if it is not known which.
+    """
+
+    changed: DataFrame
+    kept: DataFrame | None = None
+
+    def rows(self) -> DataFrame:
+        """Return all rows."""
+        return self.changed if self.kept is None else self.changed.unionByName(self.kept)
 
 
 class HistoryTable(Protocol):
@@ -37,11 +56,11 @@ class HistoryTable(Protocol):
             HistoryError: It cannot.
         """
 
-    def replace(self, merge: Callable[[DataFrame], DataFrame], snapshots: DataFrame, *, is_late: bool) -> bool:
+    def replace(self, merge: Callable[[DataFrame], Merged], snapshots: DataFrame, *, is_late: bool) -> bool:
         """Write the next version: whole, or not at all.
 
         Args:
-            merge: Returns the rows with new snapshots among them, given all that may change.
+            merge: Brings new snapshots into rows, given all that may change.
             snapshots: The rows of the new snapshots.
             is_late: Whether rows that have ended may change, too.
 

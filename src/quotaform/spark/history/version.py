@@ -5,20 +5,21 @@ A table is a folder:
 | path | content |
 | --- | --- |
 | `versions/00000007.json` | version 7: the folders that it consists of; the highest number is the table |
-| `data/00000007-1a2b3c4d/part=open` | rows that are still valid |
-| `data/00000007-1a2b3c4d/part=closed` | rows that have ended |
+| `data/00000007-1a2b3c4d/part=open` | rows that were still valid when version 7 was written |
+| `data/00000007-1a2b3c4d/part=closed` | rows that have ended, also some that a folder before it has as open |
 | `data/00000007-1a2b3c4d/part=snapshots` | the snapshots that are known |
 
 An append writes a folder of its own, makes it last through a power cut, and then creates the file of the next version.
-Nothing that a version names is ever changed, so whoever reads sees one version whole, and an append that ends halfway
-leaves a folder that no version names. Of two appends that begin with one version one creates the file, and the other
-one can begin again.
+A row that has ended takes the place of the open one of the same cluster, entity key, key and `valid_from` that an
+append before it has written, so what stays as it is need not be written again. Nothing that a version names is ever
+changed, so whoever reads sees one version whole, and an append that ends halfway leaves a folder that no version names.
+Of two appends that begin with one version one creates the file, and the other one can begin again.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -66,6 +67,11 @@ class Version:
     written_at: datetime
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: dict.fromkeys(PARTS, ()))
 
+    def ending(self) -> tuple[str, ...]:
+        """Return the folders of `CLOSED` whose rows may have ended rows in those of `OPEN`: what was added later."""
+        oldest = min((_number(name) for name in self.parts[OPEN]), default=self.number)
+        return tuple(name for name in self.parts[CLOSED] if _number(name) > oldest)
+
 
 class VersionStore:
     """The versions of one table on a file system that this process sees.
@@ -100,6 +106,10 @@ class VersionStore:
         """Return where what an append added is, or a part of it."""
         folder = self.path.absolute() / _DATA / name
         return folder if part is None else folder / f"{PART}={part}"
+
+    def size(self, part: str, names: Iterable[str]) -> int:
+        """Return how many bytes some folders of a part have."""
+        return sum(file.stat().st_size for name in names for file in self.folder(name, part).glob("*.parquet"))
 
     def begin(self) -> None:
         """Make sure that a version can be written, before anything else is done.
@@ -288,6 +298,11 @@ class VersionStore:
 
     def _error(self, problem: str, remedy: str) -> HistoryError:
         return HistoryError(str(self.path), problem, remedy)
+
+
+def _number(folder: str) -> int:
+    """Return the number of the version that added a folder."""
+    return int(folder.partition("-")[0])
 
 
 def _parts(parts: Any) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -19,6 +19,8 @@ from quotaform.model.entity import Entity
 TODAY = date(2026, 12, 31)
 COMMON = b"quotas:\n  - match: {user: a}\n    values: {producer_byte_rate: 1}\n"
 PROD = b"quotas:\n  - match: {user: a}\n    values: {producer_byte_rate: 2}\n"
+GOLD = b"quotas:\n  - match: {user: gold}\n    profile: gold\n"
+ESCAPED = b'quotas:\n  - match: {user: escaped}\n    "pro\\x66ile": gold\n'
 BAD = b"quotas:\n  - match: {user: 007}\n    values: {producer_byte_rate: 2}\n"
 
 
@@ -39,6 +41,27 @@ def test_a_file_is_parsed_once_however_many_clusters_read_it() -> None:
         assert files.desired("prod")[Entity(user="a")].values == {"producer_byte_rate": 2.0}
         assert files.desired("lab")[Entity(user="a")].values == {"producer_byte_rate": 1.0}
     assert parsed == ["quotas.d/a.yaml", "quotas.d/prod/b.yaml"]
+
+
+def test_when_a_profile_has_changed_the_files_that_may_use_it_are_parsed_again() -> None:
+    """An escape can spell any word."""
+    layout = Layout(tree(b=GOLD, c=ESCAPED), ["prod", "lab"])
+    profiles, changed = {"gold": {"producer_byte_rate": 1.0}}, {"gold": {"producer_byte_rate": 2.0}}
+    before = load_files(layout, profiles, TODAY)
+    before.desired(None)
+    after = load_files(layout, changed, TODAY, similar=(before, profiles))
+    assert [after.desired(None)[Entity(user=name)].values for name in ("gold", "escaped")] == [changed["gold"]] * 2
+    same = [name for name, parsed in after.parsed.items() if parsed[1] is before.parsed[name][1]]
+    assert same == ["quotas.d/a.yaml"]
+
+
+def test_the_files_of_a_cluster_that_is_released_are_parsed_again_when_it_is_asked_about() -> None:
+    files = load_files(Layout(tree(prod__b=PROD), ["prod", "lab"]), {}, TODAY)
+    found = files.desired("prod")
+    files.release("prod")
+    assert list(files.parsed) == ["quotas.d/a.yaml"]
+    assert files.desired("prod") == found
+    assert list(files.parsed) == ["quotas.d/a.yaml", "quotas.d/prod/b.yaml"]
 
 
 def test_the_files_of_another_cluster_do_not_count() -> None:

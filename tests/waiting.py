@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from threading import Thread
 from time import monotonic, sleep
@@ -21,6 +22,15 @@ def wait_until(is_so: Callable[[], object], seconds: float = PATIENCE) -> None:
     while not is_so():
         assert monotonic() < deadline
         sleep(0.005)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 class PatientClock:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from math import inf, isnan, nan
 from time import monotonic, sleep
 
@@ -20,8 +20,9 @@ from quotaform.errors import (
     UnknownOutcomeError,
     UnsupportedError,
 )
-from quotaform.model.quotas import Quotas
 from quotaform.sandbox import Sandbox
+from tests.broker import strictly
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -31,25 +32,13 @@ REQUEST, MUTATE, CONNECT = "request_percentage", "controller_mutation_rate", "co
 Ops = Mapping[str, float | None]
 
 
-@pytest.fixture(scope="module")
-def shared_admin(sandbox: Sandbox) -> Iterator[QuotaAdmin]:
-    with QuotaAdmin.connect(sandbox.bootstrap_servers) as admin:
-        yield admin
-
-
 @pytest.fixture
-def admin(shared_admin: QuotaAdmin) -> QuotaAdmin:
+def admin(admin: QuotaAdmin) -> QuotaAdmin:
     """The shared broker without any quotas."""
-    found = shared_admin.describe()
-    shared_admin.alter([Alteration(entity, dict.fromkeys(values)) for entity, values in found.items()])
-    settle(lambda: not shared_admin.describe())
-    return shared_admin
-
-
-def settle(holds: Callable[[], bool]) -> None:
-    deadline = monotonic() + 60
-    while not holds() and monotonic() < deadline:
-        sleep(0.01)
+    found = admin.describe()
+    admin.alter([Alteration(entity, dict.fromkeys(values)) for entity, values in found.items()])
+    wait_until(lambda: not admin.describe())
+    return admin
 
 
 def alter(admin: QuotaAdmin, quotas: Mapping[Entity, Ops], *, validate_only: bool = False) -> AlterResult:
@@ -67,11 +56,7 @@ def put(admin: QuotaAdmin, quotas: Mapping[Entity, Ops]) -> None:
             live.get(entity, {}).get(key) == value for entity, ops in quotas.items() for key, value in ops.items()
         )
 
-    settle(holds)
-
-
-def strictly(admin: QuotaAdmin, entity: Entity) -> Quotas:
-    return admin.describe(EntityFilter.contains_only(entity.names))
+    wait_until(holds)
 
 
 class TestAlter:
@@ -188,7 +173,7 @@ class TestRefusals:
         assert [row.entity.names["user"] for row in result.failed] == ["u0", "u3", "u6"]
         with pytest.raises(InvalidRequestError, match=r"^user=u0: .* \(and 2 more\)$"):
             result.raise_for_errors()
-        settle(lambda: len(admin.describe()) == 6)
+        wait_until(lambda: len(admin.describe()) == 6)
         assert len(admin.describe()) == 6
 
     def test_an_entity_is_changed_whole_or_not_at_all(self, admin: QuotaAdmin) -> None:
@@ -216,13 +201,13 @@ class TestRefusals:
         entity = Entity(user="u")
         request = AlterClientQuotas([Alteration(entity, {REQUEST: nan})])
         connection.send(request, timeout=65)
-        settle(lambda: entity in admin.describe())
+        wait_until(lambda: entity in admin.describe())
         assert isnan(admin.describe()[entity][REQUEST])
 
     def test_more_values_than_a_broker_takes_are_split_and_not_refused(self, admin: QuotaAdmin) -> None:
         quotas: dict[Entity, Ops] = {Entity(user=f"u{number}"): {PRODUCE: 1.0} for number in range(10_001)}
         alter(admin, quotas).raise_for_errors()
-        settle(lambda: len(admin.describe()) == len(quotas))
+        wait_until(lambda: len(admin.describe()) == len(quotas))
         assert admin.describe() == quotas
 
     @pytest.mark.usefixtures("admin")

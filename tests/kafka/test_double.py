@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import inf, isnan, nextafter
 from struct import pack, unpack
-from time import monotonic, sleep
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +11,7 @@ from hypothesis import strategies as st
 
 from quotaform import Alteration, Entity, QuotaAdmin
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas
-from quotaform.sandbox import Sandbox
+from tests.waiting import wait_until
 
 REQUEST = "request_percentage"
 
@@ -60,12 +58,6 @@ def test_the_bits_of_any_double_are_its_own(value: float) -> None:
     assert back == value or (isnan(back) and isnan(value))
 
 
-@pytest.fixture(scope="module")
-def admin(sandbox: Sandbox) -> Iterator[QuotaAdmin]:
-    with QuotaAdmin.connect(sandbox.bootstrap_servers) as admin:
-        yield admin
-
-
 @pytest.mark.kafka
 def test_a_broker_gives_back_the_bits_that_it_was_given(admin: QuotaAdmin) -> None:
     # Every power of two that is a double, and its neighbour: all exponents, mantissas of zeros and of one bit.
@@ -74,9 +66,8 @@ def test_a_broker_gives_back_the_bits_that_it_was_given(admin: QuotaAdmin) -> No
     asked = [Entity(user=f"double-{number}") for number in range(len(values))]
     try:
         admin.alter([Alteration(each, {REQUEST: value}) for each, value in zip(asked, values, strict=True)])
-        deadline = monotonic() + 60
-        while len(live := admin.describe()) < len(asked) and monotonic() < deadline:
-            sleep(0.05)
+        wait_until(lambda: len(admin.describe()) >= len(asked))
+        live = admin.describe()
         assert [pack(">d", live[entity][REQUEST]) for entity in asked] == [pack(">d", value) for value in values]
     finally:
         admin.alter([Alteration(each, {REQUEST: None}) for each in asked]).raise_for_errors()

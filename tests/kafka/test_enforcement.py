@@ -24,7 +24,9 @@ from quotaform.model.quotas import Quotas
 from quotaform.model.units import is_unlimited
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.security import USERS
+from tests.broker import wait_for
 from tests.producer import BlockingProducer, make_batch
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -85,10 +87,7 @@ def admin(kafka: Sandbox) -> Iterator[QuotaAdmin]:
 def write(admin: QuotaAdmin, quotas: Quotas) -> None:
     """Set quotas and wait until the broker enforces what it shows."""
     admin.alter([Alteration(entity, values) for entity, values in quotas.items()]).raise_for_errors()
-    deadline = monotonic() + 60
-    while admin.describe() != quotas:
-        assert monotonic() < deadline
-        sleep(0.02)
+    wait_for(admin, quotas)
     sleep(0.2)
 
 
@@ -130,9 +129,7 @@ def produce(sandbox: Sandbox, requests: list[tuple[str, str]]) -> list[Traffic]:
     with ThreadPoolExecutor(len(traffic)) as pool:
         runs = [pool.submit(each.produce, sandbox, make_batch(RECORD), is_over) for each in traffic]
         try:
-            deadline = monotonic() + 60
-            while not all(each.taken for each in traffic) and monotonic() < deadline:
-                sleep(0.01)
+            wait_until(lambda: all(each.taken for each in traffic))
             sleep(WARM_UP)
             begin, before = monotonic(), [each.taken for each in traffic]
             sleep(MEASURED)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from time import monotonic, sleep
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,7 +13,7 @@ from quotaform.cluster.wire.cluster_connection import ClusterConnection
 from quotaform.errors import ClusterError, InvalidRequestError, UnsupportedError
 from quotaform.model.filter import select
 from quotaform.model.quotas import Quotas
-from quotaform.sandbox import Sandbox
+from tests.broker import strictly, wait_for
 
 pytestmark = pytest.mark.kafka
 
@@ -69,16 +66,7 @@ def replace_all(admin: QuotaAdmin, quotas: Quotas) -> None:
     stale = admin.describe().items()
     admin.alter([Alteration(entity, dict.fromkeys(values)) for entity, values in stale]).raise_for_errors()
     admin.alter([Alteration(entity, values) for entity, values in quotas.items()]).raise_for_errors()
-    deadline = monotonic() + 60
-    while admin.describe() != quotas and monotonic() < deadline:
-        sleep(0.01)
-    assert admin.describe() == quotas
-
-
-@pytest.fixture(scope="module")
-def admin(sandbox: Sandbox) -> Iterator[QuotaAdmin]:
-    with QuotaAdmin.connect(sandbox.bootstrap_servers) as admin:
-        yield admin
+    wait_for(admin, quotas)
 
 
 @pytest.fixture
@@ -158,10 +146,6 @@ def seeded(admin: QuotaAdmin) -> QuotaAdmin:
     """A broker with the entities of Kafka's own tests of filters."""
     replace_all(admin, MATCHED)
     return admin
-
-
-def strictly(admin: QuotaAdmin, entity: Entity) -> Quotas:
-    return admin.describe(EntityFilter.contains_only(entity.names))
 
 
 @pytest.mark.parametrize("entity", MATCHED, ids=str)

@@ -24,7 +24,7 @@ from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas, Values, same_values
 from quotaform.sandbox import Sandbox
 from tests.broker import SHORT_SESSIONS
-from tests.waiting import once
+from tests.waiting import once, wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -59,9 +59,7 @@ def set_quotas(gateway: KafkaGateway, quotas: Quotas) -> AlterResult:
 
 def remove(gateway: KafkaGateway, quotas: Quotas) -> None:
     gateway.alter([Alteration(entity, dict.fromkeys(values)) for entity, values in quotas.items()]).raise_for_errors()
-    deadline = monotonic() + 60
-    while quotas.keys() & gateway.describe().keys() and monotonic() < deadline:
-        sleep(0.02)
+    wait_until(lambda: not quotas.keys() & gateway.describe().keys())
 
 
 def read(gateway: KafkaGateway, expected: Quotas) -> Quotas:

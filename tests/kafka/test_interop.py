@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from struct import pack
 from subprocess import CompletedProcess
-from time import monotonic, sleep
 
 import pytest
 
 from quotaform import Alteration, Entity, QuotaAdmin
-from quotaform.model.quotas import Quotas
 from quotaform.sandbox import Sandbox
+from tests.broker import wait_for
 
 pytestmark = pytest.mark.kafka
 
@@ -118,13 +117,6 @@ def wipe(admin: QuotaAdmin) -> None:
     live = admin.describe().items()
     admin.alter([Alteration(entity, dict.fromkeys(values)) for entity, values in live]).raise_for_errors()
     wait_for(admin, {})
-
-
-def wait_for(admin: QuotaAdmin, quotas: Quotas) -> None:
-    deadline = monotonic() + 60
-    while admin.describe() != quotas and monotonic() < deadline:
-        sleep(0.01)
-    assert admin.describe() == quotas
 
 
 def test_kafka_configs_reads_what_quotaform_writes(admin: QuotaAdmin, config_command: ConfigCommand) -> None:

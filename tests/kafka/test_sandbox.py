@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from quotaform.sandbox.cache import cache_directory
 from quotaform.sandbox.port import free_ports
 from quotaform.sandbox.probe import accepts, probe
 from tests.broker import SHORT_SESSIONS
+from tests.waiting import is_alive, wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -41,23 +41,6 @@ with Sandbox() as kafka:
 def answers(address: str) -> bool:
     host, port = address.split(":")
     return accepts(host, int(port))
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 60) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def ask(kafka: Sandbox, node: int) -> bool:
@@ -192,14 +175,14 @@ def test_a_signal_to_the_owner_leaves_no_broker(owner: Any, number: signal.Signa
     assert answers(address)
     process.send_signal(number)
     process.wait(120)
-    assert eventually(lambda: not directory.exists())
+    wait_until(lambda: not directory.exists())
     assert not answers(address)
 
 
 def test_an_owner_that_exits_without_stopping_leaves_no_broker(owner: Any) -> None:
     process, address, directory, _ = owner("import os; os._exit(0)")
     process.wait(120)
-    assert eventually(lambda: not directory.exists())
+    wait_until(lambda: not directory.exists())
     assert not answers(address)
 
 
@@ -208,7 +191,7 @@ def test_a_child_that_the_owner_forked_does_not_keep_the_broker_alive(owner: Any
     fate = "import os; os.fork() and (time.sleep(0.2), os._exit(0)); os.closerange(1, 3); time.sleep(90); os._exit(0)"
     process, address, directory, _ = owner(fate)
     process.wait(120)
-    assert eventually(lambda: not directory.exists())
+    wait_until(lambda: not directory.exists())
     assert not answers(address)
 
 
@@ -217,7 +200,7 @@ def test_a_child_that_the_owner_forked_does_not_keep_the_broker_alive(owner: Any
 def test_a_killed_supervisor_takes_its_broker_along_and_the_next_one_removes_its_data(owner: Any) -> None:
     _, address, directory, supervisor = owner()
     os.kill(supervisor, signal.SIGKILL)
-    assert eventually(lambda: not answers(address))
+    wait_until(lambda: not answers(address))
     # Nobody was left to remove the data; the next sandbox does.
     assert directory.exists()
     with Sandbox() as kafka:
@@ -245,7 +228,7 @@ def test_a_paused_broker_is_silent_until_it_is_resumed() -> None:
         kafka.pause(1)
         assert not ask(kafka, 1)
         kafka.resume(1)
-        assert eventually(lambda: ask(kafka, 1))
+        wait_until(lambda: ask(kafka, 1))
 
 
 def test_a_paused_broker_can_be_restarted() -> None:
@@ -466,8 +449,8 @@ def test_a_state_whose_supervisor_was_killed_is_stale(name: str) -> None:
     # A live process with the recorded id must not pass for the sandbox.
     started, _ = detached.start(name)
     os.kill(started.pid, signal.SIGKILL)
-    assert eventually(lambda: detached.find(name) is None)
-    assert eventually(lambda: not answers(started.bootstrap_servers))
+    wait_until(lambda: detached.find(name) is None)
+    wait_until(lambda: not answers(started.bootstrap_servers))
     assert Path(started.data_dir).exists()
     again, is_new = detached.start(name)
     assert is_new

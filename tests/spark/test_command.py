@@ -6,8 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from quotaform.model.entity import Entity
 from tests.builder import PRODUCER, REQUEST
 from tests.spark.log import messages
 from tests.spark.test_plan import write_snapshot
+from tests.waiting import is_alive, wait_until
 from tests.workflow.command import QUOTAFORM, Repository, environment
 
 pytestmark = pytest.mark.workflow
@@ -94,27 +93,10 @@ def test_ctrl_c_while_spark_starts_ends_it_at_once_and_leaves_no_jvm_behind(
     monkeypatch.setenv("JAVA_HOME", str(repository.path / "jdk"))
     command = [QUOTAFORM, "plan", "--cluster", "lab", "--engine", "spark"]
     with subprocess.Popen(command, cwd=repository.path, env=environment(), stderr=subprocess.PIPE) as running:
-        wait_for(lambda: note.exists() and note.read_text(encoding="utf-8").strip() != "")
+        wait_until(lambda: note.exists() and note.read_text(encoding="utf-8").strip() != "")
         running.send_signal(signal.SIGINT)
         # A start takes longer where nothing else runs.
         assert running.wait(5) == 130
         assert running.stderr is not None
         assert running.stderr.read() == b"Planning 1 cluster on Spark (local[*]) ...\nError: interrupted\n"
     assert not is_alive(int(note.read_text(encoding="utf-8")))
-
-
-def wait_for(is_so: Callable[[], bool]) -> None:
-    """Wait up to a minute until something is so."""
-    deadline = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process runs."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from tests.faults.proxy import Action, FrameFault, Moment, Proxy, Side
 from tests.faults.raw import ALTER
-from tests.waiting import PATIENCE
-from tests.workflow.command import Repository, Running
+from tests.waiting import PATIENCE, wait_until
+from tests.workflow.command import Cluster, Repository, Running
 
 VALUES_AT_ONCE = 4_000
 """How many values an apply sends in one request, in its dry run as in earnest."""
@@ -30,3 +30,14 @@ def held_apply(repository: Repository, proxy: Proxy, *arguments: str, values: in
         running = repository.start("apply", *arguments)
         assert proxy.reached.wait(PATIENCE), running.end()
         yield running
+
+
+def wait_for_the_first(cluster: Cluster, running: Running) -> None:
+    """Wait until the first request of an apply to an empty cluster shows."""
+
+    def shows() -> bool:
+        live = cluster.read()
+        assert live or not running.is_over, running.end()
+        return bool(live)
+
+    wait_until(shows)

@@ -7,7 +7,6 @@ Kafka has no compare-and-set, so that a change between the last check of an appl
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,8 @@ from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
 from quotaform.sandbox import Sandbox
 from tests.faults.proxy import Proxy
-from tests.workflow.command import Cluster, Repository, Running
-from tests.workflow.held import held_apply
+from tests.workflow.command import Cluster, Repository
+from tests.workflow.held import held_apply, wait_for_the_first
 
 pytestmark = pytest.mark.workflow
 
@@ -36,14 +35,6 @@ def declare(repository: Repository, value: int) -> None:
 def held(value: int) -> Quotas:
     values = {"producer_byte_rate": value * MIB, "consumer_byte_rate": value * MIB}
     return {Entity(user=f"u{number:05}"): values for number in range(MANY)}
-
-
-def wait_for_the_first(cluster: Cluster, running: Running) -> None:
-    deadline = time.monotonic() + 60
-    while not cluster.read():
-        assert not running.is_over, running.end()
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 @pytest.fixture

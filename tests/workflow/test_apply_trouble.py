@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,8 @@ from quotaform.model.entity import Entity
 from quotaform.sandbox import Sandbox
 from tests.broker import SHORT_SESSIONS
 from tests.faults.proxy import Proxy
-from tests.workflow.command import Cluster, Repository, Running
-from tests.workflow.held import held_apply
+from tests.workflow.command import Cluster, Repository
+from tests.workflow.held import held_apply, wait_for_the_first
 
 pytestmark = pytest.mark.workflow
 
@@ -33,15 +32,6 @@ def plan_many(repository: Repository) -> None:
     )
     planned = repository("plan", "--out", "plan.json", "-q")
     assert planned.last == f"Plan: {MANY} to add, 0 to change, 0 to destroy."
-
-
-def wait_for_the_first(cluster: Cluster, running: Running) -> None:
-    """Wait until the first request of an apply shows."""
-    deadline = time.monotonic() + 60
-    while not cluster.read():
-        assert not running.is_over, running.end()
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 @pytest.mark.parametrize(("number", "code", "name"), [(signal.SIGINT, 130, "SIGINT"), (signal.SIGTERM, 143, "SIGTERM")])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,6 +11,7 @@ from quotaform.cluster.scram import ScramGateway, make_upsertion
 from quotaform.model.scram import ScramDeletion, ScramMechanism
 from quotaform.model.secret import Secret
 from quotaform.sandbox import Sandbox
+from tests.waiting import wait_until
 from tests.workflow.command import Repository, Result
 from tests.workflow.terminal import talk
 
@@ -37,14 +37,14 @@ class Credentials:
 
     def read_until(self, expected: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
         """Return what `read` returns once it is what is expected, or after a while: what was set shows late."""
-        self._wait(lambda: self.read() == expected)
+        wait_until(lambda: self.read() == expected)
         return self.read()
 
     def set(self, *users: str) -> None:
         """Give users a credential."""
         mechanism = ScramMechanism.SHA_512
         self._gateway.alter([make_upsertion(user, mechanism, Secret("x")) for user in users]).raise_for_errors()
-        self._wait(lambda: set(users) <= self.read().keys())
+        wait_until(lambda: set(users) <= self.read().keys())
 
     def wipe(self) -> None:
         """Remove all."""
@@ -52,13 +52,7 @@ class Credentials:
             ScramDeletion(user, ScramMechanism(mechanism)) for user, known in self.read().items() for mechanism in known
         ]
         self._gateway.alter(deletions).raise_for_errors()
-        self._wait(lambda: not self.read())
-
-    @staticmethod
-    def _wait(is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 60
-        while not is_so() and time.monotonic() < deadline:
-            time.sleep(0.02)
+        wait_until(lambda: not self.read())
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,13 @@ def test_the_demo_of_a_fleet_runs_the_full_workflow(tmp_path: Path, connect_url:
     done = run_process("demo", "--fleet", cwd=tmp_path, env={"SPARK_REMOTE": connect_url}, timeout=840)
     assert done.code == 0, done
     expected = [
+        "$ quotaform history append --all",
+        "us  ",
+        "1 value  appended",
         "$ quotaform plan --all --engine spark --principals clients.csv",
         "Report of quotaform plan: 4 clusters",
         "Clusters         1 failed, 3 blocked",
+        "Blast radius     12 of 12 principals (clients.csv) get other limits: 12 newly limited, 2 higher.",
         "default-entity  3 clusters: eu, us, ap",
         "Cannot connect to edge: ",
         "Blast radius: 4 of 4 principals (clients.csv) get other limits",
@@ -28,10 +32,13 @@ def test_the_demo_of_a_fleet_runs_the_full_workflow(tmp_path: Path, connect_url:
         "(exit code 6)",
         "$ quotaform history append",
         "A change outside of git",
-        "$ quotaform drift --all --engine spark",
+        "$ quotaform drift --all --format report",
         "Clusters         1 failed, 1 with drift, 2 in sync",
         "$ quotaform history show",
+        "10 MiB/s",
+        "(ended by ",
         "20 MiB/s",
+        "(set by ",
         "100 MiB/s",
         "The clusters were stopped and their data removed.",
     ]

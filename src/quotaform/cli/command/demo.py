@@ -36,7 +36,7 @@ _NEW_ENTRY: Final = """
 
 def demo(
     fleet: Annotated[
-        bool, typer.Option("--fleet", help="On three clusters, planned, applied and compared on Spark.")
+        bool, typer.Option("--fleet", help="On three clusters, planned and applied on Spark, with history.")
     ] = False,
     color: ColorOption = Color.AUTO,
 ) -> int:

@@ -1,4 +1,4 @@
-"""`quotaform demo --fleet`: three clusters and one that is down, planned, applied and compared on Spark."""
+"""`quotaform demo --fleet`: three clusters and one that is down, planned and applied on Spark, with history."""
 
 from __future__ import annotations
 
@@ -103,6 +103,9 @@ def _run(session: DemoSession, clusters: dict[str, Sandbox]) -> None:
     session.write("quotas.d/eu/own.yaml", _LAYER)
     session.kafka_configs(clusters["us"], *_BEFORE, shows_server=True)
 
+    session.print_step("A history begins with what the clusters hold before anything changes.")
+    session.quotaform("history", "append", "--all", *_HISTORY, expected=_FAILED)
+
     session.print_step("Plan all clusters on Spark, with those who connect: whose limits change, and by how much?")
     session.write("clients.csv", _CLIENTS)
     session.quotaform(
@@ -126,7 +129,11 @@ def _run(session: DemoSession, clusters: dict[str, Sandbox]) -> None:
 
     session.print_step("A change outside of git on one cluster.")
     session.kafka_configs(clusters["us"], *_BY_HAND, shows_server=True)
-    session.quotaform("drift", *_SPARK, "--format", "report", expected=_FAILED)
+    session.print_step("Few clusters are compared sooner in one process, which is the default.")
+    session.quotaform("drift", "--all", "--format", "report", expected=_FAILED)
+    session.print_step("The history takes up the change.")
     session.quotaform("history", "append", "--cluster", "us", *_HISTORY)
-    session.print_step("What it had before, and when.")
+    session.print_step(
+        "What it had, since when, and who changed it: receipts of applies say so; the change outside of git has none."
+    )
     session.quotaform("history", "show", "--cluster", "us", "--entity", "user=svc-orders", *_HISTORY)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from subprocess import Popen
-from typing import IO, TYPE_CHECKING, Any
+from subprocess import Popen, TimeoutExpired
+from typing import IO, TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]
     from pyspark import SparkConf
+
+_PATIENCE: Final = 5.0
+"""How many seconds a process has to end."""
 
 
 class JavaProcess:
@@ -55,7 +58,10 @@ class JavaProcess:
         from pyspark.sql import SparkSession
 
         if self._is_ended and self._process is not None:
-            self._process.wait()
+            try:
+                self._process.wait(_PATIENCE)
+            except TimeoutExpired:
+                self._process.kill()
             SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
             SparkSession._instantiatedSession = SparkSession._activeSession = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow
@@ -12,7 +13,7 @@ from pyarrow import parquet
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
 from tests.builder import PRODUCER, REQUEST
-from tests.spark.log import messages
+from tests.spark.log import messages, without_progress
 from tests.spark.test_history_command import write_receipt
 from tests.spark.test_history_command import write_snapshot as write_snapshot_of
 from tests.spark.test_plan import write_snapshot
@@ -122,8 +123,13 @@ def planned_here(tmp_path_factory: pytest.TempPathFactory, spark: object) -> Pla
     return planned(repository, (repository(*words, env=ENV) for words in PLANS))
 
 
+def plain(done: Iterator[Result]) -> list[Result]:
+    """Return results without the lines that say what Spark begins, and where."""
+    return [replace(each, err=without_progress(each.err)) for each in done]
+
+
 def planned(repository: Repository, done: Iterator[Result]) -> Planned:
-    return list(done), files_of(repository.path, "*-plan.json", "*.md"), rows_of(repository.path / "changed")
+    return plain(done), files_of(repository.path, "*-plan.json", "*.md"), rows_of(repository.path / "changed")
 
 
 def test_plans_of_tables_are_those_of_a_local_session(
@@ -161,7 +167,7 @@ def days(folder: Path) -> Repository:
 
 
 def kept(repository: Repository, done: Iterator[Result]) -> tuple[list[Result], Any]:
-    return list(done), rows_of(repository.path / "rows")
+    return plain(done), rows_of(repository.path / "rows")
 
 
 @pytest.fixture(scope="module")

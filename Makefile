@@ -12,7 +12,7 @@ WORKERS ?= logical
 # Compiled modules and rewritten tests are kept: without them each worker of each run takes six seconds more to start.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=4 --dist=loadgroup
-FAST := $(PYTEST) --dist=worksteal --hypothesis-profile=quotaform-fast -m "not kafka and not spark and not workflow and not exhaustive and not slow" \
+FAST := $(PYTEST) --dist=worksteal --hypothesis-profile=quotaform-fast -o tmp_path_retention_policy=failed -m "not kafka and not spark and not workflow and not exhaustive and not slow" \
 	--ignore=tests/property --ignore=tests/fuzz --ignore=tests/kafka --ignore=tests/spark --ignore=tests/workflow --ignore=src/quotaform/spark
 
 # What `make constraints` keeps from moving.

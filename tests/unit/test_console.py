@@ -45,6 +45,7 @@ def test_an_error_does_not_stand_behind_the_progress_line(
     assert terminal.getvalue().startswith("\r\x1b[KReading quotas of lab ...\r\x1b[KError: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [["describe"], ["resolve", "--name", "user=a"], ["alter", "--name", "user=a", "--add", "producer_byte_rate=1"]],

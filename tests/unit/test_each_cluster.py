@@ -125,6 +125,7 @@ def test_what_was_finished_before_an_interrupt_is_yielded_although_an_earlier_cl
     assert found == ["c0", "c2", "invalid", "c5"]
 
 
+@pytest.mark.slow
 def test_progress_names_the_clusters_and_is_repeated_while_one_is_waited_for() -> None:
     """On a terminal nothing was shown for the ten seconds in which a cluster was connected to."""
     told: list[str] = []

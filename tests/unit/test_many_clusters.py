@@ -227,6 +227,7 @@ def hanging(folder: Path) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "interrupt", "code", "message", "total"),
     [

@@ -273,6 +273,7 @@ def test_a_revert_has_no_mode_of_pruning() -> None:
     assert " 0 entities in scope, prune=report. Byte" in "".join(render_plan(plan_of({}, {}, header=HEADER)))
 
 
+@pytest.mark.exhaustive
 def test_equal_blocks_are_shown_in_part_and_leave_room_for_the_changes() -> None:
     """1,500 blocks took all the room, and when they were grouped at last, the changes stayed counted."""
     plan = many(2_000, live=1.0)

@@ -64,6 +64,7 @@ def test_files_link_to_known_public_hosts_only() -> None:
     assert unknown == []
 
 
+@pytest.mark.exhaustive
 def test_no_file_names_somebodys_home() -> None:
     assert [f"{name}: {match[0]}" for name, text in tracked_texts() for match in _HOME.finditer(text)] == []
 

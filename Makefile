@@ -34,7 +34,7 @@ setup: $(FULL) ## make .venv with everything that development needs (also: make 
 demo: $(LEAN) ## run the full workflow on a real Apache Kafka; needs only Python 3.11+
 	@$(BIN)/quotaform demo
 
-demo-fleet: $(FULL) ## plan and apply three clusters on Spark, with history (5 minutes); needs a JDK 17+
+demo-fleet: $(FULL) ## plan and apply three clusters on Spark, with history (two minutes); needs a JDK 17+
 	@$(BIN)/quotaform demo --fleet
 
 test: $(FULL) ## run the tests; a broker is started by the tests, Spark needs a JDK 17+

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, chdir, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from quotaform.cli.command.sandbox import step_console
@@ -62,7 +62,7 @@ def run_fleet_demo(console: Console) -> None:
     Raises:
         QuotaformError: A step did not do what it should.
     """
-    from quotaform.spark.session.session import require_spark
+    from quotaform.spark.session.session import require_spark, spark_session
 
     require_spark()
     console.echo(
@@ -72,7 +72,8 @@ def run_fleet_demo(console: Console) -> None:
         # Inside of a sandbox's own folder, which goes whatever happens to this process.
         folder = clusters["eu"].data_dir / "demo"
         folder.mkdir()
-        _run(DemoSession(console, folder), clusters)
+        with spark_session(), chdir(folder):
+            _run(_NotebookSession(console, folder), clusters)
     console.echo("\nThe clusters were stopped and their data removed. Next: docs/spark.md, or quotaform --help\n")
 
 
@@ -93,8 +94,18 @@ def _clusters() -> Iterator[dict[str, Sandbox]]:
         yield clusters
 
 
+class _NotebookSession(DemoSession):
+    """Runs commands in this process, where they use the Spark session that is there."""
+
+    def _exit_code(self, arguments: list[str]) -> int:
+        from quotaform.cli.main import run
+
+        return run(arguments)
+
+
 def _run(session: DemoSession, clusters: dict[str, Sandbox]) -> None:
     """Run the session from beginning to end."""
+    session.print_step("All commands use one Spark session, as in a notebook; in a shell, each one starts its own.")
     session.print_step("A repository for four clusters: common quotas, a layer of eu, and edge, which is down.")
     lines = [f"  {name}: {{bootstrap_servers: [{kafka.bootstrap_servers}]}}\n" for name, kafka in clusters.items()]
     lines.append("  edge: {bootstrap_servers: [127.0.0.1:1]}\n")

@@ -43,15 +43,18 @@ class DemoSession:
         """
         self._prompt(f"quotaform {shlex.join(arguments)}")
         options = ["--color", "always" if self._style.is_coloured else "never"]
-        done = subprocess.run(  # noqa: S603
-            [sys.executable, "-m", "quotaform", *arguments, *options], cwd=self._folder, check=False
-        )
+        code = self._exit_code([*arguments, *options])
         if expected:
-            self._console.echo(self._style.paint(f"(exit code {done.returncode})", "dim") + "\n")
-        if done.returncode != expected:
+            self._console.echo(self._style.paint(f"(exit code {code})", "dim") + "\n")
+        if code != expected:
             raise QuotaformError(
-                f"the demo stopped: quotaform {shlex.join(arguments)} ended with {done.returncode}, not {expected}"
+                f"the demo stopped: quotaform {shlex.join(arguments)} ended with {code}, not {expected}"
             )
+
+    def _exit_code(self, arguments: list[str]) -> int:
+        """Run a command, and return its exit code."""
+        command = [sys.executable, "-m", "quotaform", *arguments]
+        return subprocess.run(command, cwd=self._folder, check=False).returncode  # noqa: S603
 
     def kafka_configs(self, kafka: Sandbox, entity: str, values: str, *, shows_server: bool = False) -> None:
         """Set quotas with Kafka's own script.

@@ -1,0 +1,53 @@
+"""What one series of measurements is about, whatever program recorded it.
+
+| attribute | unit | metric |
+| --- | --- | --- |
+| rate | that of the quota key: B/s, % of one thread, partitions/s, connections/s | `byte-rate` and others |
+| throttle_time | ms: the average delay of the throttled requests of the last 30 to 60 s | `throttle-time` |
+| total | bytes or events since a program started | counters of clients |
+
+Source: org.apache.kafka.server.quota.ClientQuotaManager, ClientRequestQuotaManager, ControllerMutationQuotaManager;
+kafka.network.ConnectionQuotas.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+QUOTA_WINDOW_S: Final = 10.5
+"""Seconds that a rate of a broker covers: between 10 and 11 with the defaults of `quota.window.num` and
+`quota.window.size.seconds`, as the current window has begun but not ended.
+
+Source: org.apache.kafka.common.metrics.stats.Rate.
+"""
+
+
+class Attribute(StrEnum):
+    """What is measured."""
+
+    RATE = "rate"
+    THROTTLE_TIME = "throttle_time"
+    TOTAL = "total"
+
+
+class Series(NamedTuple):
+    """One series: a value per time.
+
+    Attributes:
+        cluster: The name of the cluster; `None` if the source does not say.
+        broker: The broker, as the source names it; `None` if it does not say, or a client measured.
+        key: The quota key.
+        user: The user of the bucket, decoded; `None` if the bucket has no user.
+        client_id: The client-id of the bucket; `None` if the bucket has none.
+        ip: The address of the bucket; `None` if the bucket has none.
+        attribute: What is measured.
+    """
+
+    cluster: str | None
+    broker: str | None
+    key: str
+    user: str | None
+    client_id: str | None
+    ip: str | None
+    attribute: Attribute

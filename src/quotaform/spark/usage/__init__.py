@@ -1,0 +1,1 @@
+"""What clients use of their quotas, on Spark: recordings into one table, and what follows from it."""

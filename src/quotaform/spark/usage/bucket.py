@@ -1,0 +1,183 @@
+"""Which bucket each recorded series belongs to under some quotas: a broker measures and limits per bucket.
+
+A broker names a bucket by the user and the client-id that its level distinguishes (`core.resolve.bucket`), so a series
+is resolved like a principal, where a name that it lacks is one that no quota mentions. Several series make one bucket
+where other quotas join them; a recording cannot be split where other quotas do (`schemas.BUCKETS`, `is_coarse`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as f
+
+from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
+from quotaform.model.ip import address_of
+from quotaform.model.precedence import LEVELS
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.spark.resolve.level import LEVEL_OF, source_of
+from quotaform.spark.resolve.resolved import resolved
+from quotaform.spark.schemas import CLUSTER
+from quotaform.spark.usage.schemas import BUCKET_NAMES, BUCKETS, SERIES, USAGE
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import Column, DataFrame
+
+_OF_SERIES: Final = (CLUSTER, "key", *BUCKET_NAMES)
+_TYPES: Final = {"user": USER, "client_id": CLIENT_ID, "ip": IP}
+_CLUSTER_KEYS: Final = [key.name for key in QUOTA_KEYS.values() if key.per == "cluster"]
+_WEAKEST: Final = 1 + max(level.number for level in LEVELS)
+
+
+def recorded_series(usage: DataFrame) -> DataFrame:
+    """Return what was recorded: the distinct `cluster`, `key`, `user`, `client_id` and `ip` of `schemas.USAGE`."""
+    return usage.select(*_OF_SERIES).distinct()
+
+
+def buckets(series: DataFrame, quotas: DataFrame, before: DataFrame | None = None) -> DataFrame:
+    """Return `schemas.BUCKETS`: the bucket and the limit of each series under some quotas.
+
+    | recorded as | quotas | is_coarse |
+    | --- | --- | --- |
+    | user and client-id | any | no: what is recorded is at least as fine as any bucket |
+    | user alone | each client-id has a bucket, or an entry for a client-id is not in `before` | yes |
+    | client-id alone | each user has a bucket, or an entry for a user is not in `before` | yes |
+
+    A series of a cluster that the quotas do not have has no limit.
+
+    Args:
+        series: `recorded_series`.
+        quotas: `quotaform.spark.schemas.QUOTAS`, a table or persisted: they are read several times.
+        before: The quotas while the usage was recorded, if other ones: brokers measured by their buckets.
+    """
+    limits = resolved(series.select(CLUSTER, *BUCKET_NAMES).distinct(), quotas)
+    found = series.alias("series").join(
+        limits.withColumnRenamed("bucket", "shared_by").alias("limit"), _same("series", "limit", _OF_SERIES), "left"
+    )
+    rows = found.select(
+        *(f.col(f"series.{name}") for name in _OF_SERIES),
+        "shared_by",
+        f.col("limit.value").alias("limit"),
+        "source",
+        "entity_key",
+        f.coalesce("level", f.lit(_WEAKEST)).alias("level"),
+    )
+    if before is None:
+        is_split = f.lit(False)
+    else:
+        rows, is_split = _beside_new_entries(rows, _new_entries(quotas, before))
+    return _with_address(rows.withColumn("is_coarse", _is_coarser() | is_split)).select(*BUCKETS.names)
+
+
+def with_bucket(usage: DataFrame, found: DataFrame) -> DataFrame:
+    """Return usage with `bucket`, `limit`, `source`, `entity_key` and `is_coarse` of `schemas.BUCKETS`.
+
+    The broker is null for keys whose limit holds for a whole cluster, as theirs is one bucket on all brokers.
+
+    Args:
+        usage: `schemas.USAGE`.
+        found: `buckets` of its series; few enough to be broadcast.
+    """
+    joined = usage.alias("usage").join(f.broadcast(found.alias("found")), _same("usage", "found", _OF_SERIES), "left")
+    broker = f.when(~f.col("usage.key").isin(_CLUSTER_KEYS), f.col("usage.broker")).alias("broker")
+    return joined.select(
+        *(broker if name == "broker" else f.col(f"usage.{name}") for name in USAGE.names),
+        *(f.col(f"found.{name}") for name in BUCKETS.names if name not in SERIES),
+    )
+
+
+def _same(left: str, right: str, columns: Iterable[str]) -> Column:
+    """Return whether columns of two tables are equal, where null is equal to null."""
+    return reduce(and_, (f.col(f"{left}.{name}").eqNullSafe(f.col(f"{right}.{name}")) for name in columns))
+
+
+def _is_coarser() -> Column:
+    """Return whether a bucket has a name that the recording lacks; without a limit there is no bucket."""
+    shared = f.split(f.coalesce("shared_by", f.lit("")), ",")
+    lacks_client = f.col("client_id").isNull() & f.array_contains(shared, CLIENT_ID)
+    lacks_user = f.col("user").isNull() & f.array_contains(shared, USER)
+    return f.col("ip").isNull() & (lacks_client | lacks_user)
+
+
+def _new_entries(quotas: DataFrame, before: DataFrame) -> DataFrame:
+    """Return the entries with a name that were not there before: `cluster`, `key`, `user`, `client_id`, `level`."""
+    value = [CLUSTER, "entity_key", "key"]
+    new = quotas.where(f.col("key").isNotNull()).join(before.select(*value), value, "left_anti")
+    source = source_of(f.col("entity"))
+    number = f.create_map(*(f.lit(each) for name, level in LEVEL_OF.items() for each in (name, level.number)))
+    entity = f.col("entity")
+    return new.select(
+        CLUSTER,
+        "key",
+        f.try_element_at(entity, f.lit(USER)).alias("user"),
+        f.try_element_at(entity, f.lit(CLIENT_ID)).alias("client_id"),
+        f.try_element_at(number, source).alias("level"),
+    ).where(f.col("user").isNotNull() | f.col("client_id").isNotNull())
+
+
+def _beside_new_entries(rows: DataFrame, new: DataFrame) -> tuple[DataFrame, Column]:
+    """Return the rows beside new entries for names that they lack, and whether one takes a part of the series away."""
+    strongest = f.min("level")
+    of_client = new.where(f.col("client_id").isNotNull())
+    of_user = new.where(f.col("user").isNotNull())
+    joins = (
+        (of_client.where(f.col("user").isNotNull()), ("user",), "client_id"),
+        (of_client.where(f.col("user").isNull()), (), "client_id"),
+        (of_user.where(f.col("client_id").isNotNull()), ("client_id",), "user"),
+        (of_user.where(f.col("client_id").isNull()), (), "user"),
+    )
+    is_split = f.lit(False)
+    for number, (entries, names, lacking) in enumerate(joins):
+        columns = [CLUSTER, "key", *names]
+        level = f"new_{number}"
+        rows = rows.join(f.broadcast(entries.groupBy(*columns).agg(strongest.alias(level))), columns, "left")
+        is_split |= (
+            f.col("ip").isNull() & f.col(lacking).isNull() & (f.coalesce(level, f.lit(_WEAKEST)) < f.col("level"))
+        )
+    return rows, is_split
+
+
+def _with_address(rows: DataFrame) -> DataFrame:
+    """Return the rows with the address of their bucket; without a limit that of the series."""
+    columns = [*_OF_SERIES, "limit", "source", "entity_key", "is_coarse"]
+    schema = BUCKETS
+
+    def addressed(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        import pyarrow
+
+        for batch in batches:
+            names = [batch.column(name).to_pylist() for name in BUCKET_NAMES]
+            shared = batch.column("shared_by").to_pylist()
+            addresses = [
+                bucket_address(dict(zip(BUCKET_NAMES, row, strict=True)), types)
+                for *row, types in zip(*names, shared, strict=True)
+            ]
+            by_name = {name: batch.column(name) for name in columns} | {"bucket": pyarrow.array(addresses, "string")}
+            yield pyarrow.record_batch([by_name[name] for name in schema.names], names=schema.names)
+
+    return rows.select(*columns, "shared_by").mapInArrow(addressed, schema)
+
+
+def bucket_address(names: dict[str, str | None], shared_by: str | None) -> str:
+    """Return the address of the bucket of a series.
+
+    >>> bucket_address({"user": "alice", "client_id": "app", "ip": None}, "user")
+    'user=alice'
+    >>> bucket_address({"user": "alice", "client_id": "app", "ip": None}, None)
+    'user=alice,client-id=app'
+
+    Args:
+        names: The names of the series, by column of `schemas.BUCKET_NAMES`.
+        shared_by: The entity types that distinguish buckets, as in `quotaform.spark.schemas.RESOLVED`; `None` if
+            nothing limits the series.
+    """
+    types = shared_by.split(",") if shared_by else list(_TYPES.values())
+    found = {_TYPES[column]: name for column, name in names.items() if name is not None and _TYPES[column] in types}
+    if IP in found:
+        found[IP] = address_of(found[IP]) or found[IP]
+    # A bucket that is finer than what was recorded: the names that are there, as far as they go.
+    return Entity(found or {_TYPES[column]: name for column, name in names.items() if name is not None}).address

@@ -1,0 +1,207 @@
+"""The schemas of the tables about usage. They only grow: a reader of today reads the tables of later versions.
+
+Times are in UTC. A rate has the unit of its quota key: B/s, percent of one thread, partitions/s or connections/s.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql.types import (
+    BooleanType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+BUCKET_NAMES: Final = ("user", "client_id", "ip")
+"""The columns that name who shares one limit; null where the bucket has no such name."""
+
+SERIES: Final = ("cluster", "broker", "key", *BUCKET_NAMES)
+"""The columns that name one recorded series."""
+
+USAGE: Final = StructType(
+    [
+        StructField("ts", TimestampType()),
+        StructField("window_s", DoubleType()),
+        StructField("cluster", StringType()),
+        StructField("broker", StringType()),
+        StructField("key", StringType()),
+        StructField("user", StringType()),
+        StructField("client_id", StringType()),
+        StructField("ip", StringType()),
+        StructField("rate", DoubleType()),
+        StructField("throttle_ms", DoubleType()),
+    ]
+)
+"""What clients used, a row per series and time.
+
+| column | content |
+| --- | --- |
+| ts | the end of the window that was measured |
+| window_s | how many seconds up to `ts` the rate covers |
+| cluster | the name of the cluster, as in quotaform.yaml |
+| broker | the broker, as the source names it; null if a client measured |
+| key | the quota key |
+| user, client_id, ip | the bucket that the broker metered; null is a name that the bucket does not have |
+| rate | in the unit of the key; null if only the throttle time was recorded |
+| throttle_ms | the average delay of the throttled requests of the last 30 to 60 s; null if there were none |
+
+A time may have two rows of a series, one with a rate and one with a throttle time, where a source gives them apart and
+they arrived apart; and the same row twice, where a recording was ingested twice. Readers count a series once per time.
+"""
+
+QUARANTINE: Final = StructType(
+    [
+        StructField("file", StringType()),
+        StructField("position", LongType()),
+        StructField("reason", StringType()),
+        StructField("record", StringType()),
+        StructField("ingested_at", TimestampType()),
+    ]
+)
+"""Records that could not be read.
+
+| column | content |
+| --- | --- |
+| file | the file; `kafka:TOPIC/PARTITION` for a record of a topic |
+| position | the byte, line or offset at which the record begins, as `reason` says |
+| record | the beginning of the record |
+"""
+
+BUCKETS: Final = StructType(
+    [
+        StructField("cluster", StringType()),
+        StructField("key", StringType()),
+        StructField("user", StringType()),
+        StructField("client_id", StringType()),
+        StructField("ip", StringType()),
+        StructField("bucket", StringType()),
+        StructField("limit", DoubleType()),
+        StructField("source", StringType()),
+        StructField("entity_key", StringType()),
+        StructField("is_coarse", BooleanType()),
+    ]
+)
+"""Which bucket each recorded series belongs to under some quotas, and its limit.
+
+| column | content |
+| --- | --- |
+| user, client_id, ip | as recorded, see `USAGE` |
+| bucket | the address of the bucket, such as `user=alice,client-id=app`; nobody else shares its limit |
+| limit | null if nothing limits it |
+| source, entity_key | the name of the level that won, and the entity whose value the limit is |
+| is_coarse | whether the recording cannot tell which part of it is of the bucket: the quotas have finer buckets |
+"""
+
+HEADROOM: Final = StructType(
+    [
+        StructField("cluster", StringType()),
+        StructField("broker", StringType()),
+        StructField("key", StringType()),
+        StructField("bucket", StringType()),
+        StructField("entity_key", StringType()),
+        StructField("source", StringType()),
+        StructField("limit", DoubleType()),
+        StructField("samples", LongType()),
+        StructField("first", TimestampType()),
+        StructField("last", TimestampType()),
+        StructField("p50", DoubleType()),
+        StructField("p95", DoubleType()),
+        StructField("p99", DoubleType()),
+        StructField("max", DoubleType()),
+        StructField("used_ratio", DoubleType()),
+        StructField("recorded_s", DoubleType()),
+        StructField("throttled_s", DoubleType()),
+        StructField("throttle_ms_max", DoubleType()),
+        StructField("members", LongType()),
+        StructField("top_member", StringType()),
+        StructField("top_member_share", DoubleType()),
+        StructField("is_coarse", BooleanType()),
+    ]
+)
+"""How close each bucket is to its limit, per broker (per cluster for a key whose limit is one of the cluster).
+
+| column | content |
+| --- | --- |
+| broker | null for a key whose limit holds for the whole cluster |
+| bucket, limit, source, entity_key, is_coarse | as in `BUCKETS` |
+| samples | times with a rate |
+| p50, p95, p99, max | of the rates: the smallest rate that at least that share of the samples does not exceed |
+| used_ratio | p99 / limit; null without a limit |
+| recorded_s | seconds that the samples stand for, without gaps |
+| throttled_s | seconds of these in which requests were throttled |
+| throttle_ms_max | the largest average delay, in ms |
+| members | recorded series that share the bucket on the broker |
+| top_member, top_member_share | the one with the most of the sum of rates, and its share of it |
+"""
+
+BACKTEST: Final = StructType(
+    [
+        StructField("cluster", StringType()),
+        StructField("broker", StringType()),
+        StructField("key", StringType()),
+        StructField("bucket", StringType()),
+        StructField("limit", DoubleType()),
+        StructField("entity_key", StringType()),
+        StructField("source", StringType()),
+        StructField("before_limit", DoubleType()),
+        StructField("samples", LongType()),
+        StructField("recorded_s", DoubleType()),
+        StructField("throttled_s", DoubleType()),
+        StructField("throttled_s_low", DoubleType()),
+        StructField("throttled_s_high", DoubleType()),
+        StructField("first_throttled", TimestampType()),
+        StructField("last_throttled", TimestampType()),
+        StructField("longest_s", DoubleType()),
+        StructField("delay_s_max", DoubleType()),
+        StructField("delay_s_max_low", DoubleType()),
+        StructField("delay_s_max_high", DoubleType()),
+        StructField("worst_at", TimestampType()),
+        StructField("over_max", DoubleType()),
+        StructField("recorded_throttled_s", DoubleType()),
+        StructField("recorded_throttle_ms_max", DoubleType()),
+        StructField("hidden_s", DoubleType()),
+        StructField("is_coarse", BooleanType()),
+    ]
+)
+"""What a plan would have throttled in a recording, a row per bucket and broker; see `quotaform.spark.usage.backtest`.
+
+| column | content |
+| --- | --- |
+| limit, entity_key, source | under the plan; `before_limit` is that without it |
+| throttled_s | seconds in which requests would have waited; `_low` and `_high` bound it |
+| first_throttled, last_throttled, longest_s | when, and the longest time without an end |
+| delay_s_max, worst_at | the longest wait, in seconds, and when; `_low` and `_high` bound it |
+| over_max | the highest rate / limit |
+| recorded_throttled_s, recorded_throttle_ms_max | what was throttled really, as recorded |
+| hidden_s | seconds in which throttling hid part of the demand from the recording |
+"""
+
+RECOMMENDATIONS: Final = StructType(
+    [
+        StructField("cluster", StringType()),
+        StructField("entity_key", StringType()),
+        StructField("key", StringType()),
+        StructField("action", StringType()),
+        StructField("before", DoubleType()),
+        StructField("after", DoubleType()),
+        StructField("reason", StringType()),
+        StructField("samples", LongType()),
+        StructField("days", DoubleType()),
+        StructField("basis", DoubleType()),
+    ]
+)
+"""Which quotas would fit.
+
+| column | content |
+| --- | --- |
+| entity_key, key | the entity whose value it is |
+| action | `create`, `update`, `delete`, `keep`, or `none` if nothing is proposed, for the `reason` |
+| before, after | the value now and the proposed one; null is no value |
+| samples, days | how much was recorded |
+| basis | the rate on which the proposal rests |
+"""

@@ -15,13 +15,13 @@ from quotaform.app.comment.pull_request import Given, PullRequest, find_pull_req
 from quotaform.core.comment import CommentMode, Draft, Posted, plan_comment
 from quotaform.core.marker import read_marker
 from quotaform.errors import HttpError, QuotaformError
+from quotaform.http.api import Transport
+from quotaform.http.client import Limits
+from quotaform.http.message import Url
+from quotaform.http.retry import Retry
 from quotaform.model.secret import Secret
-from quotaform.notify.api import Transport
 from quotaform.notify.github import GitHub
 from quotaform.notify.gitlab import GitLab
-from quotaform.notify.http import Limits
-from quotaform.notify.message import Url
-from quotaform.notify.retry import Retry
 from tests.fuzz.target import CANARY, Target
 from tests.http_server import HttpServer, Received, answer
 from tests.pull_request_server import event

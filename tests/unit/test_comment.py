@@ -17,8 +17,8 @@ from quotaform.cli.main import run
 from quotaform.core.comment import CommentAction, CommentMode, Draft, Posted, plan_comment
 from quotaform.core.marker import Marker, read_changes, read_marker
 from quotaform.errors import HttpError, QuotaformError, UsageError
+from quotaform.http.client import Limits
 from quotaform.model.secret import Secret
-from quotaform.notify.http import Limits
 from tests.http_server import HttpServer, Received, answer
 from tests.pull_request_server import TOKEN, FakeGitHub, FakeGitLab, event
 

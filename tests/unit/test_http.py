@@ -12,10 +12,10 @@ import pytest
 
 from quotaform import __version__
 from quotaform.errors import FileReadError, HttpError, QuotaformError
+from quotaform.http.client import DEFAULT_LIMITS, Limits, send
+from quotaform.http.message import Request, Url
+from quotaform.http.proxy import Proxy
 from quotaform.model.secret import Secret
-from quotaform.notify.http import DEFAULT_LIMITS, Limits, send
-from quotaform.notify.message import Request, Url
-from quotaform.notify.proxy import Proxy
 from quotaform.sandbox.certificate import Certificates
 from tests.http_server import HttpServer, Received, answer
 

@@ -16,9 +16,9 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from quotaform.http.client import Limits
 from quotaform.model.entity import Entity
 from quotaform.notify import webhook
-from quotaform.notify.http import Limits
 from quotaform.sandbox import Sandbox
 from tests.broker import SHORT_SESSIONS
 from tests.builder import PRODUCER

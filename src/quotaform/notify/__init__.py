@@ -1,1 +1,1 @@
-"""What leaves the machine beside requests to brokers: HTTP to GitHub, GitLab and webhooks, and metrics."""
+"""What leaves the machine beside requests to brokers: comments to GitHub and GitLab, webhooks, and metrics."""

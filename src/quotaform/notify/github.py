@@ -16,9 +16,9 @@ from urllib.parse import quote
 
 from quotaform.core.comment import Posted
 from quotaform.errors import HttpError
+from quotaform.http.api import Api, Transport
+from quotaform.http.message import Url
 from quotaform.model.secret import Secret
-from quotaform.notify.api import Api, Transport
-from quotaform.notify.message import Url
 
 API: Final = "https://api.github.com"
 LONGEST: Final = 65_536

@@ -12,9 +12,9 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from quotaform.core.comment import Posted
+from quotaform.http.api import Api, Transport
+from quotaform.http.message import Url
 from quotaform.model.secret import Secret
-from quotaform.notify.api import Api, Transport
-from quotaform.notify.message import Url
 
 API: Final = "https://gitlab.com/api/v4"
 LONGEST: Final = 1_000_000

@@ -15,10 +15,10 @@ from hashlib import sha256
 from typing import Final, Self
 
 from quotaform.errors import HttpError
+from quotaform.http.client import Limits, send
+from quotaform.http.message import Request, Url
+from quotaform.http.retry import Retry, send_again
 from quotaform.model.secret import Secret
-from quotaform.notify.http import Limits, send
-from quotaform.notify.message import Request, Url
-from quotaform.notify.retry import Retry, send_again
 
 SIGNATURE_HEADER: Final = "X-Quotaform-Signature"
 _LIMITS: Final = Limits(connect=5.0, total=10.0)

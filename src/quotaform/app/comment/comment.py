@@ -13,12 +13,12 @@ from quotaform.core.comment import CommentAction, CommentMode, CommentStep, Draf
 from quotaform.core.marker import Marker, read_marker
 from quotaform.errors import HttpError, QuotaformError, UsageError
 from quotaform.files import MIB, read_text
+from quotaform.http.api import Transport
+from quotaform.http.client import DEFAULT_LIMITS, Limits
+from quotaform.http.retry import Retry
 from quotaform.model.secret import Secret
-from quotaform.notify.api import Transport
 from quotaform.notify.github import GitHub
 from quotaform.notify.gitlab import GitLab
-from quotaform.notify.http import DEFAULT_LIMITS, Limits
-from quotaform.notify.retry import Retry
 
 DRAFT_LIMIT: Final = 4 * MIB
 """The most bytes of a file with a comment; a comment of GitLab has at most 1,000,000 characters."""

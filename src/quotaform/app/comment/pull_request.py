@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from quotaform.errors import FileReadError, QuotaformError, UsageError
 from quotaform.files import MIB, read_bytes
+from quotaform.http.message import Url
 from quotaform.model.secret import Secret
 from quotaform.model.text import quote
 from quotaform.notify import github, gitlab
-from quotaform.notify.message import Url
 
 COMMENT_TOKEN: Final = "QUOTAFORM_COMMENT_TOKEN"  # noqa: S105  # the name of a variable
 _EVENT_LIMIT: Final = 16 * MIB

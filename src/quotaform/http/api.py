@@ -11,11 +11,11 @@ from re import compile as regex
 from typing import Any, Final
 
 from quotaform.errors import HttpError
+from quotaform.http.client import DEFAULT_LIMITS, Limits, send
+from quotaform.http.message import MIB, Request, Response, Url
+from quotaform.http.retry import Retry, asked_wait, is_rate_limited, send_again
 from quotaform.model.secret import Secret
 from quotaform.model.text import inert
-from quotaform.notify.http import DEFAULT_LIMITS, Limits, send
-from quotaform.notify.message import MIB, Request, Response, Url
-from quotaform.notify.retry import Retry, asked_wait, is_rate_limited, send_again
 
 PAGE_LIMIT: Final = 32 * MIB
 """The most bytes of one page of a list: 100 comments of GitHub, or 20 notes of GitLab, each as long as it may be."""

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from quotaform.errors import HttpError
-from quotaform.notify.message import Url
+from quotaform.http.message import Url
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from random import random
 from typing import Final
 
 from quotaform.errors import HttpError
-from quotaform.notify.message import Request, Response
+from quotaform.http.message import Request, Response
 
 _SECONDARY_LIMIT_WAIT: Final = 60.0
 """Seconds that GitHub asks to wait after a secondary rate limit that says no time."""

@@ -28,8 +28,8 @@ from typing import Any, Final
 from quotaform import __version__
 from quotaform.errors import HttpError, QuotaformError
 from quotaform.files import PEM_LIMIT, read_text
-from quotaform.notify.message import Request, Response, Url
-from quotaform.notify.proxy import Proxy
+from quotaform.http.message import Request, Response, Url
+from quotaform.http.proxy import Proxy
 
 _REDIRECTS: Final = 3
 _REDIRECT: Final = frozenset({301, 302, 303, 307, 308})

@@ -1,0 +1,48 @@
+"""The table `usage` that the option `--usage` names: any that has the columns of `schemas.USAGE`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as f
+from pyspark.sql.types import DataType, NumericType, StringType, TimestampType
+
+from quotaform.model.text import inert
+from quotaform.spark.table.named_table import bad_table, read_table, require_columns
+from quotaform.spark.usage.schemas import USAGE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def read_usage(spark: SparkSession, name: str) -> DataFrame:
+    """Return `schemas.USAGE` of a table, not read yet but for its schema; other columns are left out.
+
+    | column of `USAGE` is | the table may have |
+    | --- | --- |
+    | a time | a time with a time zone |
+    | a number | any number |
+    | a text | a text or a number, as partition columns are |
+
+    Args:
+        spark: The session.
+        name: A path of files, or the name of a table or view of the catalog.
+
+    Raises:
+        InvalidFilesError: It cannot be read, lacks a column, or has one of another type.
+    """
+    table = read_table(spark, name)
+    require_columns(name, table, USAGE.names)
+    for field in USAGE:
+        kind = table.schema[field.name].dataType
+        if not _fits(kind, field.dataType):
+            wanted, found = field.dataType.simpleString(), inert(kind.simpleString())
+            raise bad_table(name, f"has the column {field.name} of type {found}; it must be {wanted}")
+    return table.select(*(f.col(field.name).cast(field.dataType).alias(field.name) for field in USAGE))
+
+
+def _fits(kind: DataType, wanted: DataType) -> bool:
+    """Whether values of a type are those of another one, however a session converts them."""
+    if isinstance(wanted, TimestampType):
+        return isinstance(kind, TimestampType)
+    return isinstance(kind, NumericType) or (isinstance(wanted, StringType) and isinstance(kind, StringType))

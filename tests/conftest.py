@@ -89,6 +89,13 @@ def sandbox() -> Iterator[Sandbox]:
 
 
 @pytest.fixture(scope="session")
+def metered_sandbox() -> Iterator[Sandbox]:
+    """One broker with SASL that serves the metrics of its quotas to Prometheus and over JMX."""
+    with Sandbox(secured=True, exporter=True, jmx=True) as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="session")
 def secured_sandbox() -> Iterator[Sandbox]:
     """One broker with SASL, TLS and an authorizer."""
     with Sandbox(secured=True) as kafka:

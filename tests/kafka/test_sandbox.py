@@ -15,10 +15,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from quotaform import Alteration, Entity, QuotaAdmin
 from quotaform.cli.command.sandbox import app
 from quotaform.errors import SandboxError, UsageError
+from quotaform.http.client import send
+from quotaform.http.message import Request, Url
 from quotaform.sandbox import Sandbox, detached, quorum
 from quotaform.sandbox.cache import cache_directory
+from quotaform.sandbox.jmx_tool import jmx_tool_command
 from quotaform.sandbox.port import free_ports
 from quotaform.sandbox.probe import accepts, probe
 from tests.broker import SHORT_SESSIONS
@@ -466,3 +470,53 @@ def test_two_starts_at_once_start_one_sandbox(name: str) -> None:
     ]
     told = [process.communicate(timeout=240)[0] for process in both]
     assert told[0] == told[1] != ""
+
+
+# Metrics
+
+
+def test_the_exporter_serves_the_metrics_of_quotas_with_their_labels(metered_sandbox: Sandbox, tmp_path: Path) -> None:
+    url = metered_sandbox.metrics_urls[1]
+    config = tmp_path / "admin.properties"
+    config.write_text(metered_sandbox.client_properties("SASL_PLAINTEXT"))
+    with QuotaAdmin.connect(metered_sandbox.bootstrap_servers, command_config=config) as admin:
+        admin.alter([Alteration(Entity(user=None), {"request_percentage": 1e6})]).raise_for_errors()
+
+    def page() -> str:
+        return send(Request(method="GET", url=Url.parse(url))).body.decode()
+
+    wait_until(lambda: 'kafka_server_quota_request_time{quota_type="Request",user="broker"}' in page())
+    assert 'kafka_server_quota_throttle_time{quota_type="Request",user="broker"} NaN' in page()
+
+
+def test_kafkas_own_tool_reads_the_metrics_over_jmx(metered_sandbox: Sandbox) -> None:
+    done = subprocess.run(
+        [
+            *jmx_tool_command(),
+            "--jmx-url",
+            f"service:jmx:rmi:///jndi/rmi://{metered_sandbox.jmx_addresses[1]}/jmxrmi",
+            "--object-name",
+            "kafka.server:type=Produce",
+            "--one-time",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert '"kafka.server:type=Produce:queue-size"' in done.stdout
+
+
+def test_a_sandbox_that_runs_already_says_which_metrics_it_lacks() -> None:
+    runner = CliRunner()
+    name = f"test-{os.getpid()}-metrics"
+    try:
+        first = runner.invoke(app, ["start", "--name", name, "--metrics", "--format", "json"])
+        started = json.loads(first.stdout)
+        assert started["metrics"]["1"].startswith("http://127.0.0.1:")
+        assert started["jmx"] == {}
+        again = runner.invoke(app, ["start", "--name", name, "--metrics", "--jmx"])
+        assert f"metrics of broker 1: {started['metrics']['1']}\n" in again.stderr
+        assert again.stderr.endswith("was already running without --jmx; stop it to start it again.\n")
+    finally:
+        detached.stop(name)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from quotaform.errors import SandboxError
-from quotaform.sandbox.jar import cached_jars, fetch_with_jgo, find_jars, pinned_sums
+from quotaform.sandbox.jar import EXPORTER, KAFKA, cached_jars, fetch_with_jgo, find_exporter, find_jars
 
 CONTENT = {"a-1.jar": b"first", "b-2.jar": b"second"}
 SUMS = {name: hashlib.sha256(content).hexdigest() for name, content in CONTENT.items()}
@@ -118,9 +118,22 @@ def test_two_that_fill_the_cache_at_once_fetch_once(tmp_path: Path) -> None:
 
 
 def test_the_pinned_jars_are_kafka_and_its_logging() -> None:
-    sums = pinned_sums()
+    sums = KAFKA.sums
     assert {"kafka_2.13-4.3.1.jar", "kafka-clients-4.3.1.jar", "log4j-slf4j-impl-2.25.4.jar"} <= sums.keys()
     assert all(len(total) == 64 for total in sums.values())
+
+
+def test_the_pinned_exporter_is_one_jar() -> None:
+    assert list(EXPORTER.sums) == ["jmx_prometheus_javaagent-1.0.1.jar"]
+
+
+def test_an_exporter_that_cannot_be_had_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUOTAFORM_CACHE", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "jgo.env", None)
+    with pytest.raises(
+        SandboxError, match=r"to fetch the Prometheus JMX exporter .* start the sandbox without metrics"
+    ):
+        find_exporter()
 
 
 def test_without_jgo_the_sentence_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

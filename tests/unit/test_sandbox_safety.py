@@ -16,6 +16,7 @@ from quotaform.cli.main import run
 from quotaform.errors import SandboxError
 from quotaform.sandbox import Sandbox, detached
 from quotaform.sandbox.cache import cache_directory, locked, make_directory, open_own_file
+from quotaform.sandbox.jar import Download
 from quotaform.sandbox.progress import growth_reported
 from quotaform.sandbox.supervisor_client import SupervisorClient
 
@@ -214,7 +215,7 @@ def test_a_start_says_what_it_is_doing(
     monkeypatch.setenv("QUOTAFORM_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("KAFKA_HOME", raising=False)
 
-    def fetch(directory: Path) -> list[Path]:
+    def fetch(directory: Path, download: Download) -> list[Path]:
         raise SandboxError("no network")
 
     monkeypatch.setattr("quotaform.sandbox.jar.fetch_with_jgo", fetch)

@@ -12,7 +12,7 @@ import re
 import signal
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -43,10 +43,20 @@ class DetachedSandbox:
     data_dir: str
     pid: int
     """The supervisor's process id."""
+    metrics: dict[str, str] = field(default_factory=dict)
+    """The URL of each broker's metrics, by its id; empty without an exporter."""
+    jmx: dict[str, str] = field(default_factory=dict)
+    """The address of each broker's JMX, by its id; empty without JMX."""
 
 
 def start(
-    name: str, *, brokers: int = 1, secured: bool = False, progress: Progress = no_progress
+    name: str,
+    *,
+    brokers: int = 1,
+    secured: bool = False,
+    exporter: bool = False,
+    jmx: bool = False,
+    progress: Progress = no_progress,
 ) -> tuple[DetachedSandbox, bool]:
     """Start a detached sandbox, unless one of that name already runs.
 
@@ -54,6 +64,8 @@ def start(
         name: Its name.
         brokers: How many brokers.
         secured: Whether clients must authenticate.
+        exporter: Whether each broker serves its metrics to Prometheus.
+        jmx: Whether each broker opens a port for JMX.
         progress: Called with what is being done.
 
     Returns:
@@ -71,7 +83,8 @@ def start(
         with open_own_file(path, creates=True) as state:
             if lock_descriptor(state.fileno()):
                 state.truncate(0)
-                return _start(state, name, brokers, secured, progress), True
+                sandbox = Sandbox(brokers, secured=secured, exporter=exporter, jmx=jmx)
+                return _start(state, name, sandbox, brokers, progress), True
         if found := find(name):
             return found, False
         # Somebody else is starting it at this moment.
@@ -122,24 +135,25 @@ def stop(name: str) -> bool:
     )
 
 
-def _start(state: BinaryIO, name: str, brokers: int, secured: bool, progress: Progress) -> DetachedSandbox:
-    sandbox = Sandbox(brokers, secured=secured)
+def _start(state: BinaryIO, name: str, sandbox: Sandbox, brokers: int, progress: Progress) -> DetachedSandbox:
     try:
         sandbox.start(inherited=[state.fileno()], progress=progress)
         client_config = None
-        if secured:
+        if sandbox.secured:
             client_config = sandbox.data_dir / "admin.properties"
             client_config.write_text(sandbox.client_properties("SASL_PLAINTEXT"), encoding="utf-8")
         started = DetachedSandbox(
             name=name,
             bootstrap_servers=sandbox.bootstrap_servers,
             brokers=brokers,
-            secured=secured,
+            secured=sandbox.secured,
             listeners=sandbox.listeners,
             client_config=str(client_config) if client_config else None,
             cluster_id=sandbox.cluster_id,
             data_dir=str(sandbox.data_dir),
             pid=sandbox.supervisor_pid,
+            metrics={str(number): url for number, url in sandbox.metrics_urls.items()},
+            jmx={str(number): address for number, address in sandbox.jmx_addresses.items()},
         )
         state.write(json.dumps(asdict(started)).encode())
         state.flush()

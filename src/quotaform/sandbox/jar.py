@@ -1,4 +1,4 @@
-"""Finds the jars of Apache Kafka in KAFKA_HOME, or downloads them once to the cache.
+"""Finds the jars of Apache Kafka in KAFKA_HOME, or downloads them once to the cache; and the exporter of its metrics.
 
 The content of the cache is pinned: `kafka-4.3.1.sha256` next to this module lists every jar with its SHA-256 checksum.
 Only listed jars with the right checksum are stored, and all checksums are verified at each use (45 MB, some 30 ms), so
@@ -16,6 +16,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -26,14 +27,6 @@ from quotaform.sandbox.progress import Progress, growth_reported, no_progress
 
 KAFKA_VERSION = "4.3.1"
 
-# Kafka's Maven artifact leaves out the SLF4J binding that its release archive ships; without one the
-# broker logs nothing, not even why it cannot start. The two are resolved apart: together, the binding's
-# dependency management would replace kafka-clients by an older one.
-ENDPOINTS = (
-    f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
-    "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
-)
-
 # The jars that kafka-run-class.sh leaves off the class path too.
 _NOT_RUNTIME = re.compile(r"-(sources|javadoc|test|test-sources|scaladoc)\.jar(\.asc)?$")
 
@@ -42,8 +35,75 @@ _REPOSITORY: Final = "repository"
 Fetch = Callable[[Path], Iterable[Path]]
 
 
-DOWNLOAD_BYTES: Final = 45_000_000
-"""The approximate size of the download."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Download:
+    """What is downloaded together from Maven.
+
+    Attributes:
+        title: What messages call it.
+        name: The name of its directory in the cache, and of the file with its checksums.
+        endpoints: What is resolved, as group:artifact:version.
+        has_dependencies: Whether what these jars depend on is downloaded, too.
+        size: The approximate size of the download in bytes.
+        otherwise: What to do when it cannot be downloaded.
+    """
+
+    title: str
+    name: str
+    endpoints: tuple[str, ...]
+    size: int
+    otherwise: str
+    has_dependencies: bool = False
+
+    @property
+    def sums(self) -> dict[str, str]:
+        """The SHA-256 sum of each jar, by file name."""
+        text = resources.files(__package__).joinpath(f"{self.name}.sha256").read_text(encoding="ascii")
+        return {name: total for total, name in (line.split() for line in text.splitlines())}
+
+    def jars(self, progress: Progress) -> tuple[Path, ...]:
+        """Return its jars in the user's cache, which is filled with `jgo` when it is empty or damaged.
+
+        Raises:
+            SandboxError: They cannot be had.
+        """
+
+        def fetch(directory: Path) -> list[Path]:
+            what = f"Downloading {self.title} (once, about {self.size / 1_000_000:.0f} MB)"
+            with growth_reported(directory / _REPOSITORY, self.size, what, progress):
+                return fetch_with_jgo(directory, self)
+
+        return cached_jars(cache_directory() / self.name, self.sums, fetch, self)
+
+
+KAFKA: Final = Download(
+    title=f"Apache Kafka {KAFKA_VERSION}",
+    name=f"kafka-{KAFKA_VERSION}",
+    # Kafka's Maven artifact leaves out the SLF4J binding that its release archive ships; without one the broker logs
+    # nothing, not even why it cannot start. The two are resolved apart: together, the binding's dependency management
+    # would replace kafka-clients by an older one.
+    endpoints=(f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"),
+    has_dependencies=True,
+    size=45_000_000,
+    otherwise="set KAFKA_HOME to an unpacked Apache Kafka",
+)
+
+TOOLS: Final = Download(
+    title=f"the tools of Apache Kafka {KAFKA_VERSION}",
+    name=f"kafka-tools-{KAFKA_VERSION}",
+    endpoints=(f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",),
+    size=700_000,
+    otherwise=KAFKA.otherwise,
+)
+"""Without their dependencies: those of JmxTool are jars of the broker."""
+
+EXPORTER: Final = Download(
+    title="the Prometheus JMX exporter 1.0.1",
+    name="jmx-exporter-1.0.1",
+    endpoints=("io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1",),
+    size=3_000_000,
+    otherwise="start the sandbox without metrics",
+)
 
 
 def find_jars(progress: Progress = no_progress) -> tuple[Path, ...]:
@@ -62,28 +122,43 @@ def find_jars(progress: Progress = no_progress) -> tuple[Path, ...]:
     """
     if home := os.environ.get("KAFKA_HOME"):
         return _home_jars(Path(home).expanduser().absolute())
-
-    def fetch(directory: Path) -> list[Path]:
-        what = f"Downloading Apache Kafka {KAFKA_VERSION} (once, about {DOWNLOAD_BYTES // 1_000_000} MB)"
-        with growth_reported(directory / _REPOSITORY, DOWNLOAD_BYTES, what, progress):
-            return fetch_with_jgo(directory)
-
-    return cached_jars(cache_directory() / f"kafka-{KAFKA_VERSION}", pinned_sums(), fetch)
+    return KAFKA.jars(progress)
 
 
-def pinned_sums() -> dict[str, str]:
-    """Read the SHA-256 sum of each jar, by file name."""
-    text = resources.files(__package__).joinpath(f"kafka-{KAFKA_VERSION}.sha256").read_text(encoding="ascii")
-    return {name: total for total, name in (line.split() for line in text.splitlines())}
+def find_tool_jars(progress: Progress = no_progress) -> tuple[Path, ...]:
+    """Return the jars that Kafka's commands need, such as `JmxTool`: those of the broker, and those of the tools.
+
+    Args:
+        progress: Called with how far a download is.
+
+    Raises:
+        SandboxError: They cannot be had.
+    """
+    jars = find_jars(progress)
+    return jars if os.environ.get("KAFKA_HOME") else (*jars, *TOOLS.jars(progress))
 
 
-def cached_jars(directory: Path, sums: Mapping[str, str], fetch: Fetch) -> tuple[Path, ...]:
+def find_exporter(progress: Progress = no_progress) -> Path:
+    """Return the jar of the Java agent that serves the metrics of a JVM to Prometheus.
+
+    Args:
+        progress: Called with how far a download is.
+
+    Raises:
+        SandboxError: It cannot be had.
+    """
+    [jar] = EXPORTER.jars(progress)
+    return jar
+
+
+def cached_jars(directory: Path, sums: Mapping[str, str], fetch: Fetch, download: Download = KAFKA) -> tuple[Path, ...]:
     """Return the jars in `directory`, fetching all of them first if one is missing or damaged.
 
     Args:
         directory: The jars' place; it is replaced as a whole, never in parts.
         sums: File name to SHA-256 sum of what must be there.
         fetch: Puts jars somewhere below the directory it is given and returns their paths.
+        download: What is fetched, for messages.
 
     Raises:
         SandboxError: They cannot be fetched, or are not those that were asked for.
@@ -93,12 +168,12 @@ def cached_jars(directory: Path, sums: Mapping[str, str], fetch: Fetch) -> tuple
         # Two processes may find the cache empty at once: the second waits and then finds it filled.
         with locked(directory.with_name(f"{directory.name}.lock"), patience=600.0):
             if not _is_intact(directory, sums):
-                _fill(directory, sums, fetch)
+                _fill(directory, sums, fetch, download)
     return jars
 
 
-def fetch_with_jgo(directory: Path) -> list[Path]:
-    """Resolve and download the jars into `directory` with the `jgo` package.
+def fetch_with_jgo(directory: Path, download: Download = KAFKA) -> list[Path]:
+    """Resolve and download the jars of `download` into `directory` with the `jgo` package.
 
     Raises:
         SandboxError: `jgo` is not installed, or could not download.
@@ -108,8 +183,8 @@ def fetch_with_jgo(directory: Path) -> list[Path]:
         from jgo.maven import MavenContext
     except ImportError as error:
         raise SandboxError(
-            "The sandbox needs the jgo package to fetch Apache Kafka once; "
-            'run: pip install "quotaform[sandbox]" (or set KAFKA_HOME to an unpacked Apache Kafka).'
+            f"The sandbox needs the jgo package to fetch {download.title} once; "
+            f'run: pip install "quotaform[sandbox]" (or {download.otherwise}).'
         ) from error
     jars: list[Path] = []
     try:
@@ -121,7 +196,11 @@ def fetch_with_jgo(directory: Path) -> list[Path]:
             builder = EnvironmentBuilder(
                 context=context, cache_dir=directory / "environments", link_strategy=LinkStrategy.AUTO
             )
-            for endpoint in ENDPOINTS:
+            for endpoint in download.endpoints:
+                if not download.has_dependencies:
+                    group, artifact, version = endpoint.split(":")
+                    jars.append(context.project(group, artifact).at_version(version).artifact().resolve())
+                    continue
                 environment = builder.from_endpoint(endpoint)
                 # jgo sorts jars by whether they are Java modules; the broker wants them all.
                 jars += [*environment.path.glob("jars/*.jar"), *environment.path.glob("modules/*.jar")]
@@ -129,17 +208,17 @@ def fetch_with_jgo(directory: Path) -> list[Path]:
         cause = " ".join(str(error).split())[:200] or type(error).__name__
         if "CERTIFICATE_VERIFY_FAILED" in str(error) or "SSLCertVerificationError" in str(error):
             raise SandboxError(
-                f"Apache Kafka {KAFKA_VERSION} could not be downloaded, because a server's certificate is not trusted; "
-                "set REQUESTS_CA_BUNDLE to your certificate authorities, or KAFKA_HOME to an unpacked Apache Kafka."
+                f"{_capital(download.title)} could not be downloaded, because a server's certificate is not trusted; "
+                f"set REQUESTS_CA_BUNDLE to your certificate authorities, or {download.otherwise}."
             ) from error
         raise SandboxError(
-            f"Apache Kafka {KAFKA_VERSION} could not be downloaded ({type(error).__name__}: {cause}); try again "
-            "with a network, or set KAFKA_HOME to an unpacked Apache Kafka."
+            f"{_capital(download.title)} could not be downloaded ({type(error).__name__}: {cause}); try again "
+            f"with a network, or {download.otherwise}."
         ) from error
     return jars
 
 
-def _fill(directory: Path, sums: Mapping[str, str], fetch: Fetch) -> None:
+def _fill(directory: Path, sums: Mapping[str, str], fetch: Fetch, download: Download) -> None:
     """Replace the cache by freshly fetched and checked jars, as a whole."""
     make_directory(directory.parent)
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}-") as scratch:
@@ -150,13 +229,17 @@ def _fill(directory: Path, sums: Mapping[str, str], fetch: Fetch) -> None:
             found = fetched.get(name)
             if found is None or _sum(found) != total:
                 raise SandboxError(
-                    f"The download of Apache Kafka {KAFKA_VERSION} is not the expected one: {name} "
+                    f"The download of {download.title} is not the expected one: {name} "
                     f"{'is missing' if found is None else 'has another SHA-256 checksum'}; "
-                    "try again, or set KAFKA_HOME."
+                    f"try again, or {download.otherwise}."
                 )
             shutil.copyfile(found, fresh / name)
         shutil.rmtree(directory, ignore_errors=True)
         fresh.rename(directory)
+
+
+def _capital(title: str) -> str:
+    return title[0].upper() + title[1:]
 
 
 def _is_intact(directory: Path, sums: Mapping[str, str]) -> bool:

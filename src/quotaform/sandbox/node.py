@@ -35,12 +35,23 @@ _SMALL = {
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A broker that is also a controller: KRaft's combined mode (KIP-500)."""
+    """A broker that is also a controller: KRaft's combined mode (KIP-500).
+
+    Attributes:
+        number: Its id.
+        directory: Its files.
+        directory_id: The id of its log directory.
+        ports: The port of each listener.
+        metrics_port: The port of the exporter of its metrics, if it has one.
+        jmx_port: The port of JMX, if it is open.
+    """
 
     number: int
     directory: Path
     directory_id: str
     ports: Mapping[str, int]
+    metrics_port: int | None = None
+    jmx_port: int | None = None
 
     @property
     def log(self) -> Path:

@@ -13,6 +13,7 @@ from quotaform.sandbox import security
 from quotaform.sandbox.cache import make_directory, shown
 from quotaform.sandbox.certificate import Certificates, make_certificates
 from quotaform.sandbox.java import Java
+from quotaform.sandbox.monitoring import Monitoring
 from quotaform.sandbox.node import CONTROLLER, Node, new_uuid, node_properties
 from quotaform.sandbox.port import HOST, free_ports
 from quotaform.sandbox.probe import accepts, probe
@@ -23,6 +24,7 @@ from quotaform.sandbox.supervisor_client import SupervisorClient
 _TIMEOUT_SECONDS = 120.0
 """Seconds that a start may take; it takes 1 to 3, but a busy machine may be slower by far."""
 
+_NO_MONITORING = Monitoring()
 _ERROR_LINE = re.compile(r"\b(ERROR|FATAL)\b|Exception|Error")
 
 
@@ -37,7 +39,10 @@ class Quorum:
     own and storage that is what Kafka says it is.
     """
 
-    def __init__(self, java: Java, jars: Sequence[Path], inherited: Sequence[int]) -> None:
+    def __init__(
+        self, java: Java, jars: Sequence[Path], inherited: Sequence[int], monitoring: Monitoring = _NO_MONITORING
+    ) -> None:
+        self._monitoring = monitoring
         self.cluster_id = new_uuid()
         self.certificates: Certificates | None = None
         self.nodes: dict[int, Node] = {}
@@ -63,13 +68,14 @@ class Quorum:
             )
         (self.directory / "tmp").mkdir()
         (self.directory / "log4j2.properties").write_text(LOGGING, encoding="ascii")
+        self._monitoring.write_rules(self.directory)
         protocols = dict(security.PROTOCOLS) if secured else {security.PLAINTEXT: "PLAINTEXT"}
         more: dict[str, str] = {}
         if secured:
             self.certificates = make_certificates(self.directory / "certificates")
             more = security.server_properties(self.certificates)
         protocols[CONTROLLER] = "SASL_PLAINTEXT" if secured else "PLAINTEXT"
-        self.nodes = _make_nodes(self.directory, brokers, list(protocols))
+        self.nodes = _make_nodes(self.directory, brokers, list(protocols), self._monitoring)
         nodes = list(self.nodes.values())
         for node in nodes:
             settings = {**node_properties(node, nodes, protocols), **more, **properties}
@@ -79,7 +85,8 @@ class Quorum:
         for node in nodes:
             record = None
             # One broker of the first sandbox writes the class archive that makes later starts fast.
-            if node.number == 1 and not archive.exists():
+            # The JVM archives no classes in the presence of an agent.
+            if node.number == 1 and not archive.exists() and self._monitoring.exporter is None:
                 record = self.directory / "classes.jsa"
                 self._supervisor.save_at_end(record, make_directory(archive.parent) / archive.name)
             self._spawn(node, record)
@@ -148,7 +155,8 @@ class Quorum:
     def _spawn(self, node: Node, record: Path | None) -> None:
         self._spawned += 1
         self._names[node.number] = name = f"node {node.number}, process {self._spawned}"
-        argv = self.runtime.command("kafka.Kafka", str(node.settings), record=record)
+        options = self._monitoring.options(node, self.directory)
+        argv = self.runtime.command("kafka.Kafka", str(node.settings), record=record, options=options)
         self.pids[node.number] = self._supervisor.spawn(name, argv, node.log)
 
     def _wait_until_ready(self, nodes: Iterable[Node], *, see: int) -> None:
@@ -200,13 +208,20 @@ class Quorum:
         return self._names[number]
 
 
-def _make_nodes(directory: Path, brokers: int, listeners: Sequence[str]) -> dict[int, Node]:
-    ports = iter(free_ports(brokers * len(listeners)))
+def _make_nodes(directory: Path, brokers: int, listeners: Sequence[str], monitoring: Monitoring) -> dict[int, Node]:
+    ports = iter(free_ports(brokers * (len(listeners) + monitoring.ports)))
     nodes = {}
     for number in range(1, brokers + 1):
         place = directory / f"node-{number}"
         place.mkdir()
-        nodes[number] = Node(number, place, new_uuid(), {listener: next(ports) for listener in listeners})
+        nodes[number] = Node(
+            number,
+            place,
+            new_uuid(),
+            {listener: next(ports) for listener in listeners},
+            metrics_port=next(ports) if monitoring.exporter is not None else None,
+            jmx_port=next(ports) if monitoring.jmx else None,
+        )
     return nodes
 
 

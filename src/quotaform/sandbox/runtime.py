@@ -56,13 +56,16 @@ class Runtime:
         """Return the class path as the JVM takes it."""
         return os.pathsep.join(str(jar) for jar in self.jars)
 
-    def command(self, main_class: str, *arguments: str, record: Path | None = None) -> list[str]:
+    def command(
+        self, main_class: str, *arguments: str, record: Path | None = None, options: Sequence[str] = ()
+    ) -> list[str]:
         """Return the command line that runs `main_class`.
 
         Args:
             main_class: Such as `kafka.Kafka`.
             arguments: Its arguments.
             record: Where to write a class archive at exit; by default the archive is used instead if it exists.
+            options: More options of the JVM.
         """
         sharing: list[str] = []
         if record is not None:
@@ -83,6 +86,7 @@ class Runtime:
             *sharing,
             f"-Djava.io.tmpdir={self.directory / 'tmp'}",
             "-Djava.awt.headless=true",
+            *options,
             f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}",
             "-cp",
             self.class_path,

@@ -15,8 +15,9 @@ from quotaform.errors import SandboxError, UsageError
 from quotaform.sandbox import security
 from quotaform.sandbox.cache import cache_directory, make_directory, shown
 from quotaform.sandbox.certificate import Certificates
-from quotaform.sandbox.jar import find_jars
+from quotaform.sandbox.jar import find_exporter, find_jars
 from quotaform.sandbox.java import find_java
+from quotaform.sandbox.monitoring import Monitoring
 from quotaform.sandbox.node import CONTROLLER
 from quotaform.sandbox.port import HOST
 from quotaform.sandbox.progress import Progress, no_progress
@@ -40,13 +41,23 @@ class Sandbox:
     `quotaform.sandbox.supervisor`.
     """
 
-    def __init__(self, brokers: int = 1, *, secured: bool = False, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        secured: bool = False,
+        properties: Mapping[str, str] | None = None,
+        exporter: bool = False,
+        jmx: bool = False,
+    ) -> None:
         """Describe a sandbox; `start` or `with` starts it.
 
         Args:
             brokers: How many nodes, numbered from 1.
             secured: Whether clients must authenticate and be authorised.
             properties: More broker properties, which win over the sandbox's own.
+            exporter: Whether each broker serves the metrics of its quotas to Prometheus (`metrics_urls`).
+            jmx: Whether each broker opens a port for JMX (`jmx_addresses`), on loopback and without authentication.
 
         Raises:
             UsageError: Less than one broker.
@@ -56,6 +67,8 @@ class Sandbox:
         self.secured = secured
         self._brokers = brokers
         self._properties = dict(properties or {})
+        self._exporter = exporter
+        self._jmx = jmx
         self._quorum: Quorum | None = None
 
     def __enter__(self) -> Self:
@@ -91,9 +104,10 @@ class Sandbox:
                 f"Java cannot use jars in {shown(jars[0].parent)}, because its name contains {os.pathsep!r}; "
                 "set QUOTAFORM_CACHE or KAFKA_HOME to another directory."
             )
+        monitoring = Monitoring(find_exporter(progress) if self._exporter else None, self._jmx)
         progress("Starting Apache Kafka", 0, 0)
         for _ in range(_TRIES):
-            quorum = Quorum(java, jars, inherited)
+            quorum = Quorum(java, jars, inherited, monitoring)
             try:
                 quorum.start(self._brokers, secured=self.secured, properties=self._properties)
             except PortTakenError:
@@ -156,6 +170,17 @@ class Sandbox:
         """The address of each listener of the first broker, by name."""
         node = self._started.nodes[1]
         return {name: node.address(name) for name in node.ports if name != CONTROLLER}
+
+    @property
+    def metrics_urls(self) -> dict[int, str]:
+        """The URL of each broker's metrics, by its number; empty without an exporter."""
+        nodes = self._started.nodes.values()
+        return {node.number: f"http://{HOST}:{node.metrics_port}/metrics" for node in nodes if node.metrics_port}
+
+    @property
+    def jmx_addresses(self) -> dict[int, str]:
+        """The address of each broker's JMX, by its number; empty without JMX."""
+        return {node.number: f"{HOST}:{node.jmx_port}" for node in self._started.nodes.values() if node.jmx_port}
 
     @property
     def cluster_id(self) -> str:

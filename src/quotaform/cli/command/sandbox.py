@@ -33,6 +33,10 @@ Output = Annotated[Format, typer.Option("--format", help="Output format.")]
 def start(
     brokers: Annotated[int, typer.Option(metavar="N", min=1, max=9, help="Number of brokers, up to 9.")] = 1,
     secured: Annotated[bool, typer.Option("--secured", help="Enable SASL, TLS and an authorizer.")] = False,
+    metrics: Annotated[
+        bool, typer.Option("--metrics", help="Serve the metrics of quotas to Prometheus, a URL per broker.")
+    ] = False,
+    jmx: Annotated[bool, typer.Option("--jmx", help="Open a JMX port per broker, without authentication.")] = False,
     name: Name = "default",
     output: Output = Format.TEXT,
 ) -> None:
@@ -46,14 +50,20 @@ def start(
       quotaform sandbox start
       quotaform sandbox start --brokers 3 --name trio
       quotaform sandbox start --secured --name safe --format json
+      quotaform sandbox start --metrics
     """
     from quotaform.sandbox import detached
 
     console = step_console()
-    sandbox, started = detached.start(name, brokers=brokers, secured=secured, progress=console.progress)
+    sandbox, started = detached.start(
+        name, brokers=brokers, secured=secured, exporter=metrics, jmx=jmx, progress=console.progress
+    )
     _echo(console, sandbox, output)
     if not started:
-        console.warn(f"The sandbox {name} was already running.")
+        missing = [option for option, has in (("--metrics", sandbox.metrics), ("--jmx", sandbox.jmx)) if not has]
+        asked = [option for option in missing if {"--metrics": metrics, "--jmx": jmx}[option]]
+        without = f" without {' and '.join(asked)}; stop it to start it again" if asked else ""
+        console.warn(f"The sandbox {name} was already running{without}.")
 
 
 @app.command()
@@ -106,5 +116,8 @@ def _echo(console: Console, sandbox: DetachedSandbox, output: Format) -> None:
     console.echo(f"{sandbox.bootstrap_servers}\n")
     for listener, address in sandbox.listeners.items() if sandbox.secured else ():
         console.warn(f"{listener:<14} {address}")
+    for title, places in (("metrics", sandbox.metrics), ("JMX", sandbox.jmx)):
+        for broker, place in places.items():
+            console.warn(f"{title} of broker {broker}: {place}")
     if sandbox.client_config is not None:
         console.warn(f"client configuration of admin: {sandbox.client_config}")

@@ -42,6 +42,8 @@ class Series(NamedTuple):
         client_id: The client-id of the bucket; `None` if the bucket has none.
         ip: The address of the bucket; `None` if the bucket has none.
         attribute: What is measured.
+        instance: Which of several clients with these names measured itself; `None` if a broker measured. It is no
+            column of the table of usage, but counters of two clients are two counters.
     """
 
     cluster: str | None
@@ -51,3 +53,4 @@ class Series(NamedTuple):
     client_id: str | None
     ip: str | None
     attribute: Attribute
+    instance: str | None = None

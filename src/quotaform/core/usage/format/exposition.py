@@ -1,0 +1,94 @@
+r"""The text that an exporter serves at `/metrics`: Prometheus' text format, and OpenMetrics.
+
+A line is `name{label="value",…} value [timestamp]`. Source: prometheus.io/docs/instrumenting/exposition_formats.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from re import compile as regex
+from typing import Final
+
+from quotaform.core.usage.format.text import read_text
+from quotaform.core.usage.metric import Measure, Unreadable, read_metric
+from quotaform.core.usage.origin import Origin
+from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, reject
+from quotaform.core.usage.value import make_sample, read_epoch
+
+_LINE = regex(
+    r"(?P<series>[A-Za-z_:][A-Za-z0-9_:.\-]*+[ \t]*+"
+    r"(?:\{(?>[^\"}]++|\"(?>[^\"\\]++|\\.)*+\")*+\})?+|\{(?>[^\"}]++|\"(?>[^\"\\]++|\\.)*+\")*+\})"
+    r"[ \t]*+(?P<value>[^\s{}]++)(?:[ \t]++(?P<ts>[^\s#]++))?[ \t]*+(?:#.*)?"
+).fullmatch
+_NAME = regex(r"[^{ \t]*+").match
+_LABEL = regex(
+    r'[\s,]*+(?:([A-Za-z_][A-Za-z0-9_.\-]*+|"(?>[^"\\]++|\\.)*+")\s*+=\s*+)?"((?>[^"\\]++|\\.)*+)"\s*+(?:,|\Z)'
+)
+_ESCAPE: Final = regex(r'\\([\\"n])')
+
+_UNTIMED: Final = "the page has no times; say when it was read"
+
+
+def parse_exposition(data: bytes | str, origin: Origin, ts: float | None = None) -> Iterator[Item]:
+    """Yield what is on a page of metrics; a position is the number of a line, from 1.
+
+    Args:
+        data: The page.
+        origin: What counts for metrics that do not say where they are from.
+        ts: When it was read, in seconds since the epoch, for the lines without a time.
+    """
+    text = read_text(data)
+    if isinstance(text, Rejected):
+        yield text
+        return
+    dropped: Counter[DropReason] = Counter()
+    for number, line in enumerate(text.split("\n"), start=1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        item = _item(line, origin, ts)
+        if isinstance(item, Sample):
+            yield item
+        elif isinstance(item, DropReason):
+            dropped[item] += 1
+        else:
+            yield reject(number, f"line {number}: {item}", line)
+    yield from (Dropped(reason, count) for reason, count in dropped.items())
+
+
+def _item(line: str, origin: Origin, ts: float | None) -> Sample | DropReason | str:
+    found = _LINE(line)
+    if found is None:
+        return "not a metric with a value, or cut"
+    measure = _measure(found["series"], origin)
+    if isinstance(measure, DropReason):
+        return measure
+    if isinstance(measure, Unreadable):
+        return measure.reason
+    time = read_epoch(found["ts"]) if found["ts"] else _UNTIMED if ts is None else ts
+    return time if isinstance(time, str) else make_sample(measure, time, found["value"])
+
+
+@lru_cache(maxsize=65536)
+def _measure(series: str, origin: Origin) -> Measure | DropReason | Unreadable:
+    """Return what a line's name with its labels measures; the same ones come with every scrape."""
+    name, _, rest = series.partition("{")
+    labels: dict[str, str] = {}
+    rest = rest.rstrip().removesuffix("}")
+    place = 0
+    while rest[place:].strip(" \t,"):
+        found = _LABEL.match(rest, place)
+        if found is None:
+            return Unreadable("its labels can't be read")
+        if found[1]:
+            labels[_unescape(found[1].strip('"'))] = _unescape(found[2])
+        else:
+            name = _unescape(found[2])
+        place = found.end()
+    return read_metric(name.strip(), labels, origin)
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(lambda found: "\n" if found[1] == "n" else found[1], text) if "\\" in text else text

@@ -1,0 +1,57 @@
+"""Documents of JSON: one, or one per line, of which some may be broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from json import JSONDecoder
+from re import compile as regex
+from typing import Any, Final
+
+from quotaform.core.usage.format.text import read_text
+from quotaform.core.usage.sample import Rejected, reject
+
+_DECODER: Final = JSONDecoder()
+_LINE_START = regex(r"\n[\[{]").search
+
+
+def json_documents(data: bytes | str) -> Iterator[tuple[int, Any] | Rejected]:
+    """Yield the documents of a text, each with the number of the line at which it begins, from 1.
+
+    What stands after a broken document is read from the next line on that begins with a bracket.
+    """
+    text = read_text(data)
+    if isinstance(text, Rejected):
+        yield text
+        return
+    place, line = _skip(text, 0), 1
+    counted = 0
+    while place < len(text):
+        line += text.count("\n", counted, place)
+        counted = place
+        try:
+            document, place = _DECODER.raw_decode(text, place)
+        except RecursionError:
+            yield reject(line, f"line {line}: the document is nested too deeply", text[place : place + 200])
+            place = _next_document(text, place)
+        except ValueError as error:
+            at = getattr(error, "pos", place)
+            broken = line + text.count("\n", counted, at)
+            message = getattr(error, "msg", "a number is too long")
+            byte = len(text[:at].encode("utf-8", "replace"))
+            yield reject(line, f"line {broken}, byte {byte}: not JSON, or cut: {message}", text[place : place + 200])
+            place = _next_document(text, max(at, place))
+        else:
+            yield line, document
+        place = _skip(text, place)
+
+
+def _skip(text: str, place: int) -> int:
+    while place < len(text) and text[place] in " \t\r\n":
+        place += 1
+    return place
+
+
+def _next_document(text: str, place: int) -> int:
+    """Return where the next document of JSON lines begins: what is indented is part of the broken one."""
+    found = _LINE_START(text, place)
+    return found.end() - 1 if found else len(text)

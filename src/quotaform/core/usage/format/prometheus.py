@@ -1,0 +1,124 @@
+"""Answers of Prometheus' HTTP API: range queries (`values`) and instant queries (`value`).
+
+A document is the whole answer (`{"status": …, "data": {"result": […]}}`), its data, the list of series, or one series
+alone, as an engine gets that splits large files. Documents may follow one another, as in a file of JSON lines.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from json import dumps
+from typing import Any, Final
+
+from quotaform.core.usage.format.json_text import json_documents
+from quotaform.core.usage.metric import Measure, Unreadable, read_metric
+from quotaform.core.usage.origin import Origin
+from quotaform.core.usage.sample import LONGEST_RECORD, Dropped, DropReason, Item, Rejected, Sample, reject
+from quotaform.core.usage.value import make_sample, read_time
+from quotaform.model.text import quote
+
+NAME_LABEL: Final = "__name__"
+
+
+def parse_prometheus(data: bytes | str, origin: Origin, ts: float | None = None) -> Iterator[Item]:
+    """Yield what is in the answers; a position is the number of the series in its document, from 1.
+
+    Args:
+        data: One answer, or several that follow one another.
+        origin: What counts for metrics that do not say where they are from.
+        ts: Not used: each value has its time.
+    """
+    for document in json_documents(data):
+        if isinstance(document, Rejected):
+            yield document
+            continue
+        line, answer = document
+        elements = series_elements(answer)
+        if isinstance(elements, str):
+            yield reject(line, f"line {line}: {elements}", _spell(answer))
+            continue
+        for number, element in enumerate(elements, start=1):
+            yield from parse_element(element, origin, number)
+
+
+def series_elements(answer: object) -> list[Any] | str:
+    """Return the series of a document, or what is wrong with it.
+
+    >>> series_elements({"status": "error", "error": "query timed out"})
+    'Prometheus answered with an error: "query timed out"'
+    """
+    if isinstance(answer, dict) and answer.get("status") == "error":
+        return f"Prometheus answered with an error: {quote(str(answer.get('error')))}"
+    data = answer.get("data", answer) if isinstance(answer, dict) else answer
+    if isinstance(data, dict):
+        if "metric" in data:
+            return [data]
+        kind = data.get("resultType")
+        if kind in ("scalar", "string"):
+            return f"the result is a {kind}, not series; query a metric"
+        data = data.get("result")
+    return data if isinstance(data, list) else "not an answer of Prometheus: it has no result"
+
+
+def parse_element(element: object, origin: Origin, number: int) -> Iterator[Item]:
+    """Yield what is in one series.
+
+    Args:
+        element: `{"metric": {…}, "values": [[ts, "value"], …]}`, or with one `value`.
+        origin: What counts for metrics that do not say where they are from.
+        number: The position of what can't be read.
+    """
+    labels = element.get("metric") if isinstance(element, dict) else None
+    if not isinstance(element, dict) or not isinstance(labels, dict) or not all(map(_is_text, labels.values())):
+        yield reject(number, f"series {number}: no series: it has no labels in metric", _spell(element))
+        return
+    pairs = element.get("values", [element["value"]] if "value" in element else [])
+    if not isinstance(pairs, list):
+        yield reject(number, f"series {number}: values is not a list", _spell(element))
+        return
+    measure = _measure(labels, origin)
+    if isinstance(measure, Unreadable):
+        yield reject(number, f"series {number} of {len(pairs):,} samples: {measure.reason}", _spell(labels))
+    elif isinstance(measure, DropReason):
+        yield Dropped(measure, len(pairs))
+    else:
+        yield from parse_values(pairs, measure, number)
+
+
+def parse_values(pairs: Iterable[object], measure: Measure, number: int) -> Iterator[Item]:
+    """Yield the samples of a series from its `[ts, "value"]` pairs."""
+    dropped: Counter[DropReason] = Counter()
+    for place, pair in enumerate(pairs, start=1):
+        if not isinstance(pair, list) or len(pair) != 2:
+            yield reject(number, f"series {number}, sample {place}: not a pair of time and value", _spell(pair))
+            continue
+        ts = read_time(pair[0])
+        sample = ts if isinstance(ts, str) else make_sample(measure, ts, pair[1])
+        if isinstance(sample, Sample):
+            yield sample
+        elif isinstance(sample, DropReason):
+            dropped[sample] += 1
+        else:
+            yield reject(number, f"series {number}, sample {place}: {sample}", _spell(pair))
+    yield from (Dropped(reason, count) for reason, count in dropped.items())
+
+
+def _measure(labels: dict[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
+    name = labels.get(NAME_LABEL)
+    if not name:
+        return Unreadable("it has no name, as a function in a query takes it away; query the metric itself")
+    return read_metric(name, labels, origin)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _spell(document: object) -> str:
+    """Return a document as JSON, or the beginning of it."""
+    if isinstance(document, dict) and isinstance(document.get("values"), list):
+        document = {**document, "values": document["values"][:3]}
+    elif isinstance(document, list):
+        document = document[:3]
+    return dumps(document, ensure_ascii=False)[:LONGEST_RECORD]

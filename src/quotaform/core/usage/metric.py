@@ -1,0 +1,194 @@
+"""From the name and labels of a metric to the series that it is.
+
+Names of buckets are spelled in two ways, both undone here: Kafka percent-encodes the user of a bucket, and JMX quotes
+values with odd characters. A client-id is never percent-encoded.
+
+Source: org.apache.kafka.server.quota.ClientQuotaManager, org.apache.kafka.common.metrics.JmxReporter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from quotaform.core.usage.metric_name import MetricName, has_swallowed_names, key_of_type, read_metric_name
+from quotaform.core.usage.object_name import parse_object_name, parse_properties, unquote
+from quotaform.core.usage.origin import Origin, first_label, fold
+from quotaform.core.usage.sample import DropReason
+from quotaform.core.usage.series import QUOTA_WINDOW_S, Attribute, Series
+from quotaform.model.ip import canonical_ip
+from quotaform.model.quota_key import CONNECTION_CREATION_RATE
+from quotaform.model.sanitizer import desanitize
+from quotaform.model.text import quote
+
+CLIENT_WINDOW_S: Final = 60.0
+"""Seconds that a rate of a client covers, at most, with the defaults of `metrics.num.samples` and
+`metrics.sample.window.ms`."""
+
+LONGEST_NAME: Final = 32767
+"""The limit on characters of a name: that of a string in Kafka's protocol."""
+
+_TYPE_LABELS: Final = ("quota_type", "resource", "type", "quota")
+_USER_LABELS: Final = ("exported_user", "user", "username", "principal")
+_CLIENT_ID_LABELS: Final = ("exported_client_id", "client_id", "client")
+_IP_LABELS: Final = ("ip", "client_ip", "source_ip", "address")
+_INSTANCE_LABELS: Final = ("client_instance_id", "instance", "service_instance_id", "pod")
+_PART_LABELS: Final = ("topic", "partition")
+
+_SWALLOWED: Final = (
+    "the names of the bucket are in the metric's name, in which they can't be told apart; "
+    "put rules that keep labels before the catch-all rule of the exporter"
+)
+
+
+class Unreadable(NamedTuple):
+    """Why a metric of client quotas can't be read, and the remedy."""
+
+    reason: str
+
+
+class Measure(NamedTuple):
+    """What the values of a metric are.
+
+    Attributes:
+        series: Which series they belong to.
+        factor: By what a value is multiplied to be in the unit of the series.
+        window_s: How many seconds up to its time a value covers; 0 for a total.
+    """
+
+    series: Series
+    factor: float
+    window_s: float
+
+
+def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
+    """Return what a metric measures, or why it is not for the table of usage, or why it can't be read.
+
+    >>> labels = {"resource": "Produce, user=CN%3Da", "clientId": "app", "instance": "b1:7071"}
+    >>> read_metric("kafka_server_quota_byte_rate", labels, Origin("prod")).series[:5]
+    ('prod', 'b1:7071', 'producer_byte_rate', 'CN=a', 'app')
+
+    Args:
+        name: The name of the metric, as Prometheus or OpenTelemetry has it.
+        labels: Its labels.
+        origin: What counts for a metric that has no such label.
+    """
+    meaning = read_metric_name(name)
+    if meaning is None:
+        return Unreadable(_SWALLOWED) if has_swallowed_names(name) else DropReason.OTHER_METRIC
+    if meaning.attribute is None:
+        return DropReason.OTHER_ATTRIBUTE
+    folded = {fold(label): value for label, value in labels.items()}
+    if meaning.is_of_client:
+        return _of_client(meaning, folded, origin)
+    kind = first_label(folded, _TYPE_LABELS)
+    if kind is not None and "=" in kind:
+        kind, folded = _split_type(kind, folded)
+    key = meaning.key or (key_of_type(kind) if kind else None)
+    if key is None:
+        return _without_key(kind, folded)
+    if key not in meaning.keys:
+        return DropReason.OTHER_METRIC
+    return _measure(meaning, key, folded, origin.cluster_of(folded), origin.broker_of(folded), None)
+
+
+def read_object_name(object_name: str, attribute: str, origin: Origin) -> Measure | DropReason | Unreadable:
+    """Return what an attribute of an MBean measures, as `read_metric` does.
+
+    >>> read_object_name("kafka.server:type=Fetch,client-id=app", "byte-rate", Origin()).series.key
+    'consumer_byte_rate'
+    """
+    parsed = parse_object_name(object_name)
+    if parsed is None:
+        return Unreadable(f"{quote(object_name)} is not the name of an MBean")
+    properties = dict(parsed.properties)
+    kind = properties.pop("type", "")
+    return read_metric(f"{parsed.domain}_{kind}_{attribute}", properties, origin)
+
+
+def _of_client(meaning: MetricName, labels: Mapping[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
+    if first_label(labels, _PART_LABELS):
+        return DropReason.OTHER_METRIC
+    if meaning.key is None:
+        return DropReason.OTHER_METRIC
+    instance = first_label(labels, _INSTANCE_LABELS)
+    return _measure(meaning, meaning.key, labels, origin.cluster_of(labels), None, instance)
+
+
+def _measure(
+    meaning: MetricName,
+    key: str,
+    labels: Mapping[str, str],
+    cluster: str | None,
+    broker: str | None,
+    instance: str | None,
+) -> Measure | DropReason | Unreadable:
+    if meaning.attribute is None:
+        return DropReason.OTHER_ATTRIBUTE
+    names = _names(key, labels)
+    if isinstance(names, Unreadable):
+        return names
+    if names == (None, None, None):
+        return DropReason.BROKER_TOTAL
+    series = Series(cluster, broker, key, *names, meaning.attribute, instance)
+    if max(map(len, filter(None, series))) > LONGEST_NAME:
+        return Unreadable(f"a name is longer than {LONGEST_NAME:,} characters, which no name in Kafka is")
+    if not all(map(_is_text, filter(None, series))):
+        return Unreadable("a name is not UTF-8")
+    window = CLIENT_WINDOW_S if meaning.is_of_client else QUOTA_WINDOW_S
+    return Measure(series, meaning.factor, 0.0 if meaning.attribute is Attribute.TOTAL else window)
+
+
+def _names(key: str, labels: Mapping[str, str]) -> tuple[str | None, str | None, str | None] | Unreadable:
+    """Return the user, client-id and ip of a bucket of a quota key."""
+    if key == CONNECTION_CREATION_RATE.name:
+        ip = first_label(labels, _IP_LABELS)
+        address = canonical_ip(unquote(ip)) if ip else None
+        return Unreadable(f"{quote(ip)} is not an IP address") if ip and address is None else (None, None, address)
+    user, client_id = first_label(labels, _USER_LABELS), first_label(labels, _CLIENT_ID_LABELS)
+    if user and ", client-id=" in user:
+        # A rule for users that stands before the one for users with client-ids took both for the user.
+        both = parse_properties(f"user={user}")
+        if both is not None and both.keys() == {"user", "client-id"}:
+            user, client_id = both["user"], client_id or both["client-id"]
+    if user and user == labels.get("principal"):
+        user = user.removeprefix("User:")
+    return (
+        (desanitize(unquote(user)) or None) if user else None,
+        (unquote(client_id) or None) if client_id else None,
+        None,
+    )
+
+
+def _split_type(kind: str, labels: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Return type and labels where the label of the type holds names, too: `Produce, user=alice`.
+
+    A rule for client-ids that stands before the one for users with client-ids takes what is before for the type.
+    """
+    client_id = first_label(labels, _CLIENT_ID_LABELS)
+    whole = parse_properties(f"type={kind}, client-id={client_id}") if client_id else None
+    properties = whole or parse_properties(f"type={kind}")
+    if properties is None:
+        return kind, dict(labels)
+    split = {fold(name): value for name, value in properties.items() if name != "type"}
+    return properties["type"], {**labels, **split}
+
+
+def _without_key(kind: str | None, labels: Mapping[str, str]) -> DropReason | Unreadable:
+    """Return what becomes of a metric which may be of a quota, but of which one is not known."""
+    if kind:
+        return DropReason.OTHER_METRIC
+    if not first_label(labels, (*_USER_LABELS, *_CLIENT_ID_LABELS)):
+        return DropReason.BROKER_TOTAL
+    return Unreadable(
+        "neither the name nor a label says of which quota it is; "
+        "let the rules of the exporter keep the type of the MBean in a label quota_type"
+    )
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

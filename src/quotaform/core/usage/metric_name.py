@@ -1,0 +1,179 @@
+"""What the names of metrics say: of which quota they are, what they measure, and in which unit.
+
+Names differ with the rules of the exporter; all of these are byte rates of Produce:
+
+| name | made by |
+| --- | --- |
+| `kafka_server_quota_byte_rate` | rules that put the type into a label |
+| `kafka_server_Produce_byte_rate`, `kafka_server_produce_byte_rate` | no rules, or rules with `kafka_server_$1_$4` |
+| `kafka_server_quota_Produce_byte_rate` | rules with `kafka_server_quota_$1_$4` |
+
+Clients that measure themselves (KIP-714, or an exporter in the client) say `org.apache.kafka.producer.…`,
+`kafka_producer_producer_metrics_…` and the like.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from re import compile as regex
+from typing import Final, NamedTuple
+
+from quotaform.core.usage.origin import fold
+from quotaform.core.usage.series import Attribute
+from quotaform.model.quota_key import (
+    CONNECTION_CREATION_RATE,
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+)
+
+_PRODUCE: Final = PRODUCER_BYTE_RATE.name
+_FETCH: Final = CONSUMER_BYTE_RATE.name
+_REQUEST: Final = REQUEST_PERCENTAGE.name
+_MUTATION: Final = CONTROLLER_MUTATION_RATE.name
+_CONNECTION: Final = CONNECTION_CREATION_RATE.name
+
+_TYPES: Final = {
+    **dict.fromkeys(("produce", "producer", fold(_PRODUCE)), _PRODUCE),
+    **dict.fromkeys(("fetch", "consume", "consumer", fold(_FETCH)), _FETCH),
+    **dict.fromkeys(("request", fold(_REQUEST)), _REQUEST),
+    **dict.fromkeys(("controllermutation", "mutation", fold(_MUTATION)), _MUTATION),
+    **dict.fromkeys(("connection", "connections", "ip", "socketservermetrics", fold(_CONNECTION)), _CONNECTION),
+}
+"""The quota key by the folded type: that of the MBean, other spellings, and the key itself."""
+
+_ATTRIBUTES: Final = {
+    "byte_rate": (Attribute.RATE, (_PRODUCE, _FETCH)),
+    "request_time": (Attribute.RATE, (_REQUEST,)),
+    "mutation_rate": (Attribute.RATE, (_MUTATION,)),
+    "connection_accept_rate": (Attribute.RATE, (_CONNECTION,)),
+    "throttle_time": (Attribute.THROTTLE_TIME, (_PRODUCE, _FETCH, _REQUEST, _MUTATION)),
+}
+"""What each attribute measures, and of which quota keys.
+
+Source: ClientQuotaManager, ClientRequestQuotaManager, ControllerMutationQuotaManager, ConnectionQuotas.
+"""
+
+_OTHERS: Final = (
+    "tokens",
+    "queue_size",
+    "exempt_request_time",
+    "exempt_throttle_time",
+    "broker_connection_accept_rate",
+    "connection_accept_throttle_time",
+    "ip_connection_accept_throttle_time",
+)
+"""Attributes of the quota managers that neither say what somebody used nor how long somebody waited."""
+
+_UNITS: Final = {
+    "ms": 1.0,
+    "milliseconds": 1.0,
+    "s": 1000.0,
+    "seconds": 1000.0,
+    "us": 0.001,
+    "microseconds": 0.001,
+    "ns": 0.000001,
+    "nanoseconds": 0.000001,
+}
+"""Milliseconds per unit of time at the end of a name, or beside it."""
+
+_CLIENT_METRICS: Final = {
+    ("producer", "outgoing_byte_rate"): (_PRODUCE, Attribute.RATE),
+    ("producer", "outgoing_byte_total"): (_PRODUCE, Attribute.TOTAL),
+    ("producer", "produce_throttle_time_avg"): (_PRODUCE, Attribute.THROTTLE_TIME),
+    ("consumer", "bytes_consumed_rate"): (_FETCH, Attribute.RATE),
+    ("consumer", "bytes_consumed_total"): (_FETCH, Attribute.TOTAL),
+    ("consumer", "fetch_throttle_time_avg"): (_FETCH, Attribute.THROTTLE_TIME),
+}
+"""What clients measure of themselves, by kind of client and name.
+
+Source: KIP-714; org.apache.kafka.clients.producer.internals.SenderMetricsRegistry,
+org.apache.kafka.clients.consumer.internals.FetchMetricsRegistry, org.apache.kafka.common.network.Selector.
+"""
+
+_TYPE: Final = "produce|producer|fetch|consume|consumer|request|controller_?mutation|mutation|socket_server_metrics"
+_BROKER_NAME = regex(
+    rf"(?:(?:kafka|server|broker|jmx|quotas?|clients?|metrics?)_)*(?:(?P<type>{_TYPE})_)?(?:quotas?_)?"
+    rf"(?P<attribute>{'|'.join((*_ATTRIBUTES, *_OTHERS))})(?:_avg|_value)?"
+    rf"(?:_(?P<unit>{'|'.join(_UNITS)}|percent|percentage))?"
+).fullmatch
+_CLIENT_NAME = regex(
+    r"(?:org_apache_)?kafka_(?P<client>producer|consumer)_(?:(?:producer|consumer)_)?(?:fetch_manager_)?(?:metrics_)?"
+    r"(?P<attribute>outgoing_byte_(?:rate|total)|bytes_consumed_(?:rate|total)|(?:produce|fetch)_throttle_time_(?:avg|max))"
+).fullmatch
+_SWALLOWED = regex(
+    rf"kafka_server_(?:quotas?_)?(?:{_TYPE})_(?:user|client_?id|ip)_.+_(?:rate|time|tokens)(?:_ms)?"
+).fullmatch
+_CAPITAL: Final = regex(r"(?<=[a-z0-9])(?=[A-Z])")
+_SEPARATORS: Final = regex(r"[^A-Za-z0-9]+")
+
+
+class MetricName(NamedTuple):
+    """What a name says.
+
+    Attributes:
+        key: The quota key; `None` if a label has to say it.
+        keys: The quota keys that it can be of.
+        attribute: What is measured; `None` for other things that quota managers measure.
+        factor: By what a value is multiplied to be in the unit of the attribute.
+        is_of_client: Whether clients measure it.
+    """
+
+    key: str | None
+    keys: tuple[str, ...]
+    attribute: Attribute | None
+    factor: float = 1.0
+    is_of_client: bool = False
+
+
+@lru_cache(maxsize=4096)
+def read_metric_name(name: str) -> MetricName | None:
+    """Return what the name of a metric says; `None` if it is not about client quotas.
+
+    >>> read_metric_name("kafka_server_Produce_throttle_time_seconds")[2:4]
+    (<Attribute.THROTTLE_TIME: 'throttle_time'>, 1000.0)
+    """
+    plain = _plain(name)
+    if found := _CLIENT_NAME(plain):
+        measured = _CLIENT_METRICS.get((found["client"], found["attribute"]))
+        return MetricName(measured[0], measured[:1], measured[1], is_of_client=True) if measured else None
+    if not (found := _BROKER_NAME(plain)):
+        return None
+    attribute, keys = _ATTRIBUTES.get(found["attribute"], (None, ()))
+    key = _TYPES[fold(found["type"])] if found["type"] else keys[0] if len(keys) == 1 else None
+    if attribute and key and key not in keys:
+        return None
+    is_time = attribute is Attribute.THROTTLE_TIME
+    return MetricName(key, keys, attribute, _UNITS.get(found["unit"] or "", 1.0) if is_time else 1.0)
+
+
+def key_of_type(text: str) -> str | None:
+    """Return the quota key of a type of quota.
+
+    >>> key_of_type("ControllerMutation"), key_of_type("raft-metrics")
+    ('controller_mutation_rate', None)
+    """
+    return _TYPES.get(fold(text))
+
+
+def time_factor(unit: str) -> float:
+    """Return how many milliseconds a unit of time is; 1 for one that is not known.
+
+    >>> time_factor("s"), time_factor("")
+    (1000.0, 1.0)
+    """
+    return _UNITS.get(unit, 1.0)
+
+
+def has_swallowed_names(name: str) -> bool:
+    """Whether the names of a bucket went into the name of its metric, in which they can't be told apart.
+
+    >>> has_swallowed_names("kafka_server_Produce_user_alice_client_id_app_byte_rate")
+    True
+    """
+    return _SWALLOWED(_plain(name)) is not None
+
+
+def _plain(name: str) -> str:
+    return _SEPARATORS.sub("_", _CAPITAL.sub("_", name)).strip("_").lower()

@@ -1,0 +1,88 @@
+"""Where a recording is from, as far as its metrics do not say so themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from re import compile as regex
+from typing import Final
+
+CLUSTER_LABELS: Final = (
+    "cluster",
+    "kafka_cluster",
+    "kafka_cluster_name",
+    "cluster_name",
+    "strimzi_io_cluster",
+    "label_strimzi_io_cluster",
+    "kafka_cluster_id",
+    "cluster_id",
+)
+"""The labels that name the cluster, the first one that a metric has."""
+
+BROKER_LABELS: Final = (
+    "broker",
+    "broker_id",
+    "kafka_broker",
+    "kafka_broker_id",
+    "node_id",
+    "pod",
+    "kubernetes_pod_name",
+    "pod_name",
+    "instance",
+    "service_instance_id",
+    "hostname",
+    "host_name",
+    "host",
+)
+"""The labels that name the broker, the first one that a metric has."""
+
+_LETTERS: Final = regex(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a recording is from.
+
+    Attributes:
+        cluster: The cluster of metrics that have none of the labels; `None` if it is not known.
+        broker: The same for the broker.
+        cluster_labels: The labels that name the cluster; the first one that a metric has counts.
+        broker_labels: The same for the broker.
+    """
+
+    cluster: str | None = None
+    broker: str | None = None
+    cluster_labels: tuple[str, ...] = CLUSTER_LABELS
+    broker_labels: tuple[str, ...] = BROKER_LABELS
+
+    def cluster_of(self, labels: Mapping[str, str]) -> str | None:
+        """Return the cluster of a metric with these labels, whose names are folded."""
+        return first_label(labels, self.cluster_labels) or self.cluster
+
+    def broker_of(self, labels: Mapping[str, str]) -> str | None:
+        """Return the broker of a metric with these labels, whose names are folded."""
+        return first_label(labels, self.broker_labels) or self.broker
+
+
+def first_label(labels: Mapping[str, str], names: tuple[str, ...]) -> str | None:
+    """Return the value of the first of some labels that is there and not empty: to Prometheus an empty one is absent.
+
+    Args:
+        labels: Values by folded name.
+        names: Names of labels, as people write them.
+    """
+    for name in names:
+        if value := labels.get(fold(name)):
+            return value
+    return None
+
+
+@lru_cache(maxsize=4096)
+def fold(name: str) -> str:
+    """Return what all spellings of the name of a label have in common.
+
+    >>> {fold(name) for name in ("client-id", "clientId", "client_id", "clientid")}
+    {'clientid'}
+    """
+    return _LETTERS.sub("", name.lower())

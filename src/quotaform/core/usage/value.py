@@ -1,0 +1,77 @@
+"""From what a recording says that a metric's value is to a sample."""
+
+from __future__ import annotations
+
+from math import isfinite, isnan
+from typing import Final
+
+from quotaform.core.usage.metric import Measure
+from quotaform.core.usage.sample import DropReason, Sample
+from quotaform.core.usage.series import Attribute
+from quotaform.model.text import quote
+
+LATEST: Final = 253402300800.0
+"""The end of the year 9999, in seconds: later times are no seconds."""
+
+
+def read_number(raw: object) -> float | None:
+    """Return the number that a value of a document is or spells; `None` if it is none.
+
+    >>> read_number("+Inf"), read_number(" 1.5"), read_number("1_0"), read_number(True)
+    (inf, 1.5, None, None)
+    """
+    if isinstance(raw, float):
+        return raw
+    if isinstance(raw, int) and not isinstance(raw, bool):
+        return _float(raw)
+    # Python reads 1_000, which no program writes.
+    return _float(raw) if isinstance(raw, str) and "_" not in raw else None
+
+
+def read_time(raw: object) -> float | str:
+    """Return a time in seconds since the epoch, or what is wrong with it.
+
+    >>> read_time(1763676256.157), read_time("x")
+    (1763676256.157, '"x" is not a time in seconds since 1970')
+    """
+    ts = read_number(raw)
+    if ts is None or not 0 < ts < LATEST:
+        return f"{quote(str(raw))} is not a time in seconds since 1970"
+    return ts
+
+
+def read_epoch(raw: object) -> float | str:
+    """Return a time that is given in seconds or milliseconds, which differ in size, or what is wrong with it.
+
+    >>> read_epoch("1763676256157"), read_epoch(1763676256.157)
+    (1763676256.157, 1763676256.157)
+    """
+    number = read_number(raw)
+    if number is not None and 1e11 <= number < LATEST * 1000:
+        return number / 1000
+    return read_time(raw)
+
+
+def make_sample(measure: Measure, ts: float, raw: object) -> Sample | DropReason | str:
+    """Return the sample of a value, or why there is none, or what is wrong with the value."""
+    number = read_number(raw)
+    if number is None:
+        return DropReason.MISSING if raw in ("", None) else f"{quote(str(raw))} is not a number"
+    if isnan(number):
+        return DropReason.NAN
+    value = number * measure.factor
+    if not isfinite(value):
+        return f"the value is {raw}; {_NAMES[measure.series.attribute]} is finite"
+    if value < 0:
+        return f"the value is {raw}; {_NAMES[measure.series.attribute]} is never negative"
+    return Sample(measure.series, ts, value, measure.window_s)
+
+
+_NAMES: Final = {Attribute.RATE: "a rate", Attribute.THROTTLE_TIME: "a throttle time", Attribute.TOTAL: "a total"}
+
+
+def _float(raw: int | str) -> float | None:
+    try:
+        return float(raw)
+    except (ValueError, OverflowError):
+        return None

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from quotaform.core.usage.format.exposition import parse_exposition
+from quotaform.core.usage.format.jmxtool import parse_jmxtool
+from quotaform.core.usage.format.jolokia import parse_jolokia
+from quotaform.core.usage.format.otlp import parse_otlp
 from quotaform.core.usage.format.prometheus import parse_prometheus
 from quotaform.core.usage.origin import Origin
 from quotaform.core.usage.sample import Item
@@ -27,5 +30,8 @@ class Parser(Protocol):
 FORMATS: Final[dict[str, Parser]] = {
     "prometheus": parse_prometheus,
     "exposition": parse_exposition,
+    "jmxtool": parse_jmxtool,
+    "jolokia": parse_jolokia,
+    "otlp": parse_otlp,
 }
 """How each format is read, by its name in options."""

@@ -1,0 +1,168 @@
+"""Tables of Kafka's JmxTool: a header with the names of attributes, a line per time.
+
+| cell | content |
+| --- | --- |
+| of the header | `"time"`, then `"object name:attribute"`; quotes within an object name are not doubled |
+| time | milliseconds since the epoch, or what `--date-format` makes: ISO 8601; without a zone it is UTC |
+| other | the value; empty if there is none |
+
+A header stands again where a later run was appended to the file. Source: org.apache.kafka.tools.JmxTool.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from csv import Error as CsvError
+from csv import reader
+from re import compile as regex
+from typing import Final
+
+from quotaform.core.usage.format.text import read_text
+from quotaform.core.usage.metric import Measure, Unreadable, read_object_name
+from quotaform.core.usage.object_name import PROPERTY
+from quotaform.core.usage.origin import Origin
+from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, reject
+from quotaform.core.usage.value import make_sample, read_epoch
+from quotaform.model.moment import read_moment
+from quotaform.model.text import quote
+
+Columns = Sequence[Measure | DropReason | Unreadable]
+"""What the columns after the time are."""
+
+_TIME = regex(r'"?time"?(?:,|$)').match
+_CELL = regex(rf'"([^:"]+:{PROPERTY}(?:,{PROPERTY})*):([^",:]+)"(?:,|$)').match
+_HEADLESS: Final = (
+    "there is no header above it; JmxTool writes none when some MBeans lack some of the attributes: "
+    "run it once per type of quota with the attributes of that type"
+)
+_NUMBER = regex(r"[0-9]+").fullmatch
+
+
+def parse_jmxtool(data: bytes | str, origin: Origin, ts: float | None = None) -> Iterator[Item]:
+    """Yield what is in a table; a position is the number of a line, from 1.
+
+    Args:
+        data: The table.
+        origin: What counts, as MBeans do not say where they are from.
+        ts: Not used: each line has its time.
+    """
+    text = read_text(data)
+    if isinstance(text, Rejected):
+        yield text
+    else:
+        yield from parse_jmxtool_lines(enumerate(text.split("\n"), start=1), origin, has_end=text.endswith("\n"))
+
+
+def parse_jmxtool_lines(lines: Iterable[tuple[int, str]], origin: Origin, *, has_end: bool = True) -> Iterator[Item]:
+    """Yield what is in the lines of a table, which need not fit into memory.
+
+    Args:
+        lines: The lines with their numbers, without line ends.
+        origin: What counts, as MBeans do not say where they are from.
+        has_end: Whether the last line is known to be whole. If not, and it is not the only one, its last cell may be
+            a part of a number and is rejected.
+    """
+    header, columns, rows = "", None, 0
+    dropped: Counter[DropReason] = Counter()
+    for number, line, is_last in _marked(lines):
+        line = line.strip()
+        if not line:
+            continue
+        if _TIME(line):
+            if line != header:
+                header, columns = line, read_columns(line, origin)
+                yield from _unreadable(columns, number)
+        elif columns is None:
+            yield reject(number, f"line {number}: {_HEADLESS}", line)
+        else:
+            rows += 1
+            yield from _row(columns, number, line, dropped, is_cut=is_last and not has_end and rows > 1)
+    yield from (Dropped(reason, count) for reason, count in dropped.items())
+
+
+def read_columns(header: str, origin: Origin) -> Columns:
+    """Return what the columns after the time are.
+
+    Args:
+        header: The line with the names of the attributes.
+        origin: What counts, as MBeans do not say where they are from.
+    """
+    return [read_object_name(name, attribute, origin) for name, attribute in _names(header)]
+
+
+def _names(header: str) -> Iterator[tuple[str, str]]:
+    """Yield object names and attributes of a header, as JmxTool writes it or as another program wrote it again."""
+    place, found = (start.end() if (start := _TIME(header)) else 0), []
+    while place < len(header) and (cell := _CELL(header, place)):
+        found.append((cell[1], cell[2]))
+        place = cell.end()
+    if place < len(header):
+        found = [(name, attribute) for name, _, attribute in (cell.rpartition(":") for cell in _cells(header)[1:])]
+    yield from found
+
+
+def _cells(line: str) -> list[str]:
+    """Return the cells of a line; one that holds the line if it is no line of CSV."""
+    if '"' not in line:
+        return line.split(",")
+    try:
+        return next(reader([line], strict=True))
+    except (CsvError, StopIteration):
+        return [line]
+
+
+def _unreadable(columns: Columns, number: int) -> Iterator[Rejected]:
+    for place, column in enumerate(columns, start=2):
+        if isinstance(column, Unreadable):
+            reason = f"line {number}, column {place}: {column.reason}; all of the column is left out"
+            yield reject(number, reason, "")
+
+
+def _row(
+    columns: Columns, number: int, line: str, dropped: Counter[DropReason], *, is_cut: bool
+) -> Iterator[Sample | Rejected]:
+    cells = _cells(line)
+    if len(cells) != len(columns) + 1:
+        reason = f"line {number}: {len(cells)} cells, but the header has {len(columns) + 1}; it may be cut"
+        yield reject(number, reason, line)
+        return
+    ts = _time(cells[0])
+    if isinstance(ts, str):
+        yield reject(number, f"line {number}: {ts}", line)
+        return
+    for place, (cell, column) in enumerate(zip(cells[1:], columns, strict=True), start=2):
+        if isinstance(column, Unreadable):
+            continue
+        if is_cut and place == len(cells):
+            yield reject(number, f"line {number}, column {place}: the file ends here, the value may be cut", cell)
+            continue
+        sample = column if isinstance(column, DropReason) else make_sample(column, ts, cell.strip())
+        if isinstance(sample, Sample):
+            yield sample
+        elif isinstance(sample, DropReason):
+            dropped[sample] += 1
+        else:
+            yield reject(number, f"line {number}, column {place}: {sample}", cell)
+
+
+def _time(cell: str) -> float | str:
+    cell = cell.strip()
+    if _NUMBER(cell):
+        return read_epoch(cell)
+    try:
+        return read_epoch(read_moment(cell).timestamp())
+    except ValueError:
+        example = "--date-format \"yyyy-MM-dd'T'HH:mm:ss.SSSX\""
+        return f"{quote(cell)} is not a time in ISO 8601 or milliseconds; run JmxTool with {example}, or without it"
+
+
+def _marked(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, bool]]:
+    """Yield lines with their numbers, and whether each is the last one."""
+    before: tuple[int, str] | None = None
+    for line in lines:
+        if before is not None:
+            yield (*before, False)
+        before = line
+    if before is not None:
+        yield (*before, True)

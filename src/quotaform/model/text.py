@@ -44,6 +44,18 @@ def inert(text: str) -> str:
     return quote(text, len(text)) if printable(text) != text or is_command(text) else text
 
 
+def shorten_middle(text: str, longest: int) -> str:
+    """Return a text with its middle left out where it is too long, since names often differ in how they end.
+
+    >>> shorten_middle("user=svc-orders-eu-west-1", 15), shorten_middle("user=a", 15)
+    ('user=sv…-west-1', 'user=a')
+    """
+    if len(text) <= longest:
+        return text
+    end = (longest - 1) // 2
+    return f"{text[: longest - 1 - end]}…{text[len(text) - end :]}"
+
+
 def listed(words: Iterable[str], most: int = 10) -> str:
     """Return the first words of a list, and how many more there are.
 

@@ -232,6 +232,46 @@ def render_value(key: QuotaKey | None, value: float) -> str:
     return f"{_rounded(exact / size)} {name}{rest}"
 
 
+def render_measured(key: QuotaKey | None, value: float) -> str:
+    """Return what was measured as reports print it: three digits, in the largest unit of IEC that it has one of.
+
+    >>> from quotaform.model.quota_key import PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
+    >>> render_measured(PRODUCER_BYTE_RATE, 12345678.0), render_measured(REQUEST_PERCENTAGE, 0.04567)
+    ('11.8 MiB/s', '0.0457%')
+
+    Args:
+        key: The quota key, or `None` for a key that this version does not know: then the number alone.
+        value: The value.
+    """
+    if not isfinite(value):
+        return plain(value)
+    size, unit = measuring_unit(key, value)
+    return f"{_three_digits(value / size)}{' ' * unit.endswith('B/s')}{unit}"
+
+
+def measuring_unit(key: QuotaKey | None, highest: float) -> tuple[int, str]:
+    """Return the unit in which values up to the highest one are best read: its size, and its name.
+
+    >>> from quotaform.model.quota_key import CONTROLLER_MUTATION_RATE, PRODUCER_BYTE_RATE
+    >>> measuring_unit(PRODUCER_BYTE_RATE, 12345678.0), measuring_unit(CONTROLLER_MUTATION_RATE, 5.0)
+    ((1048576, 'MiB/s'), (1, '/s'))
+    """
+    if key is None:
+        return 1, ""
+    return _largest_unit(_IEC, highest) if key.unit == "B/s" else (1, key.unit)
+
+
+def _three_digits(number: float) -> str:
+    """Return a number with three digits, or all of those before the point; never with an exponent.
+
+    >>> _three_digits(0.0), _three_digits(1023.6), _three_digits(99.96), _three_digits(0.00001234)
+    ('0', '1,024', '100', '0.0000123')
+    """
+    if abs(number) >= 100 or number == 0:
+        return f"{number:,.0f}"
+    return plain(float(f"{number:.3g}"))
+
+
 def _rounded(number: Fraction) -> str:
     """Return a number above 0 with at most 3 decimals; none is shown as 0, which would block."""
     rounded = round(number, 3)

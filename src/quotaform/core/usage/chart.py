@@ -1,0 +1,274 @@
+"""What a picture of usage shows: a title, and parts that are drawn below each other or stand beside their tables.
+
+What is drawn is here, whatever draws it; `quotaform.plot` makes the pictures, `quotaform.views.usage` the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, TypeAlias
+
+MOST_POINTS: Final = 2000
+"""How many points a curve has at most: more than a picture has columns of pixels."""
+
+_GAP: Final = 2.5
+"""A curve has a gap where two of its points are so many of its steps apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """Who shares one limit, and where it holds.
+
+    Attributes:
+        cluster: The name of the cluster; `None` if it is not known.
+        broker: The broker; `None` for a key whose limit holds for the whole cluster.
+        key: The quota key.
+        address: The address of the bucket, such as `user=alice,client-id=app`.
+    """
+
+    cluster: str | None
+    broker: str | None
+    key: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Values over time, in order; those between two times are not known.
+
+    Attributes:
+        times: The times.
+        values: The highest value of the step that begins at each time.
+        step_s: How long a step is, in seconds.
+    """
+
+    times: tuple[datetime, ...] = ()
+    values: tuple[float, ...] = ()
+    step_s: float = 60.0
+
+    @property
+    def highest(self) -> float:
+        """The highest value; 0 if there is none."""
+        return max(self.values, default=0.0)
+
+    def with_gaps(self) -> Iterator[tuple[datetime, float | None]]:
+        """Yield the points, and one without a value where a gap begins."""
+        gap = timedelta(seconds=self.step_s * _GAP)
+        step = timedelta(seconds=self.step_s)
+        before: datetime | None = None
+        for at, value in zip(self.times, self.values, strict=True):
+            if before is not None and at - before > gap:
+                yield before + step, None
+            yield at, value
+            before = at
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A time in which something held, from its start to its end."""
+
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsedLimit:
+    """How much of its limit a bucket used.
+
+    Attributes:
+        bucket: The bucket; on the broker where it used the most of its limit.
+        brokers: On how many brokers it was recorded.
+        limit: Its limit, above 0.
+        p50: The median of the rates, in the unit of the key; likewise `p95`, `p99` and `max`.
+        throttled_s: How long it was throttled, in seconds.
+        recorded_s: How long it was recorded, in seconds.
+    """
+
+    bucket: Bucket
+    brokers: int = 1
+    limit: float
+    p50: float
+    p95: float
+    p99: float
+    max: float
+    throttled_s: float = 0.0
+    recorded_s: float = 0.0
+
+    @property
+    def used(self) -> float:
+        """The share of the limit that the 99th percentile is."""
+        return self.p99 / self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class HeadroomPart:
+    """How much of their limits the buckets of one key used, the closest to the limit first.
+
+    Attributes:
+        key: The quota key.
+        rows: The buckets.
+        left_out: How many more there are.
+    """
+
+    key: str
+    rows: tuple[UsedLimit, ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThrottledTime:
+    """How long a bucket would have been throttled under a plan.
+
+    Attributes:
+        bucket: The bucket.
+        before_limit: Its limit without the plan; `None` if it has none.
+        limit: Its limit under the plan; `None` if it has none.
+        throttled_s: The estimate in seconds; `low_s` and `high_s` bound it.
+        recorded_s: How long it was throttled really, as recorded, in seconds.
+        delay_s: The longest wait, in seconds.
+        hidden_s: How long throttling hid a part of the demand from the recording, in seconds.
+        first: When throttling would have begun; `None` if never.
+        last: When it would have ended.
+    """
+
+    bucket: Bucket
+    before_limit: float | None
+    limit: float | None
+    throttled_s: float
+    low_s: float
+    high_s: float
+    recorded_s: float = 0.0
+    delay_s: float = 0.0
+    hidden_s: float = 0.0
+    first: datetime | None = None
+    last: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BacktestPart:
+    """How long buckets would have been throttled, the longest first.
+
+    Attributes:
+        rows: The buckets.
+        left_out: How many more there are.
+    """
+
+    rows: tuple[ThrottledTime, ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayPart:
+    """The rate of one bucket over time, and when it would have been throttled.
+
+    Attributes:
+        row: The bucket, and how long it would have been throttled.
+        rate: The recorded rate, in the unit of the key.
+        throttled: When it would have been throttled.
+        possible: When it may have been: the higher one of the bounds.
+        recorded: The recorded throttle time, in ms.
+    """
+
+    row: ThrottledTime
+    rate: Curve
+    throttled: tuple[Span, ...] = ()
+    possible: tuple[Span, ...] = ()
+    recorded: Curve = field(default_factory=Curve)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A value of a quota and when it was there; `end` is `None` if it is there still."""
+
+    start: datetime
+    end: datetime | None
+    value: float
+    changed_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitPart:
+    """The limit of one entity over time.
+
+    Attributes:
+        cluster: The name of the cluster.
+        address: The entity.
+        key: The quota key.
+        limits: The values, by time; nothing in between is no value of its own.
+        until: The last snapshot.
+        usage: What the entity used, the highest of all brokers; without times if it is not known.
+    """
+
+    cluster: str
+    address: str
+    key: str
+    limits: tuple[Limit, ...]
+    until: datetime
+    usage: Curve = field(default_factory=Curve)
+
+
+Part: TypeAlias = HeadroomPart | BacktestPart | ReplayPart | LimitPart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A picture, or a page of pictures and tables.
+
+    Attributes:
+        title: What it is about.
+        about: Where the numbers come from: the table, the times.
+        parts: What is drawn; nothing if there is no data.
+        nothing: Why there are no parts, in a sentence.
+        notes: What a reader must know of the numbers, in sentences.
+    """
+
+    title: str
+    about: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+    nothing: str = "No data."
+    notes: tuple[str, ...] = ()
+
+
+def worst_brokers(rows: Sequence[UsedLimit]) -> list[UsedLimit]:
+    """Return each bucket once, as on the broker where it used the most of its limit; that one first of all.
+
+    Those that used as much are in order of their names, so that the result does not depend on that of the rows.
+    """
+    found: dict[tuple[str | None, str, str], list[UsedLimit]] = {}
+    for row in rows:
+        found.setdefault((row.bucket.cluster, row.bucket.key, row.bucket.address), []).append(row)
+    return sorted((_worst(each) for each in found.values()), key=_by_use)
+
+
+def _worst(rows: list[UsedLimit]) -> UsedLimit:
+    from dataclasses import replace
+
+    throttled = max(row.throttled_s for row in rows)
+    return replace(min(rows, key=_by_use), brokers=len(rows), throttled_s=throttled)
+
+
+def _by_use(row: UsedLimit) -> tuple[float, float, str, str, str, str]:
+    bucket = row.bucket
+    return -row.used, -row.max / row.limit, bucket.cluster or "", bucket.key, bucket.address, bucket.broker or ""
+
+
+def headroom_parts(rows: Sequence[UsedLimit], most: int) -> tuple[HeadroomPart, ...]:
+    """Return the buckets that are closest to their limits, a part per key; the key with the closest one first.
+
+    Args:
+        rows: A row per bucket and broker.
+        most: How many buckets are shown, of all keys together.
+    """
+    worst = worst_brokers(rows)
+    shown = worst[:most]
+    keys = dict.fromkeys(row.bucket.key for row in shown)
+    return tuple(
+        HeadroomPart(
+            key,
+            tuple(row for row in shown if row.bucket.key == key),
+            sum(row.bucket.key == key for row in worst[most:]),
+        )
+        for key in keys
+    )

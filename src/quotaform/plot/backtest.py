@@ -1,0 +1,228 @@
+"""What a plan would have throttled: how long in all, and when, beside what was throttled really."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from quotaform.core.usage.chart import BacktestPart, ReplayPart, Span, ThrottledTime
+from quotaform.core.usage.label import bucket_label, bucket_place, span_text, value_text
+from quotaform.plot.sheet import BLACK, BLUE, GREY, LIGHT, MARGIN, ORANGE, VERMILLION, WIDTH, Sheet, row_labels
+from quotaform.plot.time_axis import draw_curve, label_at_edge, limit_text, number_of, set_rates, set_times
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_ROW: Final = 0.25
+_HEAD: Final = 0.62
+_FOOT: Final = 0.62
+_COLUMNS: Final = (0.85, 2.1, 2.95, 4.55)
+_NUMBERS: Final = 4.6
+
+_REPLAY_HEAD: Final = 0.4
+_RATE: Final = 1.75
+_LANE: Final = 0.16
+_DELAY: Final = 0.5
+_SPACE: Final = 0.1
+_REPLAY_FOOT: Final = 0.68
+_LEFT: Final = 0.8
+_EDGE: Final = 1.35
+
+_UNITS: Final = ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
+
+
+def backtest_height(part: BacktestPart) -> float:
+    """Return how high a part is, in inches."""
+    return _HEAD + _ROW * len(part.rows) + _FOOT
+
+
+def draw_backtest(sheet: Sheet, top: float, part: BacktestPart) -> None:
+    """Draw how long buckets would have been throttled.
+
+    Args:
+        sheet: Where it is drawn.
+        top: Where the part begins, in inches.
+        part: The buckets.
+    """
+    rows = part.rows
+    about = "under the plan"
+    if part.left_out:
+        about = f"{about}; the longest {len(rows):,} of {len(rows) + part.left_out:,}"
+    sheet.heading(top + 0.22, "Time throttled", about)
+    left = MARGIN + sheet.label_width
+    width = WIDTH - MARGIN - left - _NUMBERS
+    axes = sheet.axes(left, top + _HEAD, width, _ROW * len(rows))
+    axes.set_yticks(range(len(rows)), row_labels([row.bucket for row in rows]), family="monospace", fontsize=7.5)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    for number, row in enumerate(rows):
+        _draw_time(axes, number, row)
+    _set_durations(axes, max((max(row.high_s, row.throttled_s, row.recorded_s) for row in rows), default=0.0))
+    sheet.legend(top + backtest_height(part) - 0.3, _time_shapes())
+    _write_times(sheet, left + width, top + _HEAD, rows)
+
+
+def _draw_time(axes: Axes, number: int, row: ThrottledTime) -> None:
+    """Draw the estimate as a bar, its bounds hatched, and what was recorded as a stroke."""
+    axes.barh(number, row.throttled_s, height=0.56, color=VERMILLION, zorder=2)
+    axes.barh(number, max(0.0, row.high_s - row.low_s), left=row.low_s, height=0.56, **_POSSIBLE)
+    axes.plot([row.recorded_s], [number], **_RECORDED, zorder=5, clip_on=False)
+
+
+_POSSIBLE: Final[dict[str, Any]] = {
+    "facecolor": "none", "edgecolor": BLACK, "hatch": "////", "linewidth": 0.6, "zorder": 3,
+}  # fmt: skip
+_RECORDED: Final[dict[str, Any]] = {
+    "marker": "d",
+    "markersize": 6,
+    "color": BLACK,
+    "markeredgecolor": "white",
+    "linestyle": "none",
+}
+
+
+def _time_shapes() -> list[tuple[str, dict[str, Any]]]:
+    bar: dict[str, Any] = {"marker": "s", "markersize": 8}
+    return [
+        ("estimate", {**bar, "color": VERMILLION, "markeredgewidth": 0}),
+        (
+            "from lower to upper bound",
+            {**bar, "markerfacecolor": LIGHT, "markeredgecolor": BLACK, "markeredgewidth": 0.6},
+        ),
+        ("recorded", _RECORDED),
+    ]
+
+
+def _set_durations(axes: Axes, longest: float) -> None:
+    """Let the scale go from 0 to the longest time, in the unit in which people would say it."""
+    size, unit = next((each for each in _UNITS if longest >= 2 * each[0]), _UNITS[-1])
+    axes.set_xlim(0, 1.05 * longest or 1.0)
+    step = size * _round_step(longest / size)
+    axes.set_xticks([step * index for index in range(int(1.05 * longest / step) + 1)])
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / size:,.10g}"))
+    axes.set_xlabel(unit, fontsize=8.5, loc="right")
+
+
+def _round_step(number: float) -> float:
+    """Return the distance of about four marks up to a number: 1, 2 or 5 times a power of ten."""
+    power = 1.0
+    while power * 10 < number / 4:
+        power *= 10
+    while power > number / 4 > 0:
+        power /= 10
+    return next((power * each for each in (1, 2, 5, 10) if power * each >= number / 4), power)
+
+
+def _write_times(sheet: Sheet, left: float, top: float, rows: tuple[ThrottledTime, ...]) -> None:
+    """Write the numbers of each row beside it."""
+    for right, text in zip(_COLUMNS, ("throttled", "bounds", "recorded", "limit"), strict=True):
+        sheet.text(left + right, top - 0.06, text, ha="right", fontsize=8, color=GREY)
+    for number, row in enumerate(rows):
+        base = top + _ROW * (number + 0.5) + 0.04
+        limits = " → ".join(value_text(row.bucket.key, each) for each in (row.before_limit, row.limit))
+        bounds = f"{span_text(row.low_s)} to {span_text(row.high_s)}" if row.high_s else "-"
+        texts = (span_text(row.throttled_s), bounds, span_text(row.recorded_s), limits)
+        for right, text in zip(_COLUMNS, texts, strict=True):
+            sheet.text(left + right, base, text, ha="right", fontsize=8)
+
+
+def replay_height(part: ReplayPart) -> float:
+    """Return how high a part is, in inches."""
+    delay = _DELAY + _SPACE if part.recorded.times else 0.0
+    return _REPLAY_HEAD + _RATE + _SPACE + _LANE + _SPACE + delay + _REPLAY_FOOT
+
+
+def draw_replay(sheet: Sheet, top: float, part: ReplayPart) -> None:
+    """Draw the rate of one bucket over time, its limits, and when it would have been throttled.
+
+    Args:
+        sheet: Where it is drawn.
+        top: Where the part begins, in inches.
+        part: The bucket.
+    """
+    row = part.row
+    sheet.heading(top + 0.22, *_replay_heading(row))
+    width = WIDTH - 2 * MARGIN - _LEFT - _EDGE
+    top += _REPLAY_HEAD
+    rate = sheet.axes(MARGIN + _LEFT, top, width, _RATE)
+    lane = sheet.axes(MARGIN + _LEFT, top + _RATE + _SPACE, width, _LANE)
+    below = [lane]
+    if part.recorded.times:
+        below.append(sheet.axes(MARGIN + _LEFT, top + _RATE + _LANE + 2 * _SPACE, width, _DELAY))
+        _draw_recorded(below[1], part)
+    _draw_rate(rate, part)
+    _draw_lane(lane, part)
+    for axes in (rate, *below):
+        set_times(axes, part.rate.times[0], part.rate.times[-1], shows_labels=axes is below[-1])
+    sheet.legend(top + replay_height(part) - _REPLAY_HEAD - 0.31, _replay_shapes())
+
+
+def _replay_heading(row: ThrottledTime) -> tuple[str, str]:
+    name = bucket_label(row.bucket, 60, rows=[row.bucket])
+    return name, f"{row.bucket.key}, {bucket_place(row.bucket)}"
+
+
+def _draw_rate(axes: Axes, part: ReplayPart) -> None:
+    """Draw the rate and the limits."""
+    row = part.row
+    key, highest = row.bucket.key, part.rate.highest
+    limits = [limit for limit in (row.before_limit, row.limit) if limit is not None]
+    end = set_rates(axes, key, highest, limits)
+    draw_curve(axes, part.rate, color=BLUE, linewidth=0.9, label="rate", zorder=3)
+    labels = []
+    for name, limit, style, width in (
+        ("limit before", row.before_limit, (0, (4, 2)), 1.2),
+        ("limit after", row.limit, "-", 1.8),
+    ):
+        if limit is not None and limit <= end:
+            axes.axhline(limit, color=BLACK, linestyle=style, linewidth=width, label=name, zorder=4)
+        labels.append((end if limit is None else limit, limit_text(name, key, limit, end), BLACK))
+    label_at_edge(axes, labels, end)
+    for span in part.throttled:
+        axes.axvspan(number_of(span.start), number_of(span.end), facecolor=ORANGE, alpha=0.35, linewidth=0, zorder=1)
+
+
+def _draw_lane(axes: Axes, part: ReplayPart) -> None:
+    """Draw when it would have been throttled, and when it may have been."""
+    axes.set_ylim(0, 1)
+    axes.set_yticks([])
+    axes.tick_params(axis="x", length=0)
+    axes.broken_barh(
+        _widths(part.throttled), (0, 1), facecolor=VERMILLION, linewidth=0.4, edgecolor=VERMILLION, zorder=4
+    )
+    axes.broken_barh(_widths(part.possible), (0, 1), **_POSSIBLE)
+    if not part.possible and not part.throttled:
+        axes.text(0.5, 0.45, "never", transform=axes.transAxes, ha="center", va="center", fontsize=8, color=GREY)
+    axes.annotate(
+        "would throttle", (1, 0.5), xycoords="axes fraction", xytext=(6, 0), textcoords="offset points", va="center",
+        fontsize=8, annotation_clip=False,
+    )  # fmt: skip
+
+
+def _widths(spans: tuple[Span, ...]) -> list[tuple[float, float]]:
+    return [(number_of(span.start), number_of(span.end) - number_of(span.start)) for span in spans]
+
+
+def _draw_recorded(axes: Axes, part: ReplayPart) -> None:
+    """Draw the throttle time that was recorded."""
+    times = [number_of(at) for at in part.recorded.times]
+    axes.vlines(times, 0, part.recorded.values, color=BLACK, linewidth=0.8, label="recorded throttle time")
+    axes.set_ylim(0, 1.1 * part.recorded.highest or 1.0)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=2))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axes.set_ylabel("ms", fontsize=8.5)
+    axes.annotate(
+        "recorded\nthrottle time", (1, 0.5), xycoords="axes fraction", xytext=(6, 0), textcoords="offset points",
+        va="center", fontsize=8, annotation_clip=False,
+    )  # fmt: skip
+
+
+def _replay_shapes() -> list[tuple[str, dict[str, Any]]]:
+    return [
+        ("rate", {"linestyle": "-", "color": BLUE}),
+        ("limit after", {"linestyle": "-", "color": BLACK, "linewidth": 1.8}),
+        ("limit before", {"linestyle": (0, (4, 2)), "color": BLACK, "linewidth": 1.2}),
+        ("would throttle", {"marker": "s", "markersize": 8, "color": VERMILLION, "markeredgewidth": 0}),
+        ("may throttle", {"marker": "s", "markersize": 8, "markerfacecolor": LIGHT, "markeredgecolor": BLACK}),
+    ]

@@ -1,0 +1,1 @@
+"""Usage of quotas as a person reads it."""

@@ -81,6 +81,11 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "text": "views.history.history_text:render_history_difference",
         "json": "document.history:dump_history_difference",
     },
+    "usage-recommend": {
+        "text": "views.usage.recommend_text:render_recommendations",
+        "json": "document.usage_recommend:dump_recommendations",
+        "markdown": "views.usage.recommend_markdown:render_recommendations_markdown",
+    },
     "scram": {"text": "views.quotas.scram_text:render_scram", "json": "document.scram:dump_scram"},
     "scram-result": {"text": "views.quotas.scram_text:render_scram_result", "json": "document.scram:dump_scram_result"},
 }

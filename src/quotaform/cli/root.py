@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "import": "Write live quotas as YAML.",
     "snapshot": "Write live quotas to one JSON file.",
     "history": "Keep snapshots over time: who had what when, and who changed it.",
+    "usage": "Measure usage: record, headroom, backtest, recommend.",
     "comment": "Write plans as comments to a pull request.",
     "schema": "Print the JSON Schemas of the files.",
     "scram": "Manage SCRAM credentials.",

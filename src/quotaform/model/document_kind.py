@@ -45,6 +45,7 @@ HISTORY_TABLE: Final = DocumentKind("history-table")
 HISTORY: Final = DocumentKind("history")
 HISTORY_APPEND: Final = DocumentKind("history-append")
 HISTORY_DIFF: Final = DocumentKind("history-diff")
+USAGE_RECOMMEND: Final = DocumentKind("usage-recommend")
 DESCRIBE: Final = DocumentKind("describe")
 RESOLVE: Final = DocumentKind("resolve")
 ALTER: Final = DocumentKind("alter")
@@ -76,6 +77,7 @@ DOCUMENT_KINDS: Final[dict[str, DocumentKind]] = {
         HISTORY,
         HISTORY_APPEND,
         HISTORY_DIFF,
+        USAGE_RECOMMEND,
     )
 }
 """All kinds by name."""

@@ -32,6 +32,7 @@ _BUILDERS: Final = {
     "scram": "result",
     "scram-result": "result",
     "snapshot": "result",
+    "usage-recommend": "usage_recommend",
     "validation": "result",
 }
 """The module of this package that builds a schema, in a function of the schema's name."""

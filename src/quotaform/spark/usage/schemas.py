@@ -193,6 +193,9 @@ RECOMMENDATIONS: Final = StructType(
         StructField("samples", LongType()),
         StructField("days", DoubleType()),
         StructField("basis", DoubleType()),
+        StructField("bucket", StringType()),
+        StructField("broker", StringType()),
+        StructField("note", StringType()),
     ]
 )
 """Which quotas would fit.
@@ -204,4 +207,6 @@ RECOMMENDATIONS: Final = StructType(
 | before, after | the value now and the proposed one; null is no value |
 | samples, days | how much was recorded |
 | basis | the rate on which the proposal rests |
+| bucket, broker | the bucket that had this rate, and the broker on which it had it; null for a limit of the cluster |
+| note | what else there is to know |
 """

@@ -1,0 +1,155 @@
+"""What was recorded of the buckets that share a quota: the numbers from which a right-sized quota follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+HOUR_S: Final = 3600
+HOURS_OF_DAY: Final = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """When a quota key was recorded on a cluster. An hour (UTC) is recorded if a sample of the key is in it.
+
+    Attributes:
+        first: The first sample.
+        last: The last sample.
+        recent_hours: How many hours are recorded of those after which a quota counts as unused.
+    """
+
+    first: datetime
+    last: datetime
+    recent_hours: int
+
+    def span_hours(self, since: datetime) -> float:
+        """How many hours there are from a sample to the last one, both of their hours included."""
+        return (self.last.timestamp() // HOUR_S) - (since.timestamp() // HOUR_S) + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerDemand:
+    """What a bucket used of one broker, or of the whole cluster if the limit is one of the cluster.
+
+    Attributes:
+        broker: The broker; `None` for a whole cluster, or if clients measured.
+        basis: The highest of the percentiles of each day (UTC); `None` without a rate.
+        day: The day of that percentile, as days since 1970-01-01.
+        samples: Times with a rate.
+        throttled: Times with a throttle time above 0.
+    """
+
+    broker: str | None
+    basis: float | None
+    day: int | None
+    samples: int
+    throttled: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketDemand:
+    """What a bucket used.
+
+    Attributes:
+        bucket: Its address.
+        key: The quota key.
+        entity_key: The address of the entity whose value limits it; `None` without a limit.
+        limit: That value.
+        brokers: What it used of each broker.
+        first: Its first sample.
+        last_used: The last time with a rate above 0; `None` if there is none.
+        hours: How many hours are recorded from its first sample on.
+        is_coarse: Whether the recording cannot tell the bucket from others.
+    """
+
+    bucket: str
+    key: str
+    entity_key: str | None
+    limit: float | None
+    brokers: tuple[BrokerDemand, ...]
+    first: datetime
+    last_used: datetime | None
+    hours: int
+    is_coarse: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What the buckets used that one value limits.
+
+    Attributes:
+        buckets: How many buckets there are per broker.
+        bases: The sum of their bases per broker.
+        basis: The highest basis of a bucket on a broker; `None` if nothing was used.
+        bucket: The bucket of the basis.
+        broker: The broker of the basis.
+        samples: Times with a rate, of all.
+        throttled: Times with a throttle time above 0, of all.
+        first: The first sample.
+        last_used: The last time with a rate above 0; `None` if there is none.
+        hours: How many hours are recorded from the first sample on.
+        coarse: A bucket that the recording cannot tell from others; `None` if there is none.
+        has_brokers: Whether brokers measured, where the limit is one of each broker.
+    """
+
+    buckets: Mapping[str | None, int]
+    bases: Mapping[str | None, float]
+    basis: float | None
+    bucket: str | None
+    broker: str | None
+    samples: int
+    throttled: int
+    first: datetime
+    last_used: datetime | None
+    hours: int
+    coarse: str | None
+    has_brokers: bool
+
+
+def make_demand(buckets: Iterable[BucketDemand], *, is_per_broker: bool) -> Demand:
+    """Return the demand of buckets that one value limits.
+
+    Where both brokers and clients measured a bucket, what clients say of all brokers together is left out.
+
+    Args:
+        buckets: The buckets, at least one.
+        is_per_broker: Whether the limit is one of each broker.
+    """
+    listed = sorted(buckets, key=lambda each: each.bucket)
+    counts: dict[str | None, int] = {}
+    bases: dict[str | None, float] = {}
+    best: tuple[float, str, str | None] | None = None
+    samples = throttled = 0
+    has_brokers = not is_per_broker
+    for each in listed:
+        measured = each.brokers
+        if is_per_broker:
+            by_brokers = tuple(row for row in measured if row.broker is not None)
+            has_brokers |= bool(by_brokers)
+            measured = by_brokers or measured
+        for row in sorted(measured, key=lambda row: row.broker or ""):
+            counts[row.broker] = counts.get(row.broker, 0) + 1
+            samples += row.samples
+            throttled += row.throttled
+            if row.basis is not None:
+                bases[row.broker] = bases.get(row.broker, 0.0) + row.basis
+                if best is None or row.basis > best[0]:
+                    best = row.basis, each.bucket, row.broker
+    used = [each.last_used for each in listed if each.last_used is not None]
+    return Demand(
+        buckets=counts,
+        bases=bases,
+        basis=None if best is None else best[0],
+        bucket=None if best is None else best[1],
+        broker=None if best is None else best[2],
+        samples=samples,
+        throttled=throttled,
+        first=min(each.first for each in listed),
+        last_used=max(used, default=None),
+        hours=max(each.hours for each in listed),
+        coarse=next((each.bucket for each in listed if each.is_coarse), None),
+        has_brokers=has_brokers,
+    )

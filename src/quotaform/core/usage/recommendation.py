@@ -1,0 +1,193 @@
+"""Which quotas would fit: the settings, what is proposed for each value, and all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from quotaform.core.scope import FULL_SCOPE, Scope, Selection
+from quotaform.model.entity import Entity
+from quotaform.model.quotas import Values
+
+MIN_SHARE: Final = 0.8
+"""The least share of the hours of a time that must be recorded, so that the time counts as recorded."""
+
+MIN_CHANGE: Final = 0.1
+"""A value that would change by less than this share of it is kept."""
+
+
+class Action(StrEnum):
+    """What is proposed for a value.
+
+    | action | the value |
+    | --- | --- |
+    | create | is to be set for an entity that has none |
+    | update | is to become another one |
+    | delete | is to be removed, as nobody used it |
+    | keep | fits |
+    | none | may fit or not: the reason says what is missing |
+    """
+
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+    KEEP = "keep"
+    NONE = "none"
+
+
+PROPOSED: Final = (Action.CREATE, Action.UPDATE, Action.DELETE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecommendSettings:
+    """How quotas are sized.
+
+    Attributes:
+        percentile: The percentile of each day on which a value rests, in percent.
+        headroom: By how much it is multiplied; 1 or more.
+        floors: No value is proposed below these, by quota key.
+        caps: No value is proposed above these.
+        min_history_days: How many days must be recorded of an entity.
+        min_samples: How many times with a rate must be recorded of an entity.
+        unused_after_days: After how many days without use the removal of a value is proposed.
+        has_creates: Whether values are proposed for those that a default limits, or nothing.
+        capacities: By cluster, what the limits of all buckets on a broker may sum up to, by quota key; of the whole
+            cluster for keys whose limit is one of the cluster.
+        scope: Entities that are managed.
+        selection: Entities that were asked for.
+    """
+
+    percentile: float = 99.0
+    headroom: float = 1.5
+    floors: Values = field(default_factory=dict)
+    caps: Values = field(default_factory=dict)
+    min_history_days: float = 14.0
+    min_samples: int = 100
+    unused_after_days: float = 30.0
+    has_creates: bool = False
+    capacities: Mapping[str, Values] = field(default_factory=dict)
+    scope: Scope = FULL_SCOPE
+    selection: Selection = Selection()  # noqa: RUF009
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnValue:
+    """A value that an entity has on a cluster."""
+
+    entity: Entity
+    key: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """What is proposed for a quota key of an entity.
+
+    Attributes:
+        cluster: The name of the cluster.
+        entity: The entity.
+        key: The quota key.
+        action: What is proposed.
+        before: The value now; `None` if there is none.
+        after: The proposed value; `None` if there is to be none. For `keep` and `none` it is the value now.
+        reason: Why, in a few words; that of a proposal goes into the file.
+        note: What else there is to know.
+        samples: Times with a rate that were recorded.
+        days: How many days are recorded.
+        basis: The rate on which the proposal rests.
+        bucket: The bucket with this rate.
+        broker: The broker on which it had this rate; `None` if the limit is one of the whole cluster.
+    """
+
+    cluster: str
+    entity: Entity
+    key: str
+    action: Action
+    before: float | None
+    after: float | None
+    reason: str
+    note: str | None = None
+    samples: int = 0
+    days: float = 0.0
+    basis: float | None = None
+    bucket: str | None = None
+    broker: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRecording:
+    """What a usage table has of a cluster.
+
+    Attributes:
+        cluster: The name of the cluster.
+        first: The first sample; `None` if there is none.
+        last: The last sample.
+    """
+
+    cluster: str
+    first: datetime | None
+    last: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnwrittenProposal:
+    """A proposal that the files do not follow, and why."""
+
+    proposal: Recommendation
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFile:
+    """A file that follows the proposals.
+
+    Attributes:
+        name: The file in messages.
+        before: Its content; empty if it is new.
+        after: What it is to contain.
+    """
+
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaEdit:
+    """What becomes of quota files that follow proposals.
+
+    Attributes:
+        files: The files that change.
+        unwritten: The proposals that they do not follow.
+        is_written: Whether the files were written.
+    """
+
+    files: tuple[WrittenFile, ...] = ()
+    unwritten: tuple[UnwrittenProposal, ...] = ()
+    is_written: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecommendReport:
+    """What is proposed for clusters.
+
+    Attributes:
+        usage: The usage table, as it was given.
+        settings: How quotas were sized.
+        clusters: What was recorded of each cluster.
+        counts: How many values there are by what is proposed.
+        proposals: What is proposed: create, update and delete; the first of them, by cluster, entity and key.
+        others: The values that are kept, or for which nothing is proposed; the first of them.
+        edit: What becomes of the files; `None` if there are none.
+    """
+
+    usage: str
+    settings: RecommendSettings
+    clusters: tuple[ClusterRecording, ...]
+    counts: Mapping[Action, int]
+    proposals: tuple[Recommendation, ...]
+    others: tuple[Recommendation, ...]
+    edit: QuotaEdit | None = None

@@ -1,0 +1,158 @@
+"""Sizing the quotas of clusters by a usage table, and what of it is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as f
+
+from quotaform.core.usage.recommendation import (
+    PROPOSED,
+    Action,
+    ClusterRecording,
+    Recommendation,
+    RecommendReport,
+    RecommendSettings,
+)
+from quotaform.errors import QuotaformError
+from quotaform.model.entity import spell_name
+from quotaform.model.text import listed
+from quotaform.spark.failure import require_read
+from quotaform.spark.job.kept_rows import table_rows
+from quotaform.spark.source import read_clusters
+from quotaform.spark.table.named_table import bad_table
+from quotaform.spark.usage.bucket import buckets, recorded_series, with_bucket
+from quotaform.spark.usage.recommend import (
+    bucket_days,
+    bucket_demands,
+    read_row,
+    recommendations,
+    recorded,
+)
+from quotaform.spark.usage.usage_table import read_usage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from quotaform.desired.config import Cluster
+
+MOST_PROPOSALS: Final = 100_000
+"""How many proposals are brought to the driver, which writes them into files."""
+MOST_OTHERS: Final = 1000
+"""How many of the other values are brought to the driver, to be printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recommended:
+    """What is proposed.
+
+    Attributes:
+        report: What of it is printed.
+        rows: `schemas.RECOMMENDATIONS`, sorted; as long as the context lasts.
+        failures: The clusters that could not be read, and why.
+    """
+
+    report: RecommendReport
+    rows: DataFrame
+    failures: tuple[tuple[str, QuotaformError], ...]
+
+
+@contextmanager
+def recommended(
+    spark: SparkSession,
+    usage_name: str,
+    clusters: Sequence[Cluster],
+    settings: RecommendSettings,
+    warn: Callable[[str], None],
+) -> Iterator[Recommended]:
+    """Size the quotas of clusters by what was recorded of them.
+
+    Args:
+        spark: The session.
+        usage_name: The usage table.
+        clusters: The clusters, which are read now.
+        settings: How quotas are sized.
+        warn: Called with a sentence about a cluster of which nothing is recorded.
+
+    Raises:
+        InvalidFilesError: The usage cannot be read, or has no row of these clusters.
+        QuotaformError: None of the clusters could be read; the error of the first one.
+    """
+    usage = read_usage(spark, usage_name)
+    with ExitStack() as stack:
+        quotas = stack.enter_context(table_rows(read_clusters(spark, clusters, is_pinned=True)))
+        failures = _failures(quotas)
+        if len(failures) == len(clusters):
+            raise failures[0][1]
+        names = [cluster.name for cluster in clusters if cluster.name not in dict(failures)]
+        mine = usage.where(f.col("cluster").isin(names))
+        series = stack.enter_context(table_rows(recorded_series(mine)))
+        found = stack.enter_context(table_rows(buckets(series, quotas)))
+        days = stack.enter_context(table_rows(bucket_days(with_bucket(mine, found), settings.percentile)))
+        recordings = _recordings(days, names)
+        _require_recorded(usage, usage_name, recordings, warn)
+        record = recorded(days, settings.unused_after_days)
+        held = quotas.where(f.col("failure").isNull())
+        rows = stack.enter_context(table_rows(recommendations(bucket_demands(days), record, held, settings)))
+        in_order = rows.orderBy("cluster", "entity_key", "key")
+        proposed = [action.value for action in PROPOSED]
+        counts = {row["action"]: row["count"] for row in rows.groupBy("action").count().toArrow().to_pylist()}
+        report = RecommendReport(
+            usage=usage_name,
+            settings=settings,
+            clusters=recordings,
+            counts={action: counts.get(action.value, 0) for action in Action},
+            proposals=_first(in_order.where(f.col("action").isin(proposed)), MOST_PROPOSALS),
+            others=_first(in_order.where(~f.col("action").isin(proposed)), MOST_OTHERS),
+        )
+        yield Recommended(report, in_order, failures)
+
+
+def _failures(quotas: DataFrame) -> tuple[tuple[str, QuotaformError], ...]:
+    """Return the clusters that could not be read, and why."""
+    failed = quotas.where(f.col("failure").isNotNull()).select("cluster", "failure").orderBy("cluster")
+    return tuple((row["cluster"], _error(row["failure"])) for row in failed.toArrow().to_pylist())
+
+
+def _error(failure: dict[str, Any]) -> QuotaformError:
+    try:
+        require_read(failure)
+    except QuotaformError as error:
+        return error
+    raise ValueError("there is no failure")
+
+
+def _recordings(days: DataFrame, names: Sequence[str]) -> tuple[ClusterRecording, ...]:
+    """Return what was recorded of each cluster, in the order of the names."""
+    spans = days.groupBy("cluster").agg(f.min("first").alias("first"), f.max("last").alias("last"))
+    known = {row.pop("cluster"): row for row in spans.toArrow().to_pylist()}
+    nothing = {"first": None, "last": None}
+    return tuple(ClusterRecording(cluster=name, **known.get(name, nothing)) for name in names)
+
+
+def _require_recorded(
+    usage: DataFrame, name: str, recordings: Sequence[ClusterRecording], warn: Callable[[str], None]
+) -> None:
+    """Make sure that something is recorded of one of the clusters; warn of those without.
+
+    Raises:
+        InvalidFilesError: Nothing is.
+    """
+    missing = [each.cluster for each in recordings if each.last is None]
+    if not missing:
+        return
+    shown = listed([spell_name(each) for each in missing])
+    if len(missing) < len(recordings):
+        warn(f"no usage is recorded of {shown}")
+        return
+    known = usage.select("cluster").distinct().limit(100).toArrow().column("cluster").to_pylist()
+    others = listed(sorted("rows without a cluster" if each is None else spell_name(each) for each in known))
+    has = f"it has {others}" if others else "it is empty"
+    raise bad_table(name, f"has no row of {shown}; {has}")
+
+
+def _first(rows: DataFrame, most: int) -> tuple[Recommendation, ...]:
+    return tuple(read_row(row) for row in rows.limit(most).toArrow().to_pylist())

@@ -1,0 +1,117 @@
+"""Right-sized quotas as a person reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from quotaform.core.usage.recommendation import Action, ClusterRecording, Recommendation, RecommendReport
+from quotaform.model.entity import spell_name
+from quotaform.model.moment import spell_moment
+from quotaform.model.text import inert, listed
+from quotaform.views.plan.effect_text import value_text
+from quotaform.views.style import PLAIN, Style, counted
+
+SIGNS = {Action.CREATE: "+", Action.UPDATE: "~", Action.DELETE: "-"}
+_COLOURS = {"+": "green", "~": "yellow", "-": "red"}
+_MOST_PROPOSALS = 500
+_MOST_REASONS = 30
+_MOST_NAMES = 5
+
+
+def render_recommendations(report: RecommendReport, style: Style = PLAIN) -> str:
+    """Return what is proposed, what is not and why, as text."""
+    return "\n".join(_lines(report, style)) + "\n"
+
+
+def _lines(report: RecommendReport, style: Style) -> Iterator[str]:
+    yield f"Usage  {style.paint(inert(report.usage), 'bold')}"
+    for cluster in report.clusters:
+        yield f"  {recording_text(cluster)}"
+    several = len(report.clusters) > 1
+    proposals = report.proposals[:_MOST_PROPOSALS]
+    for each in proposals:
+        sign = SIGNS[each.action]
+        where = f"{spell_name(each.cluster)}  " if several else ""
+        yield ""
+        yield f"{style.paint(sign, _COLOURS[sign])} {where}{each.entity.address}  {each.key} : {change_text(each)}"
+        for line in _notes(each):
+            yield f"    {style.paint(f'# {line}', 'dim')}"
+    total = sum(report.counts[action] for action in SIGNS)
+    if total > len(proposals):
+        yield f"  ... and {total - len(proposals):,} more (all: --out parquet=DIR)"
+    for action, title in ((Action.NONE, "Nothing proposed"), (Action.KEEP, "Kept")):
+        if report.counts[action]:
+            yield ""
+            yield f"{title}:"
+            yield from _reasons([each for each in report.others if each.action is action], report.counts[action])
+    yield from _edit_lines(report)
+    yield ""
+    yield style.paint(total_text(report), "bold")
+
+
+def recording_text(cluster: ClusterRecording) -> str:
+    """Return what was recorded of a cluster."""
+    name = spell_name(cluster.cluster)
+    if cluster.first is None or cluster.last is None:
+        return f"{name}  nothing recorded"
+    return f"{name}  recorded from {spell_moment(cluster.first)} to {spell_moment(cluster.last)}"
+
+
+def change_text(each: Recommendation) -> str:
+    """Return the value now and the proposed one."""
+    return " -> ".join("none" if value is None else value_text(each.key, value) for value in (each.before, each.after))
+
+
+def busiest_text(each: Recommendation) -> str | None:
+    """Return which bucket on which broker the proposal rests on; `None` without one."""
+    if each.bucket is None:
+        return None
+    where = f" on broker {inert(each.broker)}" if each.broker is not None else ""
+    return f"{inert(each.bucket)}{where}"
+
+
+def _notes(each: Recommendation) -> Iterator[str]:
+    yield each.reason
+    busiest = busiest_text(each)
+    if busiest is not None:
+        yield f"of {busiest}, {counted(each.samples, 'sample')}"
+    if each.note is not None:
+        yield each.note
+
+
+def _reasons(rows: Sequence[Recommendation], total: int) -> Iterator[str]:
+    """Yield a line per reason, with the values that it is about."""
+    by_reason: dict[str, list[str]] = {}
+    for each in rows:
+        by_reason.setdefault(each.reason, []).append(f"{each.entity.address} {each.key}")
+    for reason, names in list(by_reason.items())[:_MOST_REASONS]:
+        yield f"  {reason}: {listed(names, _MOST_NAMES)}"
+    left = total - sum(len(names) for names in list(by_reason.values())[:_MOST_REASONS])
+    if left:
+        yield f"  ... and {left:,} more (all: --out parquet=DIR)"
+
+
+def _edit_lines(report: RecommendReport) -> Iterator[str]:
+    edit = report.edit
+    if edit is None:
+        return
+    if edit.unwritten:
+        yield ""
+        yield "Not written into the files:"
+        for each in edit.unwritten[:_MOST_REASONS]:
+            yield f"  {each.proposal.entity.address} {each.proposal.key}: {each.reason}"
+        if len(edit.unwritten) > _MOST_REASONS:
+            yield f"  ... and {len(edit.unwritten) - _MOST_REASONS:,} more (all: --format json)"
+    if edit.is_written and edit.files:
+        yield ""
+        yield "Files changed:"
+        yield from (f"  {inert(file.name)}" for file in edit.files)
+
+
+def total_text(report: RecommendReport) -> str:
+    """Return the numbers of what is proposed."""
+    counts = report.counts
+    return (
+        f"Recommended: {counts[Action.CREATE]:,} to add, {counts[Action.UPDATE]:,} to change, "
+        f"{counts[Action.DELETE]:,} to remove; {counts[Action.KEEP]:,} kept, {counts[Action.NONE]:,} left open."
+    )

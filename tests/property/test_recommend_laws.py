@@ -1,0 +1,107 @@
+"""Laws of right-sized quotas, for any recording."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quotaform.core.usage.demand import BrokerDemand, BucketDemand, Recorded
+from quotaform.core.usage.recommendation import Action, OwnValue, RecommendSettings
+from quotaform.core.usage.right_size import recommend
+from quotaform.core.usage.rounding import round_up, spell_rounded
+from quotaform.model.address import parse_address
+from quotaform.model.entity import Entity
+from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey
+from quotaform.model.units import is_writable, parse_value
+from tests.builder import PRODUCER
+
+LAST = datetime(2026, 11, 20, 23, 59, tzinfo=UTC)
+KEYS = st.sampled_from(sorted(QUOTA_KEYS.values(), key=lambda key: key.name))
+RATES = st.floats(min_value=1e-6, max_value=2.0**62)
+SIZES = st.floats(min_value=1.0, max_value=2.0**34)
+
+
+@given(KEYS, RATES, RATES, st.booleans())
+def test_rounding_never_decreases_keeps_the_order_and_leaves_its_results(
+    key: QuotaKey, one: float, other: float, decimal: bool
+) -> None:
+    low, high = sorted((min(one, key.maximum), min(other, key.maximum)))
+    rounded = round_up(key, low, decimal=decimal)
+    assert low <= rounded <= round_up(key, high, decimal=decimal)
+    assert round_up(key, rounded, decimal=decimal) == rounded
+    assert is_writable(key, rounded)
+    assert parse_value(key, spell_rounded(key, rounded, decimal=decimal)) == rounded
+    if low >= 1000:
+        assert rounded <= low * 1.25 or rounded == key.maximum
+
+
+@st.composite
+def _buckets(draw: st.DrawFn) -> list[BucketDemand]:
+    names = draw(st.lists(st.sampled_from("abcdef"), unique=True, min_size=1))
+    return [
+        BucketDemand(
+            bucket=f"user={name}",
+            key=PRODUCER,
+            entity_key=draw(st.sampled_from([f"user={name}", "user=<default>", None])),
+            limit=None,
+            brokers=tuple(
+                BrokerDemand(
+                    broker=broker,
+                    basis=draw(SIZES),
+                    day=1,
+                    samples=draw(st.integers(1, 400)),
+                    throttled=draw(st.sampled_from([0, 0, 5])),
+                )
+                for broker in draw(st.lists(st.sampled_from("12"), unique=True, min_size=1))
+            ),
+            first=LAST - timedelta(days=(age := draw(st.integers(1, 60)))),
+            last_used=LAST,
+            hours=draw(st.integers(0, age * 24)),
+            is_coarse=draw(st.integers(0, 9)) == 0,
+        )
+        for name in names
+    ]
+
+
+@given(
+    _buckets(),
+    st.dictionaries(st.sampled_from([*"abcdef", None]), st.integers(1, 2**34).map(float), min_size=1),
+    st.booleans(),
+    st.integers(1, 2**36).map(float),
+)
+def test_proposals_fit_the_capacity_or_only_lower_values_and_rest_on_enough_data(
+    buckets: list[BucketDemand], held: dict[str | None, float], creates: bool, capacity: float
+) -> None:
+    own = [OwnValue(entity=Entity(user=name), key=PRODUCER, value=value) for name, value in held.items()]
+    values = {value.entity.address: value.value for value in own}
+    # A bucket is limited by the value that it has itself, else by that of the default.
+    limited = [
+        replace(each, entity_key=source, limit=values.get(source or ""))
+        for each in buckets
+        for source in [next((name for name in (each.bucket, "user=<default>") if name in values), None)]
+    ]
+    settings = RecommendSettings(has_creates=creates, capacities={"prod": {PRODUCER: capacity}})
+    recorded = {PRODUCER: Recorded(first=LAST - timedelta(days=60), last=LAST, recent_hours=720)}
+    found = recommend("prod", own, limited, recorded, settings)
+    after = {**values, **{each.entity.address: each.after for each in found if each.action is not Action.NONE}}
+    increased = [each for each in found if (each.after or 0) > (each.before or 0)]
+    bases = {each.bucket: max(row.basis or 0 for row in each.brokers) for each in limited}
+    total: dict[str | None, float] = {}
+    for each in limited:
+        source = each.bucket if after.get(each.bucket) is not None else each.entity_key
+        limit = after.get(source) if source is not None else None
+        for row in each.brokers:
+            total[row.broker] = total.get(row.broker, 0.0) + (limit if limit is not None else row.basis or 0.0)
+    assert not increased or all(rate <= capacity * (1 + 1e-9) for rate in total.values())
+    for each in found:
+        if each.action in (Action.CREATE, Action.UPDATE):
+            assert each.samples >= settings.min_samples
+            assert each.days >= settings.min_history_days * 0.8
+            assert each.after is not None
+            assert each.after >= (each.basis or 0)
+            assert each.bucket is not None
+            assert each.after >= bases[each.bucket]
+            assert parse_address(each.bucket)

@@ -1,0 +1,235 @@
+"""`quotaform usage recommend`: the table against a slow oracle, and the command."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from quotaform.document.snapshot import dump_snapshot
+from quotaform.model.entity import Entity
+from quotaform.model.snapshot import Snapshot
+from quotaform.schema.validator import explainer
+from tests.builder import PRODUCER, REQUEST
+from tests.workflow.command import Repository
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("spark")]
+
+MIB = 2.0**20
+START = datetime(2026, 11, 1, 22, 30, tzinfo=UTC)
+Sample = tuple[datetime, str | None, str, str | None, str | None, float | None, float | None]
+
+
+def sample(hours: float, user: str | None, rate: float | None, *, broker: str | None = "1", **more: Any) -> Sample:
+    """A sample some hours after the first one: time, broker, key, user, client-id, rate, throttle time."""
+    at = START + timedelta(hours=hours)
+    return at, broker, more.get("key", PRODUCER), user, more.get("client_id"), rate, more.get("throttle")
+
+
+def usage_of(spark: SparkSession, samples: list[Sample], path: Path | None = None) -> Any:
+    """The samples as a table, of the cluster lab."""
+    from quotaform.spark.schemas import row_batch
+    from quotaform.spark.usage.schemas import USAGE
+
+    rows = [
+        (at, 10.5, "lab", broker, key, user, client, None, rate, throttle)
+        for at, broker, key, user, client, rate, throttle in samples
+    ]
+    import pyarrow
+
+    table = spark.createDataFrame(pyarrow.Table.from_batches([row_batch(USAGE, rows)]), USAGE)
+    if path is not None:
+        table.write.parquet(str(path))
+    return table
+
+
+def snapshot(path: Path, quotas: dict[Entity, dict[str, float]]) -> None:
+    """Write what the cluster lab holds."""
+    taken = Snapshot(cluster_name="lab", cluster_id="id-lab", captured_at="2026-12-10T00:00:00Z", quotas=quotas)
+    path.write_text(dump_snapshot(taken), encoding="utf-8")
+
+
+def test_the_demand_of_buckets_equals_a_slow_oracle(spark: SparkSession) -> None:
+    from quotaform.spark.usage.bucket import bucket_address
+    from quotaform.spark.usage.recommend import bucket_days, bucket_demands, recorded
+
+    samples = [
+        *(sample(hour, "a", 10 + (hour * 7) % 11, client_id=f"c{hour % 3}") for hour in range(40)),
+        *(sample(hour, "a", 5, client_id="c0", broker="2") for hour in range(3, 9)),
+        *(sample(hour, "b", 0 if hour > 20 else 3, throttle=9.0 if hour == 4 else None) for hour in range(2, 30)),
+        *(sample(hour / 4, "b", 2, key=REQUEST, broker="2") for hour in range(9)),
+        # Twice, in two rows, without a number.
+        sample(1, "a", 17, client_id="c1"),
+        sample(3, "b", None, throttle=5.0),
+        sample(7.5, "b", float("nan")),
+        sample(8.5, "a", 4, client_id="c1"),
+        sample(8.5, "a", 6, client_id="c2"),
+    ]
+    usage = usage_of(spark, samples)
+    from pyspark.sql import functions as f
+
+    found = usage.select(
+        "*",
+        f.concat(f.lit("user="), "user").alias("bucket"),
+        f.lit(8.0).alias("limit"),
+        f.lit("user=<default>").alias("entity_key"),
+        f.lit(False).alias("is_coarse"),
+    )
+    days = bucket_days(found, 90.0).persist()
+    demands = {(row.key, row.bucket): row for row in bucket_demands(days).collect()}
+    expected, keys = oracle(samples, 90.0)
+    assert demands.keys() == expected.keys()
+    for place, (brokers, first, last_used, hours) in expected.items():
+        row = demands[place]
+        assert {each.broker: (each.basis, each.samples, each.throttled) for each in row.brokers} == brokers, place
+        assert (row.first.astimezone(UTC), row.last_used.astimezone(UTC), row.hours) == (first, last_used, hours), place
+    spans = {row.key: (row.key_last.astimezone(UTC), row.recent_hours) for row in recorded(days, 1).collect()}
+    assert spans == keys
+    assert bucket_address({"user": "a", "client_id": None, "ip": None}, "user") == "user=a"
+
+
+def oracle(samples: list[Sample], percentile: float) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """What `bucket_demands` and `recorded` are, where a bucket is a user, by loops."""
+    series: dict[Any, dict[str, float]] = defaultdict(dict)
+    for at, broker, key, user, client, rate, throttle in samples:
+        point = series[key, user, broker, client, at]
+        if rate is not None and rate >= 0:
+            point["rate"] = max(rate, point.get("rate", 0.0))
+        point["throttle"] = max(throttle or 0.0, point.get("throttle", 0.0))
+    times: dict[Any, dict[str, float]] = defaultdict(dict)
+    for (key, user, broker, _, at), point in series.items():
+        total = times[key, user, broker, at]
+        total["throttle"] = max(point["throttle"], total.get("throttle", 0.0))
+        if "rate" in point:
+            total["rate"] = total.get("rate", 0.0) + point["rate"]
+    recorded_hours: dict[str, set[datetime]] = defaultdict(set)
+    for key, _, _, at in times:
+        recorded_hours[key].add(at.replace(minute=0))
+    found = {}
+    for key, user in {(key, user) for key, user, _, _ in times}:
+        mine = {(broker, at): point for (k, u, broker, at), point in times.items() if (k, u) == (key, user)}
+        brokers = {}
+        for broker in {broker for broker, _ in mine}:
+            points = {at: point for (b, at), point in mine.items() if b == broker}
+            daily = []
+            for day in {at.date() for at in points}:
+                rates = sorted(point["rate"] for at, point in points.items() if at.date() == day and "rate" in point)
+                if rates:
+                    daily.append(rates[ceil(len(rates) * percentile / 100) - 1])
+            rated = [point for point in points.values() if "rate" in point]
+            throttled = [point for point in points.values() if point["throttle"] > 0]
+            brokers[broker] = max(daily), len(rated), len(throttled)
+        first = min(at for _, at in mine)
+        used = max(at for (_, at), point in mine.items() if point.get("rate", 0) > 0)
+        hours = sum(hour >= first.replace(minute=0) for hour in recorded_hours[key])
+        found[key, f"user={user}"] = brokers, first, used, hours
+    last = {key: max(at for k, _, _, at in times if k == key) for key in recorded_hours}
+    recent = {
+        key: (last[key], sum(hour.date() == last[key].date() for hour in hours))
+        for key, hours in recorded_hours.items()
+    }
+    return found, recent
+
+
+@pytest.fixture
+def repository(tmp_path: Path, spark: SparkSession) -> Repository:
+    """A cluster of three users, of whom one is not there any more, with five days of usage."""
+    made = Repository(tmp_path)
+    quotas: dict[Entity, dict[str, float]] = {
+        Entity(user="alice"): {PRODUCER: 10 * MIB, REQUEST: 200.0},
+        Entity(user="bob"): {PRODUCER: 10 * MIB},
+        Entity(user="gone"): {PRODUCER: 5 * MIB},
+        Entity(user=None): {PRODUCER: 4 * MIB},
+    }
+    snapshot(tmp_path / "lab.json", quotas)
+    (tmp_path / "quotaform.yaml").write_text("clusters: {lab: {snapshot: lab.json}}\n", encoding="utf-8")
+    hours = range(5 * 24)
+    samples = [sample(hour, "alice", (6.1 if hour == 70 else 2.1) * MIB) for hour in hours]
+    samples += [sample(hour, "bob", 2 * MIB) for hour in hours if hour > 100]
+    samples += [sample(hour, "eve", 4 * MIB, throttle=30.0) for hour in hours]
+    usage_of(spark, samples, tmp_path / "usage")
+    return made
+
+
+OPTIONS = (
+    "usage",
+    "recommend",
+    "--usage",
+    "usage",
+    "--min-history",
+    "3d",
+    "--unused-after",
+    "4d",
+    "--min-samples",
+    "9",
+)
+
+
+def test_the_command_prints_what_is_proposed_and_what_is_not_and_why(
+    repository: Repository, spark: SparkSession
+) -> None:
+    done = repository(
+        *OPTIONS, "--create", "--out", "json=found.json", "--out", "markdown=found.md", "--out", "parquet=rows"
+    )
+    assert done.code == 0, done.err
+    assert done.out == (
+        "Usage  usage\n"
+        "  lab  recorded from 2026-11-01T22:30:00Z to 2026-11-06T21:30:00Z\n"
+        "\n"
+        "+ user=eve  producer_byte_rate : none -> 6 MiB/s\n"
+        "    # p99 of 5 days 4 MiB/s x 1.5\n"
+        "    # of user=eve on broker 1, 120 samples\n"
+        "    # throttled in 120 of 120 samples: demand was higher\n"
+        "\n"
+        "- user=gone  producer_byte_rate : 5 MiB/s -> none\n"
+        "    # not used for 4 days\n"
+        "\n"
+        "Nothing proposed:\n"
+        "  no usage of request_percentage is recorded: user=alice request_percentage\n"
+        "  0.8 of 3 days recorded: user=bob producer_byte_rate\n"
+        "\n"
+        "Kept:\n"
+        "  not used for 4 days; a default also limits new clients: user=<default> producer_byte_rate\n"
+        "  within 10% of what fits: user=alice producer_byte_rate\n"
+        "\n"
+        "Recommended: 1 to add, 0 to change, 1 to remove; 2 kept, 2 left open.\n"
+    )
+    found = json.loads(repository.read("found.json"))
+    assert not list(explainer("usage-recommend").iter_errors(found))
+    rows = spark.read.parquet(str(repository.path / "rows")).collect()
+    assert len(rows) == sum(found["summary"].values()) == len(found["proposals"]) + len(found["others"])
+    markdown = repository.read("found.md")
+    assert "| + | `lab` | `user=eve` | `producer_byte_rate` | none | 6 MiB/s | p99 of 5 days 4 MiB/s x 1.5;" in markdown
+
+
+def test_usage_without_the_cluster_is_an_error_that_names_what_it_has(repository: Repository) -> None:
+    (repository.path / "quotaform.yaml").write_text("clusters: {prod: {snapshot: lab.json}}\n", encoding="utf-8")
+    done = repository(*OPTIONS)
+    assert done.code == 3
+    assert "usage: error: the table has no row of prod; it has lab" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--percentile", "99"), "--percentile 99: write for example p95, p99 or p99.9"),
+        (("--headroom", "0.5"), "--headroom 0.5: it is a factor from 1 to 100"),
+        (("--floor", "producer_byte_rate"), "write KEY=VALUE"),
+        (("--cap", "producer_rate=1"), "unknown quota key"),
+        (("--cap", "producer_byte_rate=1B/s", "--floor", "producer_byte_rate=2B/s"), "is above --cap"),
+        (("--min-history", "long"), "--min-history:"),
+    ],
+)
+def test_options_that_cannot_be_used_are_refused_before_spark_starts(
+    repository: Repository, options: tuple[str, ...], message: str
+) -> None:
+    done = repository("usage", "recommend", "--usage", "usage", *options)
+    assert (done.code, message in done.err) == (64, True), done.err

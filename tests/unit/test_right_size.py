@@ -1,0 +1,212 @@
+"""What is proposed for a value, case by case."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from quotaform.core.scope import Pattern, Scope, Selection
+from quotaform.core.usage.demand import BrokerDemand, BucketDemand, Recorded
+from quotaform.core.usage.recommendation import Action, OwnValue, Recommendation, RecommendSettings
+from quotaform.core.usage.right_size import recommend
+from quotaform.model.entity import Entity
+from quotaform.model.quota_key import CONTROLLER_MUTATION_RATE, PRODUCER_BYTE_RATE
+from quotaform.model.units import UNLIMITED, parse_value
+from tests.builder import PRODUCER
+
+MIB = 2.0**20
+LAST = datetime(2026, 11, 20, 23, 59, tzinfo=UTC)
+ALICE = Entity(user="alice")
+DEFAULT = Entity(user=None)
+MONTH = Recorded(first=LAST - timedelta(days=40), last=LAST, recent_hours=720)
+SETTINGS = RecommendSettings()
+
+
+def bucket(
+    address: str = "user=alice",
+    *,
+    entity: str | None = "user=alice",
+    limit: float | None = 10 * MIB,
+    brokers: dict[str | None, float | None] | None = None,
+    days: float = 40,
+    used_days_ago: float | None = 0,
+    key: str = PRODUCER,
+    **more: Any,
+) -> BucketDemand:
+    """A bucket that used 2 MiB/s of broker 1 unless said otherwise."""
+    samples, throttled = more.pop("samples", 1000), more.pop("throttled", 0)
+    return BucketDemand(
+        bucket=address,
+        key=key,
+        entity_key=entity,
+        limit=limit,
+        brokers=tuple(
+            BrokerDemand(broker=name, basis=basis, day=20000, samples=samples, throttled=throttled)
+            for name, basis in ({"1": 2 * MIB} if brokers is None else brokers).items()
+        ),
+        first=LAST - timedelta(days=days),
+        last_used=None if used_days_ago is None else LAST - timedelta(days=used_days_ago),
+        hours=more.pop("hours", round(days * 24)),
+        is_coarse=more.pop("is_coarse", False),
+    )
+
+
+def size(
+    buckets: list[BucketDemand],
+    values: dict[Entity, float] | None = None,
+    settings: RecommendSettings = SETTINGS,
+    recorded: Recorded = MONTH,
+    key: str = PRODUCER,
+) -> dict[str, Recommendation]:
+    """What is proposed, by address."""
+    held = {ALICE: 10 * MIB} if values is None else values
+    own = [OwnValue(entity=entity, key=key, value=value) for entity, value in held.items()]
+    found = recommend("prod", own, buckets, {key: recorded} if buckets else {}, settings)
+    return {each.entity.address: each for each in found}
+
+
+def test_a_value_becomes_the_highest_basis_of_a_broker_times_the_headroom_rounded_up() -> None:
+    (found,) = size([bucket(brokers={"1": 2 * MIB, "2": 4.1 * MIB})]).values()
+    assert (found.action, found.after, found.broker) == (Action.UPDATE, 6.5 * MIB, "2")
+    assert found.reason == "p99 of 40 days 4.1 MiB/s x 1.5"
+
+
+def test_a_change_of_less_than_a_tenth_is_not_proposed() -> None:
+    (found,) = size([bucket(brokers={"1": 6.3 * MIB})]).values()
+    assert (found.action, found.after) == (Action.KEEP, 10 * MIB)
+
+
+def test_units_are_those_of_the_value_now() -> None:
+    assert size([bucket()], {ALICE: 10e6})["user=alice"].after == 3.25e6
+    assert size([bucket()], {ALICE: 10 * MIB})["user=alice"].after == 3 * MIB
+
+
+def test_nothing_is_proposed_from_too_little_history_or_too_few_samples() -> None:
+    young = size([bucket(days=3.2)])["user=alice"]
+    assert (young.action, young.reason, young.after) == (Action.NONE, "3.2 of 14 days recorded", 10 * MIB)
+    gaps = size([bucket(hours=200)])["user=alice"]
+    assert (gaps.action, gaps.reason) == (Action.NONE, "8.3 of 14 days recorded")
+    few = size([bucket(samples=57)])["user=alice"]
+    assert (few.action, few.reason) == (Action.NONE, "57 of 100 samples recorded")
+    shorter = replace(SETTINGS, min_history_days=3)
+    assert size([bucket(days=3.2)], settings=shorter)["user=alice"].action is Action.UPDATE
+
+
+def test_a_throttled_entity_is_not_lowered_and_the_note_says_that_demand_was_hidden() -> None:
+    (found,) = size([bucket(throttled=7)]).values()
+    assert (found.action, found.after) == (Action.KEEP, 10 * MIB)
+    (found,) = size([bucket(throttled=7, brokers={"1": 10 * MIB})]).values()
+    assert (found.action, found.after) == (Action.UPDATE, 15 * MIB)
+    assert found.note == "throttled in 7 of 1,000 samples: demand was higher"
+
+
+def test_a_value_that_nobody_used_is_removed_if_that_time_is_recorded() -> None:
+    idle = bucket(brokers={"1": 2 * MIB}, used_days_ago=31)
+    assert size([idle])["user=alice"].action is Action.DELETE
+    other = bucket("user=bob", entity=None, limit=None)
+    found = size([other])["user=alice"]
+    assert (found.action, found.after, found.reason) == (Action.DELETE, None, "not used for 30 days")
+    holes = replace(MONTH, recent_hours=300)
+    found = size([other], recorded=holes)["user=alice"]
+    assert (found.action, found.reason) == (Action.NONE, "not used, but only 12.5 of 30 days are recorded")
+    short = Recorded(first=LAST - timedelta(days=20), last=LAST, recent_hours=480)
+    assert size([other], recorded=short)["user=alice"].action is Action.NONE
+
+
+def test_nothing_is_removed_if_the_key_is_not_recorded_at_all() -> None:
+    found = size([])["user=alice"]
+    assert (found.action, found.reason) == (Action.NONE, f"no usage of {PRODUCER} is recorded")
+
+
+def test_a_default_that_nobody_used_is_kept() -> None:
+    found = size([bucket("client-id=x", entity="client-id=x")], {DEFAULT: MIB})["user=<default>"]
+    assert (found.action, found.after) == (Action.KEEP, MIB)
+
+
+def test_an_exempt_entity_stays_unlimited() -> None:
+    unlimited = parse_value(PRODUCER_BYTE_RATE, UNLIMITED)
+    found = size([bucket(limit=unlimited)], {ALICE: unlimited})["user=alice"]
+    assert (found.action, found.reason) == (Action.KEEP, "unlimited: the entity is exempt")
+
+
+def test_a_recording_that_is_too_coarse_or_made_by_clients_gives_no_proposal() -> None:
+    coarse = size([bucket(is_coarse=True)])["user=alice"]
+    assert coarse.reason == "the recording of user=alice does not tell its buckets apart"
+    clients = size([bucket(brokers={None: 2 * MIB})])["user=alice"]
+    assert clients.reason == f"only clients measured it, and {PRODUCER} is limited per broker"
+    both = size([bucket(brokers={None: 9 * MIB, "1": 2 * MIB})])["user=alice"]
+    assert (both.action, both.after) == (Action.UPDATE, 3 * MIB)
+    cluster = size(
+        [bucket(brokers={None: 2.0}, key=CONTROLLER_MUTATION_RATE.name, limit=20.0)],
+        {ALICE: 20.0},
+        key=CONTROLLER_MUTATION_RATE.name,
+    )["user=alice"]
+    assert (cluster.action, cluster.after) == (Action.UPDATE, 3.0)
+
+
+def test_floors_and_caps_hold_and_a_cap_below_the_basis_leaves_it_open() -> None:
+    floor = replace(SETTINGS, floors={PRODUCER: 5 * MIB})
+    assert size([bucket()], settings=floor)["user=alice"].after == 5 * MIB
+    cap = replace(SETTINGS, caps={PRODUCER: 2.5 * MIB})
+    assert size([bucket()], settings=cap)["user=alice"].after == 2.5 * MIB
+    low = size([bucket()], settings=replace(SETTINGS, caps={PRODUCER: MIB}))["user=alice"]
+    assert (low.action, low.reason) == (Action.NONE, "the cap of 1 MiB/s is below the p99 of 2 MiB/s")
+
+
+def test_a_default_is_sized_by_the_largest_of_its_buckets() -> None:
+    buckets = [
+        bucket("user=bob", entity="user=<default>", brokers={"1": 2 * MIB}),
+        bucket("user=carol", entity="user=<default>", brokers={"2": 4 * MIB}),
+    ]
+    found = size(buckets, {DEFAULT: 10 * MIB})["user=<default>"]
+    assert (found.after, found.bucket, found.broker) == (6 * MIB, "user=carol", "2")
+
+
+def test_with_create_a_bucket_that_needs_more_than_its_default_gets_a_value_of_its_own() -> None:
+    buckets = [
+        bucket("user=bob", entity="user=<default>", brokers={"1": 2 * MIB}, limit=4 * MIB),
+        bucket("user=carol", entity="user=<default>", brokers={"1": 8 * MIB}, limit=4 * MIB),
+        bucket("user=dave", entity=None, limit=None),
+    ]
+    settings = replace(SETTINGS, has_creates=True)
+    found = size(buckets, {DEFAULT: 4 * MIB}, settings)
+    assert {address: (each.action, each.after) for address, each in found.items()} == {
+        "user=<default>": (Action.UPDATE, 3 * MIB),
+        "user=carol": (Action.CREATE, 12 * MIB),
+        "user=dave": (Action.CREATE, 3 * MIB),
+    }
+    assert list(size(buckets, {DEFAULT: 4 * MIB})) == ["user=<default>"]
+
+
+def test_less_headroom_is_given_where_the_capacity_of_a_broker_is_short() -> None:
+    buckets = [
+        bucket(brokers={"1": 20 * MIB}),
+        bucket("user=bob", entity="user=bob", brokers={"1": 20 * MIB, "2": 5 * MIB}),
+    ]
+    values = {ALICE: 10 * MIB, Entity(user="bob"): 10 * MIB}
+    settings = replace(SETTINGS, capacities={"prod": {PRODUCER: 50 * MIB}})
+    found = size(buckets, values, settings)
+    assert sum(each.after or 0 for each in found.values()) == 50 * MIB
+    assert found["user=alice"].reason == "p99 of 40 days 20 MiB/s x 1.25"
+    assert found["user=alice"].note == "x 1.5 exceeds the capacity of 50 MiB/s"
+
+
+def test_nothing_is_increased_where_even_the_bases_exceed_the_capacity() -> None:
+    buckets = [bucket(brokers={"1": 20 * MIB}), bucket("user=bob", entity="user=bob", brokers={"1": MIB})]
+    values = {ALICE: 10 * MIB, Entity(user="bob"): 10 * MIB}
+    settings = replace(SETTINGS, capacities={"prod": {PRODUCER: 15 * MIB}})
+    found = size(buckets, values, settings)
+    assert (found["user=alice"].action, found["user=bob"].after) == (Action.NONE, 1.5 * MIB)
+    assert found["user=alice"].reason == "the capacity of 15 MiB/s is used up"
+
+
+def test_entities_out_of_scope_or_not_selected_are_left_alone_and_count_for_the_capacity() -> None:
+    scope = Scope(include=(Pattern((("user", "svc-*"),)),))
+    found = size([bucket()], settings=replace(SETTINGS, scope=scope))["user=alice"]
+    assert (found.action, found.reason) == (Action.NONE, "out of scope")
+    selection = Selection(select=("user=bob",))
+    buckets = [bucket(brokers={"1": 20 * MIB}), bucket("user=bob", entity="user=bob", brokers={"1": 20 * MIB})]
+    values = {ALICE: 30 * MIB, Entity(user="bob"): 10 * MIB}
+    settings = replace(SETTINGS, selection=selection, capacities={"prod": {PRODUCER: 50 * MIB}})
+    assert list(size(buckets, values, settings)) == ["user=bob"]

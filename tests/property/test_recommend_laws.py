@@ -88,20 +88,20 @@ def test_proposals_fit_the_capacity_or_only_lower_values_and_rest_on_enough_data
     found = recommend("prod", own, limited, recorded, settings)
     after = {**values, **{each.entity.address: each.after for each in found if each.action is not Action.NONE}}
     increased = [each for each in found if (each.after or 0) > (each.before or 0)]
-    bases = {each.bucket: max(row.basis or 0 for row in each.brokers) for each in limited}
+    bases = {each.bucket: max(part.basis or 0 for part in each.brokers) for each in limited}
     total: dict[str | None, float] = {}
     for each in limited:
         source = each.bucket if after.get(each.bucket) is not None else each.entity_key
         limit = after.get(source) if source is not None else None
-        for row in each.brokers:
-            total[row.broker] = total.get(row.broker, 0.0) + (limit if limit is not None else row.basis or 0.0)
+        for part in each.brokers:
+            total[part.broker] = total.get(part.broker, 0.0) + (limit if limit is not None else part.basis or 0.0)
     assert not increased or all(rate <= capacity * (1 + 1e-9) for rate in total.values())
-    for each in found:
-        if each.action in (Action.CREATE, Action.UPDATE):
-            assert each.samples >= settings.min_samples
-            assert each.days >= settings.min_history_days * 0.8
-            assert each.after is not None
-            assert each.after >= (each.basis or 0)
-            assert each.bucket is not None
-            assert each.after >= bases[each.bucket]
-            assert parse_address(each.bucket)
+    for row in found:
+        if row.action in (Action.CREATE, Action.UPDATE):
+            assert row.samples >= settings.min_samples
+            assert row.days >= settings.min_history_days * 0.8
+            assert row.after is not None
+            assert row.after >= (row.basis or 0)
+            assert row.bucket is not None
+            assert row.after >= bases[row.bucket]
+            assert parse_address(row.bucket)

@@ -83,7 +83,7 @@ def test_both_validators_see_one_schema() -> None:
 
 
 def test_every_kind_of_document_and_of_file_has_a_schema() -> None:
-    assert set(schema_names()) == DOCUMENT_KINDS.keys() | {"quotas", "config", "entry", "approvals"}
+    assert set(schema_names()) == DOCUMENT_KINDS.keys() | {"quotas", "config", "entry", "approvals", "usage-mapping"}
     for name, kind in DOCUMENT_KINDS.items():
         assert load_schema(name)["properties"]["kind"]["const"] == kind.kind
 

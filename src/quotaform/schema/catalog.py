@@ -32,6 +32,7 @@ _BUILDERS: Final = {
     "scram": "result",
     "scram-result": "result",
     "snapshot": "result",
+    "usage-mapping": "usage_mapping",
     "usage-recommend": "usage_recommend",
     "validation": "result",
 }
@@ -43,6 +44,7 @@ _TITLES: Final = {
     "entry": "resolved entry",
     "approvals": "approvals of blocked changes",
     "fleet-report": "fleet report",
+    "usage-mapping": "columns of a table with usage",
 }
 
 

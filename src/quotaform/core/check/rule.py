@@ -113,6 +113,11 @@ BAD_SHAPE: Final = FindingRule(
     "no broker resolves.",
     "Compare it with the output of `quotaform schema`; a live entity is left unchanged.",
 )
+BAD_MAPPING: Final = FindingRule(
+    "bad-mapping",
+    "The fields of a mapping for a table of usage do not fit together.",
+    "Name the columns of rows of metrics (ts, metric, value) or of rows of buckets (ts, key, rate).",
+)
 
 # quotaform.yaml.
 BAD_CLUSTER: Final = FindingRule(

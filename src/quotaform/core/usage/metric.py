@@ -106,6 +106,18 @@ def read_object_name(object_name: str, attribute: str, origin: Origin) -> Measur
     return read_metric(f"{parsed.domain}_{kind}_{attribute}", properties, origin)
 
 
+def check_series(series: Series) -> Series | DropReason | Unreadable:
+    """Return a series that the table of usage can hold as it is, or why it cannot be one."""
+    if series.user is None and series.client_id is None and series.ip is None:
+        return DropReason.BROKER_TOTAL
+    names = [name for name in series if name is not None]
+    if max(map(len, names)) > LONGEST_NAME:
+        return Unreadable(f"a name is longer than {LONGEST_NAME:,} characters, which no name in Kafka is")
+    if not all(map(_is_text, names)):
+        return Unreadable("a name is not UTF-8")
+    return series
+
+
 def _of_client(meaning: MetricName, labels: Mapping[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
     if first_label(labels, _PART_LABELS):
         return DropReason.OTHER_METRIC
@@ -128,13 +140,9 @@ def _measure(
     names = _names(key, labels)
     if isinstance(names, Unreadable):
         return names
-    if names == (None, None, None):
-        return DropReason.BROKER_TOTAL
-    series = Series(cluster, broker, key, *names, meaning.attribute, instance)
-    if max(map(len, filter(None, series))) > LONGEST_NAME:
-        return Unreadable(f"a name is longer than {LONGEST_NAME:,} characters, which no name in Kafka is")
-    if not all(map(_is_text, filter(None, series))):
-        return Unreadable("a name is not UTF-8")
+    series = check_series(Series(cluster, broker, key, *names, meaning.attribute, instance))
+    if not isinstance(series, Series):
+        return series
     window = CLIENT_WINDOW_S if meaning.is_of_client else QUOTA_WINDOW_S
     return Measure(series, meaning.factor, 0.0 if meaning.attribute is Attribute.TOTAL else window)
 

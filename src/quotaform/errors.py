@@ -46,6 +46,8 @@
         * UnsettledError         the cluster kept changing while it was read
         * NotReadError           the run was interrupted before the cluster was read
     * HttpError                  a server cannot be reached by HTTP, or its answer cannot be used (exit 1)
+    * NothingReadError           no source of measurements of a cluster can be read (exit 1)
+    * MetricsError               a source of measurements cannot be read (exit 1)
     * ApplyRunningError          another apply to the cluster is running (exit 1)
     * HistoryError               a history table cannot be used (exit 1)
     * SandboxError               the local Kafka could not be started (exit 1)
@@ -686,6 +688,37 @@ class HttpError(QuotaformError):
         self.may_have_arrived = may_have_arrived
         self.may_pass = may_pass
         super().__init__(f"{host} {problem}")
+
+
+class MetricsError(QuotaformError):
+    """A source of measurements does not answer, or its answer cannot be used.
+
+    Attributes:
+        source: What messages call it.
+        problem: What is wrong, as the rest of a sentence about it.
+    """
+
+    def __init__(self, source: str, problem: str) -> None:
+        self.source = source
+        self.problem = problem
+        super().__init__(f"{source} {problem}")
+
+
+class NothingReadError(QuotaformError):
+    """No source of measurements answered.
+
+    Attributes:
+        problems: Why, per broker.
+    """
+
+    def __init__(self, cluster: str, problems: Mapping[str, str]) -> None:
+        self.problems = dict(problems)
+        which = "the source" if len(problems) == 1 else f"none of {len(problems):,} sources"
+        lines = [f"  broker {broker}: {problem}" for broker, problem in islice(problems.items(), 20)]
+        if len(problems) > 20:
+            lines.append(f"  ... and {len(problems) - 20:,} more")
+        verb = "cannot be read" if len(problems) == 1 else "can be read"
+        super().__init__(f"{which} of cluster {cluster} {verb}:", *lines)
 
 
 class ApplyRunningError(QuotaformError):

@@ -26,8 +26,10 @@ from quotaform.errors import (
     InvalidFilesError,
     KeyNotHeldError,
     LayerDirectoryError,
+    MetricsError,
     NoClusterError,
     NotApprovedError,
+    NothingReadError,
     NotTextError,
     PartialError,
     PlanAgeError,
@@ -93,6 +95,8 @@ EXAMPLES: list[QuotaformError] = [
     ConnectError("nothing listens", remedy="start it.", server="b1:9092", cluster="lab", more=" Also tried: b2."),
     UnsettledError("lab", 60.0),
     HttpError("https://a", "did not answer", status=500),
+    MetricsError("http://b1:7071", "did not answer within 5 s"),
+    NothingReadError("lab", {"1": "http://b1:7071 did not answer within 5 s"}),
     HistoryError("history", "it is empty", "append to it"),
 ]
 

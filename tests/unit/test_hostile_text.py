@@ -400,6 +400,7 @@ ARGUMENTS: Final[Mapping[str, Any]] = {
     "Entity": Entity(user=HOSTILE),
     "Sequence[Entity]": [Entity(user=HOSTILE)],
     "Sequence[str]": [HOSTILE],
+    "Mapping[str, str]": {HOSTILE: HOSTILE},
     "Mapping[Entity, str]": {Entity(user=HOSTILE): HOSTILE},
     "Mapping[Entity, Sequence[str]]": {Entity(user=HOSTILE): [HOSTILE]},
     "Mapping[tuple[Entity, str], str]": {(Entity(user=HOSTILE), HOSTILE): HOSTILE},

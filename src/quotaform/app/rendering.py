@@ -86,6 +86,10 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "json": "document.usage_recommend:dump_recommendations",
         "markdown": "views.usage.recommend_markdown:render_recommendations_markdown",
     },
+    "usage-record": {
+        "text": "views.usage.record_text:render_recording",
+        "json": "document.usage_record:dump_recording",
+    },
     "scram": {"text": "views.quotas.scram_text:render_scram", "json": "document.scram:dump_scram"},
     "scram-result": {"text": "views.quotas.scram_text:render_scram_result", "json": "document.scram:dump_scram_result"},
 }

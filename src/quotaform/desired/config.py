@@ -12,6 +12,7 @@ from quotaform.core.drift.ignore import DriftIgnore
 from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS, GuardLimits
 from quotaform.core.prune import PruneMode
 from quotaform.core.scope import FULL_SCOPE, Scope
+from quotaform.core.usage.source import NO_METRICS, ClusterMetrics
 from quotaform.model.location import Location
 from quotaform.model.quotas import Values
 from quotaform.model.snapshot import Snapshot
@@ -38,6 +39,7 @@ class Cluster:
         taken: What the snapshot file holds, when it was read already.
         given_servers: The bootstrap servers of the command line, when they stand for the cluster and nobody named it.
         capacity: What its brokers can do, as far as that is declared.
+        metrics: Where the measurements of its brokers are.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Cluster:
     taken: Snapshot | None = field(default=None, compare=False, repr=False)
     given_servers: str | None = None
     capacity: Capacity = Capacity()  # noqa: RUF009
+    metrics: ClusterMetrics = NO_METRICS
 
     @property
     def has_name(self) -> bool:

@@ -12,10 +12,12 @@ from typing import Any, Final
 from quotaform.core.check import rule
 from quotaform.core.prune import PruneMode
 from quotaform.core.scope import MOST_PATTERNS, Scope
+from quotaform.core.usage.source import MOST_SOURCES
 from quotaform.desired.config import Cluster, Config, ListedPath, prune_problem
 from quotaform.desired.drift_ignore import MOST_IGNORES, read_drift_ignores
 from quotaform.desired.guard_limits import read_guard_limits
 from quotaform.desired.lint import MOST_LINT_IGNORES, MOST_PRINCIPALS, read_capacity, read_lint_settings
+from quotaform.desired.metrics import MOST_LABELS, read_metrics
 from quotaform.desired.pattern import read_pattern
 from quotaform.desired.report import FileReport
 from quotaform.desired.shape import explain_shape, has_shape
@@ -144,6 +146,12 @@ def _limit(root: dict[str, Any], report: FileReport) -> None:
         for name, node in clusters.items()
         if isinstance(node, dict)
     ]
+    for name, node in clusters.items():
+        if isinstance(node, dict) and (metrics := _mapping(node, "metrics")):
+            lists += [
+                (("clusters", name, "metrics", "brokers"), metrics, MOST_SOURCES, "sources"),
+                (("clusters", name, "metrics", "labels"), metrics, MOST_LABELS, "labels"),
+            ]
     for path, holder, most, what in lists:
         node = holder.get(path[-1])
         if not isinstance(node, list | dict) or len(node) <= most:
@@ -206,6 +214,7 @@ def _read_cluster(name: str, node: dict[str, Any], directory: Path, report: File
         config_reference=config_reference,
         folder=directory,
         capacity=read_capacity(name, node, report),
+        metrics=read_metrics(name, node, report),
     )
 
 

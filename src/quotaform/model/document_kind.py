@@ -46,6 +46,7 @@ HISTORY: Final = DocumentKind("history")
 HISTORY_APPEND: Final = DocumentKind("history-append")
 HISTORY_DIFF: Final = DocumentKind("history-diff")
 USAGE_RECOMMEND: Final = DocumentKind("usage-recommend")
+USAGE_RECORD: Final = DocumentKind("usage-record")
 DESCRIBE: Final = DocumentKind("describe")
 RESOLVE: Final = DocumentKind("resolve")
 ALTER: Final = DocumentKind("alter")
@@ -78,6 +79,7 @@ DOCUMENT_KINDS: Final[dict[str, DocumentKind]] = {
         HISTORY_APPEND,
         HISTORY_DIFF,
         USAGE_RECOMMEND,
+        USAGE_RECORD,
     )
 }
 """All kinds by name."""

@@ -34,6 +34,7 @@ _BUILDERS: Final = {
     "snapshot": "result",
     "usage-mapping": "usage_mapping",
     "usage-recommend": "usage_recommend",
+    "usage-record": "usage_live",
     "validation": "result",
 }
 """The module of this package that builds a schema, in a function of the schema's name."""

@@ -171,8 +171,32 @@ def _cluster() -> Node:
                 "if the declared limits add up to more.",
                 "examples": [{"producer_byte_rate": "500MiB/s"}],
             },
+            "metrics": _metrics(),
         },
         oneOf=[{"required": ["bootstrap_servers"]}, {"required": ["snapshot"]}],
+    )
+
+
+def _metrics() -> Node:
+    return closed(
+        "Where quotaform top and quotaform usage record read the measurements of the brokers.",
+        {
+            "brokers": items(
+                "One source per broker: BROKER=URL of an exporter, BROKER=jolokia:URL, or BROKER=jmx:HOST:PORT.",
+                {"type": "string", "minLength": 1, "examples": ["1=http://broker-1:7071/metrics"]},
+                minItems=1,
+            ),
+            "prometheus": text(
+                "The URL of a Prometheus that has them, for quotaform top.", "http://prometheus:9090", minLength=1
+            ),
+            "labels": mapping(
+                "Labels that choose the series of the cluster in Prometheus.",
+                {"type": "string", "minLength": 1},
+                {"cluster": "prod-eu"},
+                minProperties=1,
+            ),
+        },
+        minProperties=1,
     )
 
 

@@ -126,6 +126,11 @@ BAD_CLUSTER: Final = FindingRule(
     "Set either bootstrap_servers (and command_config) or snapshot.",
 )
 BAD_SERVER: Final = FindingRule("bad-server", "A bootstrap server is not HOST:PORT.", "Write it as `broker-1:9092`.")
+BAD_METRICS: Final = FindingRule(
+    "bad-metrics",
+    "A source of measurements of a cluster is not one, or there are two of one broker.",
+    "Write `1=http://broker-1:7071/metrics`, `jolokia:http://broker-1:8778/jolokia` or `jmx:broker-1:9999`.",
+)
 BAD_VARIABLE: Final = FindingRule(
     "bad-variable",
     "A string contains a `${...}` other than `${env:NAME}`, or one where variables are not expanded.",

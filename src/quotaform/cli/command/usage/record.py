@@ -1,0 +1,121 @@
+"""`quotaform usage record`: keep what brokers offer about usage, where nothing else stores it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from quotaform.cli.format import format_option, require_format
+from quotaform.cli.option.common import ClusterOption, ConfigOption
+from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.metrics import SourceOption, open_readers, read_seconds, read_sources
+from quotaform.cli.option.output import Output
+from quotaform.errors import QuotaformError, UsageError
+from quotaform.exit_code import ExitCode
+
+if TYPE_CHECKING:
+    from quotaform.core.usage.source import MetricsSource
+
+_LONGEST: Final = 366 * 86_400.0
+
+
+@with_option_groups
+def record(
+    *,
+    usage: Annotated[
+        Path,
+        typer.Option("--usage", metavar="DIR", help="The table of usage: a directory, to which files are added."),
+    ],
+    source: SourceOption = None,
+    interval: Annotated[
+        str, typer.Option("--interval", metavar="DURATION", help="Time between two measurements of a broker.")
+    ] = "10s",
+    duration: Annotated[
+        str | None,
+        typer.Option("--for", metavar="DURATION", help="How long to record. [default: until Ctrl-C or SIGTERM]"),
+    ] = None,
+    config: ConfigOption = None,
+    cluster: ClusterOption = None,
+    format_name: Annotated[str, format_option("usage-record")] = "text",
+    output: Output,
+) -> int:
+    """Record what clients use, from what brokers offer, without Spark and without stored monitoring.
+
+    All brokers are measured at once, each by one request at a time. A file of the table is written every minute, and
+    what was recorded is kept when it ends by Ctrl-C or SIGTERM (exit 0). A broker that does not answer is a gap in the
+    table and in the summary. Needs the extra spark, for Parquet.
+
+    \b
+    Examples:
+      quotaform usage record --cluster prod-eu --usage usage --for 24h
+      quotaform usage record --cluster lab --source 1=http://localhost:7071/metrics --usage usage --for 10m
+      quotaform usage record --cluster lab --source 1=jmx:localhost:9999 --usage usage --interval 30s
+    """
+    console = output.console()
+    require_format("usage-record", format_name)
+    seconds = read_seconds("--interval", interval)
+    total = None if duration is None else read_seconds("--for", duration, longest=_LONGEST)
+    name, sources = _sources(source, cluster, config)
+    from quotaform.app.rendering import render
+    from quotaform.app.usage.record import RecordRequest
+    from quotaform.app.usage.record import record as record_usage
+    from quotaform.duration import duration_text
+    from quotaform.model.text import inert
+    from quotaform.spark.usage.usage_file import UsageDirectory
+
+    readers = open_readers(sources, name, console)
+    table = UsageDirectory(usage)
+    limit = "" if total is None else f" of {duration_text(timedelta(seconds=total))}"
+
+    def progress(passed: float, rows: int) -> None:
+        console.progress(
+            f"Recording {inert(name)}: {duration_text(timedelta(seconds=passed))}{limit}, {rows:,} rows", 0, 0
+        )
+
+    console.warn(
+        f"Recording {inert(name)} from {len(sources):,} source{'s' * (len(sources) != 1)} every {seconds:g} s; "
+        "Ctrl-C ends it and keeps what was recorded"
+    )
+    result = record_usage(
+        RecordRequest(
+            cluster=name,
+            usage=str(usage),
+            readers=readers,
+            interval=seconds,
+            seconds=total,
+            write=table.write,
+            warn=lambda text: console.warn(f"Warning: {inert(text)}"),
+            progress=progress,
+        )
+    )
+    console.echo(render("usage-record", format_name, result, style=console.style()))
+    if not result.rows:
+        raise QuotaformError("nothing was recorded: no answer had a measurement of a client; see the summary")
+    return ExitCode.DONE
+
+
+def _sources(
+    texts: list[str] | None, cluster: str | None, config: Path | None
+) -> tuple[str, tuple[MetricsSource, ...]]:
+    """Return the name of the cluster and its sources; with both options no quotaform.yaml is needed.
+
+    Raises:
+        UsageError: An option is missing.
+        InvalidFilesError: quotaform.yaml is invalid.
+    """
+    from quotaform.cli.option.cluster import OneCluster
+
+    given = read_sources(texts or ())
+    if given and cluster:
+        return cluster, given
+    chosen = OneCluster(config=config, cluster=cluster).choose()
+    sources = given or chosen.metrics.sources
+    if not sources:
+        raise UsageError(
+            f"cluster {chosen.name} has no metrics.brokers in quotaform.yaml; add them, or give --source "
+            "BROKER=http://HOST:PORT/metrics"
+        )
+    return chosen.name, sources

@@ -1,0 +1,70 @@
+"""One answer of a source of measurements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from quotaform.core.usage.origin import Origin
+from quotaform.core.usage.sample import Item
+
+BODY_LIMIT: Final = 64 << 20
+"""The most bytes of an answer: 10,000 buckets have some 5 MB."""
+
+OBJECT_NAMES: Final = (
+    "kafka.server:type=Produce,*",
+    "kafka.server:type=Fetch,*",
+    "kafka.server:type=Request,*",
+    "kafka.server:type=ControllerMutation,*",
+    "kafka.server:type=socket-server-metrics,ip=*",
+)
+"""The MBeans of client quotas, as patterns.
+
+Source: org.apache.kafka.server.quota.ClientQuotaManager, kafka.network.ConnectionQuotas.
+"""
+
+ATTRIBUTES: Final = ("byte-rate", "request-time", "mutation-rate", "connection-accept-rate", "throttle-time")
+"""Their attributes that are recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One answer.
+
+    Attributes:
+        at: When it was asked for, in seconds since the epoch.
+        seconds: How long it took until it was there.
+        size: Its bytes.
+        items: What it holds.
+    """
+
+    at: float
+    seconds: float
+    size: int
+    items: tuple[Item, ...] = field(repr=False)
+
+
+class Reader(Protocol):
+    """Reads one source again and again."""
+
+    @property
+    def shown(self) -> str:
+        """The source as messages show it, without what may be secret."""
+
+    def read(self, timeout: float) -> Reading:
+        """Read it once.
+
+        Args:
+            timeout: After how many seconds it is given up.
+
+        Raises:
+            MetricsError: It does not answer, or with something that cannot be used.
+        """
+
+    def cancel(self) -> None:
+        """End a read that is under way, as far as that is a process of its own."""
+
+
+def origin_of(cluster: str, broker: str | None) -> Origin:
+    """Return the origin of what one broker offers: labels on its page say nothing about the cluster or the broker."""
+    return Origin(cluster, broker, cluster_labels=(), broker_labels=())

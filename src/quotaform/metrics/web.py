@@ -1,0 +1,92 @@
+"""Sources that are asked over HTTP: the page of a jmx_exporter, and a bulk read of Jolokia."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from json import dumps
+from time import monotonic, time
+from typing import Final
+
+from quotaform.core.usage.format.exposition import parse_exposition
+from quotaform.core.usage.format.jolokia import parse_jolokia
+from quotaform.core.usage.origin import Origin
+from quotaform.core.usage.sample import Item
+from quotaform.errors import HttpError, MetricsError
+from quotaform.http.client import Limits, send
+from quotaform.http.message import Request, Response, Url
+from quotaform.metrics.reading import ATTRIBUTES, BODY_LIMIT, OBJECT_NAMES, Reading
+
+_HTML: Final = ("<!doctype", "<html")
+
+_Parse = Callable[[bytes, Origin, float | None], Iterator[Item]]
+
+
+@dataclass(frozen=True, slots=True)
+class WebReader:
+    """Reads a source over HTTP.
+
+    Attributes:
+        request: What is sent each time.
+        origin: What is known about the broker.
+        parse: Reads the answer.
+        what: What the source is meant to be.
+    """
+
+    request: Request
+    origin: Origin
+    parse: _Parse
+    what: str
+
+    @property
+    def shown(self) -> str:
+        """Scheme, host and port."""
+        return self.request.url.origin
+
+    def read(self, timeout: float) -> Reading:
+        """Ask once; see `quotaform.metrics.reading.Reader`."""
+        at, started = time(), monotonic()
+        try:
+            response = send(self.request, Limits(connect=timeout, total=timeout))
+        except HttpError as error:
+            remedy = "" if "check" in error.problem else f"; check that it is the port of {self.what}"
+            raise MetricsError(self.shown, error.problem + remedy) from None
+        seconds = monotonic() - started
+        self._require_metrics(response)
+        items = tuple(self.parse(response.body, self.origin, at))
+        return Reading(at, seconds, len(response.body), items)
+
+    def cancel(self) -> None:
+        """Do nothing: a request has no process, and ends with this one."""
+
+    def _require_metrics(self, response: Response) -> None:
+        if not response.is_success:
+            remedy = "check the path of the URL" if response.status in (404, 405) else "check the URL and the server"
+            raise MetricsError(self.shown, f"answered with status {response.status}; {remedy}")
+        if response.body[:200].lstrip().lower().decode(errors="replace").startswith(_HTML):
+            raise MetricsError(self.shown, f"answered with a web page, not as {self.what} does; check the URL")
+
+
+def exporter_reader(url: Url, origin: Origin) -> WebReader:
+    """Return what reads the page of a jmx_exporter."""
+    request = Request(
+        method="GET", url=url, headers={"Accept": "text/plain;version=0.0.4, text/plain"}, body_limit=BODY_LIMIT
+    )
+    return WebReader(request, origin, parse_exposition, "an exporter of Prometheus")
+
+
+def jolokia_reader(url: Url, origin: Origin) -> WebReader:
+    """Return what reads Jolokia, all MBeans of quotas in one request."""
+    bulk = [
+        {"type": "read", "mbean": name, "attribute": list(ATTRIBUTES), "config": {"ignoreErrors": True}}
+        for name in OBJECT_NAMES
+    ]
+    request = Request(
+        method="POST",
+        url=url,
+        headers={"Content-Type": "application/json"},
+        body=dumps(bulk).encode(),
+        is_repeatable=True,
+        body_limit=BODY_LIMIT,
+    )
+    return WebReader(request, origin, parse_jolokia, "Jolokia")

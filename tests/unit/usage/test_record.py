@@ -1,0 +1,316 @@
+"""Recording: schedule, gaps, files and what is said when there is nothing to record."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Thread
+from time import monotonic, sleep, time
+from typing import Any
+
+import pytest
+from pyarrow import parquet
+
+from quotaform.app.usage.record import RecordRequest, record
+from quotaform.cli.main import run
+from quotaform.core.usage.format.exposition import parse_exposition
+from quotaform.core.usage.recording import Recording, UsageRow, explain_no_rows, read_rows
+from quotaform.core.usage.source import parse_source
+from quotaform.errors import MetricsError, NothingReadError, QuotaformError, UsageError
+from quotaform.metrics.open import open_reader
+from quotaform.metrics.reading import Reading, origin_of
+from quotaform.spark.usage.usage_file import UsageDirectory
+from quotaform.views.usage.record_text import render_recording
+from tests.http_server import HttpServer, answer
+
+PAGE = b"""\
+# TYPE kafka_server_quota_byte_rate gauge
+kafka_server_quota_byte_rate{quota_type="Produce",user="CN%3Da",client_id="app"} 1000.5
+kafka_server_quota_byte_rate{quota_type="Produce",user="b"} 0.0
+kafka_server_quota_throttle_time{quota_type="Produce",user="CN%3Da",client_id="app"} 42.0
+kafka_server_quota_throttle_time{quota_type="Produce",user="b"} NaN
+kafka_server_quota_queue_size{quota_type="Produce"} 1.0
+jvm_threads 5
+"""
+
+
+@dataclass
+class FakeReader:
+    """Answers as a function says; counts what is under way at once."""
+
+    reply: Callable[[int], bytes]
+    asked: int = 0
+    most_at_once: int = 0
+    shown: str = "http://b1"
+    _now: int = 0
+
+    def read(self, timeout: float) -> Reading:
+        self._now += 1
+        self.most_at_once = max(self.most_at_once, self._now)
+        number, self.asked = self.asked, self.asked + 1
+        try:
+            page, at = self.reply(number), time()
+            return Reading(at, 0.01, len(page), tuple(parse_exposition(page, origin_of("lab", "1"), at)))
+        finally:
+            self._now -= 1
+
+    def cancel(self) -> None:
+        """Nothing to end."""
+
+
+@dataclass
+class Kept:
+    """What was written and warned of."""
+
+    rows: list[UsageRow] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def write(self, rows: Sequence[UsageRow]) -> None:
+        self.rows += rows
+
+
+def recorded(kept: Kept, readers: dict[str, Any], seconds: float | None = 0.25, interval: float = 0.05) -> Recording:
+    request = RecordRequest(
+        cluster="lab",
+        usage="usage",
+        readers=readers,
+        interval=interval,
+        seconds=seconds,
+        write=kept.write,
+        warn=kept.warnings.append,
+    )
+    return record(request)
+
+
+def failing(_: int) -> bytes:
+    raise MetricsError("http://b1", "cannot be reached")
+
+
+def test_rates_and_throttle_times_of_a_bucket_are_one_row_and_nan_is_counted() -> None:
+    read = read_rows(parse_exposition(PAGE, origin_of("lab", "1"), 100.0))
+    assert sorted(read.rows) == [
+        (100.0, 10.5, "lab", "1", "producer_byte_rate", "CN=a", "app", None, 1000.5, 42.0),
+        (100.0, 10.5, "lab", "1", "producer_byte_rate", "b", None, None, 0.0, None),
+    ]
+    assert {reason.name: count for reason, count in read.dropped} == {"NAN": 1, "OTHER_ATTRIBUTE": 1, "OTHER_METRIC": 1}
+
+
+def test_a_recording_has_a_row_per_bucket_and_slot() -> None:
+    kept, reader = Kept(), FakeReader(lambda _: PAGE)
+    result = recorded(kept, {"1": reader})
+    [source] = result.sources
+    assert (source.asked, source.read, source.rows, source.gaps) == (5, 5, 10, ())
+    assert (len(kept.rows), result.rows, result.files, kept.warnings) == (10, 10, 1, [])
+    assert source.size == 5 * len(PAGE)
+
+
+def test_a_source_that_fails_for_a_while_is_one_gap_and_others_go_on() -> None:
+    def reply(number: int) -> bytes:
+        return failing(number) if number == 1 else PAGE
+
+    kept, good, bad = Kept(), FakeReader(lambda _: PAGE), FakeReader(reply)
+    result = recorded(kept, {"1": good, "2": bad})
+    first, second = result.sources
+    assert (first.read, first.gaps) == (5, ())
+    [gap] = second.gaps
+    assert (second.read, gap.missed, gap.reason) == (4, 1, "cannot be reached")
+    assert (gap.first - result.started).total_seconds() == pytest.approx(0.05)
+    assert kept.warnings == [
+        "broker 2: http://b1 cannot be reached; it is asked again",
+        "broker 2: http://b1 answers again",
+    ]
+    assert "    gap " in render_recording(result)
+
+
+def test_a_slow_source_is_never_asked_twice_at_once_and_misses_slots() -> None:
+    def reply(_: int) -> bytes:
+        sleep(0.12)
+        return PAGE
+
+    reader = FakeReader(reply)
+    result = recorded(Kept(), {"1": reader}, seconds=0.5)
+    [source] = result.sources
+    assert reader.most_at_once == 1
+    assert source.read + sum(gap.missed for gap in source.gaps) == 10
+    assert source.read <= 3
+
+
+def test_no_source_that_answers_is_an_error_at_once() -> None:
+    started = monotonic()
+    with pytest.raises(NothingReadError) as caught:
+        recorded(Kept(), {"1": FakeReader(failing), "2": FakeReader(failing)}, seconds=None, interval=60.0)
+    assert monotonic() - started < 10
+    assert str(caught.value) == (
+        "none of 2 sources of cluster lab can be read:\n  broker 1: http://b1 cannot be reached\n"
+        "  broker 2: http://b1 cannot be reached"
+    )
+
+
+def test_an_interrupt_ends_a_recording_that_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, reader = Kept(), FakeReader(lambda _: PAGE)
+
+    def interrupt() -> None:
+        while reader.asked < 3:
+            sleep(0.005)
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    thread = Thread(target=interrupt)
+    try:
+        thread.start()
+        result = recorded(kept, {"1": reader}, seconds=None)
+    finally:
+        thread.join()
+        signal.signal(signal.SIGINT, before)
+    assert result.rows == len(kept.rows) >= 6
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        (b"", "there is no metric of a bucket yet"),
+        (b'kafka_server_quota_queue_size{quota_type="Produce"} 1.0\njvm_threads 5\n', "there is no metric of a bucket"),
+        (b"jvm_threads 5\n", "either the rules of its exporter leave them out, or"),
+        (b"<p>hello\n", "its answer cannot be read: line 1:"),
+        (b"kafka_server_produce_user_alice_client_id_app_byte_rate 5.0\n", "put rules that keep labels"),
+    ],
+    ids=["nothing", "no-bucket", "no-quota", "no-page", "no-labels"],
+)
+def test_a_page_without_rows_says_why(page: bytes, said: str) -> None:
+    assert said in (explain_no_rows(read_rows(parse_exposition(page, origin_of("lab", "1"), 1.0))) or "")
+    assert explain_no_rows(read_rows(parse_exposition(page + PAGE, origin_of("lab", "1"), 1.0))) is None
+
+
+# Sources
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (answer(404), "answered with status 404; check the path of the URL"),
+        (
+            answer(200, b"<!DOCTYPE html><html></html>"),
+            "answered with a web page, not as an exporter of Prometheus does",
+        ),
+        (b"\x00\x00\x00\x23", "answered with something that is not HTTP; check the URL"),
+    ],
+    ids=["status", "web-page", "no-http"],
+)
+def test_what_is_no_exporter_is_said(reply: bytes, said: str) -> None:
+    with HttpServer(lambda _: reply) as server, pytest.raises(MetricsError, match="localhost") as caught:
+        open_reader(parse_source(f"{server.url}/metrics"), "lab").read(5.0)
+    assert said in str(caught.value)
+
+
+def test_a_source_that_hangs_is_given_up_in_time() -> None:
+    hang = Event()
+
+    def reply(_: object) -> list[bytes]:
+        hang.wait(30)
+        return []
+
+    with HttpServer(reply) as server:
+        started = monotonic()
+        with pytest.raises(MetricsError, match="did not answer within"):
+            open_reader(parse_source(f"{server.url}/metrics"), "lab").read(0.2)
+        hang.set()
+    assert monotonic() - started < 5
+
+
+# Files
+
+
+def test_a_file_is_whole_and_has_the_columns_of_the_table(tmp_path: Path) -> None:
+    rows = [
+        UsageRow(1.5, 10.5, "lab", "1", "producer_byte_rate", "a", None, None, 5.0, None),
+        UsageRow(2.0, 10.5, "lab", None, "connection_creation_rate", None, None, "::1", None, 3.0),
+    ]
+    path = UsageDirectory(tmp_path / "a" / "usage").write(rows)
+    table = parquet.read_table(path)
+    assert [list(row.values())[1:] for row in table.to_pylist()] == [list(row[1:]) for row in rows]
+    assert [row["ts"].timestamp() for row in table.to_pylist()] == [1.5, 2.0]
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    UsageDirectory(tmp_path / "a" / "usage")
+
+
+def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(UsageError, match="is not empty and no table of usage"):
+        UsageDirectory(tmp_path)
+    import pyarrow
+
+    parquet.write_table(pyarrow.table({"ts": [1]}), tmp_path / "x.parquet")
+    with pytest.raises(UsageError, match="lacks the column window_s"):
+        UsageDirectory(tmp_path)
+    (tmp_path / "x.parquet").write_bytes(b"PAR1")
+    with pytest.raises(QuotaformError, match="is no Parquet file that can be read"):
+        UsageDirectory(tmp_path)
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = UsageDirectory(tmp_path)
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(QuotaformError, match="cannot be written: No space left on device; files written before stay"):
+        table.write([UsageRow(1.5, 10.5, "lab", "1", "producer_byte_rate", "a", None, None, 5.0, None)])
+    assert list(tmp_path.iterdir()) == []
+
+
+# The command
+
+
+def test_the_command_records_to_a_table_and_prints_the_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with HttpServer(lambda _: answer(200, PAGE)) as server:
+        (tmp_path / "quotaform.yaml").write_text(
+            f"clusters: {{lab: {{bootstrap_servers: ['b:1'], metrics: {{brokers: ['1={server.url}/metrics']}}}}}}\n"
+        )
+        assert run(["usage", "record", "--usage", "usage", "--interval", "1s", "--for", "1s"]) == 0
+    printed = capsys.readouterr()
+    assert "broker 1 (http://localhost:" in printed.out
+    assert printed.out.endswith("2 rows in 1 file of usage.\n")
+    assert parquet.read_table(tmp_path / "usage").num_rows == 2
+
+
+def test_a_recording_without_rows_is_an_error_and_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [
+        "usage",
+        "record",
+        "--cluster",
+        "lab",
+        "--usage",
+        str(tmp_path / "u"),
+        "--interval",
+        "1s",
+        "--for",
+        "1s",
+    ]
+    with HttpServer(lambda _: answer(200, b"jvm_threads 5\n")) as server:
+        assert run([*arguments, "--source", f"{server.url}/metrics"]) == 1
+    printed = capsys.readouterr()
+    assert "no rows: there is no metric of client quotas among its metrics" in printed.out
+    assert printed.err.endswith(
+        "Error: nothing was recorded: no answer had a measurement of a client; see the summary\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--source", "b1:7071"], "--source: this is no URL"),
+        (["--source", "http://b1/x", "--interval", "often"], "--interval often: write a duration"),
+        (["--source", "http://b1/x", "--for", "9999d"], "--for 9999d: it is 366 days at most"),
+    ],
+)
+def test_wrong_usage_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert run(["usage", "record", "--cluster", "lab", "--usage", str(tmp_path / "u"), *arguments]) == 64
+    assert said in capsys.readouterr().err

@@ -1,0 +1,62 @@
+"""Where measurements are read, as options and quotaform.yaml write it, and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from quotaform.core.usage.schedule import next_slot
+from quotaform.core.usage.source import SourceKind, parse_source, require_distinct
+
+
+@pytest.mark.parametrize(
+    ("written", "broker", "kind", "address"),
+    [
+        ("http://b1:7071/metrics", "b1:7071", SourceKind.EXPORTER, "http://b1:7071/metrics"),
+        ("https://b1/metrics?a=b", "b1", SourceKind.EXPORTER, "https://b1/metrics?a=b"),
+        ("1=http://b1:7071/metrics", "1", SourceKind.EXPORTER, "http://b1:7071/metrics"),
+        ("b-1=jolokia:http://[::1]:8778/jolokia", "b-1", SourceKind.JOLOKIA, "http://[::1]:8778/jolokia"),
+        ("jolokia:https://b1:8778/jolokia", "b1:8778", SourceKind.JOLOKIA, "https://b1:8778/jolokia"),
+        ("jmx:b1:9999", "b1:9999", SourceKind.JMX, "b1:9999"),
+        ("2=jmx:[::1]:9999", "2", SourceKind.JMX, "[::1]:9999"),
+    ],
+)
+def test_a_source_has_a_broker_a_kind_and_an_address(written: str, broker: str, kind: SourceKind, address: str) -> None:
+    source = parse_source(written)
+    assert (source.broker, source.kind, source.address) == (broker, kind, address)
+    assert "://" not in repr(source)
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["", "b1:7071", "ftp://b1/x", "1=b1", "jmx:b1", "jmx:http://b1/x", "http://b1 /x", "=http://b1/x", "http://"],
+)
+def test_what_is_no_source_is_refused_with_what_to_write(written: str) -> None:
+    with pytest.raises(ValueError, match="write 1=http://broker-1:7071/metrics for an exporter"):
+        parse_source(written)
+
+
+def test_two_sources_of_one_broker_would_count_twice() -> None:
+    with pytest.raises(ValueError, match='two sources of broker "1"'):
+        require_distinct([parse_source("1=http://a/x"), parse_source("2=http://a/x"), parse_source("1=jmx:a:1")])
+
+
+@pytest.mark.parametrize(
+    ("slot", "ended", "took", "failures", "following"),
+    [
+        (0, 0.1, 0.1, 0, 1),
+        (7, 79.0, 9.0, 0, 9),  # It worked for 9 s, and is left alone for as long.
+        (7, 174.0, 0.2, 0, 18),  # The machine slept: no burst afterwards, and the slots are where they were.
+        (3, 31.0, 1.0, 1, 4),
+        (3, 31.0, 1.0, 2, 5),
+        (3, 31.0, 1.0, 3, 7),
+        (3, 31.0, 1.0, 40, 9),  # Never longer than a minute.
+    ],
+)
+def test_a_source_is_asked_in_slots_and_less_often_when_it_is_slow_or_fails(
+    slot: int, ended: float, took: float, failures: int, following: int
+) -> None:
+    assert next_slot(slot, 10.0, ended, took, failures) == following
+
+
+def test_a_source_that_fails_is_asked_in_each_slot_when_these_are_long() -> None:
+    assert next_slot(3, 300.0, 901.0, 1.0, 9) == 4

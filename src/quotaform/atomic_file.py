@@ -21,14 +21,28 @@ _READER_SECONDS: Final = 2.0
 
 
 def write_text_atomically(path: str | Path, text: str | Iterable[str]) -> None:
-    """Write a file by way of a temporary one beside it, so that a reader sees the old or the new text and never a part.
+    """Write a file of text; see `write_bytes_atomically`.
+
+    Args:
+        path: The file to write; its folder must exist.
+        text: What it will hold, whole or in pieces, encoded in UTF-8 with its line ends as they are.
+
+    Raises:
+        OSError: It cannot be written; what was there before is still there.
+        UsageError: The path is a folder.
+    """
+    write_bytes_atomically(path, _encoded(text))
+
+
+def write_bytes_atomically(path: str | Path, content: Iterable[bytes]) -> None:
+    """Write a file by way of a temporary one beside it, so that a reader sees the old or the new one and never a part.
 
     The mode of an existing file stays, a symbolic link stays a link, and what is no regular file (a pipe,
     `/dev/stdout`) is written to as it is.
 
     Args:
         path: The file to write; its folder must exist.
-        text: What it will hold, whole or in pieces, encoded in UTF-8 with its line ends as they are.
+        content: What it will hold, in pieces.
 
     Raises:
         OSError: It cannot be written; what was there before is still there.
@@ -41,9 +55,9 @@ def write_text_atomically(path: str | Path, text: str | Iterable[str]) -> None:
         raise UsageError(f"{path} is a directory; give the name of a file in it.")
     if mode is not None and not S_ISREG(mode):
         with os.fdopen(_open_for_writing(path), "wb") as file:
-            file.writelines(_encoded(text))
+            file.writelines(content)
         return
-    with _temporary_file(target, text, mode) as temporary:
+    with _temporary_file(target, content, mode) as temporary:
         temporary.replace(target)
     _sync_folder(target.parent)
 
@@ -84,7 +98,7 @@ def write_new_text(path: str | Path, text: str | Iterable[str]) -> None:
     """
     require_no_way_out(path)
     target = Path(path)
-    with _temporary_file(target, text) as temporary:
+    with _temporary_file(target, _encoded(text)) as temporary:
         try:
             target.hardlink_to(temporary)
         except OSError as error:
@@ -105,14 +119,14 @@ def _take_name(temporary: Path, target: Path) -> None:
 
 
 @contextmanager
-def _temporary_file(target: Path, text: str | Iterable[str], mode: int | None = None) -> Iterator[Path]:
-    """Yield a file beside the target that holds a text, even after a power cut, and remove it if it is still there."""
+def _temporary_file(target: Path, content: Iterable[bytes], mode: int | None = None) -> Iterator[Path]:
+    """Yield a file beside the target that holds this, even after a power cut, and remove it if it is still there."""
     temporary = target.with_name(f".quotaform-{token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as file:  # noqa: PTH123
             if mode is not None:
                 os.fchmod(file.fileno(), S_IMODE(mode))
-            file.writelines(_encoded(text))
+            file.writelines(content)
             file.flush()
             os.fsync(file.fileno())
         yield temporary

@@ -155,6 +155,20 @@ def write_file(path: Path, text: str | Iterable[str]) -> None:
         raise QuotaformError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
+def write_binary_file(path: Path, content: bytes) -> None:
+    """Write a file that is no text, whole or not at all.
+
+    Raises:
+        QuotaformError: It cannot be written.
+    """
+    from quotaform.atomic_file import write_bytes_atomically
+
+    try:
+        write_bytes_atomically(path, (content,))
+    except OSError as error:
+        raise QuotaformError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
 def remove_earlier(console: Console, path: Path) -> None:
     """Remove a file of an earlier run, lest it be taken for the result of this one.
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import typer
 
+from quotaform.app.picture import DRAWN, PICTURES
 from quotaform.app.rendering import FORMATS
 from quotaform.cli.option.completion import complete_from
 from quotaform.cli.usage import require_choice, shorten
@@ -33,6 +34,11 @@ def _printed(subject: str) -> tuple[str, ...]:
     return (*FORMATS[subject], *((REPORT,) if subject in REPORTED else ()))
 
 
+def written_formats(subject: str) -> tuple[str, ...]:
+    """Return the formats of the files in which a subject is written."""
+    return (*FORMATS[subject], *(PICTURES if subject in DRAWN else ()))
+
+
 def read_output(subject: str, text: str, option: str = "--out") -> tuple[str, Path]:
     """Read the value of `--out` and options like it: FORMAT=PATH, or a path alone for JSON.
 
@@ -42,7 +48,7 @@ def read_output(subject: str, text: str, option: str = "--out") -> tuple[str, Pa
     name, separator, path = text.partition("=")
     if not separator:
         name, path = _FORMAT_OF_FILES, text
-    require_choice("format", name, tuple(FORMATS[subject]))
+    require_choice("format", name, written_formats(subject))
     if not path:
         raise UsageError(f"{option} {shorten(text)}: a path is missing; write for example {option} json={subject}.json")
     if path == "-":

@@ -1,4 +1,4 @@
-"""The files of `--out` of a result that is a table: a document with its first rows, or all rows as Parquet."""
+"""The files of `--out` of a result that is a table: a document or picture of its first rows, or all rows as Parquet."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from quotaform.app.picture import PICTURES
 from quotaform.app.rendering import render
-from quotaform.cli.console import require_writable, write_file
+from quotaform.cli.console import require_writable, write_binary_file, write_file
 from quotaform.cli.format import read_output
 from quotaform.errors import QuotaformError, UsageError
 from quotaform.model.text import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from quotaform.core.usage.chart import Chart
 
 _PARQUET: Final = "parquet"
 
@@ -26,11 +29,12 @@ class TableOutput:
 
         Raises:
             UsageError: A value cannot be read.
-            QuotaformError: A file cannot be written, or a directory exists already.
+            QuotaformError: A file cannot be written, a directory exists already, or pictures cannot be drawn.
         """
         self._subject = subject
         self._files: list[tuple[str, Path]] = []
         self._folders: list[str] = []
+        self._pictures: list[tuple[str, Path]] = []
         for text in written:
             name, separator, path = text.partition("=")
             if name == _PARQUET and separator:
@@ -38,7 +42,16 @@ class TableOutput:
             else:
                 format_name, file = read_output(subject, text)
                 require_writable(file)
-                self._files.append((format_name, file))
+                (self._pictures if format_name in PICTURES else self._files).append((format_name, file))
+        if self._pictures:
+            from quotaform.plot.library import require_matplotlib
+
+            require_matplotlib()
+
+    @property
+    def has_pictures(self) -> bool:
+        """Whether a chart of the result is needed."""
+        return bool(self._pictures)
 
     def write(self, result: object, rows: DataFrame, **options: Any) -> None:
         """Write a result, and all rows of it.
@@ -52,6 +65,15 @@ class TableOutput:
             write_file(file, render(self._subject, format_name, result, **options))
         for folder in self._folders:
             rows.write.parquet(folder)
+
+    def draw(self, chart: Chart) -> None:
+        """Write the pictures of a result.
+
+        Args:
+            chart: What they show.
+        """
+        for format_name, file in self._pictures:
+            write_binary_file(file, PICTURES[format_name](chart))
 
 
 def _new_folder(path: str) -> str:

@@ -54,7 +54,13 @@ def draw_limit(sheet: Sheet, top: float, part: LimitPart) -> None:
     _draw_steps(axes, drawn, part.until)
     last = part.limits[-1]
     if last.end is None:
-        labels.append((end if is_unlimited(known, last.value) else last.value, "limit", BLACK))
+        labels.append(
+            (
+                end if is_unlimited(known, last.value) else last.value,
+                f"limit\n{value_text(part.key, last.value)}",
+                BLACK,
+            )
+        )
     label_at_edge(axes, labels, end)
     set_times(axes, start, until)
     _write_values(axes, part, start, until, end)
@@ -81,7 +87,7 @@ def _write_values(axes: Axes, part: LimitPart, start: datetime, until: datetime,
     for limit in part.limits:
         if (limit.start - at).total_seconds() > _NARROW * whole:
             _write(axes, at, 0.0, "no value of its own", GREY)
-        if ((limit.end or until) - limit.start).total_seconds() > _NARROW * whole:
+        if limit.end is not None and (limit.end - limit.start).total_seconds() > _NARROW * whole:
             is_over = is_unlimited(known, limit.value)
             _write(axes, limit.start, 0.9 * end if is_over else limit.value, value_text(part.key, limit.value), BLACK)
         at = limit.end or until

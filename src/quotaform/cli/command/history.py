@@ -25,7 +25,8 @@ from quotaform.exit_code import ExitCode
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from quotaform.core.history import HistoryAppend
+    from quotaform.core.history import EntityHistory, HistoryAppend
+    from quotaform.core.usage.chart import Chart
     from quotaform.model.entity import Entity
     from quotaform.spark.history.receipt import Receipts
 
@@ -44,6 +45,15 @@ HistoryOption: TypeAlias = Annotated[
 ClustersOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--cluster", metavar="NAME|GLOB", help="Only clusters of this name. Repeatable. [default: all]"),
+]
+PictureOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--out",
+        metavar="FORMAT=PATH",
+        help="Also write the result to a file, json=PATH, all of its rows as Parquet to a new directory, parquet=DIR, "
+        "or a picture (the plot extra), html=PATH, png=PATH or svg=PATH. Repeatable.",
+    ),
 ]
 OutOption: TypeAlias = Annotated[
     list[str] | None,
@@ -165,7 +175,15 @@ def show(
         ),
     ] = None,
     cluster: ClustersOption = None,
-    out: OutOption = None,
+    out: PictureOption = None,
+    usage: Annotated[
+        str | None,
+        typer.Option(
+            "--usage",
+            metavar="PATH|TABLE",
+            help="What entities used, drawn beside their limits: a table that quotaform usage ingest wrote.",
+        ),
+    ] = None,
     place: SparkPlace,
     format_name: Annotated[str, format_option("history")] = "text",
     output: Output,
@@ -176,11 +194,14 @@ def show(
     Examples:
       quotaform history show --entity user=alice --history /srv/quota-history
       quotaform history show --cluster 'prod-*' --out parquet=rows --history /srv/quota-history
+      quotaform history show --entity user=alice --usage usage --out html=limits.html --history /srv/quota-history
     """
     console = output.console()
     require_format("history", format_name)
     entities = _entities(entity or ())
     files = TableOutput("history", out or ())
+    if usage is not None and not files.has_pictures:
+        raise UsageError("--usage is drawn beside the limits; give --out html=PATH, png=PATH or svg=PATH, too")
     session = place.session()
     from quotaform.cli.job_progress import JobProgress
     from quotaform.spark.history.query import entity_history, of_clusters, rows_of_entities
@@ -190,13 +211,33 @@ def show(
     require_history(history, is_read=True)
     progress = JobProgress(console, "Reading the history", session)
     with spark_session(session, progress) as spark:
+        used = None if usage is None else _read_usage(spark, usage)
         table = open_history(spark, history)
         rows = of_clusters(table, cluster or ())
         progress("Reading the history", 0, 0)
         found = entity_history(table, rows, entities)
         files.write(found, rows_of_entities(rows, entities))
+        if files.has_pictures:
+            files.draw(_limits_chart(found, usage, used))
     console.echo(render("history", format_name, found, style=console.style()))
     return ExitCode.DONE
+
+
+def _read_usage(spark: SparkSession, name: str) -> DataFrame:
+    from quotaform.spark.usage.usage_table import read_usage
+
+    return read_usage(spark, name)
+
+
+def _limits_chart(found: EntityHistory, usage: str | None, used: DataFrame | None) -> Chart:
+    """Return a chart of the limits, with what was used if a table says so."""
+    from quotaform.core.usage.history_chart import drawn_limits, history_chart
+
+    if used is None:
+        return history_chart(found)
+    from quotaform.spark.usage.curve import entity_curves
+
+    return history_chart(found, usage, entity_curves(used, drawn_limits(found)))
 
 
 @app.command("diff", short_help="Show what changed between two times.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 MOST_POINTS: Final = 2000
@@ -63,6 +64,19 @@ class Curve:
                 yield before + step, None
             yield at, value
             before = at
+
+
+def curve_of(points: Sequence[tuple[datetime, float]], step_s: float) -> Curve:
+    """Return a curve through points.
+
+    Args:
+        points: Times and values, in order.
+        step_s: The step in which they were looked for; that of the recording may be longer, and is the one they have
+            most often.
+    """
+    steps = sorted((later - sooner).total_seconds() for (sooner, _), (later, _) in pairwise(points))
+    usual = steps[len(steps) // 2] if steps else step_s
+    return Curve(tuple(at for at, _ in points), tuple(value for _, value in points), max(step_s, usual))
 
 
 @dataclass(frozen=True, slots=True)

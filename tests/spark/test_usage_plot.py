@@ -1,0 +1,146 @@
+"""Curves of usage on Spark against a slow oracle, and the pictures of commands."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from quotaform.core.usage import chart
+from quotaform.model.entity import Entity
+from quotaform.spark.schemas import make_table
+from quotaform.spark.usage import curve
+from quotaform.spark.usage.curve import entity_curves
+from quotaform.spark.usage.schemas import USAGE
+from tests.builder import PRODUCER, REQUEST
+from tests.spark.test_history_command import write_snapshot
+from tests.workflow.command import Repository
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("spark")]
+
+START = datetime(2026, 11, 1, 9, tzinfo=UTC)
+ALICE = Entity(user="alice")
+APP = Entity(user="alice", client_id="app")
+BOB = Entity(user="bob")
+NOBODY = Entity(user="nobody")
+Row = tuple[datetime, float, str, str, str, str | None, str | None, None, float | None, float | None]
+
+
+def usage_rows(minutes: int) -> list[Row]:
+    """Two brokers that measure alice and her client app, and clients of bob; some rows twice or without a rate."""
+    random = Random(5)
+    rows: list[Row] = []
+    for minute in range(minutes):
+        at = START + timedelta(minutes=minute)
+        for broker in ("1", "2"):
+            for user, client in (("alice", None), ("alice", "app"), ("bob", "one"), ("bob", "two")):
+                rate = None if random.random() < 0.1 else float(random.randrange(1000))
+                row: Row = (at, 10.5, "lab", broker, PRODUCER, user, client, None, rate, None)
+                rows.extend([row] * random.choice((1, 1, 2)))
+    rows.append((START, 10.5, "other", "1", PRODUCER, "alice", None, None, 1e9, None))
+    rows.append((START, 10.5, "lab", "1", REQUEST, "alice", None, None, 1e9, None))
+    rows.append((START, 10.5, "lab", "1", PRODUCER, "alice", None, None, float("nan"), None))
+    rows.append((START, 10.5, "lab", "1", PRODUCER, "alice", None, None, float("inf"), None))
+    return rows
+
+
+def usage_table(spark: SparkSession, rows: list[Row]) -> DataFrame:
+    """A table of usage."""
+    return make_table(spark, USAGE, list(zip(*rows, strict=True)))
+
+
+def oracle(rows: list[Row], user: str, client: str | None, slot_s: int) -> list[tuple[datetime, float]]:
+    """The points of a bucket, by loops: of a user without a client of its own, all of its clients are added up."""
+    once: dict[tuple[datetime, str, str | None], float] = {}
+    has_own = any(row[5] == user and row[6] == client for row in rows)
+    for at, _, cluster, broker, key, name, app, _, rate, _ in rows:
+        is_meant = name == user and (app == client if has_own else True)
+        if cluster == "lab" and key == PRODUCER and is_meant and rate is not None and 0 <= rate < 1e300:
+            once[at, broker, app] = rate
+    sums: dict[tuple[datetime, str], float] = defaultdict(float)
+    for (at, broker, _), rate in once.items():
+        sums[at, broker] += rate
+    found: dict[int, tuple[datetime, float]] = {}
+    for (at, _), rate in sorted(sums.items()):
+        slot = int(at.timestamp()) // slot_s
+        found[slot] = (at, max(rate, found[slot][1] if slot in found else 0.0))
+    return [found[slot] for slot in sorted(found)]
+
+
+@pytest.mark.parametrize("most", [2000, 7])
+def test_a_curve_has_the_highest_rate_of_each_slot(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(curve, "MOST_POINTS", most)
+    rows = usage_rows(40)
+    wanted = [("lab", entity, PRODUCER) for entity in (ALICE, APP, BOB, NOBODY, Entity(user=None))]
+    found = entity_curves(usage_table(spark, rows), wanted)
+    slot_s = -(-(39 * 60 + 1) // most)
+    expected = {
+        ("lab", entity, PRODUCER): oracle(rows, user, client, slot_s)
+        for entity, user, client in ((ALICE, "alice", None), (APP, "alice", "app"), (BOB, "bob", None))
+    }
+    assert {key: list(zip(each.times, each.values, strict=True)) for key, each in found.items()} == expected
+    assert all(len(each.times) <= most + 1 for each in found.values())
+    assert {each.step_s for each in found.values()} <= ({60.0} if most == 2000 else {335.0, 360.0})
+
+
+def test_an_empty_recording_has_no_curves(spark: SparkSession) -> None:
+    assert entity_curves(usage_table(spark, usage_rows(1)).limit(0), [("lab", ALICE, PRODUCER)]) == {}
+    assert chart.curve_of([], 60.0) == chart.Curve()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """A history of two days."""
+    made = Repository(tmp_path)
+    write_snapshot(tmp_path / "taken/lab-1.json", 1, {ALICE: {PRODUCER: 1048576.0, REQUEST: 50.0}})
+    write_snapshot(tmp_path / "taken/lab-2.json", 2, {ALICE: {PRODUCER: 2097152.0}})
+    assert made("history", "append", "taken", "--history", "kept").code == 0
+    return made
+
+
+def test_limits_are_drawn_with_the_usage_behind_them(spark: SparkSession, repository: Repository) -> None:
+    usage_table(spark, usage_rows(40)).write.parquet(str(repository.path / "usage"))
+    outs = ("html=limits.html", "svg=limits.svg", "png=limits.png", "json=rows.json")
+    files = [word for out in outs for word in ("--out", out)]
+    shown = repository("history", "show", "--history", "kept", "--usage", "usage", *files)
+    assert shown.code == 0, shown.err
+    svg = repository.read("limits.svg")
+    for text in ("user=alice", "producer_byte_rate, cluster lab", "1 MiB/s", "2 MiB/s", "50%", ">rate<", " UTC<"):
+        assert text in svg
+    page = repository.read("limits.html")
+    assert page.count("<svg ") == page.count("<table>") == 2
+    assert "Usage: usage, the highest rate of all brokers" in page
+    assert (repository.path / "limits.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" not in repository.read("rows.json")
+
+
+def test_what_cannot_be_drawn_is_one_sentence(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = repository("history", "show", "--history", "kept", "--usage", "usage")
+    assert (refused.code, refused.out) == (64, "")
+    assert "--usage is drawn beside the limits; give --out html=PATH, png=PATH or svg=PATH, too" in refused.err
+    unknown = repository("history", "show", "--history", "kept", "--out", "gif=a.gif")
+    assert unknown.code == 64
+    assert "choose text, json, html, png or svg" in unknown.err
+    nobody = repository("history", "show", "--history", "kept", "--entity", "user=nobody", "--out", "svg=nobody.svg")
+    assert nobody.code == 0
+    assert "No snapshot has user=nobody." in repository.read("nobody.svg")
+    missing = repository("history", "show", "--history", "kept", "--usage", "nowhere/at-all", "--out", "svg=none.svg")
+    assert missing.code == 3
+    assert "there is no such file or directory" in missing.err
+    assert not (repository.path / "none.svg").exists()
+    monkeypatch.setattr("quotaform.plot.library.find_spec", lambda name: None)
+    lacking = repository("history", "show", "--history", "kept", "--out", "svg=lacking.svg")
+    assert (lacking.code, lacking.out) == (1, "")
+    assert lacking.err == (
+        'Error: Pictures are drawn by matplotlib, which is not installed; run: pip install "quotaform[plot]".\n'
+    )

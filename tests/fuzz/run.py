@@ -10,13 +10,13 @@ from random import Random
 from time import monotonic
 from typing import Final
 
-from tests.fuzz import alerting, answers, client, commands, documents, files, http, words
+from tests.fuzz import alerting, answers, client, commands, documents, files, http, usage, words
 from tests.fuzz.mutate import mutate
 from tests.fuzz.target import Target, examine, kind
 
 TARGETS: Final = {
     target.name: target
-    for module in (files, documents, client, words, answers, http, alerting, commands)
+    for module in (files, documents, client, words, answers, http, alerting, commands, usage)
     for target in module.TARGETS
 }
 REGRESSIONS: Final = Path(__file__).with_name("regressions")

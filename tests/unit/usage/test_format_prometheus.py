@@ -56,7 +56,7 @@ def test_values_that_are_no_rates_are_counted_or_rejected() -> None:
     assert dropped(items) == {DropReason.NAN: 1, DropReason.MISSING: 1}
     assert reasons(items) == [
         "series 1, sample 2: the value is -1; a rate is never negative",
-        "series 1, sample 3: the value is +Inf; a rate is finite",
+        "series 1, sample 3: the value is infinite; a rate never is",
         'series 1, sample 4: "x" is not a number',
         'series 1, sample 6: "x" is not a time in seconds since 1970',
         'series 1, sample 7: "1763676256000.0" is not a time in seconds since 1970',

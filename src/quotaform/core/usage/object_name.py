@@ -25,7 +25,7 @@ class ObjectName(NamedTuple):
 
     Attributes:
         domain: Such as `kafka.server`.
-        properties: The values by key, unquoted.
+        properties: The values by key, as they are written; see `unquote`.
     """
 
     domain: str
@@ -36,7 +36,7 @@ def parse_object_name(text: str) -> ObjectName | None:
     r"""Return an object name; `None` if the text is none.
 
     >>> parse_object_name('kafka.server:type=Fetch,client-id="a,b=\\"c\\""')
-    ObjectName(domain='kafka.server', properties={'type': 'Fetch', 'client-id': 'a,b="c"'})
+    ObjectName(domain='kafka.server', properties={'type': 'Fetch', 'client-id': '"a,b=\\"c\\""'})
     >>> parse_object_name("kafka.server")
     """
     domain, colon, rest = text.partition(":")
@@ -45,7 +45,7 @@ def parse_object_name(text: str) -> ObjectName | None:
 
 
 def parse_properties(text: str) -> dict[str, str] | None:
-    """Return the properties of an object name; `None` if the text is no list of properties.
+    """Return the properties of an object name, as they are written; `None` if the text is no list of properties.
 
     >>> parse_properties("type=Produce, user=alice")
     {'type': 'Produce', 'user': 'alice'}
@@ -55,7 +55,7 @@ def parse_properties(text: str) -> dict[str, str] | None:
     found, place = {}, 0
     while place < len(text) and (one := _ONE(text, place)):
         key, _, value = one[1].partition("=")
-        found[key.strip()] = unquote(value)
+        found[key.strip()] = value
         place = one.end()
     return found
 

@@ -61,9 +61,9 @@ def make_sample(measure: Measure, ts: float, raw: object) -> Sample | DropReason
         return DropReason.NAN
     value = number * measure.factor
     if not isfinite(value):
-        return f"the value is {raw}; {_NAMES[measure.series.attribute]} is finite"
+        return f"the value is infinite; {_NAMES[measure.series.attribute]} never is"
     if value < 0:
-        return f"the value is {raw}; {_NAMES[measure.series.attribute]} is never negative"
+        return f"the value is {number:g}; {_NAMES[measure.series.attribute]} is never negative"
     return Sample(measure.series, ts, value, measure.window_s)
 
 

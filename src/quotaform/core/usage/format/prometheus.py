@@ -81,7 +81,7 @@ def parse_element(element: object, origin: Origin, number: int) -> Iterator[Item
     if isinstance(measure, Unreadable):
         yield reject(number, f"series {number} of {len(pairs):,} samples: {measure.reason}", _spell(labels))
     elif isinstance(measure, DropReason):
-        yield Dropped(measure, len(pairs))
+        yield from [Dropped(measure, len(pairs))] if pairs else []
     else:
         yield from parse_values(pairs, measure, number)
 

@@ -8,7 +8,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from quotaform.core.usage.chart import BacktestPart, ReplayPart, Span, ThrottledTime
 from quotaform.core.usage.label import bucket_label, bucket_place, span_text, value_text
-from quotaform.plot.sheet import BLACK, BLUE, GREY, LIGHT, MARGIN, ORANGE, VERMILLION, WIDTH, Sheet, row_labels
+from quotaform.plot.sheet import BLACK, BLUE, GREY, MARGIN, ORANGE, VERMILLION, WIDTH, Sheet, row_labels
 from quotaform.plot.time_axis import draw_curve, label_at_edge, limit_text, number_of, set_rates, set_times
 
 if TYPE_CHECKING:
@@ -86,10 +86,7 @@ def _time_shapes() -> list[tuple[str, dict[str, Any]]]:
     bar: dict[str, Any] = {"marker": "s", "markersize": 8}
     return [
         ("estimate", {**bar, "color": VERMILLION, "markeredgewidth": 0}),
-        (
-            "from lower to upper bound",
-            {**bar, "markerfacecolor": LIGHT, "markeredgecolor": BLACK, "markeredgewidth": 0.6},
-        ),
+        ("from lower to upper bound", _POSSIBLE),
         ("recorded", _RECORDED),
     ]
 
@@ -224,5 +221,5 @@ def _replay_shapes() -> list[tuple[str, dict[str, Any]]]:
         ("limit after", {"linestyle": "-", "color": BLACK, "linewidth": 1.8}),
         ("limit before", {"linestyle": (0, (4, 2)), "color": BLACK, "linewidth": 1.2}),
         ("would throttle", {"marker": "s", "markersize": 8, "color": VERMILLION, "markeredgewidth": 0}),
-        ("may throttle", {"marker": "s", "markersize": 8, "markerfacecolor": LIGHT, "markeredgecolor": BLACK}),
+        ("may throttle", _POSSIBLE),
     ]

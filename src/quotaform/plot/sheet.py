@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from quotaform.core.usage.chart import Bucket
 from quotaform.core.usage.label import bucket_label
@@ -83,9 +84,12 @@ class Sheet:
 
         Args:
             top: Where it is, in inches.
-            shapes: The words, and how a line without an end would be drawn.
+            shapes: The words, and how a mark, or an area with a hatch, is drawn.
         """
-        handles = [Line2D([], [], label=text, **{"linestyle": "none", **style}) for text, style in shapes]
+        handles = [
+            Patch(label=text, **style) if "hatch" in style else Line2D([], [], label=text, **{"linestyle": "none", **style})
+            for text, style in shapes
+        ]
         self.figure.legend(
             handles=handles, loc="center left", bbox_to_anchor=(MARGIN / WIDTH, 1 - top / self.height),
             ncols=len(handles), frameon=False, fontsize=8, handletextpad=0.2, columnspacing=1.2, borderaxespad=0,

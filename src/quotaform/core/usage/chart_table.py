@@ -19,7 +19,7 @@ class Table:
 
     Attributes:
         caption: What it is about.
-        columns: The names of the columns; those that begin with `#` are of numbers, at the right edge.
+        columns: The names of the columns; those that begin with `#` are of numbers, with `@` of times.
         rows: The rows.
         more: What is not in it, in a sentence.
     """
@@ -72,7 +72,7 @@ def _headroom_table(part: HeadroomPart) -> Table:
 def _backtest_table(part: BacktestPart) -> Table:
     columns = (
         *_BUCKET, "key", "#limit before", "#limit after", "#throttled", "#lower bound", "#upper bound", "#longest wait",
-        "#recorded", "#demand hidden", "first", "last",
+        "#recorded", "#demand hidden", "@first", "@last",
     )  # fmt: skip
     more = f"{part.left_out:,} more would have been throttled for less time, or not at all." if part.left_out else ""
     return Table("Time throttled under the plan", columns, tuple(map(_throttled_row, part.rows)), more)
@@ -101,7 +101,7 @@ def _replay_table(part: ReplayPart) -> Table:
     left_out = len(part.throttled) - len(spans)
     return Table(
         f"{address}, {inert(bucket.key)}, cluster {cluster}, broker {broker}: when it would have been throttled",
-        ("from", "to", "#for"),
+        ("@from", "@to", "#for"),
         tuple(
             (minute_text(span.start), minute_text(span.end), span_text((span.end - span.start).total_seconds()))
             for span in spans
@@ -113,7 +113,7 @@ def _replay_table(part: ReplayPart) -> Table:
 def _limit_table(part: LimitPart) -> Table:
     return Table(
         f"{inert(part.address)}, {inert(part.key)}, cluster {spell_name(part.cluster)}",
-        ("#limit", "from", "to", "set by"),
+        ("#limit", "@from", "@to", "set by"),
         tuple(
             (
                 value_text(part.key, limit.value),

@@ -25,6 +25,7 @@ th, td { text-align: left; padding: .2rem .6rem; border-bottom: 1px solid #8886;
 th { font-weight: 600; vertical-align: bottom; }
 td:first-child { overflow-wrap: anywhere; min-width: 8rem; }
 .number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.time { white-space: nowrap; }
 @media print {
   :root { color-scheme: light; }
   body { margin: 0; max-width: none; font-size: 10pt; }
@@ -36,6 +37,7 @@ td:first-child { overflow-wrap: anywhere; min-width: 8rem; }
 @page { size: A4 landscape; margin: 12mm; }
 """
 
+_CLASSES: Final = {"#": ' class="number"', "@": ' class="time"'}
 _GROUP: Final = regex(r'<g id="[^"]*">')
 _SIZE: Final = regex(
     r'(<svg [^>]*?) height="[^"]*"([^>]*?) width="[^"]*"|(<svg [^>]*?) width="[^"]*"([^>]*?) height="[^"]*"'
@@ -82,11 +84,10 @@ def _inline(picture: str, about: str) -> str:
 
 
 def _table(table: Table) -> Iterator[str]:
-    numbers = [column.startswith("#") for column in table.columns]
-    classes = [' class="number"' if is_number else "" for is_number in numbers]
+    classes = [_CLASSES.get(column[0], "") for column in table.columns]
     yield f'<div class="scroll"><table>\n<caption>{_escape(table.caption)}</caption>\n<thead><tr>'
     for name, attribute in zip(table.columns, classes, strict=True):
-        yield f'<th scope="col"{attribute}>{_escape(name.removeprefix("#"))}</th>'
+        yield f'<th scope="col"{attribute}>{_escape(name.lstrip("#@"))}</th>'
     yield "</tr></thead>\n<tbody>\n"
     for row in table.rows:
         cells = (f"<td{attribute}>{_escape(cell)}</td>" for cell, attribute in zip(row, classes, strict=True))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from quotaform.core.usage.chart import HeadroomPart, UsedLimit
-from quotaform.core.usage.label import key_heading, span_text, value_text
+from quotaform.core.usage.label import key_heading, span_text, used_text, value_text
 from quotaform.plot.sheet import BLACK, BLUE, GREY, LIGHT, MARGIN, SKY, VERMILLION, WIDTH, Sheet, row_labels
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _write_numbers(sheet: Sheet, left: float, top: float, rows: tuple[UsedLimit,
         sheet.text(left + right, top - 0.06, text, ha="right", fontsize=8, color=GREY)
     for number, row in enumerate(rows):
         base = top + _ROW * (number + 0.5) + 0.04
-        texts = (f"{100 * row.used:,.0f}%", value_text(row.bucket.key, row.limit), span_text(row.throttled_s))
+        texts = (used_text(row), value_text(row.bucket.key, row.limit), span_text(row.throttled_s))
         for right, text in zip(_COLUMNS, texts, strict=True):
             weight = "bold" if row.throttled_s or row.used >= 0.8 else "normal"
             sheet.text(left + right, base, text, ha="right", fontsize=8, weight=weight)

@@ -87,7 +87,9 @@ class Sheet:
             shapes: The words, and how a mark, or an area with a hatch, is drawn.
         """
         handles = [
-            Patch(label=text, **style) if "hatch" in style else Line2D([], [], label=text, **{"linestyle": "none", **style})
+            Patch(label=text, **style)
+            if "hatch" in style
+            else Line2D([], [], label=text, **{"linestyle": "none", **style})
             for text, style in shapes
         ]
         self.figure.legend(

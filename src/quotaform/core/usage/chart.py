@@ -98,6 +98,7 @@ class UsedLimit:
         p50: The median of the rates, in the unit of the key; likewise `p95`, `p99` and `max`.
         throttled_s: How long it was throttled, in seconds.
         recorded_s: How long it was recorded, in seconds.
+        is_coarse: Whether the recording cannot tell what the bucket used: it is at most this.
     """
 
     bucket: Bucket
@@ -109,6 +110,7 @@ class UsedLimit:
     max: float
     throttled_s: float = 0.0
     recorded_s: float = 0.0
+    is_coarse: bool = False
 
     @property
     def used(self) -> float:

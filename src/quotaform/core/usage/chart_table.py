@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from quotaform.core.usage.chart import BacktestPart, Bucket, HeadroomPart, LimitPart, Part, ReplayPart, ThrottledTime
-from quotaform.core.usage.label import key_heading, minute_text, rate_text, span_text, value_text
+from quotaform.core.usage.label import key_heading, minute_text, rate_text, span_text, used_text, value_text
 from quotaform.model.entity import spell_name
 from quotaform.model.text import inert
 
@@ -59,7 +59,7 @@ def _headroom_table(part: HeadroomPart) -> Table:
             *_bucket(row.bucket, row.brokers),
             value_text(part.key, row.limit),
             *(rate_text(part.key, each) for each in (row.p50, row.p95, row.p99, row.max)),
-            f"{100 * row.used:,.1f}%",
+            used_text(row, 1),
             span_text(row.throttled_s),
             span_text(row.recorded_s),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from quotaform.core.usage.chart import Bucket
+from quotaform.core.usage.chart import Bucket, UsedLimit
 from quotaform.duration import duration_text
 from quotaform.model.entity import spell_name
 from quotaform.model.quota_key import QUOTA_KEYS
@@ -81,6 +81,11 @@ def span_text(seconds: float) -> str:
     if seconds <= 0:
         return "-"
     return duration_text(timedelta(seconds=seconds)) if seconds >= 1 else "<1s"
+
+
+def used_text(row: UsedLimit, decimals: int = 0) -> str:
+    """Return which share of its limit a bucket used; behind ≤ if the recording is too coarse to tell."""
+    return f"{'≤ ' if row.is_coarse else ''}{100 * row.used:,.{decimals}f}%"
 
 
 def minute_text(at: datetime | None) -> str:

@@ -139,6 +139,23 @@ def oracle(samples: list[Sample], percentile: float) -> tuple[dict[Any, Any], di
     return found, recent
 
 
+QUOTAS = """\
+quotas:
+  - match: {user: alice}
+    values: {producer_byte_rate: 10MiB/s, request_percentage: 200%}
+
+  - match: {user: bob}
+    values: {producer_byte_rate: 10MiB/s}
+
+  # Who was that?
+  - match: {user: gone}
+    values: {producer_byte_rate: 5MiB/s}
+
+  - match: {user: <default>}
+    values: {producer_byte_rate: 4MiB/s}
+"""
+
+
 @pytest.fixture
 def repository(tmp_path: Path, spark: SparkSession) -> Repository:
     """A cluster of three users, of whom one is not there any more, with five days of usage."""
@@ -151,6 +168,8 @@ def repository(tmp_path: Path, spark: SparkSession) -> Repository:
     }
     snapshot(tmp_path / "lab.json", quotas)
     (tmp_path / "quotaform.yaml").write_text("clusters: {lab: {snapshot: lab.json}}\n", encoding="utf-8")
+    (tmp_path / "quotas.d").mkdir(exist_ok=True)
+    (tmp_path / "quotas.d/a.yaml").write_text(QUOTAS, encoding="utf-8")
     hours = range(5 * 24)
     samples = [sample(hour, "alice", (6.1 if hour == 70 else 2.1) * MIB) for hour in hours]
     samples += [sample(hour, "bob", 2 * MIB) for hour in hours if hour > 100]
@@ -173,11 +192,12 @@ OPTIONS = (
 )
 
 
-def test_the_command_prints_what_is_proposed_and_what_is_not_and_why(
+def test_the_command_writes_what_is_proposed_and_a_plan_shows_just_that(
     repository: Repository, spark: SparkSession
 ) -> None:
     done = repository(
-        *OPTIONS, "--create", "--out", "json=found.json", "--out", "markdown=found.md", "--out", "parquet=rows"
+        *(*OPTIONS, "--create", "--write"),
+        *("--out", "json=found.json", "--out", "markdown=found.md", "--out", "parquet=rows"),
     )
     assert done.code == 0, done.err
     assert done.out == (
@@ -200,6 +220,10 @@ def test_the_command_prints_what_is_proposed_and_what_is_not_and_why(
         "  not used for 4 days; a default also limits new clients: user=<default> producer_byte_rate\n"
         "  within 10% of what fits: user=alice producer_byte_rate\n"
         "\n"
+        "Files changed:\n"
+        "  quotas.d/a.yaml\n"
+        "  quotas.d/recommended.yaml\n"
+        "\n"
         "Recommended: 1 to add, 0 to change, 1 to remove; 2 kept, 2 left open.\n"
     )
     found = json.loads(repository.read("found.json"))
@@ -208,6 +232,22 @@ def test_the_command_prints_what_is_proposed_and_what_is_not_and_why(
     assert len(rows) == sum(found["summary"].values()) == len(found["proposals"]) + len(found["others"])
     markdown = repository.read("found.md")
     assert "| + | `lab` | `user=eve` | `producer_byte_rate` | none | 6 MiB/s | p99 of 5 days 4 MiB/s x 1.5;" in markdown
+    assert repository("validate").code == 0
+    assert repository("fmt", "--check").code == 0
+    plan = json.loads(repository("plan", "--format", "json").out)
+    assert {(change["address"], key["key"], key["before"], key["after"]) for change in plan["changes"]
+            for key in change["keys"]} == {
+        (row["address"], row["key"], row["before"], row["after"]) for row in found["proposals"]
+    }  # fmt: skip
+
+
+def test_a_diff_is_printed_and_nothing_written(repository: Repository) -> None:
+    before = repository.read("quotas.d/a.yaml")
+    done = repository(*OPTIONS, "--diff")
+    assert (done.code, repository.read("quotas.d/a.yaml")) == (0, before)
+    assert "-    values: {producer_byte_rate: 4MiB/s}\n+    values: {producer_byte_rate: 6MiB/s}\n" in done.out
+    assert '+    state: absent\n+    reason: "not used for 4 days (' in done.out
+    assert done.err.endswith("Recommended: 0 to add, 1 to change, 1 to remove; 1 kept, 2 left open.\n")
 
 
 def test_usage_without_the_cluster_is_an_error_that_names_what_it_has(repository: Repository) -> None:

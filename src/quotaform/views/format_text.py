@@ -1,4 +1,4 @@
-"""What formatting changes, as a unified diff."""
+"""What formatting changes in a file, and other changes of files, as unified diffs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,14 @@ _lines: Final = regex(r"[^\n]*\n|[^\n]+").findall
 
 def render_format_diff(file: FormattedFile, style: Style = PLAIN) -> Iterator[str]:
     """Yield the lines of the diff between a file and the same file formatted; none when they are the same."""
-    name = file.name.lstrip("/")  # `git apply` takes no absolute path.
-    diff = unified_diff(_lines(file.before), _lines(file.after), f"a/{name}", f"b/{name}")
+    return render_diff(file.name, file.before, file.after, style)
+
+
+def render_diff(path: str, before: str, after: str, style: Style = PLAIN, *, is_new: bool = False) -> Iterator[str]:
+    """Yield the lines of the diff between two states of a file; none when they are the same."""
+    name = path.lstrip("/")  # `git apply` takes no absolute path.
+    source = "/dev/null" if is_new else f"a/{name}"
+    diff = unified_diff(_lines(before), _lines(after), source, f"b/{name}")
     for number, line in enumerate(diff):
         text = printable(line.removesuffix("\n"))
         colour = "bold" if number < _HEADINGS else _COLOURS.get(line[0])

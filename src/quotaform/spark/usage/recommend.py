@@ -229,6 +229,7 @@ def recommendations(demands: DataFrame, record: DataFrame, quotas: DataFrame, se
         record: `recorded`.
         quotas: `quotaform.spark.schemas.QUOTAS`.
         settings: How quotas are sized.
+        tasks: In how many tasks; as many as clusters, at most.
     """
     held = quotas.where(f.col("key").isNotNull() & f.col("value").isNotNull()).select(
         "cluster", "entity_key", "entity", "key", "value"
@@ -251,8 +252,9 @@ def recommendations(demands: DataFrame, record: DataFrame, quotas: DataFrame, se
         return pyarrow.Table.from_batches([row_batch(RECOMMENDATIONS, [_row(each) for each in rows])])
 
     return (
-        held.groupBy("cluster")
-        .cogroup(used.groupBy("cluster"))
+        held.repartition(tasks, "cluster")
+        .groupBy("cluster")
+        .cogroup(used.repartition(tasks, "cluster").groupBy("cluster"))
         .applyInArrow(sized, RECOMMENDATIONS)
         .select(*RECOMMENDATIONS.names)
     )

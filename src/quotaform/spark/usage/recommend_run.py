@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +18,9 @@ from quotaform.core.usage.recommendation import (
     RecommendSettings,
 )
 from quotaform.errors import QuotaformError
-from quotaform.model.entity import spell_name
+from quotaform.model.address import parse_address
+from quotaform.model.entity import Entity, spell_name
+from quotaform.model.quotas import Values
 from quotaform.model.text import listed
 from quotaform.spark.failure import require_read
 from quotaform.spark.job.kept_rows import table_rows
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 
 MOST_PROPOSALS: Final = 100_000
 """How many proposals are brought to the driver, which writes them into files."""
+_MOST_TASKS: Final = 200
+"""In how many tasks clusters are sized, which takes some milliseconds for each."""
 MOST_OTHERS: Final = 1000
 """How many of the other values are brought to the driver, to be printed."""
 
@@ -52,11 +56,13 @@ class Recommended:
     Attributes:
         report: What of it is printed.
         rows: `schemas.RECOMMENDATIONS`, sorted; as long as the context lasts.
+        live: All values of the entities that proposals are about, by cluster and entity.
         failures: The clusters that could not be read, and why.
     """
 
     report: RecommendReport
     rows: DataFrame
+    live: Mapping[tuple[str, Entity], Values]
     failures: tuple[tuple[str, QuotaformError], ...]
 
 
@@ -95,8 +101,9 @@ def recommended(
         recordings = _recordings(days, names)
         _require_recorded(usage, usage_name, recordings, warn)
         record = recorded(days, settings.unused_after_days)
+        tasks = min(len(names), _MOST_TASKS)
         held = quotas.where(f.col("failure").isNull())
-        rows = stack.enter_context(table_rows(recommendations(bucket_demands(days), record, held, settings)))
+        rows = stack.enter_context(table_rows(recommendations(bucket_demands(days), record, held, settings, tasks)))
         in_order = rows.orderBy("cluster", "entity_key", "key")
         proposed = [action.value for action in PROPOSED]
         counts = {row["action"]: row["count"] for row in rows.groupBy("action").count().toArrow().to_pylist()}
@@ -108,7 +115,7 @@ def recommended(
             proposals=_first(in_order.where(f.col("action").isin(proposed)), MOST_PROPOSALS),
             others=_first(in_order.where(~f.col("action").isin(proposed)), MOST_OTHERS),
         )
-        yield Recommended(report, in_order, failures)
+        yield Recommended(report, in_order, _live(rows, proposed), failures)
 
 
 def _failures(quotas: DataFrame) -> tuple[tuple[str, QuotaformError], ...]:
@@ -152,6 +159,18 @@ def _require_recorded(
     others = listed(sorted("rows without a cluster" if each is None else spell_name(each) for each in known))
     has = f"it has {others}" if others else "it is empty"
     raise bad_table(name, f"has no row of {shown}; {has}")
+
+
+def _live(rows: DataFrame, proposed: Sequence[str]) -> dict[tuple[str, Entity], Values]:
+    """Return all values of the entities that proposals are about."""
+    of_entity = ["cluster", "entity_key"]
+    about = rows.where(f.col("action").isin(proposed)).select(*of_entity).distinct()
+    held = rows.where(f.col("before").isNotNull()).select(*of_entity, "key", "before")
+    live: dict[tuple[str, Entity], dict[str, float]] = {}
+    for row in held.join(about, of_entity, "left_semi").limit(MOST_PROPOSALS).toArrow().to_pylist():
+        entity = parse_address(row["entity_key"])
+        live.setdefault((row["cluster"], entity), {})[row["key"]] = row["before"]
+    return dict(live)
 
 
 def _first(rows: DataFrame, most: int) -> tuple[Recommendation, ...]:

@@ -97,15 +97,22 @@ def _edit_lines(report: RecommendReport) -> Iterator[str]:
         return
     if edit.unwritten:
         yield ""
-        yield "Not written into the files:"
-        for each in edit.unwritten[:_MOST_REASONS]:
-            yield f"  {each.proposal.entity.address} {each.proposal.key}: {each.reason}"
-        if len(edit.unwritten) > _MOST_REASONS:
-            yield f"  ... and {len(edit.unwritten) - _MOST_REASONS:,} more (all: --format json)"
+        yield from unwritten_lines(report)
     if edit.is_written and edit.files:
         yield ""
         yield "Files changed:"
         yield from (f"  {inert(file.name)}" for file in edit.files)
+
+
+def unwritten_lines(report: RecommendReport) -> Iterator[str]:
+    """Yield the proposals that the files do not follow, and why."""
+    unwritten = () if report.edit is None else report.edit.unwritten
+    if unwritten:
+        yield "Not written into the files:"
+    for each in unwritten[:_MOST_REASONS]:
+        yield f"  {each.proposal.entity.address} {each.proposal.key}: {each.reason}"
+    if len(unwritten) > _MOST_REASONS:
+        yield f"  ... and {len(unwritten) - _MOST_REASONS:,} more (all: --format json)"
 
 
 def total_text(report: RecommendReport) -> str:

@@ -1,0 +1,1 @@
+"""Proposals for quotas as changes of the quotas directory."""

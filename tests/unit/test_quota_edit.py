@@ -1,0 +1,284 @@
+"""Proposals as changes of quota files: what changes in the text, and what cannot."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from quotaform.app.quota_edit.quota_edit import EditedFiles, edit_quotas, write_quotas
+from quotaform.app.repository.repository import Repository
+from quotaform.core.usage.entry_reason import entry_reason
+from quotaform.core.usage.recommendation import Action, Recommendation
+from quotaform.errors import QuotaformError
+from quotaform.model.entity import Entity
+from quotaform.model.quotas import Values
+from tests.builder import CONSUMER, PRODUCER, REQUEST
+
+MIB = 2.0**20
+DAY = date(2026, 11, 22)
+ALICE = Entity(user="alice")
+ONE = "clusters: {prod: {bootstrap_servers: [b:9092]}}\n"
+TWO = "clusters: {prod: {bootstrap_servers: [b:9092]}, lab: {bootstrap_servers: [l:9092]}}\n"
+
+
+def update(
+    before: float | None = MIB, after: float | None = 12.5 * MIB, *, key: str = PRODUCER, entity: Entity = ALICE
+) -> Recommendation:
+    """A proposal for prod."""
+    action = Action.DELETE if after is None else Action.CREATE if before is None else Action.UPDATE
+    reason = "not used for 30 days" if after is None else "p99 of 14 days 8.2 MiB/s x 1.5"
+    return Recommendation(
+        cluster="prod", entity=entity, key=key, action=action, before=before, after=after, reason=reason
+    )
+
+
+class Files:
+    """A quota repository in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, config: str = ONE, **files: str) -> None:
+        (self.folder / "quotas.d").mkdir()
+        (self.folder / "quotaform.yaml").write_text(config, encoding="utf-8")
+        for name, text in files.items():
+            path = self.folder / "quotas.d" / f"{name.replace('__', '/')}.yaml"
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(text.encode())
+
+    def edit(self, *proposals: Recommendation, live: Values | None = None) -> EditedFiles:
+        repository = Repository.at(self.folder / "quotas.d", None)
+        held = {(each.cluster, each.entity): live or {} for each in proposals}
+        return edit_quotas(repository, repository.config(), proposals, held, DAY)
+
+    def written(self, *proposals: Recommendation, live: Values | None = None) -> str:
+        """The one file that is changed."""
+        edited = self.edit(*proposals, live=live)
+        assert not edited.edit.unwritten
+        assert write_quotas(edited).is_written
+        (path,) = edited.paths
+        return path.read_bytes().decode()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def test_a_value_is_replaced_where_it_stands_and_all_else_stays_as_it_is(files: Files) -> None:
+    text = """\
+# Orders.
+quotas:
+  - match: {  user: 'alice' }     # the shop
+    values:
+      # On black friday more.
+      producer_byte_rate: "1MiB/s"  # since May
+      consumer_byte_rate:   2MiB/s
+    owner: team-a
+    # The end.
+  - match: {user: bob}
+    values: {producer_byte_rate: 1MiB/s}
+"""
+    files.write(a=text)
+    changed = text.replace('"1MiB/s"', "12.5MiB/s").replace(
+        "owner: team-a\n", 'owner: team-a\n    reason: "p99 of 14 days 8.2 MiB/s x 1.5 (2026-11-22)"\n'
+    )
+    assert files.written(update()) == changed
+
+
+def test_a_file_that_is_formatted_stays_formatted(files: Files) -> None:
+    text = "quotas:\n  - match: {user: alice}\n    values:\n      consumer_byte_rate: 2MiB/s\n    owner: team-a\n"
+    files.write(a=text)
+    assert files.written(update(None)) == (
+        "quotas:\n  - match: {user: alice}\n    values:\n      producer_byte_rate: 12.5MiB/s\n"
+        "      consumer_byte_rate: 2MiB/s\n    owner: team-a\n"
+        '    reason: "p99 of 14 days 8.2 MiB/s x 1.5 (2026-11-22)"\n'
+    )
+
+
+def test_entries_in_braces_line_ends_and_marks_are_kept(files: Files) -> None:
+    text = (
+        "\ufeffquotas:\r\n"
+        "- {match: {user: alice}, values: {consumer_byte_rate: 2MiB/s, producer_byte_rate: 1MiB/s}} # all\r\n"
+        "- match: {user: bob}\r\n  values: {producer_byte_rate: 1MiB/s}"
+    )
+    files.write(a=text)
+    bob = update(entity=Entity(user="bob"))
+    reason = '"p99 of 14 days 8.2 MiB/s x 1.5 (2026-11-22)"'
+    assert files.written(update(), bob) == (
+        "\ufeffquotas:\r\n"
+        "- {match: {user: alice}, values: {consumer_byte_rate: 2MiB/s, producer_byte_rate: 12.5MiB/s}, "
+        f"reason: {reason}}} # all\r\n"
+        f"- match: {{user: bob}}\r\n  values: {{producer_byte_rate: 12.5MiB/s}}\r\n  reason: {reason}"
+    )
+
+
+def test_a_removed_value_takes_its_line_and_a_reason_of_somebody_stays(files: Files) -> None:
+    text = """\
+quotas:
+  - match: {user: alice}
+    values:
+      producer_byte_rate: 1MiB/s  # gone
+      consumer_byte_rate: 2MiB/s
+    reason: checkout  # why
+"""
+    files.write(a=text)
+    assert files.written(update(after=None)) == text.replace("      producer_byte_rate: 1MiB/s  # gone\n", "").replace(
+        "checkout", '"checkout; not used for 30 days (2026-11-22)"'
+    )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        "{producer_byte_rate: 1MiB/s, consumer_byte_rate: 2MiB/s}",
+        "{consumer_byte_rate: 2MiB/s, producer_byte_rate: 1MiB/s}",
+    ],
+)
+def test_a_removed_value_leaves_the_others_in_braces(files: Files, values: str) -> None:
+    files.write(a=f"quotas:\n  - match: {{user: alice}}\n    values: {values}\n    expires: 2027-01-01\n")
+    assert "\n    values: {consumer_byte_rate: 2MiB/s}\n" in files.written(update(after=None))
+
+
+def test_an_entity_without_a_value_left_becomes_absent(files: Files) -> None:
+    text = """\
+quotas:
+  - match: {user: alice}
+    values:
+      producer_byte_rate: 1MiB/s
+      request_percentage: 50%
+    expires: 2027-01-01
+    owner: team-a
+"""
+    files.write(a=text)
+    gone = (update(after=None), update(50.0, None, key=REQUEST))
+    assert files.written(*gone) == (
+        "quotas:\n  - match: {user: alice}\n    state: absent\n    owner: team-a\n"
+        '    reason: "not used for 30 days (2026-11-22)"\n'
+    )
+
+
+def test_an_entity_of_no_file_gets_an_entry_with_all_its_values(files: Files) -> None:
+    files.write(recommended="quotas:\n- match: {user: bob}\n  values: {producer_byte_rate: 1MiB/s}\n# The end.\n")
+    assert files.written(update(), live={PRODUCER: MIB, CONSUMER: 5e6}) == (
+        "quotas:\n- match: {user: bob}\n  values: {producer_byte_rate: 1MiB/s}\n\n"
+        "- match: {user: alice}\n  values:\n    producer_byte_rate: 12.5MiB/s\n    consumer_byte_rate: 5MB/s\n"
+        '  reason: "p99 of 14 days 8.2 MiB/s x 1.5 (2026-11-22)"\n# The end.\n'
+    )
+
+
+def test_an_entity_of_no_file_that_is_to_go_becomes_absent_in_a_new_file(files: Files) -> None:
+    files.write(TWO)
+    assert files.written(update(after=None), live={PRODUCER: MIB}) == (
+        "# yaml-language-server: $schema=../../schemas/quotas.schema.json\n"
+        "quotas:\n  - match: {user: alice}\n    state: absent\n"
+        '    reason: "not used for 30 days (2026-11-22)"\n'
+    )
+    assert (files.folder / "quotas.d/prod/recommended.yaml").is_file()
+
+
+COMMON = "quotas:\n  - match: {user: alice}\n    values: {producer_byte_rate: 1MiB/s, consumer_byte_rate: 2MiB/s}\n"
+
+
+def test_a_common_entry_of_several_clusters_is_overridden_in_the_folder_of_the_cluster(files: Files) -> None:
+    files.write(TWO, a=COMMON)
+    edited = files.edit(update(), update(2 * MIB, None, key=CONSUMER))
+    (file,) = edited.edit.files
+    assert file.name.endswith("quotas.d/prod/recommended.yaml")
+    assert file.after == (
+        "# yaml-language-server: $schema=../../schemas/quotas.schema.json\n"
+        "quotas:\n  - match: {user: alice}\n    values:\n      producer_byte_rate: 12.5MiB/s\n"
+        "    unset: [consumer_byte_rate]\n"
+        '    reason: "producer_byte_rate: p99 of 14 days 8.2 MiB/s x 1.5; consumer_byte_rate: not used for 30 days '
+        '(2026-11-22)"\n'
+    )
+
+
+def test_an_entry_of_the_cluster_is_changed_in_place_and_unsets_what_is_common(files: Files) -> None:
+    files.write(TWO, a=COMMON, prod__a=COMMON.replace("2MiB", "3MiB"))
+    edited = files.edit(update(3 * MIB, None, key=CONSUMER))
+    (file,) = edited.edit.files
+    assert "values: {producer_byte_rate: 1MiB/s}" in file.after
+    assert "unset: [consumer_byte_rate]" in file.after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "quotas:\n  - match: {user: [alice, bob]}\n    values: {producer_byte_rate: 1MiB/s}\n",
+        "quotas:\n  - &a\n    match: {user: alice}\n    values: {producer_byte_rate: 1MiB/s}\n"
+        "  - {<<: *a, match: {user: bob}}\n",
+        "quotas:\n  - match: {user: bob}\n    values: &v {producer_byte_rate: 1MiB/s}\n"
+        "  - {match: {user: alice}, values: *v}\n",
+        "quotas:\n  - match: {user: bob}\n    values: {producer_byte_rate: &v 1MiB/s}\n"
+        "  - {match: {user: alice}, values: {producer_byte_rate: *v}}\n",
+        "quotas:\n  - match: {user: alice}\n    values: {producer_byte_rate: &v 1MiB/s}\n"
+        "  - {match: {user: bob}, values: {producer_byte_rate: *v}}\n",
+    ],
+    ids=["list", "anchored-entry", "aliased-values", "aliased-value", "anchored-value"],
+)
+def test_an_entry_that_is_a_part_of_others_is_overridden_and_they_stay(files: Files, text: str) -> None:
+    files.write(a=text)
+    changed = files.written(update())
+    assert (files.folder / "quotas.d/a.yaml").read_text() == text
+    assert "match: {user: alice}\n    values:\n      producer_byte_rate: 12.5MiB/s\n" in changed
+    own = text.replace("quotas:", "# x\nquotas:")
+    (files.folder / "quotas.d/a.yaml").unlink()
+    (files.folder / "quotas.d/prod/recommended.yaml").write_text(own)
+    edited = files.edit(update())
+    assert not edited.edit.files
+    assert [each.proposal.entity for each in edited.edit.unwritten] == [ALICE]
+
+
+def test_a_profile_is_overridden_beside_it(files: Files) -> None:
+    files.write(
+        ONE + "profiles: {gold: {producer_byte_rate: 1MiB/s, consumer_byte_rate: 2MiB/s}}\n",
+        a="quotas:\n  - match: {user: alice}\n    profile: gold\n",
+    )
+    assert "profile: gold\n    values: {producer_byte_rate: 12.5MiB/s}\n" in files.written(update())
+    (files.folder / "quotas.d/a.yaml").write_text("quotas:\n  - match: {user: alice}\n    profile: gold\n")
+    edited = files.edit(update(2 * MIB, None, key=CONSUMER))
+    (file,) = edited.edit.files
+    assert file.name.endswith("prod/recommended.yaml")
+    assert "unset: [consumer_byte_rate]" in file.after
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (COMMON.replace("1MiB", "3MiB"), "the files say 3 MiB/s and the cluster holds 1 MiB/s; apply them first"),
+        (COMMON.replace("producer_byte_rate: 1MiB/s, ", ""), "the files say no value and the cluster holds 1 MiB/s"),
+        (
+            "quotas:\n  - {match: {user: alice}, state: absent}\n",
+            "the files say that it must not exist; apply them first",
+        ),
+    ],
+)
+def test_files_that_are_not_applied_are_left_as_they_are(files: Files, text: str, reason: str) -> None:
+    files.write(a=text)
+    edited = files.edit(update())
+    assert not edited.edit.files
+    assert [each.reason.startswith(reason) for each in edited.edit.unwritten] == [True]
+
+
+def test_all_files_are_written_or_none(files: Files) -> None:
+    files.write(a=COMMON, b=COMMON.replace("alice", "bob"))
+    edited = files.edit(update(), update(entity=Entity(user="bob")))
+    assert len(edited.paths) == 2
+    edited.paths[1].unlink()
+    edited.paths[1].mkdir()
+    with pytest.raises(QuotaformError, match="is a directory"):
+        write_quotas(edited)
+    assert edited.paths[0].read_text() == COMMON
+
+
+def test_an_earlier_reason_of_a_proposal_is_replaced() -> None:
+    first = entry_reason("checkout; see #7", [update()], DAY)
+    both = entry_reason(first, [update(), update(after=None, key=CONSUMER)], DAY)
+    assert (
+        entry_reason(both, [update()], DAY)
+        == first
+        == ("checkout; see #7; p99 of 14 days 8.2 MiB/s x 1.5 (2026-11-22)")
+    )

@@ -221,7 +221,9 @@ def _hours_from(key_days: DataFrame) -> DataFrame:
     )
 
 
-def recommendations(demands: DataFrame, record: DataFrame, quotas: DataFrame, settings: RecommendSettings) -> DataFrame:
+def recommendations(
+    demands: DataFrame, record: DataFrame, quotas: DataFrame, settings: RecommendSettings, tasks: int
+) -> DataFrame:
     """Return `schemas.RECOMMENDATIONS`: what is proposed for each value of the clusters.
 
     Args:

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
 MOST_PROPOSALS: Final = 100_000
 """How many proposals are brought to the driver, which writes them into files."""
-_MOST_TASKS: Final = 200
-"""In how many tasks clusters are sized, which takes some milliseconds for each."""
 MOST_OTHERS: Final = 1000
 """How many of the other values are brought to the driver, to be printed."""
+_MOST_TASKS: Final = 200
+"""In how many tasks clusters are sized."""
 
 
 @dataclass(frozen=True, slots=True)

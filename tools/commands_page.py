@@ -15,8 +15,10 @@ from typing import Any, Final
 
 import typer
 
+from quotaform.app.picture import PICTURES
 from quotaform.app.rendering import FORMATS
 from quotaform.cli.client_quotas.command import build_parser
+from quotaform.cli.format import written_formats
 from quotaform.cli.root import build_app
 from quotaform.exit_code import ExitCode
 
@@ -59,11 +61,12 @@ def render_page() -> str:
         "## Formats",
         "",
         "The values of `--format`, and of FORMAT in `--out FORMAT=PATH` (limit-changes: `--principals-out`). "
+        f"{', '.join(f'`{name}`' for name in PICTURES)} are pictures, for `--out` alone. "
         "`quotaform schema` prints the JSON Schemas.",
         "",
         "| result | formats |",
         "| --- | --- |",
-        *(f"| {subject} | {', '.join(f'`{name}`' for name in names)} |" for subject, names in FORMATS.items()),
+        *(f"| {subject} | {', '.join(f'`{name}`' for name in written_formats(subject))} |" for subject in FORMATS),
         "",
     ]
     for path, command in commands:

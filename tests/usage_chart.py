@@ -55,7 +55,7 @@ def backtest_example() -> Chart:
                 recorded=delay_curve(tenant, example_samples(), _STEP),
             )
         )
-    rows.sort(key=lambda row: -row.throttled_s)
+    rows.sort(key=lambda row: -(row.throttled_s or 0.0))
     return Chart(
         title="Backtest of quotas.d",
         about=("usage.parquet, 2026-11-09 00:01 to 2026-11-16 00:00 UTC",),

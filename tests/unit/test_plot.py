@@ -15,15 +15,29 @@ import matplotlib as mpl
 import pytest
 
 from quotaform.app.picture import PICTURES
-from quotaform.core.usage.chart import BacktestPart, Chart, HeadroomPart, LimitPart, ReplayPart, headroom_parts
+from quotaform.core.history import Changer, EntityHistory, HistoryRow
+from quotaform.core.usage.chart import (
+    BacktestPart,
+    Chart,
+    Curve,
+    HeadroomPart,
+    LimitPart,
+    ReplayPart,
+    ReplaySlot,
+    Span,
+    headroom_parts,
+    replay_part,
+)
 from quotaform.core.usage.label import span_text, value_text
 from quotaform.errors import QuotaformError
+from quotaform.model.entity import Entity
 from quotaform.plot import library
 from quotaform.plot.library import settings
 from quotaform.plot.picture import chart_svg, draw_chart, draw_part, part_svgs
 from quotaform.views.usage.chart_html import render_chart_html
+from quotaform.views.usage.history_chart import drawn_limits, history_chart
 from tests.usage_chart import backtest_example, headroom_example, history_example
-from tests.usage_recording import tenants
+from tests.usage_recording import START, tenants
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -191,6 +205,7 @@ def test_a_curve_is_broken_where_nothing_was_recorded() -> None:
     assert points[10][0] == half.times[9] + timedelta(seconds=half.step_s)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("number", [1, 7, 50])
 def test_texts_of_many_buckets_do_not_overlap(number: int) -> None:
     with drawn(many_buckets(number)) as figure:
@@ -198,12 +213,14 @@ def test_texts_of_many_buckets_do_not_overlap(number: int) -> None:
         require_apart(figure)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_texts_do_not_overlap(name: str) -> None:
     with drawn(EXAMPLES[name]()) as figure:
         require_apart(figure)
 
 
+@pytest.mark.exhaustive
 def test_limits_that_are_nearly_equal_have_labels_apart() -> None:
     replay = next(part for part in backtest_example().parts if isinstance(part, ReplayPart))
     for before, after in ((1.0, 1.001), (1.0, 1.0), (0.001, 0.002), (2.9, 2.9)):
@@ -291,8 +308,8 @@ def test_tables_have_the_numbers_of_the_pictures() -> None:
     assert {"limit before", "throttled", "lower bound", "upper bound", "recorded", "first"} <= set(cells)
     for row in part.rows:
         assert row.bucket.address in cells
+        assert row.throttled_s is not None
         assert span_text(row.throttled_s) in cells
-    assert part.rows[0].throttled_s > 86_400
     assert {"20 MiB/s", "16 MiB/s"} <= set(cells)
 
 
@@ -328,3 +345,49 @@ def test_the_example_has_two_throttled_users_and_an_unused_one() -> None:
     assert len(rows) == len(tenants()) == 30
     assert sorted(row.bucket.address for row in rows if row.throttled_s) == ["user=svc-billing", "user=svc-orders"]
     assert [row.bucket.address for row in rows if row.max == 0] == [tenants()[-1].address]
+
+
+def test_spans_of_slots_that_follow_each_other_are_one() -> None:
+    part = next(part for part in backtest_example().parts if isinstance(part, ReplayPart))
+    times = [START + timedelta(minutes=minute) for minute in range(6)]
+    slots = [
+        ReplaySlot(at=at, rate=1.0, throttle_ms=5.0 if at == times[1] else None, waits=waits, may_wait=waits)
+        for at, waits in zip(
+            times,
+            (None, Span(times[0], times[1]), Span(times[1], times[2]), None, Span(times[3], times[4]), None),
+            strict=True,
+        )
+    ]
+    made = replay_part(part.row, slots, 1.0)
+    assert made.throttled == made.possible == (Span(times[0], times[2]), Span(times[3], times[4]))
+    assert made.rate.times == tuple(times)
+    assert made.rate.step_s == 60.0
+    assert (made.recorded.times, made.recorded.values) == ((times[1],), (5.0,))
+
+
+def test_the_limits_that_are_drawn_and_what_is_left_out() -> None:
+    rows = [
+        HistoryRow(
+            cluster="lab",
+            cluster_id="id",
+            entity=Entity(user=f"user-{index:02}"),
+            key="producer_byte_rate",
+            value=1048576.0,
+            valid_from=START,
+            changed_by=Changer(actor="ana", plan_id="sha256:41c84b9e00", commit=None, at=START),
+        )
+        for index in range(25)
+    ]
+    end = START + timedelta(days=1)
+    found = EntityHistory(table="kept", entities=(), rows=tuple(rows), total=2000, since=START, until=end)
+    chart = history_chart(found, "usage", {drawn_limits(found)[0]: Curve((START,), (5.0,))})
+    assert len(chart.parts) == 20
+    assert chart.notes == (
+        "Only the first 25 of 2,000 values were looked at; name an entity.",
+        "The first 20 of 25 limits are drawn; name an entity to see others.",
+        "No usage is known of 19 of them; that of a default entity, of many buckets, is not drawn.",
+    )
+    page = PICTURES["html"](chart).decode()
+    assert "ana, plan 41c84b9e" in page
+    with drawn(chart) as figure:
+        require_apart(figure)

@@ -58,14 +58,14 @@ def draw_backtest(sheet: Sheet, top: float, part: BacktestPart) -> None:
     axes.set_ylim(len(rows) - 0.5, -0.5)
     for number, row in enumerate(rows):
         _draw_time(axes, number, row)
-    _set_durations(axes, max((max(row.high_s, row.throttled_s, row.recorded_s) for row in rows), default=0.0))
+    _set_durations(axes, max((max(row.high_s, row.throttled_s or 0.0, row.recorded_s) for row in rows), default=0.0))
     sheet.legend(top + backtest_height(part) - 0.3, _time_shapes())
     _write_times(sheet, left + width, top + _HEAD, rows)
 
 
 def _draw_time(axes: Axes, number: int, row: ThrottledTime) -> None:
     """Draw the estimate as a bar, its bounds hatched, and what was recorded as a stroke."""
-    axes.barh(number, row.throttled_s, height=0.56, color=VERMILLION, zorder=2)
+    axes.barh(number, row.throttled_s or 0.0, height=0.56, color=VERMILLION, zorder=2)
     axes.barh(number, max(0.0, row.high_s - row.low_s), left=row.low_s, height=0.56, **_POSSIBLE)
     axes.plot([row.recorded_s], [number], **_RECORDED, zorder=5, clip_on=False)
 
@@ -119,7 +119,8 @@ def _write_times(sheet: Sheet, left: float, top: float, rows: tuple[ThrottledTim
         base = top + _ROW * (number + 0.5) + 0.04
         limits = " → ".join(value_text(row.bucket.key, each) for each in (row.before_limit, row.limit))
         bounds = f"{span_text(row.low_s)} to {span_text(row.high_s)}" if row.high_s else "-"
-        texts = (span_text(row.throttled_s), bounds, span_text(row.recorded_s), limits)
+        throttled = "unknown" if row.throttled_s is None else span_text(row.throttled_s)
+        texts = (throttled, bounds, span_text(row.recorded_s), limits)
         for right, text in zip(_COLUMNS, texts, strict=True):
             sheet.text(left + right, base, text, ha="right", fontsize=8)
 

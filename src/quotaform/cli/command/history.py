@@ -231,7 +231,7 @@ def _read_usage(spark: SparkSession, name: str) -> DataFrame:
 
 def _limits_chart(found: EntityHistory, usage: str | None, used: DataFrame | None) -> Chart:
     """Return a chart of the limits, with what was used if a table says so."""
-    from quotaform.core.usage.history_chart import drawn_limits, history_chart
+    from quotaform.views.usage.history_chart import drawn_limits, history_chart
 
     if used is None:
         return history_chart(found)

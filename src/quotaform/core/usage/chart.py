@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final, TypeAlias
 
+from quotaform.model.entity import Entity
+
 MOST_POINTS: Final = 2000
 """How many points a curve has at most: more than a picture has columns of pixels."""
 
@@ -64,6 +66,10 @@ class Curve:
                 yield before + step, None
             yield at, value
             before = at
+
+
+CurveKey: TypeAlias = tuple[str, Entity, str]
+"""Whose usage a curve is: cluster, entity and quota key."""
 
 
 def curve_of(points: Sequence[tuple[datetime, float]], step_s: float) -> Curve:
@@ -141,7 +147,7 @@ class ThrottledTime:
         bucket: The bucket.
         before_limit: Its limit without the plan; `None` if it has none.
         limit: Its limit under the plan; `None` if it has none.
-        throttled_s: The estimate in seconds; `low_s` and `high_s` bound it.
+        throttled_s: The estimate in seconds, `None` if there is none; `low_s` and `high_s` bound it.
         recorded_s: How long it was throttled really, as recorded, in seconds.
         delay_s: The longest wait, in seconds.
         hidden_s: How long throttling hid a part of the demand from the recording, in seconds.
@@ -152,7 +158,7 @@ class ThrottledTime:
     bucket: Bucket
     before_limit: float | None
     limit: float | None
-    throttled_s: float
+    throttled_s: float | None
     low_s: float
     high_s: float
     recorded_s: float = 0.0
@@ -160,6 +166,56 @@ class ThrottledTime:
     hidden_s: float = 0.0
     first: datetime | None = None
     last: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySlot:
+    """What would have happened to a bucket in a slot of time.
+
+    Attributes:
+        at: The time of the last sample in it.
+        rate: The highest rate, in the unit of the key.
+        throttle_ms: The highest throttle time that was recorded; `None` if there was none.
+        waits: From when to when requests would have waited; `None` for not at all.
+        may_wait: The same by the upper bound.
+    """
+
+    at: datetime
+    rate: float
+    throttle_ms: float | None = None
+    waits: Span | None = None
+    may_wait: Span | None = None
+
+
+def replay_part(row: ThrottledTime, slots: Sequence[ReplaySlot], step_s: float) -> ReplayPart:
+    """Return the rate of a bucket over time.
+
+    Args:
+        row: The bucket.
+        slots: What would have happened, in order.
+        step_s: How long a slot is.
+    """
+    rate = curve_of([(slot.at, slot.rate) for slot in slots], step_s)
+    recorded = curve_of([(slot.at, slot.throttle_ms) for slot in slots if slot.throttle_ms is not None], step_s)
+    gap = timedelta(seconds=rate.step_s)
+    return ReplayPart(
+        row=row,
+        rate=rate,
+        throttled=_joined([slot.waits for slot in slots if slot.waits is not None], gap),
+        possible=_joined([slot.may_wait for slot in slots if slot.may_wait is not None], gap),
+        recorded=recorded,
+    )
+
+
+def _joined(spans: Sequence[Span], gap: timedelta) -> tuple[Span, ...]:
+    """Return spans with those as one between which there is less than a step: what is between slots is not known."""
+    found: list[Span] = []
+    for span in spans:
+        if found and span.start - found[-1].end < gap:
+            found[-1] = Span(found[-1].start, max(found[-1].end, span.end))
+        else:
+            found.append(span)
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

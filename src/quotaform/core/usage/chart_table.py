@@ -86,7 +86,7 @@ def _throttled_row(row: ThrottledTime) -> tuple[str, ...]:
         value_text(key, row.before_limit),
         value_text(key, row.limit),
         *(
-            span_text(each)
+            span_text(each) if each is not None else "unknown"
             for each in (row.throttled_s, row.low_s, row.high_s, row.delay_s, row.recorded_s, row.hidden_s)
         ),
         minute_text(row.first),

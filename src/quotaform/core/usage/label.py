@@ -22,11 +22,13 @@ def bucket_label(bucket: Bucket, longest: int, *, rows: Sequence[Bucket]) -> str
     ('user=alice', 'user=alice (broker 1)')
     """
     parts = []
+    if len({each.key for each in rows}) > 1:
+        parts.append(inert(bucket.key))
     if len({each.cluster for each in rows}) > 1:
         parts.append(spell_name(bucket.cluster or "unknown cluster"))
     if len({each.broker for each in rows}) > 1 and bucket.broker is not None:
         parts.append(f"broker {inert(bucket.broker)}")
-    where = shorten_middle(f" ({', '.join(parts)})" if parts else "", longest // 2)
+    where = shorten_middle(f" ({', '.join(parts)})" if parts else "", longest * 3 // 5)
     return shorten_middle(inert(bucket.address), longest - len(where)) + where
 
 

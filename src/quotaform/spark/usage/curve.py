@@ -19,7 +19,7 @@ from quotaform.spark.usage.schemas import BUCKET_NAMES
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from quotaform.core.usage.history_chart import CurveKey
+    from quotaform.core.usage.chart import CurveKey
 
 _TYPES: Final = {"user": USER, "client_id": CLIENT_ID, "ip": IP}
 _ENTITIES: Final = StructType(

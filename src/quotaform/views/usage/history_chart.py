@@ -7,16 +7,12 @@ from itertools import groupby
 from typing import Final
 
 from quotaform.core.history import Changer, EntityHistory, HistoryRow
-from quotaform.core.usage.chart import Chart, Curve, Limit, LimitPart
+from quotaform.core.usage.chart import Chart, Curve, CurveKey, Limit, LimitPart
 from quotaform.core.usage.label import minute_text
-from quotaform.model.entity import Entity
 from quotaform.model.text import inert
 
 MOST_PARTS: Final = 20
 """How many limits are drawn, each of one entity and key."""
-
-CurveKey = tuple[str, Entity, str]
-"""Whose usage a curve is: cluster, entity and quota key."""
 
 
 def drawn_limits(found: EntityHistory) -> list[CurveKey]:

@@ -86,6 +86,7 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "json": "document.usage_recommend:dump_recommendations",
         "markdown": "views.usage.recommend_markdown:render_recommendations_markdown",
     },
+    "top": {"text": "views.usage.top_text:render_top", "json": "document.top:dump_top"},
     "usage-record": {
         "text": "views.usage.record_text:render_recording",
         "json": "document.usage_record:dump_recording",

@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "snapshot": "Write live quotas to one JSON file.",
     "history": "Keep snapshots over time: who had what when, and who changed it.",
     "usage": "Measure usage: record, headroom, backtest, recommend.",
+    "top": "Show who is throttled now, and by which quota.",
     "comment": "Write plans as comments to a pull request.",
     "schema": "Print the JSON Schemas of the files.",
     "scram": "Manage SCRAM credentials.",

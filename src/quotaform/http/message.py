@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, Final, Self
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlencode, urljoin, urlsplit
 
 from quotaform.errors import HttpError
 from quotaform.model.secret import Secret
@@ -92,6 +92,10 @@ class Url:
     def under(self, path: str) -> Url:
         """Return the URL of a path below this one, which has no query."""
         return Url(self.scheme, self.host, self.port, self.target.rstrip("/") + path)
+
+    def with_query(self, query: Mapping[str, str]) -> Url:
+        """Return this URL, which has no query, with one."""
+        return Url(self.scheme, self.host, self.port, f"{self.target}?{urlencode(query)}")
 
     def __str__(self) -> str:
         return self.origin

@@ -47,6 +47,7 @@ HISTORY_APPEND: Final = DocumentKind("history-append")
 HISTORY_DIFF: Final = DocumentKind("history-diff")
 USAGE_RECOMMEND: Final = DocumentKind("usage-recommend")
 USAGE_RECORD: Final = DocumentKind("usage-record")
+TOP: Final = DocumentKind("top")
 DESCRIBE: Final = DocumentKind("describe")
 RESOLVE: Final = DocumentKind("resolve")
 ALTER: Final = DocumentKind("alter")
@@ -80,6 +81,7 @@ DOCUMENT_KINDS: Final[dict[str, DocumentKind]] = {
         HISTORY_DIFF,
         USAGE_RECOMMEND,
         USAGE_RECORD,
+        TOP,
     )
 }
 """All kinds by name."""

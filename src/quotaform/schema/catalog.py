@@ -32,6 +32,7 @@ _BUILDERS: Final = {
     "scram": "result",
     "scram-result": "result",
     "snapshot": "result",
+    "top": "usage_live",
     "usage-mapping": "usage_mapping",
     "usage-recommend": "usage_recommend",
     "usage-record": "usage_live",

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from quotaform.core.usage.sample import DropReason
-from quotaform.model.document_kind import USAGE_RECORD
-from quotaform.schema.definition import document
-from quotaform.schema.node import Node, count, items, mapping, maybe_text, record, ref, text
+from quotaform.core.usage.top import NEAR_RATIO, BucketState
+from quotaform.model.document_kind import TOP, USAGE_RECORD
+from quotaform.model.precedence import LEVELS
+from quotaform.schema.definition import document, quota_key
+from quotaform.schema.node import Node, boolean, choice, count, items, mapping, maybe_text, record, ref, text
 
 _MOMENT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?Z$"
 
@@ -56,6 +58,57 @@ def usage_record() -> tuple[Node, dict[str, Node]]:
     }
     schema = document(USAGE_RECORD, "The result of quotaform usage record.", fields)
     return schema, {"source": source, "gap": gap}
+
+
+def top() -> tuple[Node, dict[str, Node]]:
+    """Return the schema of who is throttled, and its definitions."""
+    bucket = record(
+        "A bucket on a broker.",
+        {
+            "broker": maybe_text("The broker, or null if the source does not say."),
+            "address": ref("address"),
+            "entity": ref("entity"),
+            "key": quota_key(),
+            "state": choice(
+                "throttled: requests were delayed in the last 30 to 60 s. near: it uses "
+                f"{NEAR_RATIO:.0%} of its limit or more. below: any other.",
+                BucketState,
+            ),
+            "rate": ref("maybe_value", "The rate in the unit of the key, or null if it is not measured."),
+            "limit": ref("maybe_value", "The limit, or null if nothing limits it."),
+            "ratio": ref("maybe_value", "The rate as a share of the limit, or null."),
+            "throttle_ms": ref(
+                "maybe_value", "The average delay of the throttled requests, or null if there are none."
+            ),
+            "source": maybe_text("The address of the entity whose quota the limit is, or null."),
+            "source_name": choice(
+                "The name of this kind of entry in KIP-248.", (*(level.source for level in LEVELS), None)
+            ),
+            "shared_by": maybe_text("Which requests share the bucket, or null."),
+        },
+    )
+    fields = {
+        "cluster": text("The name of the cluster."),
+        "at": moment("When it was measured."),
+        "limits_known": boolean("Whether the quotas of the cluster could be read."),
+        "summary": record(
+            "Numbers of buckets.",
+            {
+                **{state.value: count(f"Buckets that are {state.value}.") for state in BucketState},
+                "measured": count("All that were measured."),
+                "brokers": count("The brokers that measured them."),
+            },
+        ),
+        "buckets": items(
+            "The buckets that are throttled or near (--all: all), by how much they are throttled, then by their ratio.",
+            ref("bucket"),
+        ),
+        "unread": items(
+            "What could not be read.",
+            record("A source, or the quotas.", {"what": text("What it is."), "problem": text("Why.")}),
+        ),
+    }
+    return document(TOP, "The result of quotaform top --once.", fields), {"bucket": bucket}
 
 
 def moment(description: str) -> Node:

@@ -1,0 +1,243 @@
+"""`quotaform top`: who is throttled at this moment, and by which quota."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from shutil import get_terminal_size
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from quotaform.app.rendering import render
+from quotaform.cli.console import Console
+from quotaform.cli.format import format_option, require_format
+from quotaform.cli.option.cluster import OneCluster
+from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.metrics import SourceOption, open_readers, read_seconds, read_sources
+from quotaform.cli.option.output import Output
+from quotaform.cli.stream import GuardedStream
+from quotaform.errors import UsageError
+from quotaform.exit_code import ExitCode
+from quotaform.interrupt import signal_name
+
+if TYPE_CHECKING:
+    from quotaform.app.usage.top import TopReader
+    from quotaform.core.usage.top import Top
+    from quotaform.desired.config import Cluster
+    from quotaform.metrics.reading import Reader
+
+TOKEN_VARIABLE: Final = "QUOTAFORM_PROMETHEUS_TOKEN"  # noqa: S105 (the name of a variable)
+_LONGEST: Final = 3600.0
+_TICK: Final = 0.1
+
+
+@with_option_groups
+def top(
+    *,
+    target: OneCluster,
+    source: SourceOption = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(
+            "--prometheus",
+            metavar="URL",
+            help="A Prometheus that has the measurements. [default: metrics.prometheus of the cluster, if it has no "
+            "metrics.brokers]",
+        ),
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label",
+            metavar="NAME=VALUE",
+            help="Label of the cluster's series in Prometheus. Repeatable. [default: metrics.labels]",
+        ),
+    ] = None,
+    interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="Time between two readings.")] = "5s",
+    once: Annotated[bool, typer.Option("--once", help="Read once, print and exit.")] = False,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Show at most N buckets.")] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also show buckets that are far below their limit, or have none.")
+    ] = False,
+    format_name: Annotated[str, format_option("top")] = "text",
+    output: Output,
+) -> int:
+    """Show who is throttled now, by which entity's quota, and how far over it; then who is near a limit.
+
+    Limits are the live quotas of the cluster. On a terminal the view is redrawn; q or Ctrl-C ends it. In a pipe, table
+    follows table. Throttled means that requests were delayed in the last 30 to 60 seconds: the broker reports no
+    shorter time. What cannot be read is one line and hides nothing else; with --once, it exits 1. The variable
+    QUOTAFORM_PROMETHEUS_TOKEN holds a bearer token for Prometheus.
+
+    \b
+    Examples:
+      quotaform top --cluster prod-eu
+      quotaform top --bootstrap-server localhost:9092 --source 1=http://localhost:7071/metrics
+      quotaform top --cluster prod-eu --prometheus http://prometheus:9090 --label cluster=prod-eu
+      quotaform top --cluster prod-eu --once --format json
+    """
+    console = output.console()
+    require_format("top", format_name)
+    seconds = read_seconds("--interval", interval, longest=_LONGEST)
+    if format_name != "text" and not once:
+        raise UsageError(f"--format {format_name} is for one reading; give --once")
+    given = read_sources(source or ())
+    labels = _read_labels(label or ())
+    if given and (prometheus or labels):
+        raise UsageError("--source and --prometheus are two ways to the same measurements; give one of them")
+    chosen = target.choose()
+    if given:
+        readers = _named(open_readers(given, chosen.label, console))
+    else:
+        readers = _configured_readers(chosen, prometheus, labels, console)
+    from quotaform.app.clock import SYSTEM_CLOCK
+    from quotaform.app.usage.top import TopReader
+
+    reader = TopReader(chosen.label, readers, _quotas_reader(chosen), SYSTEM_CLOCK)
+    options: dict[str, Any] = {"limit": limit, "shows_all": everything}
+    if once:
+        found = reader.read()
+        options |= {"style": console.style()} if format_name == "text" else {}
+        console.echo(render("top", format_name, found, **options))
+        return ExitCode.ERROR if found.unread else ExitCode.DONE
+    try:
+        if sys.stdout.isatty():
+            _show(reader, seconds, console, options)
+        else:
+            _print(reader, seconds, console, options)
+    except KeyboardInterrupt as interrupt:
+        if signal_name(interrupt) != "SIGINT":
+            raise
+    return ExitCode.DONE
+
+
+def _show(reader: TopReader, seconds: float, console: Console, options: Mapping[str, Any]) -> None:
+    """Draw what is read on a terminal until somebody ends it."""
+    from quotaform.app.usage.top import in_thread
+    from quotaform.cli.screen import Screen
+    from quotaform.model.text import inert
+
+    style = console.style()
+
+    def draw(found: Top) -> None:
+        columns, lines = get_terminal_size()
+        text = render("top", "text", found, style=style, width=columns, height=lines, **options)
+        screen.draw("".join(text))
+
+    with Screen() as screen:
+        screen.draw(f"Reading {inert(reader.cluster)} ...")
+        while not _is_lost():
+            begun = monotonic()
+            reading = in_thread(reader.read)
+            while not reading.done():
+                if _ends(screen.key(_TICK)):
+                    return
+            draw(reading.result())
+            size = get_terminal_size()
+            while (left := seconds - (monotonic() - begun)) > 0:
+                key = screen.key(min(left, _TICK))
+                if _ends(key):
+                    return
+                if key == " ":
+                    break
+                if get_terminal_size() != size:
+                    size = get_terminal_size()
+                    draw(reading.result())
+
+
+def _ends(key: str | None) -> bool:
+    return key is not None and key in "qQ"
+
+
+def _print(reader: TopReader, seconds: float, console: Console, options: Mapping[str, Any]) -> None:
+    """Print a table after the other until nobody reads them, or a signal comes."""
+    while True:
+        begun = monotonic()
+        console.echo(render("top", "text", reader.read(), style=console.style(), **options))
+        console.echo("\n")
+        if _is_lost():
+            return
+        sleep(max(0.0, seconds - (monotonic() - begun)))
+
+
+def _is_lost() -> bool:
+    return isinstance(sys.stdout, GuardedStream) and sys.stdout.problem is not None
+
+
+def _named(readers: Mapping[str, Reader]) -> dict[str, Reader]:
+    return {f"broker {broker} ({reader.shown})": reader for broker, reader in readers.items()}
+
+
+def _configured_readers(
+    cluster: Cluster, prometheus: str | None, labels: Mapping[str, str], console: Console
+) -> dict[str, Reader]:
+    """Return what reads the sources that quotaform.yaml names, or a Prometheus.
+
+    Raises:
+        UsageError: There is none, or its URL cannot be used.
+    """
+    if cluster.metrics.sources and not (prometheus or labels):
+        return _named(open_readers(cluster.metrics.sources, cluster.label, console))
+    text = prometheus or cluster.metrics.prometheus
+    if text is None:
+        raise UsageError(
+            f"it is not known where cluster {cluster.label} is measured; give --source BROKER=http://HOST:PORT/metrics "
+            "or --prometheus URL, or add metrics to the cluster in quotaform.yaml"
+        )
+    from os import environ
+
+    from quotaform.http.message import Url
+    from quotaform.metrics.prometheus import PrometheusReader
+    from quotaform.model.secret import Secret
+
+    try:
+        url = Url.parse(text)
+    except ValueError as error:
+        raise UsageError(f"--prometheus: this is no URL that can be used: {error}") from None
+    token = environ.get(TOKEN_VARIABLE)
+    reader = PrometheusReader(url, cluster.name, labels or cluster.metrics.labels, Secret(token) if token else None)
+    return {reader.shown: reader}
+
+
+def _quotas_reader(cluster: Cluster) -> Callable[[], Any]:
+    """Return what reads all quotas, on one connection as long as that works."""
+    from quotaform.admin import QuotaAdmin
+    from quotaform.app.repository.repository import open_pinned_gateway
+    from quotaform.errors import QuotaformError
+
+    kept: list[QuotaAdmin] = []
+
+    def read() -> Any:
+        try:
+            if not kept:
+                kept.append(QuotaAdmin(open_pinned_gateway(cluster)))
+            return kept[0].describe()
+        except QuotaformError:
+            if kept:
+                with suppress(QuotaformError):
+                    kept.pop().close()
+            raise
+
+    return read
+
+
+def _read_labels(texts: list[str] | tuple[str, ...]) -> dict[str, str]:
+    """Read the values of `--label`.
+
+    Raises:
+        UsageError: One is not NAME=VALUE.
+    """
+    from re import fullmatch
+
+    from quotaform.cli.usage import shorten
+
+    labels: dict[str, str] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if not fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) or not value:
+            raise UsageError(f"--label {shorten(text)}: write NAME=VALUE, as in cluster=prod-eu")
+        labels[name] = value
+    return labels

@@ -1,0 +1,182 @@
+"""Who is throttled, as a person reads it on a terminal or in a pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from quotaform.core.usage.top import NEAR_RATIO, BucketState, Top, TopBucket
+from quotaform.model.moment import spell_moment
+from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.model.text import inert
+from quotaform.model.units import render_value
+from quotaform.views.style import PLAIN, Style, counted
+
+_TITLES: Final = ("BROKER", "BUCKET", "KEY", "RATE", "LIMIT", "%", "THROTTLE")
+_RIGHT: Final = frozenset({"RATE", "LIMIT", "%", "THROTTLE"})
+_GAP: Final = "  "
+_LEAST_BUCKET: Final = 12
+_WIDE: Final = 1000
+_WIDE_HEAD: Final = 100
+_COLOURS: Final = {BucketState.THROTTLED: "red", BucketState.NEAR: "yellow"}
+_BINARY: Final = (("GiB/s", 1 << 30), ("MiB/s", 1 << 20), ("KiB/s", 1 << 10))
+_DECIMAL: Final = (("GB/s", 10**9), ("MB/s", 10**6), ("kB/s", 10**3))
+
+
+def render_top(
+    top: Top,
+    style: Style = PLAIN,
+    *,
+    width: int = _WIDE,
+    height: int | None = None,
+    limit: int | None = None,
+    shows_all: bool = False,
+) -> str:
+    """Return who is throttled as text.
+
+    Args:
+        top: What was read.
+        style: Colours.
+        width: The columns of the terminal; longer lines are cut.
+        height: Its lines; what does not fit is left out, and counted.
+        limit: The most buckets that are shown.
+        shows_all: Whether buckets are shown that are neither throttled nor near their limit.
+    """
+    head = [style.paint(_cut(line, width), "bold") for line in [_headline(top, width)]]
+    head += [style.paint(_cut(f"{inert(each.what)} {inert(each.problem)}", width), "yellow") for each in top.unread]
+    shown = [bucket for bucket in top.buckets if shows_all or bucket.state is not BucketState.BELOW]
+    if not shown:
+        return "\n".join([*head, *_nothing(top, shows_all)]) + "\n"
+    room = None if height is None else max(1, height - len(head) - 3)
+    blocks = list(_blocks(shown[:limit], style, width, has_limits=top.has_limits))
+    lines: list[str] = []
+    number = 0
+    for block in blocks[1:]:
+        if room is not None and len(lines) + len(block) > room:
+            break
+        lines += block
+        number += 1
+    left = len(shown) - number
+    more = [style.paint(_cut(f"... and {counted(left, 'more bucket')}", width), "dim")] if left else []
+    return "\n".join([*head, "", *blocks[0], *lines, *more]) + "\n"
+
+
+def _headline(top: Top, width: int) -> str:
+    throttled, near = top.count(BucketState.THROTTLED), top.count(BucketState.NEAR)
+    at = spell_moment(top.at.replace(microsecond=0))
+    time = at if width >= _WIDE_HEAD else at.partition("T")[2]
+    on = f" on {counted(top.brokers, 'broker')}" if top.buckets else ""
+    return (
+        f"{inert(top.cluster)} {time}: {counted(throttled, 'bucket')} throttled, {near:,} at {NEAR_RATIO:.0%} or more, "
+        f"{len(top.buckets):,} measured{on}"
+    )
+
+
+def _nothing(top: Top, shows_all: bool) -> list[str]:
+    if not top.buckets:
+        return ["No bucket was measured."]
+    return [] if shows_all else ["All buckets are below their limits (--all shows them)."]
+
+
+def _blocks(buckets: Sequence[TopBucket], style: Style, width: int, *, has_limits: bool) -> Iterator[list[str]]:
+    """Yield the lines of the titles, and those of each bucket."""
+    rows = [_cells(bucket) for bucket in buckets]
+    widths = [max(len(row[column]) for row in [_TITLES, *rows]) for column in range(len(_TITLES))]
+    others = sum(widths) - widths[1] + len(_GAP) * (len(_TITLES) - 1)
+    widths[1] = max(_LEAST_BUCKET, min(widths[1], width - others))
+    yield [style.paint(_cut(_row(_TITLES, widths), width), "dim")]
+    for bucket, cells in zip(buckets, rows, strict=True):
+        line = _cut(_row(cells, widths), width)
+        colour = _COLOURS.get(bucket.state)
+        block = [style.paint(line, colour) if colour else line]
+        if bucket.state is BucketState.THROTTLED:
+            full = f"{cells[1]}: " if len(cells[1]) > widths[1] else ""
+            block.append(_cut(f"    {full}{_reason(bucket, has_limits=has_limits)}", width))
+        yield block
+
+
+def _cells(bucket: TopBucket) -> tuple[str, ...]:
+    ratio = bucket.ratio
+    return (
+        inert(bucket.broker or "-"),
+        bucket.entity.address,
+        bucket.key,
+        "-" if bucket.rate is None else rate_text(bucket.key, bucket.rate, bucket.limit),
+        "-" if bucket.limit is None else _limit_text(bucket.key, bucket.limit),
+        "-" if ratio is None else f"{ratio:.0%}" if ratio < 100 else ">99x",
+        "-" if not bucket.throttle_ms else throttle_text(bucket.throttle_ms),
+    )
+
+
+def _reason(bucket: TopBucket, *, has_limits: bool) -> str:
+    if not has_limits:
+        return "by which quota is not known, as the cluster cannot be read"
+    if bucket.resolved.source is None:
+        return "no quota limits it any more: it was removed a moment ago"
+    by = f"by the quota of {bucket.resolved.source.address} ({bucket.resolved.source_name})"
+    return f"{by}, shared by {bucket.shared_by}"
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    parts = [
+        _cut(cell, width).rjust(width) if title in _RIGHT else _cut(cell, width).ljust(width)
+        for cell, width, title in zip(cells, widths, _TITLES, strict=True)
+    ]
+    return _GAP.join(parts).rstrip()
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
+
+
+def rate_text(key: str, rate: float, limit: float | None = None) -> str:
+    """Return a measured rate with a unit, rounded as people read it.
+
+    >>> rate_text("producer_byte_rate", 107550.8), rate_text("producer_byte_rate", 107550.8, 100_000.0)
+    ('105 KiB/s', '108 kB/s')
+    >>> rate_text("request_percentage", 0.0123), rate_text("x", 2.5)
+    ('0.012%', '2.5')
+
+    Args:
+        key: The quota key.
+        rate: In the unit of the key.
+        limit: What it is compared with: powers of ten, if that is written with them.
+    """
+    known = QUOTA_KEYS.get(key)
+    unit = "" if known is None else known.unit
+    if unit != "B/s":
+        return f"{_three_digits(rate)}{unit}"
+    is_decimal = limit is not None and render_value(known, limit).partition(" ")[2] in dict(_DECIMAL)
+    for name, size in _DECIMAL if is_decimal else _BINARY:
+        if rate >= size:
+            return f"{_three_digits(rate / size)} {name}"
+    return f"{_three_digits(rate)} B/s"
+
+
+def _limit_text(key: str, limit: float) -> str:
+    exact = render_value(QUOTA_KEYS.get(key), limit)
+    return rate_text(key, limit) if "[" in exact else exact
+
+
+def _three_digits(number: float) -> str:
+    """Return a number with about three digits.
+
+    >>> _three_digits(1234.5), _three_digits(12.345), _three_digits(0.00001), _three_digits(0.0)
+    ('1,234', '12.3', '<0.001', '0')
+    """
+    if 0 < number < 0.001:
+        return "<0.001"
+    decimals = 0 if number >= 100 else 1 if number >= 10 else 2 if number >= 1 else 3
+    text = f"{number:,.{decimals}f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
+
+
+def throttle_text(ms: float) -> str:
+    """Return a throttle time.
+
+    >>> throttle_text(0.4), throttle_text(921.3), throttle_text(12345.0)
+    ('<1 ms', '921 ms', '12.3 s')
+    """
+    if ms < 1:
+        return "<1 ms"
+    return f"{ms:.0f} ms" if ms < 10_000 else f"{ms / 1000:,.1f} s"

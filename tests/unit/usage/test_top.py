@@ -1,0 +1,314 @@
+"""Who is throttled: by whose quota, in which order, and what cannot be read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event
+from time import time
+from typing import Any
+
+import pytest
+
+from quotaform.app.clock import SYSTEM_CLOCK
+from quotaform.app.usage.top import TopReader
+from quotaform.cli.main import run
+from quotaform.core.usage.format.exposition import parse_exposition
+from quotaform.core.usage.recording import UsageRow
+from quotaform.core.usage.top import BucketState, Top, Unread, make_top
+from quotaform.errors import ConnectError, MetricsError
+from quotaform.http.message import Url
+from quotaform.metrics.prometheus import PrometheusReader
+from quotaform.metrics.reading import Reading, origin_of
+from quotaform.model.entity import Entity
+from quotaform.model.quotas import Quotas
+from quotaform.model.secret import Secret
+from quotaform.schema.validator import explainer
+from quotaform.views.usage.top_text import render_top
+from tests.http_server import HttpServer, Received, answer
+
+AT = datetime(2026, 11, 22, 17, 20, 5, tzinfo=UTC)
+KEY = "producer_byte_rate"
+QUOTAS: Quotas = {
+    Entity(user="alice"): {KEY: 1000.0},
+    Entity(user=None): {KEY: 5000.0, "request_percentage": 2147483647.0},
+    Entity(client_id="etl"): {"request_percentage": 50.0},
+    Entity(ip=None): {"connection_creation_rate": 10.0},
+}
+
+
+def row(
+    rate: float | None = None,
+    throttle: float | None = None,
+    *,
+    user: str | None = None,
+    client_id: str | None = None,
+    ip: str | None = None,
+    key: str = KEY,
+    broker: str = "1",
+    ts: float = 1.0,
+) -> UsageRow:
+    return UsageRow(ts, 10.5, "lab", broker, key, user, client_id, ip, rate, throttle)
+
+
+def top(*rows: UsageRow, quotas: Quotas | None = QUOTAS, unread: tuple[Unread, ...] = ()) -> Top:
+    return make_top("lab", AT, rows, quotas, unread)
+
+
+ROWS = (
+    row(100.0, user="quiet"),
+    row(1100.0, 20.0, user="alice"),
+    row(1200.0, 900.0, user="alice", broker="2"),
+    row(4600.0, user="bob"),
+    row(60.0, 5.0, client_id="etl", key="request_percentage", user="eve"),
+    row(11.0, ip="10.0.0.1", key="connection_creation_rate"),
+)
+
+
+def test_throttled_buckets_come_first_then_those_near_their_limit_then_the_others() -> None:
+    assert [(bucket.entity.address, bucket.broker, bucket.state.value) for bucket in top(*ROWS).buckets] == [
+        ("user=alice", "2", "throttled"),
+        ("user=alice", "1", "throttled"),
+        ("user=eve,client-id=etl", "1", "throttled"),
+        ("ip=10.0.0.1", "1", "near"),
+        ("user=bob", "1", "near"),
+        ("user=quiet", "1", "below"),
+    ]
+
+
+def test_a_bucket_says_by_which_quota_it_is_limited_and_who_shares_it() -> None:
+    [bucket] = top(row(4000.0, 3.0, user="bob")).buckets
+    assert (bucket.limit, bucket.ratio, bucket.resolved.source) == (5000.0, 0.8, Entity(user=None))
+    assert bucket.resolved.source_name == "DefaultUser"
+    assert bucket.shared_by == "all client-ids of bob without an entry of their own; each other user has its own"
+
+
+def test_an_explicit_unlimited_value_is_no_limit() -> None:
+    [bucket] = top(row(4000.0, user="bob", key="request_percentage")).buckets
+    assert (bucket.limit, bucket.ratio, bucket.state) == (None, None, BucketState.BELOW)
+
+
+def test_the_last_of_several_measurements_of_a_bucket_counts() -> None:
+    assert [bucket.rate for bucket in top(row(1.0, user="a", ts=2.0), row(9.0, user="a", ts=1.0)).buckets] == [1.0]
+
+
+# Text
+
+
+def test_the_first_line_says_how_many_are_throttled_and_where() -> None:
+    text = render_top(top(*ROWS, unread=(Unread("broker 3 (http://b3)", "did not answer within 5 s"),)))
+    lines = text.splitlines()
+    assert lines[0] == "lab 2026-11-22T17:20:05Z: 3 buckets throttled, 2 at 90% or more, 6 measured on 2 brokers"
+    assert lines[1:3] == ["broker 3 (http://b3) did not answer within 5 s", ""]
+    assert [" ".join(line.split()) for line in lines[3:6]] == [
+        "BROKER BUCKET KEY RATE LIMIT % THROTTLE",
+        f"2 user=alice {KEY} 1.2 kB/s 1 kB/s 120% 900 ms",
+        "by the quota of user=alice (User), shared by all client-ids of alice without an entry of their own",
+    ]
+    assert "quiet" not in text
+    assert "quiet" in render_top(top(*ROWS), shows_all=True)
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (40, 8), (20, 2)])
+def test_what_is_shown_fits_the_terminal_and_what_is_left_out_is_counted(width: int, height: int) -> None:
+    rows = [row(2000.0, float(number), user=f"svc-{'orders' * 5}-{number}") for number in range(1, 60)]
+    lines = render_top(top(*rows), width=width, height=height).splitlines()
+    assert len(lines) <= max(height, 4)
+    assert max(map(len, lines)) <= width
+    shown = sum(line.startswith("1 ") for line in lines)
+    assert lines[-1].startswith(f"... and {59 - shown} more"[: width - 1])
+
+
+def test_a_limit_of_buckets_is_kept() -> None:
+    text = render_top(top(*ROWS), limit=1)
+    assert text.count("throttled,") == 1
+    assert text.endswith("... and 4 more buckets\n")
+
+
+def test_nothing_to_show_is_said() -> None:
+    assert render_top(top()).splitlines()[1:] == ["No bucket was measured."]
+    assert "All buckets are below their limits" in render_top(top(row(1.0, user="a")))
+
+
+def test_unknown_quotas_hide_no_throttling() -> None:
+    text = render_top(top(row(1200.0, 900.0, user="alice"), quotas=None))
+    assert "by which quota is not known, as the cluster cannot be read" in text
+    assert "no quota limits it any more" in render_top(top(row(1200.0, 900.0, user="x"), quotas={}))
+
+
+def test_hostile_names_are_inert() -> None:
+    rows = [row(2000.0, 9.0, user="a\x1b[2J\n::error::x", broker="\x1b]0;x")]
+    text = render_top(top(*rows, unread=(Unread("broker \x1b[2J", "fails\n::error::"),)))
+    assert all(line.isprintable() for line in text.splitlines())
+
+
+# Reading
+
+
+PAGE = b"""\
+kafka_server_quota_byte_rate{quota_type="Produce",user="alice"} 1200.0
+kafka_server_quota_throttle_time{quota_type="Produce",user="alice"} 900.0
+"""
+
+
+@dataclass
+class FakeReader:
+    """Answers as a function says."""
+
+    reply: Callable[[], bytes]
+    shown: str = "http://b1"
+
+    def read(self, timeout: float) -> Reading:
+        page, at = self.reply(), time()
+        return Reading(at, 0.0, len(page), tuple(parse_exposition(page, origin_of("lab", "1"), at)))
+
+    def cancel(self) -> None:
+        """Nothing to end."""
+
+
+def reader(read_quotas: Callable[[], Quotas] = lambda: QUOTAS, **readers: Callable[[], bytes]) -> TopReader:
+    return TopReader(
+        "lab", {name: FakeReader(reply) for name, reply in readers.items()}, read_quotas, SYSTEM_CLOCK, patience=0.3
+    )
+
+
+def test_a_broker_that_is_down_or_hangs_hides_no_other_and_is_not_asked_twice() -> None:
+    hang, asked = Event(), []
+
+    def hanging() -> bytes:
+        asked.append(1)
+        hang.wait(30)
+        return PAGE
+
+    def down() -> bytes:
+        raise MetricsError("http://b2", "cannot be reached")
+
+    both = reader(a=lambda: PAGE, b=hanging, c=down)
+    for _ in range(2):
+        found = both.read()
+        assert [bucket.state for bucket in found.buckets] == [BucketState.THROTTLED]
+        assert [each.what for each in found.unread] == ["b", "c"]
+        assert "has not answered yet" in found.unread[0].problem
+    assert len(asked) == 1
+    hang.set()
+
+
+def test_quotas_that_cannot_be_read_are_those_of_before() -> None:
+    answers: list[Any] = [QUOTAS, ConnectError("nobody listens.")]
+
+    def quotas() -> Quotas:
+        found = answers.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return QUOTAS
+
+    both = reader(quotas, a=lambda: PAGE)
+    assert both.read().unread == ()
+    again = both.read()
+    assert again.buckets[0].limit == 1000.0
+    assert again.unread[0].problem.startswith("cannot be read: nobody listens; those of 20")
+
+
+def test_a_broker_without_clients_is_no_problem_beside_one_with_some() -> None:
+    idle = b'kafka_server_quota_queue_size{quota_type="Produce"} 0.0\n'
+    assert reader(a=lambda: PAGE, b=lambda: idle).read().unread == ()
+    [unread] = reader(b=lambda: idle).read().unread
+    assert "there is no metric of a bucket yet" in unread.problem
+
+
+# Prometheus
+
+
+def vector(*series: dict[str, str]) -> bytes:
+    result = [{"metric": labels, "value": [1763830000.5, "1200.5"]} for labels in series]
+    return answer(200, {"status": "success", "data": {"resultType": "vector", "result": result}})
+
+
+RATE = {"__name__": "kafka_server_quota_byte_rate", "quota_type": "Produce", "user": "alice", "instance": "b1:7071"}
+
+
+def ask(reply: bytes, **options: Any) -> tuple[Reading, Received]:
+    with HttpServer(lambda _: reply) as server:
+        reading = PrometheusReader(Url.parse(f"{server.url}/prom/"), "lab", **options).read(5.0)
+        return reading, server.received[0]
+
+
+def test_prometheus_is_asked_for_the_series_of_a_cluster() -> None:
+    labels = {"cluster": 'a"b\\'}
+    reading, request = ask(vector(RATE | {"cluster": "other"}), labels=labels, token=Secret("hidden"))
+    assert [item.series.cluster for item in reading.items] == ["lab"]  # type: ignore[union-attr]
+    assert request.target.startswith("/prom/api/v1/query?query=%7B__name__%3D~%22")
+    assert request.target.endswith("%2C+cluster%3D%22a%5C%22b%5C%5C%22%7D")
+    assert request.headers["authorization"] == "Bearer hidden"
+
+
+def test_series_of_other_clusters_are_left_out_and_nothing_else_is_an_error() -> None:
+    reading, _ = ask(vector(RATE, RATE | {"cluster": "other", "user": "bob"}))
+    assert [item.series.user for item in reading.items] == ["alice"]  # type: ignore[union-attr]
+    with pytest.raises(MetricsError, match='has series of the clusters "other" and none of "lab"; choose with --label'):
+        ask(vector(RATE | {"cluster": "other"}))
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [(answer(401), "give a token in QUOTAFORM_PROMETHEUS_TOKEN"), (answer(404), "answered with status 404")],
+)
+def test_a_prometheus_that_refuses_says_what_to_do(reply: bytes, said: str) -> None:
+    with pytest.raises(MetricsError, match=said):
+        ask(reply)
+
+
+# The command
+
+
+def test_the_command_reads_once_from_what_quotaform_yaml_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    snapshot = {
+        "format_version": "1.0",
+        "kind": "quotaform.snapshot",
+        "cluster": {"name": "lab", "id": "x"},
+        "captured_at": "2026-11-22T17:00:00Z",
+        "quotas": [{"entity": {"user": "alice"}, "values": {KEY: 1000}}],
+    }
+    (tmp_path / "lab.json").write_text(json.dumps(snapshot))
+    with HttpServer(lambda _: answer(200, PAGE)) as server:
+        (tmp_path / "quotaform.yaml").write_text(
+            f"clusters: {{lab: {{snapshot: lab.json, metrics: {{brokers: ['1={server.url}/metrics']}}}}}}\n"
+        )
+        assert run(["top", "--once", "--format", "json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert run(["top", "--once", "--source", f"1={server.url}/metrics", "--source", "2=http://127.0.0.1:1/x"]) == 1
+    assert list(explainer("top").iter_errors(found)) == []
+    [bucket] = found["buckets"]
+    assert (bucket["address"], bucket["source"], bucket["throttle_ms"]) == ("user=alice", "user=alice", 900)
+    text = capsys.readouterr().out
+    assert "broker 2 (http://127.0.0.1:1) cannot be reached" in text
+    assert "1 bucket throttled" in text.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--format", "json"], "--format json is for one reading; give --once"),
+        (["--once"], "it is not known where cluster b:1 is measured"),
+        (["--once", "--source", "1=http://a/x", "--prometheus", "http://p"], "two ways to the same measurements"),
+        (["--once", "--prometheus", "p:9090"], "--prometheus: this is no URL"),
+        (["--once", "--prometheus", "http://p", "--label", "x"], "--label x: write NAME=VALUE"),
+        (["--interval", "2h"], "--interval 2h: it is"),
+    ],
+)
+def test_wrong_usage_is_said(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["top", "--bootstrap-server", "b:1", *arguments]) == 64
+    assert said in capsys.readouterr().err

@@ -211,6 +211,7 @@ def test_the_command_writes_what_is_proposed_and_a_plan_shows_just_that(
         "\n"
         "- user=gone  producer_byte_rate : 5 MiB/s -> none\n"
         "    # not used for 4 days\n"
+        "    # then 4 MiB/s of user=<default> applies\n"
         "\n"
         "Nothing proposed:\n"
         "  no usage of request_percentage is recorded: user=alice request_percentage\n"

@@ -263,6 +263,19 @@ def test_files_that_are_not_applied_are_left_as_they_are(files: Files, text: str
     assert [each.reason.startswith(reason) for each in edited.edit.unwritten] == [True]
 
 
+def test_an_entity_of_another_repository_is_left_to_it(files: Files) -> None:
+    other = files.folder / "team-b"
+    (other / "quotas.d").mkdir(parents=True)
+    (other / "quotaform.yaml").write_text(ONE)
+    (other / "quotas.d/b.yaml").write_text(COMMON)
+    files.write(ONE + "roots: [team-b]\n", a=COMMON.replace("alice", "bob"))
+    (files.folder / ".git").mkdir()
+    edited = files.edit(update(), live={PRODUCER: MIB})
+    assert not edited.edit.files
+    (left,) = edited.edit.unwritten
+    assert left.reason.startswith("it is declared in another quota repository, at ")
+
+
 def test_all_files_are_written_or_none(files: Files) -> None:
     files.write(a=COMMON, b=COMMON.replace("alice", "bob"))
     edited = files.edit(update(), update(entity=Entity(user="bob")))

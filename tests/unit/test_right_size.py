@@ -114,6 +114,14 @@ def test_a_value_that_nobody_used_is_removed_if_that_time_is_recorded() -> None:
     assert size([other], recorded=short)["user=alice"].action is Action.NONE
 
 
+def test_a_removal_says_what_applies_instead() -> None:
+    idle = [bucket("user=bob", entity="user=bob", limit=MIB)]
+    held = {ALICE: 10 * MIB, Entity(user="bob"): MIB}
+    note = "then nothing limits it: plan asks for --allow to-unlimited"
+    assert size(idle, held)["user=alice"].note == note
+    assert size(idle, {**held, DEFAULT: 4 * MIB})["user=alice"].note == "then 4 MiB/s of user=<default> applies"
+
+
 def test_nothing_is_removed_if_the_key_is_not_recorded_at_all() -> None:
     found = size([])["user=alice"]
     assert (found.action, found.reason) == (Action.NONE, f"no usage of {PRODUCER} is recorded")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from quotaform.cli.option.cluster import ManyClusters
     from quotaform.cli.option.tables import Tables
     from quotaform.core.prune import PruneMode
+    from quotaform.core.scope import Selection
     from quotaform.model.allowance import Allowance
 
 
@@ -54,14 +56,8 @@ def make_request(
     from quotaform.app.clock import SYSTEM_CLOCK, today
     from quotaform.app.plan.request import PlanRequest
     from quotaform.app.repository.policy import NO_POLICIES, load_policies
-    from quotaform.core.scope import Selection, count_problem, pattern_problem
 
-    for option, patterns in (("--select", select), ("--exclude", exclude)):
-        if problem := count_problem(patterns or ()):
-            raise UsageError(f"{option}: {problem}")
-    for pattern in (*(select or ()), *(exclude or ())):
-        if problem := pattern_problem(pattern):
-            raise UsageError(f"{problem}; shorten it")
+    selection = read_selection(select, exclude)
     allowances: tuple[Allowance, ...] = ()
     if allow:
         from quotaform.cli.option.allowance_reader import read_allowances
@@ -87,7 +83,7 @@ def make_request(
         repository=repository,
         config=config,
         clusters=clusters,
-        selection=Selection(tuple(select or ()), tuple(exclude or ())),
+        selection=selection,
         base=base,
         prune=prune,
         policies=load_policies(repository, config) if is_guarded else NO_POLICIES,
@@ -97,3 +93,20 @@ def make_request(
         approvals=repository.approvals(today(SYSTEM_CLOCK)) if is_guarded else (),
         is_guarded=is_guarded,
     )
+
+
+def read_selection(select: Sequence[str] | None, exclude: Sequence[str] | None) -> Selection:
+    """Return the entities that `--select` and `--exclude` leave.
+
+    Raises:
+        UsageError: There are too many patterns, or one is too long.
+    """
+    from quotaform.core.scope import Selection, count_problem, pattern_problem
+
+    for option, patterns in (("--select", select), ("--exclude", exclude)):
+        if problem := count_problem(patterns or ()):
+            raise UsageError(f"{option}: {problem}")
+    for pattern in (*(select or ()), *(exclude or ())):
+        if problem := pattern_problem(pattern):
+            raise UsageError(f"{problem}; shorten it")
+    return Selection(tuple(select or ()), tuple(exclude or ()))

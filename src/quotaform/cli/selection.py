@@ -35,12 +35,17 @@ def require_selected(
         return
     for each in files:
         each.remove()
-    given = " ".join(
+    of_clusters = "of the clusters" if len(outcomes) > 1 else "of the cluster"
+    raise UsageError(
+        f"{selection_text(selection)}: no entity of the files or {of_clusters} is left; patterns begin with an entity "
+        "type, as in --select 'user=svc-*'"
+    )
+
+
+def selection_text(selection: Selection) -> str:
+    """Return a selection as options of the command line."""
+    return " ".join(
         f"--{name} {' '.join(map(quote, globs))}"
         for name, globs in (("select", selection.select), ("exclude", selection.exclude))
         if globs
-    )
-    raise UsageError(
-        f"{given}: no entity of the files or of the cluster{'s' * (len(outcomes) > 1)} is left; patterns begin with an "
-        "entity type, as in --select 'user=svc-*'"
     )

@@ -6,7 +6,7 @@ cluster, what it had.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
@@ -15,7 +15,9 @@ from typing import Final
 
 from quotaform.app.quota_edit.placement import NEW_FILE, ClusterEntries, Placed
 from quotaform.app.repository.repository import Repository
+from quotaform.app.repository.root import read_claims
 from quotaform.atomic_file import write_text_atomically
+from quotaform.core.claim import Claim
 from quotaform.core.usage.recommendation import QuotaEdit, Recommendation, UnwrittenProposal, WrittenFile
 from quotaform.desired.config import Config
 from quotaform.desired.edit.file_edit import FileEdit
@@ -73,7 +75,7 @@ def edit_quotas(
     for each in proposals:
         grouped.setdefault((each.cluster, each.entity), []).append(each)
     editor = _Editor(loaded, config, grouped, live, today)
-    blocked: dict[Changed, str] = {}
+    blocked = dict(_claimed(grouped, read_claims(repository, config, today), config))
     for _ in range(3):
         files, unwritten = editor.edited(blocked)
         wrong = editor.wrong(files, {(each.proposal.cluster, each.proposal.entity) for each in unwritten})
@@ -89,6 +91,16 @@ def edit_quotas(
     ]
     paths = tuple(repository.directory / path for path, (file, after) in files.items() if after != file.before)
     return EditedFiles(QuotaEdit(files=tuple(edits), unwritten=unwritten), paths)
+
+
+def _claimed(changed: Iterable[Changed], claims: Sequence[Claim], config: Config) -> Iterator[tuple[Changed, str]]:
+    """Yield the entities that another repository declares."""
+    for cluster, entity in changed:
+        known = config.clusters.get(cluster)
+        for claim in claims:
+            if entity in claim.desired and claim.is_of(cluster, None if known is None else known.cluster_id):
+                place = claim.desired[entity].location
+                yield (cluster, entity), f"it is declared in another quota repository, at {place}"
 
 
 def write_quotas(edited: EditedFiles) -> QuotaEdit:

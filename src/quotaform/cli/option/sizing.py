@@ -74,7 +74,7 @@ class Sizing:
         Raises:
             UsageError: An option has a value that cannot be used.
         """
-        from quotaform.core.scope import Selection
+        from quotaform.cli.plan_request import read_selection
         from quotaform.core.usage.recommendation import RecommendSettings
 
         percentile = _PERCENTILE(self.percentile)
@@ -98,7 +98,7 @@ class Sizing:
             has_creates=self.create,
             capacities={each.name: {**each.capacity.values, **capacity} for each in clusters},
             scope=config.scope,
-            selection=Selection(tuple(self.select or ()), tuple(self.exclude or ())),
+            selection=read_selection(self.select, self.exclude),
         )
 
 

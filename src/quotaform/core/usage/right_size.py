@@ -18,9 +18,10 @@ the highest of the percentiles of each day, of each bucket that the value limits
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from quotaform.core.effects import Effect, make_effects
 from quotaform.core.usage.demand import HOURS_OF_DAY, BucketDemand, Demand, Recorded, make_demand
 from quotaform.core.usage.recommendation import (
     MIN_CHANGE,
@@ -34,6 +35,7 @@ from quotaform.core.usage.rounding import is_decimal, round_up
 from quotaform.model.address import parse_address
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
+from quotaform.model.quotas import Quotas
 from quotaform.model.text import inert
 from quotaform.model.units import is_unlimited, render_measured, render_value
 
@@ -86,13 +88,39 @@ def recommend(
     for bucket in buckets:
         by_key.setdefault(bucket.key, []).append(bucket)
     own: dict[str, list[OwnValue]] = {}
+    quotas: dict[Entity, dict[str, float]] = {}
     for value in values:
         own.setdefault(value.key, []).append(value)
+        quotas.setdefault(value.entity, {})[value.key] = value.value
     for name in sorted(own.keys() | by_key.keys(), key=key_order):
         if (key := QUOTA_KEYS.get(name)) is not None:
             sizer = _KeySizer(cluster, key, recorded.get(name), settings)
             found += sizer.size(own.get(name, []), by_key.get(name, []))
-    return sorted(found, key=lambda each: (each.entity.address, key_order(each.key)))
+    return sorted(_with_fallbacks(found, quotas), key=lambda each: (each.entity.address, key_order(each.key)))
+
+
+def _with_fallbacks(found: Sequence[Recommendation], quotas: Quotas) -> Iterator[Recommendation]:
+    """Yield what is proposed, where a removal says what applies instead."""
+    planned = {each.entity: dict(quotas.get(each.entity, {})) for each in found if each.before != each.after}
+    for each in found:
+        if each.before == each.after:
+            continue
+        if each.after is None:
+            del planned[each.entity][each.key]
+        else:
+            planned[each.entity][each.key] = each.after
+    removed = [each for each in found if each.action is Action.DELETE]
+    effects = make_effects(quotas, planned, [(each.entity, [each.key]) for each in removed])
+    yield from (each for each in found if each.action is not Action.DELETE)
+    for each, (effect,) in zip(removed, effects, strict=True):
+        yield replace(each, note=_fallback(each.key, effect))
+
+
+def _fallback(key: str, effect: Effect) -> str:
+    value, source = effect.after.value, effect.after.source
+    if value is None or source is None:
+        return "then nothing limits it: plan asks for --allow to-unlimited"
+    return f"then {render_value(QUOTA_KEYS[key], value)} of {source.address} applies"
 
 
 class _KeySizer:

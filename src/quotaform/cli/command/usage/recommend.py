@@ -18,6 +18,7 @@ from quotaform.cli.option.output import Output
 from quotaform.cli.option.sizing import Sizing
 from quotaform.cli.option.usage_table import UsageOption
 from quotaform.cli.outcomes import report_failures
+from quotaform.cli.selection import selection_text
 from quotaform.cli.table_output import TableOutput
 from quotaform.core.outcome import ClusterOutcome
 from quotaform.errors import UsageError
@@ -95,6 +96,8 @@ def recommend(
     with spark_session(session, progress) as spark:
         progress("Sizing quotas", 0, 0)
         with recommended(spark, usage, clusters, settings, lambda text: console.warn(f"Warning: {text}")) as found:
+            if settings.selection.is_partial and not sum(found.report.counts.values()):
+                raise UsageError(f"{selection_text(settings.selection)}: no entity of the clusters is left")
             report = _edited(found, repository, config, writes=write) if write or diff else found.report
             files.write(report, found.rows)
     if diff:

@@ -261,11 +261,11 @@ def test_usage_without_the_cluster_is_an_error_that_names_what_it_has(repository
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--percentile", "99"), "--percentile 99: write for example p95, p99 or p99.9"),
+        (("--percentile", "99"), '--percentile: "99" is not a percentile; write for example p95, p99 or p99.9'),
         (("--headroom", "0.5"), "--headroom 0.5: it is a factor from 1 to 100"),
         (("--floor", "producer_byte_rate"), "write KEY=VALUE"),
         (("--cap", "producer_rate=1"), "unknown quota key"),
-        (("--cap", "producer_byte_rate=1B/s", "--floor", "producer_byte_rate=2B/s"), "is above --cap"),
+        (("--cap", "producer_byte_rate=1B/s", "--floor", "producer_byte_rate=2B/s"), "is above its cap"),
         (("--min-history", "long"), "--min-history:"),
     ],
 )

@@ -12,6 +12,7 @@ from quotaform.core.drift.ignore import DriftIgnore
 from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS, GuardLimits
 from quotaform.core.prune import PruneMode
 from quotaform.core.scope import FULL_SCOPE, Scope
+from quotaform.core.usage.recommendation import SizingSettings
 from quotaform.core.usage.source import NO_METRICS, ClusterMetrics
 from quotaform.model.location import Location
 from quotaform.model.quotas import Values
@@ -94,6 +95,7 @@ class Config:
         roots: Where other quota repositories are, whose entities these files do not declare.
         lints: What is to be known about lints, and ignored.
         guard_limits: What guards go by: `guards` and `protect`.
+        sizing: How quotas are sized by usage.
         pins: The names of the live clusters that are pinned to an id, by the id.
     """
 
@@ -106,6 +108,7 @@ class Config:
     roots: tuple[ListedPath, ...] = ()
     lints: LintSettings = LintSettings()  # noqa: RUF009
     guard_limits: GuardLimits = DEFAULT_GUARD_LIMITS
+    sizing: SizingSettings = SizingSettings()  # noqa: RUF009
     pins: Mapping[str, Sequence[str]] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

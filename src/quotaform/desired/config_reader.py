@@ -21,6 +21,7 @@ from quotaform.desired.metrics import MOST_LABELS, read_metrics
 from quotaform.desired.pattern import read_pattern
 from quotaform.desired.report import FileReport
 from quotaform.desired.shape import explain_shape, has_shape
+from quotaform.desired.sizing import read_sizing, value_mappings
 from quotaform.desired.tree import SourceFile, decode
 from quotaform.desired.value import read_values
 from quotaform.desired.variable import Referring, check_variables
@@ -90,6 +91,7 @@ def read_cluster(
 def _read_root(report: FileReport, directory: Path) -> Config:
     root = _root(report.document.root)
     profiles = set(map(id, _mapping(root, "profiles").values()))
+    profiles |= set(map(id, value_mappings(root)))
     profiles |= {id(node["capacity"]) for node in _mapping(root, "clusters").values() if _has_capacity(node)}
     _limit(root, report)
     check_variables(report)
@@ -108,6 +110,7 @@ def _read_root(report: FileReport, directory: Path) -> Config:
         policies=_read_paths(root, "policies", report),
         roots=_read_paths(root, "roots", report),
         guard_limits=read_guard_limits(root, report),
+        sizing=read_sizing(root, report),
     )
     config = replace(config, lints=read_lint_settings(root, report, config.profiles))
     for name in _mapping(root, "clusters"):

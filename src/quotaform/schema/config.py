@@ -6,6 +6,7 @@ from quotaform.core.check.lint.setting import EXPIRES_WITHIN_DAYS
 from quotaform.core.check.rule import LINTS
 from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS, LEAST_MANAGED, CountLimit
 from quotaform.core.prune import PruneMode
+from quotaform.core.usage.recommendation import MOST_HEADROOM, SizingSettings
 from quotaform.model.entity import DEFAULT_WORD, KNOWN_TYPES, EntityType
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.schema.node import Node, choice, closed, items, mapping, ref, text
@@ -90,6 +91,7 @@ def config() -> tuple[Node, dict[str, Node]]:
                 },
                 minProperties=1,
             ),
+            "recommend": _recommend(),
             "principals": closed(
                 "Users with a special role.",
                 {
@@ -110,6 +112,30 @@ def config() -> tuple[Node, dict[str, Node]]:
         "pattern": _pattern(),
         "values": values(),
     }
+
+
+def _recommend() -> Node:
+    default = SizingSettings()
+    return closed(
+        "How quotaform usage recommend sizes quotas; its options come first.",
+        {
+            "percentile": text("The percentile of each day on which a value rests (default: p99).", "p99.9"),
+            "headroom": {
+                "description": "What it is multiplied by.",
+                "type": "number",
+                "minimum": 1,
+                "maximum": MOST_HEADROOM,
+                "default": default.headroom,
+            },
+            "floor": ref("values", "No value is proposed below these."),
+            "cap": ref("values", "No value is proposed above these."),
+            "min_history": text("How much must be recorded of an entity (default: 14d).", "7d"),
+            "min_samples": _whole("How many samples it must have.", 1, 1_000_000_000)
+            | {"default": default.min_samples},
+            "unused_after": text("After how long without use a value is proposed for removal (default: 30d).", "90d"),
+        },
+        minProperties=1,
+    )
 
 
 def _lint_ignore() -> Node:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
-from re import compile as regex
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,18 +17,20 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster, Config
     from quotaform.model.quotas import Values
 
-_PERCENTILE: Final = regex(r"p(100|[0-9]{1,2}(?:\.[0-9]{1,3})?)").fullmatch
-_MOST_HEADROOM: Final = 100.0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """How quotas are sized."""
+    """How quotas are sized; what is not given is as `recommend` of quotaform.yaml says."""
 
     percentile: Annotated[
-        str, typer.Option("--percentile", metavar="pN", help="Percentile of each day on which a value rests.")
-    ] = "p99"
-    headroom: Annotated[float, typer.Option("--headroom", metavar="FACTOR", help="What it is multiplied by.")] = 1.5
+        str | None,
+        typer.Option(
+            "--percentile", metavar="pN", help="Percentile of each day on which a value rests. [default: p99]"
+        ),
+    ] = None
+    headroom: Annotated[
+        float | None, typer.Option("--headroom", metavar="FACTOR", help="What it is multiplied by. [default: 1.5]")
+    ] = None
     floor: Annotated[
         list[str] | None,
         typer.Option("--floor", metavar="KEY=VALUE", help="Propose no value below this. Repeatable."),
@@ -48,15 +48,23 @@ class Sizing:
         ),
     ] = None
     min_history: Annotated[
-        str, typer.Option("--min-history", metavar="DURATION", help="How much must be recorded of an entity.")
-    ] = "14d"
+        str | None,
+        typer.Option(
+            "--min-history", metavar="DURATION", help="How much must be recorded of an entity. [default: 14d]"
+        ),
+    ] = None
     min_samples: Annotated[
-        int, typer.Option("--min-samples", metavar="N", min=1, help="How many samples it must have.")
-    ] = 100
+        int | None,
+        typer.Option("--min-samples", metavar="N", min=1, help="How many samples it must have. [default: 100]"),
+    ] = None
     unused_after: Annotated[
-        str,
-        typer.Option("--unused-after", metavar="DURATION", help="Propose to remove what nobody used for so long."),
-    ] = "30d"
+        str | None,
+        typer.Option(
+            "--unused-after",
+            metavar="DURATION",
+            help="Propose to remove what nobody used for so long. [default: 30d]",
+        ),
+    ] = None
     create: Annotated[
         bool,
         typer.Option("--create", help="Also propose values for those that a default limits too much, or nothing."),
@@ -75,31 +83,45 @@ class Sizing:
             UsageError: An option has a value that cannot be used.
         """
         from quotaform.cli.plan_request import read_selection
-        from quotaform.core.usage.recommendation import RecommendSettings
+        from quotaform.core.usage.recommendation import MOST_HEADROOM, RecommendSettings
 
-        percentile = _PERCENTILE(self.percentile)
-        if percentile is None or not float(percentile[1]):
-            raise UsageError(f"--percentile {shorten(self.percentile)}: write for example p95, p99 or p99.9")
-        if not isfinite(self.headroom) or not 1 <= self.headroom <= _MOST_HEADROOM:
-            raise UsageError(f"--headroom {self.headroom:g}: it is a factor from 1 to {_MOST_HEADROOM:g}")
-        floors, caps = _read_values("--floor", self.floor), _read_values("--cap", self.cap)
+        known = config.sizing
+        headroom = known.headroom if self.headroom is None else self.headroom
+        if not 1 <= headroom <= MOST_HEADROOM:
+            raise UsageError(f"--headroom {headroom:g}: it is a factor from 1 to {MOST_HEADROOM:g}")
+        floors = {**known.floors, **_read_values("--floor", self.floor)}
+        caps = {**known.caps, **_read_values("--cap", self.cap)}
         for key in floors.keys() & caps.keys():
             if floors[key] > caps[key]:
-                raise UsageError(f"--floor {key} is above --cap {key}")
+                raise UsageError(f"the floor of {key} is above its cap; give another --floor or --cap")
         capacity = _read_values("--capacity", self.capacity)
         return RecommendSettings(
-            percentile=float(percentile[1]),
-            headroom=self.headroom,
+            percentile=_read_percentile(self.percentile) or known.percentile,
+            headroom=headroom,
             floors=floors,
             caps=caps,
-            min_history_days=_read_days("--min-history", self.min_history),
-            min_samples=self.min_samples,
-            unused_after_days=_read_days("--unused-after", self.unused_after),
+            min_history_days=_read_days("--min-history", self.min_history) or known.min_history_days,
+            min_samples=self.min_samples or known.min_samples,
+            unused_after_days=_read_days("--unused-after", self.unused_after) or known.unused_after_days,
             has_creates=self.create,
             capacities={each.name: {**each.capacity.values, **capacity} for each in clusters},
             scope=config.scope,
             selection=read_selection(self.select, self.exclude),
         )
+
+
+def _read_percentile(text: str | None) -> float | None:
+    """Read the value of `--percentile`.
+
+    Raises:
+        UsageError: It is none.
+    """
+    from quotaform.core.usage.recommendation import parse_percentile
+
+    try:
+        return None if text is None else parse_percentile(text)
+    except ValueError as error:
+        raise UsageError(f"--percentile: {error}") from None
 
 
 def _read_values(option: str, texts: Sequence[str] | None) -> Values:
@@ -130,7 +152,7 @@ def _read_values(option: str, texts: Sequence[str] | None) -> Values:
     return values
 
 
-def _read_days(option: str, text: str) -> float:
+def _read_days(option: str, text: str | None) -> float | None:
     """Read a duration, in days.
 
     Raises:
@@ -139,6 +161,6 @@ def _read_days(option: str, text: str) -> float:
     from quotaform.model.duration import parse_duration
 
     try:
-        return parse_duration(text).total_seconds() / 86_400
+        return None if text is None else parse_duration(text).total_seconds() / 86_400
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from None

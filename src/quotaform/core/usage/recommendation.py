@@ -6,17 +6,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from re import compile as regex
 from typing import Final
 
 from quotaform.core.scope import FULL_SCOPE, Scope, Selection
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Values
+from quotaform.model.text import quote
 
 MIN_SHARE: Final = 0.8
 """The least share of the hours of a time that must be recorded, so that the time counts as recorded."""
 
 MIN_CHANGE: Final = 0.1
 """A value that would change by less than this share of it is kept."""
+
+MOST_HEADROOM: Final = 100.0
+"""The largest headroom."""
+
+_PERCENTILE: Final = regex(r"p(100|[0-9]{1,2}(?:\.[0-9]{1,3})?)").fullmatch
+
+
+def parse_percentile(text: str) -> float:
+    """Read a percentile, in percent.
+
+    >>> parse_percentile("p99.9")
+    99.9
+
+    Raises:
+        ValueError: It is none; the message says what to write.
+    """
+    found = _PERCENTILE(text)
+    if found is None or not float(found[1]):
+        raise ValueError(f"{quote(text)} is not a percentile; write for example p95, p99 or p99.9")
+    return float(found[1])
 
 
 class Action(StrEnum):
@@ -42,8 +64,8 @@ PROPOSED: Final = (Action.CREATE, Action.UPDATE, Action.DELETE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecommendSettings:
-    """How quotas are sized.
+class SizingSettings:
+    """How values are sized: `recommend` of quotaform.yaml, and options.
 
     Attributes:
         percentile: The percentile of each day on which a value rests, in percent.
@@ -53,11 +75,6 @@ class RecommendSettings:
         min_history_days: How many days must be recorded of an entity.
         min_samples: How many times with a rate must be recorded of an entity.
         unused_after_days: After how many days without use the removal of a value is proposed.
-        has_creates: Whether values are proposed for those that a default limits, or nothing.
-        capacities: By cluster, what the limits of all buckets on a broker may sum up to, by quota key; of the whole
-            cluster for keys whose limit is one of the cluster.
-        scope: Entities that are managed.
-        selection: Entities that were asked for.
     """
 
     percentile: float = 99.0
@@ -67,6 +84,20 @@ class RecommendSettings:
     min_history_days: float = 14.0
     min_samples: int = 100
     unused_after_days: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecommendSettings(SizingSettings):
+    """How the values of clusters are sized, and of which entities.
+
+    Attributes:
+        has_creates: Whether values are proposed for those that a default limits, or nothing.
+        capacities: By cluster, what the limits of all buckets on a broker may sum up to, by quota key; of the whole
+            cluster for keys whose limit is one of the cluster.
+        scope: Entities that are managed.
+        selection: Entities that were asked for.
+    """
+
     has_creates: bool = False
     capacities: Mapping[str, Values] = field(default_factory=dict)
     scope: Scope = FULL_SCOPE

@@ -1,0 +1,86 @@
+"""How quotas are sized: `recommend` of quotaform.yaml, and the options that come before it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from quotaform.cli.option.sizing import Sizing
+from quotaform.core.usage.recommendation import SizingSettings
+from quotaform.desired.config import Config
+from quotaform.desired.config_reader import read_config
+from quotaform.desired.tree import SourceFile
+from quotaform.errors import UsageError
+from tests.builder import PRODUCER, REQUEST
+
+MIB = 2.0**20
+ALL = """\
+recommend:
+  percentile: p99.9
+  headroom: 1.25
+  floor: {producer_byte_rate: 1MiB/s, request_percentage: 10}
+  cap: {producer_byte_rate: 1048577}
+  min_history: 7d
+  min_samples: 50
+  unused_after: 36h
+"""
+
+
+def config_of(text: str) -> tuple[Config, list[str]]:
+    """A configuration, and what is wrong with it."""
+    config, problems = read_config(SourceFile("quotaform.yaml", text), Path())
+    return config, [str(problem) for problem in problems]
+
+
+def test_the_section_gives_all_settings() -> None:
+    config, problems = config_of(ALL)
+    assert problems == []
+    assert config.sizing == SizingSettings(
+        percentile=99.9,
+        headroom=1.25,
+        floors={PRODUCER: MIB, REQUEST: 10.0},
+        caps={PRODUCER: MIB + 1},
+        min_history_days=7.0,
+        min_samples=50,
+        unused_after_days=1.5,
+    )
+    assert config_of("clusters: {}\n")[0].sizing == SizingSettings()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("recommend: {percentile: 99}\n", "quotaform.yaml:1:25: error: "),
+        ("recommend: {percentile: p0}\n", 'percentile: "p0" is not a percentile; write for example p95'),
+        ("recommend: {headroom: 0.5}\n", "headroom"),
+        ("recommend: {headroom: yes}\n", "headroom"),
+        ("recommend: {min_history: long}\n", 'min_history: "long" is not a duration'),
+        ("recommend: {unused_after: 0d}\n", "unused_after"),
+        ("recommend: {floor: {producer_rate: 1}}\n", "unknown quota key"),
+        ("recommend: {cap: {producer_byte_rate: fast}}\n", "producer_byte_rate"),
+        ("recommend: {floors: {producer_byte_rate: 1}}\n", "floors"),
+        ("recommend: {min_samples: 0}\n", "min_samples"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_an_error_at_its_place(text: str, problem: str) -> None:
+    _, problems = config_of(text)
+    assert len(problems) == 1
+    assert problems[0].startswith("quotaform.yaml:1:")
+    assert problem in problems[0]
+
+
+def test_options_come_before_the_section() -> None:
+    config, _ = config_of(ALL)
+    settings = Sizing(headroom=2.0, floor=[f"{REQUEST}=20"], cap=[f"{PRODUCER}=5MiB/s"]).settings(config, ())
+    assert (settings.headroom, settings.percentile, settings.min_samples) == (2.0, 99.9, 50)
+    assert (settings.floors, settings.caps) == ({PRODUCER: MIB, REQUEST: 20.0}, {PRODUCER: 5 * MIB})
+    given = Sizing(percentile="p95", min_history="1d", min_samples=7, unused_after="90d").settings(config, ())
+    assert (given.percentile, given.min_history_days, given.min_samples) == (95.0, 1.0, 7)
+    assert given.unused_after_days == 90.0
+
+
+def test_a_floor_above_a_cap_is_refused_wherever_they_come_from() -> None:
+    config, _ = config_of(ALL)
+    with pytest.raises(UsageError, match="the floor of producer_byte_rate is above its cap"):
+        Sizing(floor=[f"{PRODUCER}=2MiB/s"]).settings(config, ())

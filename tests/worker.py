@@ -28,6 +28,8 @@ ONE_WORKER: Final = (
     "tests/spark/test_source.py",
     "tests/spark/test_standalone.py",
     "tests/spark/test_tables.py",
+    "tests/spark/test_usage_headroom.py",
+    "tests/spark/test_usage_headroom_command.py",
     "tests/spark/test_usage_recommend.py",
     "tests/spark/test_usage_plot.py",
     "tests/spark/test_usage_table.py",

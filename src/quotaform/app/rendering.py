@@ -81,6 +81,11 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "text": "views.history.history_text:render_history_difference",
         "json": "document.history:dump_history_difference",
     },
+    "usage-headroom": {
+        "text": "views.usage.headroom_text:render_headroom",
+        "json": "document.usage_headroom:dump_headroom",
+        "markdown": "views.usage.headroom_markdown:render_headroom_markdown",
+    },
     "usage-recommend": {
         "text": "views.usage.recommend_text:render_recommendations",
         "json": "document.usage_recommend:dump_recommendations",

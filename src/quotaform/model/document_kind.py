@@ -45,6 +45,7 @@ HISTORY_TABLE: Final = DocumentKind("history-table")
 HISTORY: Final = DocumentKind("history")
 HISTORY_APPEND: Final = DocumentKind("history-append")
 HISTORY_DIFF: Final = DocumentKind("history-diff")
+USAGE_HEADROOM: Final = DocumentKind("usage-headroom")
 USAGE_RECOMMEND: Final = DocumentKind("usage-recommend")
 USAGE_RECORD: Final = DocumentKind("usage-record")
 TOP: Final = DocumentKind("top")
@@ -79,6 +80,7 @@ DOCUMENT_KINDS: Final[dict[str, DocumentKind]] = {
         HISTORY,
         HISTORY_APPEND,
         HISTORY_DIFF,
+        USAGE_HEADROOM,
         USAGE_RECOMMEND,
         USAGE_RECORD,
         TOP,

@@ -33,6 +33,7 @@ _BUILDERS: Final = {
     "scram-result": "result",
     "snapshot": "result",
     "top": "usage_live",
+    "usage-headroom": "usage_headroom",
     "usage-mapping": "usage_mapping",
     "usage-recommend": "usage_recommend",
     "usage-record": "usage_live",

@@ -22,6 +22,10 @@ QUOTA_WINDOW_S: Final = 10.5
 Source: org.apache.kafka.common.metrics.stats.Rate.
 """
 
+LONGEST_STEP_S: Final = 600.0
+"""The longest time between two samples for which the later one may stand; a longer one is a gap, in which nothing is
+known. It is two pushes of clients that send their metrics every five minutes (KIP-714)."""
+
 
 class Attribute(StrEnum):
     """What is measured."""

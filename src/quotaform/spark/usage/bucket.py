@@ -27,15 +27,17 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import Column, DataFrame
 
-_OF_SERIES: Final = (CLUSTER, "key", *BUCKET_NAMES)
+OF_SERIES: Final = (CLUSTER, "key", *BUCKET_NAMES)
+"""The columns by which a series, on whichever broker, has a bucket."""
+CLUSTER_KEYS: Final = [key.name for key in QUOTA_KEYS.values() if key.per == "cluster"]
+"""The quota keys whose limit holds for a whole cluster."""
 _TYPES: Final = {"user": USER, "client_id": CLIENT_ID, "ip": IP}
-_CLUSTER_KEYS: Final = [key.name for key in QUOTA_KEYS.values() if key.per == "cluster"]
 _WEAKEST: Final = 1 + max(level.number for level in LEVELS)
 
 
 def recorded_series(usage: DataFrame) -> DataFrame:
     """Return what was recorded: the distinct `cluster`, `key`, `user`, `client_id` and `ip` of `schemas.USAGE`."""
-    return usage.select(*_OF_SERIES).distinct()
+    return usage.select(*OF_SERIES).distinct()
 
 
 def buckets(series: DataFrame, quotas: DataFrame, before: DataFrame | None = None) -> DataFrame:
@@ -56,10 +58,12 @@ def buckets(series: DataFrame, quotas: DataFrame, before: DataFrame | None = Non
     """
     limits = resolved(series.select(CLUSTER, *BUCKET_NAMES).distinct(), quotas)
     found = series.alias("series").join(
-        limits.withColumnRenamed("bucket", "shared_by").alias("limit"), _same("series", "limit", _OF_SERIES), "left"
+        limits.withColumnRenamed("bucket", "shared_by").alias("limit"),
+        same_columns("series", "limit", OF_SERIES),
+        "left",
     )
     rows = found.select(
-        *(f.col(f"series.{name}") for name in _OF_SERIES),
+        *(f.col(f"series.{name}") for name in OF_SERIES),
         "shared_by",
         f.col("limit.value").alias("limit"),
         "source",
@@ -82,15 +86,17 @@ def with_bucket(usage: DataFrame, found: DataFrame) -> DataFrame:
         usage: `schemas.USAGE`.
         found: `buckets` of its series; few enough to be broadcast.
     """
-    joined = usage.alias("usage").join(f.broadcast(found.alias("found")), _same("usage", "found", _OF_SERIES), "left")
-    broker = f.when(~f.col("usage.key").isin(_CLUSTER_KEYS), f.col("usage.broker")).alias("broker")
+    joined = usage.alias("usage").join(
+        f.broadcast(found.alias("found")), same_columns("usage", "found", OF_SERIES), "left"
+    )
+    broker = f.when(~f.col("usage.key").isin(CLUSTER_KEYS), f.col("usage.broker")).alias("broker")
     return joined.select(
         *(broker if name == "broker" else f.col(f"usage.{name}") for name in USAGE.names),
         *(f.col(f"found.{name}") for name in BUCKETS.names if name not in SERIES),
     )
 
 
-def _same(left: str, right: str, columns: Iterable[str]) -> Column:
+def same_columns(left: str, right: str, columns: Iterable[str]) -> Column:
     """Return whether columns of two tables are equal, where null is equal to null."""
     return reduce(and_, (f.col(f"{left}.{name}").eqNullSafe(f.col(f"{right}.{name}")) for name in columns))
 
@@ -143,7 +149,7 @@ def _beside_new_entries(rows: DataFrame, new: DataFrame) -> tuple[DataFrame, Col
 
 def _with_address(rows: DataFrame) -> DataFrame:
     """Return the rows with the address of their bucket; without a limit that of the series."""
-    columns = [*_OF_SERIES, "limit", "source", "entity_key", "is_coarse"]
+    columns = [*OF_SERIES, "limit", "source", "entity_key", "is_coarse"]
     schema = BUCKETS
 
     def addressed(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
@@ -156,7 +162,11 @@ def _with_address(rows: DataFrame) -> DataFrame:
                 bucket_address(dict(zip(BUCKET_NAMES, row, strict=True)), types)
                 for *row, types in zip(*names, shared, strict=True)
             ]
-            by_name = {name: batch.column(name) for name in columns} | {"bucket": pyarrow.array(addresses, "string")}
+            members = [
+                bucket_address(dict(zip(BUCKET_NAMES, row, strict=True)), None) for row in zip(*names, strict=True)
+            ]
+            made = {"bucket": pyarrow.array(addresses, "string"), "member": pyarrow.array(members, "string")}
+            by_name = {name: batch.column(name) for name in columns} | made
             yield pyarrow.record_batch([by_name[name] for name in schema.names], names=schema.names)
 
     return rows.select(*columns, "shared_by").mapInArrow(addressed, schema)

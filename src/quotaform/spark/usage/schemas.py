@@ -84,6 +84,7 @@ BUCKETS: Final = StructType(
         StructField("source", StringType()),
         StructField("entity_key", StringType()),
         StructField("is_coarse", BooleanType()),
+        StructField("member", StringType()),
     ]
 )
 """Which bucket each recorded series belongs to under some quotas, and its limit.
@@ -95,6 +96,7 @@ BUCKETS: Final = StructType(
 | limit | null if nothing limits it |
 | source, entity_key | the name of the level that won, and the entity whose value the limit is |
 | is_coarse | whether the recording cannot tell which part of it is of the bucket: the quotas have finer buckets |
+| member | the address of the series as it was recorded: one of those that share the bucket |
 """
 
 HEADROOM: Final = StructType(
@@ -127,9 +129,10 @@ HEADROOM: Final = StructType(
 
 | column | content |
 | --- | --- |
-| broker | null for a key whose limit holds for the whole cluster |
-| bucket, limit, source, entity_key, is_coarse | as in `BUCKETS` |
+| broker | null for a key whose limit holds for the whole cluster, and if the recording does not say |
+| bucket, limit, source, entity_key | as in `BUCKETS` |
 | samples | times with a rate |
+| first, last | the first and the last time |
 | p50, p95, p99, max | of the rates: the smallest rate that at least that share of the samples does not exceed |
 | used_ratio | p99 / limit; null without a limit |
 | recorded_s | seconds that the samples stand for, without gaps |
@@ -137,6 +140,11 @@ HEADROOM: Final = StructType(
 | throttle_ms_max | the largest average delay, in ms |
 | members | recorded series that share the bucket on the broker |
 | top_member, top_member_share | the one with the most of the sum of rates, and its share of it |
+| is_coarse | as in `BUCKETS`; and true of a limit per broker if the recording does not say which broker it is of |
+
+A row without a bucket is about a value that limited nothing that was recorded: `limit` of the entity `entity_key`, with
+no samples and no members; `first`, `last` and `recorded_s` are those of the key on that cluster. A key of which nothing
+was recorded has no such rows. See `quotaform.spark.usage.headroom` for how each is computed.
 """
 
 BACKTEST: Final = StructType(

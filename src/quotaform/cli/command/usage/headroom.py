@@ -1,0 +1,135 @@
+"""`quotaform usage headroom`: how close clients are to their quotas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quotaform.app.rendering import render
+from quotaform.cli.exit_code import gravest
+from quotaform.cli.format import format_option, require_format
+from quotaform.cli.option.cluster import ManyClusters
+from quotaform.cli.option.common import SnapshotOption
+from quotaform.cli.option.engine import SparkPlace
+from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.moment import read_moment_option
+from quotaform.cli.option.output import Output
+from quotaform.cli.option.usage_table import UsageOption
+from quotaform.cli.outcomes import report_failures
+from quotaform.cli.table_output import TableOutput
+from quotaform.core.outcome import ClusterOutcome
+from quotaform.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from quotaform.desired.config import Cluster
+    from quotaform.spark.usage.headroom_run import HeadroomRequest
+
+_SUBJECT = "usage-headroom"
+
+
+@with_option_groups
+def headroom(
+    *,
+    usage: UsageOption,
+    target: ManyClusters,
+    snapshot: SnapshotOption = None,
+    quotas: Annotated[
+        str | None,
+        typer.Option(
+            "--quotas", metavar="DIR|TABLE", help="Table of quotas instead of clusters: Parquet, or of the catalog."
+        ),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Only usage from this time on: ISO 8601, or 7d (ago).")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only usage before this time.")] = None,
+    top: Annotated[int, typer.Option("--top", metavar="N", min=1, max=10_000, help="How many rows to show.")] = 20,
+    out: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--out",
+            metavar="FORMAT=PATH|parquet=DIR",
+            help="Also write the result to a file, or all of its rows as Parquet to a new directory. Repeatable.",
+        ),
+    ] = None,
+    place: SparkPlace,
+    format_name: Annotated[str, format_option(_SUBJECT)] = "text",
+    output: Output,
+) -> int:
+    """Show how close clients are to their quotas: who was throttled, who uses 80% or more, and what nobody uses.
+
+    What is compared with a limit is the 99th percentile of the rates of all who share it, on each broker.
+
+    \b
+    Examples:
+      quotaform usage headroom --usage /srv/usage
+      quotaform usage headroom --usage /srv/usage --cluster prod-eu --since 14d --out parquet=headroom
+      quotaform usage headroom --usage lake.usage --quotas lake.quotas --format json
+    """
+    console = output.console()
+    require_format(_SUBJECT, format_name)
+    request = _request(usage, target, snapshot, quotas, since=since, until=until, top=top)
+    files = TableOutput(_SUBJECT, out or ())
+    session = place.session()
+    from quotaform.cli.job_progress import JobProgress
+    from quotaform.spark.session.session import spark_session
+    from quotaform.spark.usage.headroom_run import measured_headroom
+
+    progress = JobProgress(console, "Measuring headroom", session)
+    with spark_session(session, progress) as spark:
+        progress("Measuring headroom", 0, 0)
+        with measured_headroom(spark, request, lambda text: console.warn(f"Warning: {text}")) as found:
+            files.write(found.report, found.rows)
+    console.echo(render(_SUBJECT, format_name, found.report, style=console.style()))
+    report_failures(console, [ClusterOutcome[None](name, error=error) for name, error in found.failures])
+    return gravest(error.exit_code for _, error in found.failures)
+
+
+def _request(
+    usage: str,
+    target: ManyClusters,
+    snapshot: Path | None,
+    quotas: str | None,
+    *,
+    since: str | None,
+    until: str | None,
+    top: int,
+) -> HeadroomRequest:
+    """Return what is asked for.
+
+    Raises:
+        UsageError: Options exclude each other, or name no cluster or no time.
+        InvalidFilesError: quotaform.yaml or the snapshot is invalid.
+    """
+    times = {
+        name: None if text is None else read_moment_option(f"--{name}", text)
+        for name, text in (("since", since), ("until", until))
+    }
+    if times["since"] is not None and times["until"] is not None and times["since"] >= times["until"]:
+        raise UsageError("--since is not before --until; swap them")
+    if quotas is not None and (target.is_narrow or target.all_clusters or snapshot is not None):
+        raise UsageError("--quotas is of the clusters that it holds; leave the options that choose clusters out")
+    clusters: tuple[Cluster, ...] = ()
+    is_unnamed = False
+    if quotas is None:
+        repository = target.repository()
+        config = repository.config()
+        clusters = target.choose(repository, config, snapshot=snapshot)
+        is_unnamed = len(clusters) == 1 and clusters[0].name not in config.clusters
+    from quotaform.spark.session.session import require_installed
+
+    require_installed()
+    from quotaform.spark.usage.headroom_run import HeadroomRequest
+    from quotaform.spark.usage.usage_quotas import QuotaSource
+
+    return HeadroomRequest(
+        usage=usage,
+        quotas=QuotaSource(clusters, quotas),
+        only_chosen=bool(target.cluster),
+        is_unnamed=is_unnamed,
+        most=top,
+        **times,
+    )

@@ -1,0 +1,151 @@
+"""How close clients are to their quotas, as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+from quotaform.core.usage.headroom import BucketUse, Headroom, HeadroomStatus, UnknownCluster
+from quotaform.core.usage.label import minute_text, rate_text, span_text, value_text
+from quotaform.model.entity import spell_name
+from quotaform.model.text import inert, listed
+from quotaform.views.style import PLAIN, Style, counted
+
+COLUMNS: Final = ("status", "used", "p99", "limit", "throttled", "key", "bucket")
+"""The columns of the table of buckets."""
+_COLOURS: Final = {HeadroomStatus.THROTTLED: "red", HeadroomStatus.CLOSE: "yellow"}
+_MOST_NAMES: Final = 5
+
+
+def render_headroom(found: Headroom, style: Style = PLAIN) -> str:
+    """Return how close clients are to their quotas as text, ending with one line that says how many are."""
+    return "\n".join(_lines(found, style)) + "\n"
+
+
+def _lines(found: Headroom, style: Style) -> Iterator[str]:
+    yield f"Usage  {style.paint(inert(found.usage), 'bold')}   {span_words(found)}"
+    yield from _section("", _bucket_lines(found, style))
+    yield from _section("Noisy neighbours, with more than half of a limit that others need:", _noisy_lines(found))
+    yield from _section("Not used by anybody who was recorded:", _unused_lines(found))
+    yield from _section("Not judged:", unjudged_words(found))
+    yield ""
+    yield style.paint(total_words(found), "bold")
+
+
+def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
+    made = list(lines)
+    if made:
+        yield ""
+        if title:
+            yield title
+        yield from (f"  {line}" for line in made)
+
+
+def span_words(found: Headroom) -> str:
+    """Return from when to when there are how many samples."""
+    number = counted(found.samples, "sample")
+    return f"{minute_text(found.first)} to {minute_text(found.last)} UTC, {number}"
+
+
+def grave_buckets(found: Headroom) -> Sequence[BucketUse]:
+    """Return the buckets that were throttled or are close to their limits."""
+    return [each for each in found.buckets if each.status in _COLOURS]
+
+
+def bucket_cells(each: BucketUse) -> tuple[str, ...]:
+    """Return what `COLUMNS` say of a bucket."""
+    used = "-" if each.used_ratio is None else percent(each.used_ratio)
+    p99 = "-" if each.p99 is None else rate_text(each.key, each.p99)
+    limit = "-" if each.limit is None else value_text(each.key, each.limit)
+    return (each.status.value, used, p99, limit, span_text(each.throttled_s), inert(each.key), place_text(each))
+
+
+def place_text(each: BucketUse) -> str:
+    """Return who shares a limit, and where."""
+    where = [] if each.cluster is None else [spell_name(each.cluster)]
+    where += [] if each.broker is None else [f"broker {inert(each.broker)}"]
+    return f"{each.bucket or 'all requests'} ({', '.join(where)})" if where else each.bucket or "all requests"
+
+
+def percent(ratio: float) -> str:
+    """Return a part as a percentage.
+
+    >>> percent(0.804), percent(1.5)
+    ('80%', '150%')
+    """
+    return f"{ratio * 100:,.0f}%"
+
+
+def _bucket_lines(found: Headroom, style: Style) -> Iterator[str]:
+    grave = grave_buckets(found)
+    total = found.counts[HeadroomStatus.THROTTLED] + found.counts[HeadroomStatus.CLOSE]
+    if not grave:
+        yield closest_words(found)
+        return
+    rows = [COLUMNS, *map(bucket_cells, grave)]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(COLUMNS))]
+    for place, row in enumerate(rows):
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield style.paint(line.upper(), "dim") if place == 0 else style.paint(line, _COLOURS[grave[place - 1].status])
+    if total > len(grave):
+        yield f"... and {total - len(grave):,} more (all: --out parquet=DIR)"
+
+
+def closest_words(found: Headroom) -> str:
+    """Return how close the closest bucket is, where none is throttled or close."""
+    nearest = next((each for each in found.buckets if each.used_ratio is not None), None)
+    if nearest is None:
+        return "No bucket that was recorded has a limit."
+    used = percent(nearest.used_ratio or 0.0)
+    return f"No bucket is close to its limit; the closest uses {used}: {inert(nearest.key)} of {place_text(nearest)}."
+
+
+def _noisy_lines(found: Headroom) -> Iterator[str]:
+    yield from map(noisy_words, found.noisy)
+    if found.noisy_total > len(found.noisy):
+        yield f"... and {found.noisy_total - len(found.noisy):,} more"
+
+
+def noisy_words(each: BucketUse) -> str:
+    """Return who takes how much of what a bucket uses."""
+    share = percent(each.top_member_share or 0.0)
+    others = counted(each.members - 1, "other")
+    return f"{each.top_member} has {share} of {inert(each.key)} of {place_text(each)}, shared with {others}"
+
+
+def _unused_lines(found: Headroom) -> Iterator[str]:
+    for (cluster, key), values in groupby(found.unused, lambda each: (each.cluster, each.key)):
+        rows = list(values)
+        recorded = f"not used in {span_text(rows[0].recorded_s)} of recordings"
+        yield f"{spell_name(cluster)}  {inert(key)}  ({recorded})"
+        yield from (f"  {each.entity} = {value_text(key, each.value)}" for each in rows)
+    if found.unused_total > len(found.unused):
+        yield f"... and {found.unused_total - len(found.unused):,} more (all: --out parquet=DIR)"
+
+
+def unjudged_words(found: Headroom) -> Iterator[str]:
+    """Yield what the recording does not tell, a sentence each."""
+    if found.unknown:
+        number = counted(sum(each.buckets for each in found.unknown), "bucket")
+        names = listed([_unknown_name(each) for each in found.unknown], _MOST_NAMES)
+        yield f"{number} of {names}: recorded, but their quotas are not known."
+    if found.coarse:
+        number = counted(found.coarse, "bucket")
+        yield f"{number} of which the recording is too coarse: what they used is at most what is shown."
+    for key in dict.fromkeys(each.key for each in found.unrecorded):
+        rows = [each for each in found.unrecorded if each.key == key]
+        number = counted(sum(each.values for each in rows), "value")
+        names = listed([spell_name(each.cluster) for each in rows], _MOST_NAMES)
+        yield f"{number} of {inert(key)} on {names}: nothing was recorded of this quota key."
+
+
+def _unknown_name(each: UnknownCluster) -> str:
+    return "rows without a cluster" if each.cluster is None else f"cluster {spell_name(each.cluster)}"
+
+
+def total_words(found: Headroom) -> str:
+    """Return how many buckets are how close to their limits."""
+    counts = ", ".join(f"{found.counts[status]:,} {status.value}" for status in HeadroomStatus)
+    unused = counted(found.unused_total, "value")
+    return f"Headroom: {counts}, of {counted(found.total, 'bucket')}; {unused} not used."

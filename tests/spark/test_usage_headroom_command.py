@@ -1,0 +1,130 @@
+"""The command `quotaform usage headroom`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from quotaform.document.snapshot import dump_snapshot
+from quotaform.model.entity import Entity
+from quotaform.model.snapshot import Snapshot
+from tests.builder import CONSUMER, MUTATION, PRODUCER
+from tests.spark.test_resolved import quota_table
+from tests.spark.test_usage_headroom import usage_table
+from tests.spark.usage_oracle import Sample
+from tests.workflow.command import Repository
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("spark")]
+
+HELD: Final = {
+    Entity(client_id="etl"): {PRODUCER: 10.0},
+    Entity(user="alice"): {PRODUCER: 100.0, MUTATION: 5.0},
+    Entity(user="legacy"): {PRODUCER: 7.0},
+    Entity(user=None): {CONSUMER: 1.0},
+}
+
+
+def sample(minute: int, user: str, client_id: str | None, rate: float, throttle: float | None = None) -> Sample:
+    return Sample(minute * 60.0, 10.5, "lab", "1", PRODUCER, user, client_id, None, rate, throttle)
+
+
+SAMPLES: Final = [
+    *(sample(minute, "bob", "etl", 7.0, 40.0 + minute) for minute in range(4)),
+    *(sample(minute, "carol", "etl", 2.5) for minute in range(4)),
+    *(sample(minute, "alice", None, 85.0) for minute in range(4)),
+    *(sample(0, "erin", None, 1.0)._replace(cluster=cluster) for cluster in ("other", None)),
+]
+
+
+@pytest.fixture(scope="module")
+def recording(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table of usage, one of quotas, a snapshot and an empty table."""
+    folder = tmp_path_factory.mktemp("recording")
+    usage_table(spark, SAMPLES).write.parquet(str(folder / "usage"))
+    usage_table(spark, []).write.parquet(str(folder / "empty"))
+    quota_table(spark, {"lab": HELD}).write.parquet(str(folder / "quotas"))
+    taken = Snapshot(cluster_name="lab", cluster_id="id-lab", captured_at="2026-12-10T00:00:00Z", quotas=HELD)
+    (folder / "lab.json").write_text(dump_snapshot(taken), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path)
+
+
+def test_it_says_who_is_throttled_who_is_close_and_what_nobody_uses(
+    spark: SparkSession, repository: Repository, recording: Path
+) -> None:
+    out = repository.path / "rows"
+    arguments = ("--usage", str(recording / "usage"), "--quotas", str(recording / "quotas"), "--format", "json")
+    done = repository("usage", "headroom", *arguments, "--out", f"parquet={out}", "--out", "markdown=headroom.md")
+    assert done.code == 0, done.err
+    document = json.loads(done.out)
+    assert document["summary"] == {
+        **dict.fromkeys(("calm", "coarse"), 0),
+        **dict.fromkeys(("throttled", "close", "noisy", "unused"), 1),
+        "unlimited": 2,
+    }
+    buckets = [(each["bucket"], each["status"], each["p99"], each["members"]) for each in document["buckets"]]
+    # The row without a cluster is of the only one that there is.
+    assert buckets == [("client-id=etl", "throttled", 9.5, 2), ("user=alice", "close", 85, 1)]
+    assert document["buckets"][0]["throttled_s"] == 190.5
+    (noisy,) = document["noisy"]
+    assert (noisy["top_member"], round(noisy["top_member_share"], 3)) == ("user=bob,client-id=etl", 0.737)
+    (unused,) = document["unused"]
+    assert (unused["address"], unused["key"], unused["value"], unused["recorded_s"]) == (
+        "user=legacy",
+        PRODUCER,
+        7,
+        190.5,
+    )
+    assert document["unrecorded"] == [
+        {"cluster": "lab", "key": CONSUMER, "values": 1},
+        {"cluster": "lab", "key": MUTATION, "values": 1},
+    ]
+    assert document["unknown_clusters"] == [{"cluster": "other", "buckets": 1}]
+    assert repository.read("headroom.md").startswith("**Headroom: 1 throttled")
+    rows = spark.read.parquet(str(out)).toArrow().to_pylist()
+    assert [(row["cluster"], row["bucket"], row["entity_key"], row["samples"]) for row in rows] == [
+        *(("lab", None, "user=legacy", 0), ("lab", "client-id=etl", "client-id=etl", 4)),
+        *(("lab", "user=alice", "user=alice", 4), ("lab", "user=erin", None, 1), ("other", "user=erin", None, 1)),
+    ]
+
+
+def test_a_recording_under_another_name_is_held_against_a_snapshot_with_a_warning(
+    spark: SparkSession, repository: Repository, recording: Path
+) -> None:
+    usage = str(repository.path / "usage")
+    usage_table(spark, [row._replace(cluster="10.0.0.5:9092") for row in SAMPLES]).write.parquet(usage)
+    arguments = ("--snapshot", recording / "lab.json", "--since", "2026-11-01", "--until", "2026-11-01T00:02:00Z")
+    done = repository("usage", "headroom", "--usage", usage, *arguments)
+    assert done.code == 0, done.err
+    assert "Warning: the usage is of 10.0.0.5:9092, and is held against the quotas of lab\n" in done.err
+    assert done.last == "Headroom: 1 throttled, 1 close, 0 calm, 1 unlimited, of 3 buckets; 1 value not used."
+
+
+def test_what_is_missing_is_said(repository: Repository, recording: Path) -> None:
+    usage, quotas = ("--usage", recording / "usage"), ("--quotas", recording / "quotas")
+    cases: list[tuple[tuple[Any, ...], int, str]] = [
+        (("--usage", recording / "empty", *quotas), 3, "the table has no rows; record usage first"),
+        (
+            (*usage, *quotas, "--since", "2026-11-02"),
+            3,
+            "has no rows from 2026-11-02T00:00:00Z on; choose another time",
+        ),
+        ((*usage, "--quotas", recording / "usage"), 3, "the table lacks the columns entity_key, entity, value"),
+        ((*usage, *quotas, "--since", "1d", "--until", "2d"), 64, "--since is not before --until"),
+        ((*usage, *quotas, "--snapshot", "lab.json"), 64, "--quotas is of the clusters that it holds"),
+        (usage, 64, "no cluster is given"),
+    ]
+    for arguments, code, text in cases:
+        done = repository("usage", "headroom", *arguments)
+        assert (done.code, done.out) == (code, ""), arguments
+        assert text in done.err

@@ -62,6 +62,8 @@ def draw_limit(sheet: Sheet, top: float, part: LimitPart) -> None:
             )
         )
     label_at_edge(axes, labels, end)
+    if not drawn and not part.usage.times:
+        axes.set_yticks([])
     set_times(axes, start, until)
     _write_values(axes, part, start, until, end)
 

@@ -49,7 +49,7 @@ class Sheet:
             longest: How many characters the longest name of a row has.
         """
         self.height = height
-        self.label_width = max(1.3, 0.12 + _CHARACTER * longest)
+        self.label_width = max(1.3, 0.2 + _CHARACTER * longest)
         self.figure = Figure(figsize=(WIDTH, height), facecolor="white")
 
     def axes(self, left: float, top: float, width: float, height: float) -> Axes:

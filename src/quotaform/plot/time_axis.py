@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 _FAR: Final = 3.0
 """A limit that is so many times the highest rate is not on the scale, where the rates would be a flat line."""
+_MOMENT: Final = timedelta(minutes=1)
+"""What is around a single time."""
+_FEW: Final = 60
+"""A curve of at most so many points shows each of them, as one between two gaps has no line."""
 _LINE: Final = 0.15
 """How high a line of a label is, in inches."""
 _FORMATS: Final[dict[str, Any]] = {
@@ -48,9 +52,9 @@ def number_of(at: datetime) -> float:
 def set_times(axes: Axes, start: datetime, end: datetime, *, shows_labels: bool = True) -> None:
     """Let a scale go from a time to another, with dates in UTC if it is the lowest one."""
     if end <= start:
-        end = start + timedelta(minutes=1)
+        start, end = start - _MOMENT, start + _MOMENT
     axes.set_xlim(number_of(start), number_of(end))
-    locator = AutoDateLocator(tz=UTC, minticks=4, maxticks=9)
+    locator = AutoDateLocator(tz=UTC, minticks=4)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(_UtcFormatter(locator, tz=UTC, **_FORMATS))
     axes.tick_params(axis="x", labelbottom=shows_labels)
@@ -95,7 +99,8 @@ def draw_curve(axes: Axes, curve: Curve, **style: Any) -> None:
     """Draw values over time, without a line where there is a gap."""
     points = list(curve.with_gaps())
     times = [number_of(at) for at, _ in points]
-    axes.plot(times, [nan if value is None else value for _, value in points], **style)
+    marker = "." if len(points) <= _FEW else ""
+    axes.plot(times, [nan if value is None else value for _, value in points], marker=marker, **style)
 
 
 def limit_text(name: str, key: str, limit: float | None, end: float) -> str:

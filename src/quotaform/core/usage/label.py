@@ -28,8 +28,9 @@ def bucket_label(bucket: Bucket, longest: int, *, rows: Sequence[Bucket]) -> str
         parts.append(spell_name(bucket.cluster or "unknown cluster"))
     if len({each.broker for each in rows}) > 1 and bucket.broker is not None:
         parts.append(f"broker {inert(bucket.broker)}")
-    where = shorten_middle(f" ({', '.join(parts)})" if parts else "", longest * 3 // 5)
-    return shorten_middle(inert(bucket.address), longest - len(where)) + where
+    address = inert(bucket.address)
+    where = shorten_middle(f" ({', '.join(parts)})" if parts else "", max(longest * 3 // 5, longest - len(address)))
+    return shorten_middle(address, longest - len(where)) + where
 
 
 def bucket_place(bucket: Bucket) -> str:

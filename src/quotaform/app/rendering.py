@@ -81,6 +81,10 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "text": "views.history.history_text:render_history_difference",
         "json": "document.history:dump_history_difference",
     },
+    "usage-ingest": {
+        "text": "views.usage.ingest_text:render_ingested",
+        "json": "document.usage_ingest:dump_ingested",
+    },
     "usage-headroom": {
         "text": "views.usage.headroom_text:render_headroom",
         "json": "document.usage_headroom:dump_headroom",

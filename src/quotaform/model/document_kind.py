@@ -45,6 +45,7 @@ HISTORY_TABLE: Final = DocumentKind("history-table")
 HISTORY: Final = DocumentKind("history")
 HISTORY_APPEND: Final = DocumentKind("history-append")
 HISTORY_DIFF: Final = DocumentKind("history-diff")
+USAGE_INGEST: Final = DocumentKind("usage-ingest")
 USAGE_HEADROOM: Final = DocumentKind("usage-headroom")
 USAGE_RECOMMEND: Final = DocumentKind("usage-recommend")
 USAGE_RECORD: Final = DocumentKind("usage-record")
@@ -80,6 +81,7 @@ DOCUMENT_KINDS: Final[dict[str, DocumentKind]] = {
         HISTORY,
         HISTORY_APPEND,
         HISTORY_DIFF,
+        USAGE_INGEST,
         USAGE_HEADROOM,
         USAGE_RECOMMEND,
         USAGE_RECORD,

@@ -34,6 +34,7 @@ _BUILDERS: Final = {
     "snapshot": "result",
     "top": "usage_live",
     "usage-headroom": "usage_headroom",
+    "usage-ingest": "usage_ingest",
     "usage-mapping": "usage_mapping",
     "usage-recommend": "usage_recommend",
     "usage-record": "usage_live",

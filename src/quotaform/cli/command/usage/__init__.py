@@ -5,11 +5,13 @@ from __future__ import annotations
 import typer
 
 from quotaform.cli.command.usage.headroom import headroom
+from quotaform.cli.command.usage.ingest import ingest
 from quotaform.cli.command.usage.recommend import recommend
 from quotaform.cli.command.usage.record import record
 
 app = typer.Typer(help="Measure usage: record, headroom, backtest, recommend.", no_args_is_help=True)
 
+app.command("ingest", short_help="Add recordings of other programs to a usage table.")(ingest)
 app.command("record", short_help="Record what clients use, from what brokers offer.")(record)
 app.command("headroom", short_help="Show how close clients are to their quotas.")(headroom)
 app.command("recommend", short_help="Propose quotas that fit what is used.")(recommend)

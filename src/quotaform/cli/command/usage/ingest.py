@@ -1,0 +1,167 @@
+"""`quotaform usage ingest`: recordings of other programs into a table of usage; on Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from quotaform.app.rendering import render
+from quotaform.cli.format import format_option, out_option, read_output, require_format
+from quotaform.cli.option.common import ConfigOption
+from quotaform.cli.option.completion import complete_from
+from quotaform.cli.option.engine import SparkPlace
+from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.output import Output
+from quotaform.cli.usage import require_choice
+from quotaform.exit_code import ExitCode
+from quotaform.model.entity import spell_name
+from quotaform.model.text import inert, listed
+from quotaform.views.style import counted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from quotaform.cli.console import Console
+    from quotaform.core.usage.ingest import Ingested
+    from quotaform.core.usage.origin import Origin
+
+_SUBJECT: Final = "usage-ingest"
+_AUTO: Final = "auto"
+_INPUT_FORMATS: Final = (_AUTO, "prometheus", "exposition", "jmxtool", "jolokia", "otlp")
+
+
+@with_option_groups
+def ingest(
+    *,
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="SOURCE...", help="Recordings: files, directories, globs, or URLs that Spark reads."),
+    ],
+    usage: Annotated[
+        str,
+        typer.Option(
+            "--usage", metavar="DIR|TABLE", help="Usage table to add to: a directory, which is made, or a table."
+        ),
+    ],
+    input_format: Annotated[
+        str,
+        typer.Option(
+            "--input-format",
+            metavar="|".join(_INPUT_FORMATS),
+            help="Format of the recordings. auto: of each file, by how it begins.",
+            autocompletion=complete_from(_INPUT_FORMATS),
+        ),
+    ] = _AUTO,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="NAME", help="Cluster of metrics that have no label for it.")
+    ] = None,
+    broker: Annotated[
+        str | None, typer.Option("--broker", metavar="NAME", help="Broker of metrics that have no label for it.")
+    ] = None,
+    cluster_label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cluster-label",
+            metavar="LABEL",
+            help="Label that names the cluster. Repeatable; the first one counts. [default: cluster, ...]",
+        ),
+    ] = None,
+    broker_label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--broker-label",
+            metavar="LABEL",
+            help="Label that names the broker. Repeatable; the first one counts. [default: broker, ...]",
+        ),
+    ] = None,
+    quarantine: Annotated[
+        str | None,
+        typer.Option(
+            "--quarantine",
+            metavar="DIR|TABLE",
+            help="Table of the records that cannot be read. [default: the usage table's name with -quarantine]",
+        ),
+    ] = None,
+    config: ConfigOption = None,
+    place: SparkPlace,
+    format_name: Annotated[str, format_option(_SUBJECT)] = "text",
+    out: Annotated[list[str] | None, out_option(_SUBJECT)] = None,
+    output: Output,
+) -> int:
+    """Add recordings to a usage table: answers of Prometheus, pages of exporters, JmxTool, Jolokia, OpenTelemetry.
+
+    Every sample is written, or counted with the reason; a record that cannot be read is in the quarantine table.
+
+    \b
+    Examples:
+      quotaform usage ingest recordings/ --usage /srv/usage --cluster prod
+      quotaform usage ingest 'quota-*.json.gz' --usage /srv/usage --cluster-label strimzi_io_cluster
+    """
+    console = output.console()
+    require_format(_SUBJECT, format_name)
+    require_choice("input format", input_format, _INPUT_FORMATS)
+    files = [read_output(_SUBJECT, text) for text in out or ()]
+    declared = _declared(config)
+    session = place.session()
+    from quotaform.cli.console import write_file
+    from quotaform.cli.job_progress import JobProgress
+    from quotaform.spark.session.session import spark_session
+    from quotaform.spark.usage.ingest.run import IngestRequest
+    from quotaform.spark.usage.ingest.run import ingest as ingest_recordings
+
+    request = IngestRequest(
+        sources=sources,
+        usage=usage,
+        quarantine=quarantine or f"{usage.rstrip('/')}-quarantine",
+        format_name=None if input_format == _AUTO else input_format,
+        origin=_origin(cluster, broker, cluster_label, broker_label),
+        declared=declared,
+    )
+    progress = JobProgress(console, "Ingesting", session)
+    with spark_session(session, progress) as spark:
+        progress("Ingesting", 0, 0)
+        result = ingest_recordings(spark, request, progress=progress)
+    for name, file in files:
+        write_file(file, render(_SUBJECT, name, result))
+    console.echo(render(_SUBJECT, format_name, result, style=console.style()))
+    return _end(console, result)
+
+
+def _declared(config: Path | None) -> frozenset[str] | None:
+    """Return the clusters of quotaform.yaml; `None` if there is none."""
+    from quotaform.app.repository.repository import Repository
+
+    repository = Repository.at(None, config)
+    names = repository.config().clusters
+    return frozenset(names) if repository.has_config() else None
+
+
+def _origin(
+    cluster: str | None, broker: str | None, cluster_labels: list[str] | None, broker_labels: list[str] | None
+) -> Origin:
+    from quotaform.core.usage.origin import BROKER_LABELS, CLUSTER_LABELS, Origin
+
+    return Origin(
+        cluster=cluster,
+        broker=broker,
+        cluster_labels=tuple(cluster_labels or CLUSTER_LABELS),
+        broker_labels=tuple(broker_labels or BROKER_LABELS),
+    )
+
+
+def _end(console: Console, result: Ingested) -> ExitCode:
+    """Say what needs attention, and return the exit code."""
+    if result.undeclared:
+        names = listed([spell_name(each.name) for each in result.undeclared])
+        console.warn(f"Warning: quotaform.yaml declares no cluster {names}; the rows are in the table nevertheless")
+    if result.quarantined:
+        console.warn(
+            f"Warning: {counted(result.quarantined, 'record')} could not be read; see the quarantine table "
+            f"{inert(result.quarantine or '')}"
+        )
+    if result.rows:
+        return ExitCode.DONE
+    found = "no samples" if not result.read else f"no samples for the table among the {result.read:,} that were read"
+    console.write_stderr(f"Error: nothing was added: the recordings have {found}.\n")
+    return ExitCode.ERROR

@@ -1,0 +1,117 @@
+"""What a recording says, whatever its format and size: its parts, parsed one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from io import BytesIO
+from typing import Final
+
+from quotaform.core.usage.format import FORMATS
+from quotaform.core.usage.origin import Origin
+from quotaform.core.usage.recording_format import JOLOKIA, OTLP, PROMETHEUS, detect_format
+from quotaform.core.usage.sample import Rejected, reject
+from quotaform.spark.usage.ingest.element import add_element
+from quotaform.spark.usage.ingest.parsed_rows import ParsedRows
+from quotaform.spark.usage.ingest.part import LARGEST_PART, Part, elements, lines
+from quotaform.spark.usage.ingest.stream import Range, Stream
+
+_IN_LINES: Final = frozenset({OTLP, JOLOKIA})
+"""Formats of which a file may have many documents, one in each line."""
+_UNKNOWN: Final = (
+    "the file is of no format that is known: neither an answer of Prometheus, metrics of an exporter, CSV of JmxTool, "
+    "JSON of Jolokia or OpenTelemetry, nor a table; name it with --input-format if it is one of these"
+)
+_TABLE: Final = "the file is a table; give --input-format table, and --mapping if its columns have other names"
+
+
+def add_recording(source: Range, format_name: str | None, origin: Origin, rows: ParsedRows) -> Iterator[None]:
+    """Add what a range of a recording says; yields after each part of it.
+
+    Args:
+        source: The recording.
+        format_name: Its format; `None` to find out.
+        origin: What counts for metrics that do not say where they are from.
+        rows: Where it is added.
+
+    Raises:
+        FileReadError: It is a file that cannot be opened.
+    """
+    with closing(Stream(source)) as stream:
+        name = format_name or detect_format(stream.head)
+        if name not in FORMATS:
+            if source.start == 0 and stream.head.strip():
+                rows.add_rejected(_unknown(name, stream.head), source.file)
+        elif source.start == 0 or (not stream.is_compressed and _is_divisible(name, stream.head)):
+            yield from _add_parts(stream, source, name, origin, rows)
+        if stream.problem is not None:
+            reason = f"byte {stream.position} of what is compressed: the file is cut or broken: {stream.problem}"
+            rows.add_rejected(reject(stream.position, reason, ""), source.file)
+
+
+def _unknown(name: str | None, head: bytes) -> Rejected:
+    return reject(0, _UNKNOWN if name is None else _TABLE, head[:200].decode("utf-8", "replace"))
+
+
+def _is_divisible(name: str, head: bytes) -> bool:
+    """Whether a recording has parts that can be read on their own."""
+    return name == PROMETHEUS or (name in _IN_LINES and _has_lines(head))
+
+
+def _has_lines(head: bytes) -> bool:
+    """Whether each line is a document."""
+    first, end, _ = head.lstrip().partition(b"\n")
+    return bool(end) and first.startswith(b"{") and first.rstrip().endswith(b"}")
+
+
+def _add_parts(stream: Stream, source: Range, name: str, origin: Origin, rows: ParsedRows) -> Iterator[None]:
+    if name == PROMETHEUS:
+        if source.start:
+            stream.seek(source.start)
+        yield from _add_elements(elements(stream.read, source.start, source.end), stream, source, origin, rows)
+    elif _is_divisible(name, stream.head):
+        if source.start:
+            stream.seek(source.start - 1)
+        for part in lines(stream.read, source.start, source.end):
+            if part.data.strip():
+                _add_line(part, source, name, origin, rows)
+                yield
+    else:
+        _add_whole(stream, source, name, origin, rows)
+        yield
+
+
+def _add_elements(
+    parts: Iterator[Part], stream: Stream, source: Range, origin: Origin, rows: ParsedRows
+) -> Iterator[None]:
+    is_listed = False
+    if source.start:
+        first = next(elements(BytesIO(stream.head).read), None)
+        is_listed = first is not None and first.is_head and b"[" in first.data
+    for part in parts:
+        if not part.is_head:
+            add_element(part, origin, rows, source.file, is_listed=is_listed and stream.problem is None)
+        elif part.is_last:
+            # There are no series in it: an error, or an empty answer.
+            rows.add_items(FORMATS[PROMETHEUS](part.data, origin), source.file)
+        else:
+            is_listed = b"[" in part.data
+        yield
+
+
+def _add_line(part: Part, source: Range, name: str, origin: Origin, rows: ParsedRows) -> None:
+    def shifted(item: Rejected) -> Rejected:
+        return item._replace(position=part.position, reason=f"in the line at byte {part.position}: {item.reason}")
+
+    if part.is_cut:
+        rows.add_rejected(shifted(reject(0, "it is too large", part.data.decode("utf-8", "replace"))), source.file)
+    else:
+        rows.add_items(FORMATS[name](part.data, origin, source.at), source.file, shifted)
+
+
+def _add_whole(stream: Stream, source: Range, name: str, origin: Origin, rows: ParsedRows) -> None:
+    pieces, size = [], 0
+    while size <= LARGEST_PART and (piece := stream.read(LARGEST_PART)):
+        pieces.append(piece)
+        size += len(piece)
+    rows.add_items(FORMATS[name](b"".join(pieces), origin, source.at), source.file)

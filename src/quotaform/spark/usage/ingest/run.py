@@ -1,0 +1,143 @@
+"""Recordings into a table of usage: one pass over them, and another one if there are records that cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as f
+
+from quotaform.app.clock import SYSTEM_CLOCK, Clock
+from quotaform.cluster.gateway import Progress, no_progress
+from quotaform.core.usage.ingest import Ingested, IngestedCluster, RejectedRecords
+from quotaform.core.usage.origin import Origin
+from quotaform.errors import EngineError
+from quotaform.spark.session.progress import reported
+from quotaform.spark.table.named_table import read_table
+from quotaform.spark.usage.ingest.count import Counter, Counts
+from quotaform.spark.usage.ingest.merged import merged, usage_rows
+from quotaform.spark.usage.ingest.parsed import parsed
+from quotaform.spark.usage.ingest.source import SourceFile, find_files, ranges, total_bytes
+from quotaform.spark.usage.schemas import QUARANTINE, USAGE
+from quotaform.spark.usage.usage_folder import add_rows, require_writable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_MOST_SHOWN: Final = 20
+_MERGED_BYTES: Final = 256 * 2**20
+"""How many bytes of recordings a task brings together, at most; half of that of samples, about."""
+_MOST_TASKS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestRequest:
+    """What to ingest.
+
+    Attributes:
+        sources: Files, directories, globs and URLs.
+        usage: The table that rows are added to.
+        quarantine: The table that records are added to which cannot be read.
+        format_name: The format of the sources; `None` to find out for each file.
+        origin: What counts for metrics that do not say where they are from.
+        declared: The clusters of quotaform.yaml; `None` if there is none.
+    """
+
+    sources: Sequence[str]
+    usage: str
+    quarantine: str
+    format_name: str | None
+    origin: Origin
+    declared: frozenset[str] | None
+
+
+def ingest(
+    spark: SparkSession, request: IngestRequest, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = no_progress
+) -> Ingested:
+    """Add recordings to a table of usage.
+
+    Raises:
+        UsageError: A source names no file, or a table is a file.
+        InvalidFilesError: There is another table where rows are to be added.
+        FileReadError: A file cannot be read.
+        EngineError: Samples were lost on the way; nothing was added.
+    """
+    require_writable(spark, request.usage, USAGE)
+    require_writable(spark, request.quarantine, QUARANTINE)
+    progress("Looking for files", 0, 0)
+    files = find_files(spark, request.sources)
+    rows = parsed(ranges(spark, files), request.format_name, request.origin)
+    return _Ingest(request, files, clock.now()).run(rows, progress)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ingest:
+    request: IngestRequest
+    files: Sequence[SourceFile]
+    now: datetime
+
+    def run(self, rows: DataFrame, progress: Progress) -> Ingested:
+        before, after = Counter(), Counter()
+        tasks = max(1, min(_MOST_TASKS, -(-total_bytes(self.files) // _MERGED_BYTES)))
+        found = usage_rows(after.merged(merged(before.parsed(rows), tasks)))
+
+        def check() -> bool:
+            read, made = before.counts(), after.counts()
+            if read.samples != made.samples + sum(made.dropped.values()):
+                raise _lost(f"{read.samples:,} samples were read, and {made.samples:,} made it into rows")
+            if read.rejected:
+                self._write_quarantine(rows, read.rejected, progress)
+            return made.rows > 0
+
+        with reported("Ingesting", progress):
+            add_rows(found, self.request.usage, check, prefix="usage")
+        return self._result(rows.sparkSession, before.counts(), after.counts())
+
+    def _write_quarantine(self, rows: DataFrame, expected: int, progress: Progress) -> None:
+        counter = Counter()
+        rejected = counter.parsed(rows.where(f.col("reason").isNotNull()))
+        found = rejected.select("file", "position", "reason", "record", f.lit(self.now).alias("ingested_at"))
+
+        def check() -> bool:
+            if (again := counter.counts().rejected) != expected:
+                raise _lost(f"{expected:,} records could not be read, and {again:,} when they were read again")
+            return True
+
+        with reported("Writing the quarantine", progress):
+            add_rows(found.select(*QUARANTINE.names), self.request.quarantine, check, prefix="quarantine")
+
+    def _result(self, spark: SparkSession, read: Counts, made: Counts) -> Ingested:
+        request = self.request
+        dropped = {each: read.dropped.get(each, 0) + made.dropped.get(each, 0) for each in read.dropped | made.dropped}
+        return Ingested(
+            usage=request.usage,
+            files=len(self.files),
+            empty_files=sum(not file.size for file in self.files),
+            read=read.samples + sum(read.dropped.values()) + read.rejected,
+            written=made.samples,
+            rows=made.rows,
+            dropped=dropped,
+            quarantined=read.rejected,
+            quarantine=request.quarantine if read.rejected else None,
+            rejected=tuple(self._rejected(spark)) if read.rejected else (),
+            clusters=tuple(
+                IngestedCluster(name=name, is_declared=None if request.declared is None else name in request.declared)
+                for name in made.clusters
+            ),
+            since=made.since,
+            until=made.until,
+        )
+
+    def _rejected(self, spark: SparkSession) -> list[RejectedRecords]:
+        table = read_table(spark, self.request.quarantine)
+        own = table.where(f.col("ingested_at") == f.lit(self.now)).orderBy("file", "position")
+        found = own.select("file", "position", "reason").limit(_MOST_SHOWN).collect()
+        return [RejectedRecords(file=row.file, position=row.position, reason=row.reason) for row in found]
+
+
+def _lost(what: str) -> EngineError:
+    return EngineError(
+        f"The counts do not add up: {what}; a file was changed meanwhile, or a task ran twice. Try again."
+    )

@@ -1,0 +1,177 @@
+"""The files that sources name, and the ranges of them that tasks read.
+
+| source | files |
+| --- | --- |
+| a file | it |
+| a directory | all files below it, but those whose name begins with `.` or `_` |
+| a glob | the files that it fits, and those in directories that it fits |
+| a URL, such as `s3a://bucket/recordings` | as Spark lists it; each file is held in memory while it is read |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC
+from glob import glob
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
+from pyspark.sql.types import BinaryType, DoubleType, IntegerType, LongType, StringType, StructField, StructType
+
+from quotaform.errors import FileReadError, UsageError
+from quotaform.model.text import inert, quote
+from quotaform.spark.schemas import make_table
+from quotaform.spark.table.named_table import reason_of
+from quotaform.spark.table.path import is_url
+from quotaform.spark.usage.ingest.stream import COMPRESSED, Range
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RANGES: Final = StructType(
+    [
+        StructField("file", StringType()),
+        StructField("start", LongType()),
+        StructField("end", LongType()),
+        StructField("at", DoubleType()),
+        StructField("content", BinaryType()),
+        StructField("path", StringType()),
+    ]
+)
+"""The fields of a `Range`."""
+_TASK: Final = StructField("task", IntegerType())
+_RANGE_BYTES: Final = 64 * 2**20
+_MOST_TASKS: Final = 10_000
+_LARGEST_REMOTE: Final = 512 * 2**20
+_COMPRESSION: Final = 10
+"""How many times larger what is compressed is, about."""
+
+
+class SourceFile(NamedTuple):
+    """A file.
+
+    Attributes:
+        name: What it is called; for Spark, a URL is also where it is.
+        size: Its bytes.
+        at: When it was written, in seconds since the epoch.
+    """
+
+    name: str
+    size: int
+    at: float
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether its name says that it is compressed."""
+        return Path(self.name).suffix.lower() in COMPRESSED
+
+
+def find_files(spark: SparkSession, names: Sequence[str]) -> list[SourceFile]:
+    """Return the files that sources name, each once.
+
+    Raises:
+        UsageError: A source names none.
+        FileReadError: A URL cannot be listed, or a file on it is too large to be held in memory.
+    """
+    found: dict[str, SourceFile] = {}
+    for name in names:
+        files = _remote_files(spark, name) if is_url(name) else _local_files(name)
+        if not files:
+            is_folder = not is_url(name) and Path(name).is_dir()
+            what = "has no files" if is_folder else "is no file, and as a glob it fits none"
+            raise UsageError(f"{quote(name)} {what}; name files, directories or globs of recordings")
+        found |= {file.name: file for file in files}
+    return list(found.values())
+
+
+def _local_files(name: str) -> list[SourceFile]:
+    paths = [name] if Path(name).exists() else sorted(glob(name, recursive=True))  # noqa: PTH207 (as it is written)
+    return [file for path in paths for file in _files_at(Path(path))]
+
+
+def _files_at(path: Path) -> Iterator[SourceFile]:
+    try:
+        if path.is_dir():
+            for child in sorted(path.iterdir()):
+                if not child.name.startswith((".", "_")):
+                    yield from _files_at(child)
+        else:
+            status = path.stat()
+            yield SourceFile(str(path), status.st_size, status.st_mtime)
+    except OSError as error:
+        raise FileReadError(str(path), error.strerror or "it cannot be read") from error
+
+
+def _remote_files(spark: SparkSession, name: str) -> list[SourceFile]:
+    try:
+        listed = _contents(spark, [name]).select("path", "length", "modificationTime").collect()
+    except (PySparkException, Py4JError) as error:
+        raise FileReadError(inert(name), reason_of(error)) from error
+    files = [SourceFile(row.path, row.length, row.modificationTime.replace(tzinfo=UTC).timestamp()) for row in listed]
+    for file in files:
+        if file.size > _LARGEST_REMOTE:
+            raise FileReadError(
+                inert(file.name),
+                f"it has {file.size:,} bytes, and a file on this file system may have {_LARGEST_REMOTE:,}; copy it to "
+                "a directory that the executors see, or split it",
+            )
+    return sorted(files)
+
+
+def _contents(spark: SparkSession, names: Sequence[str]) -> DataFrame:
+    return spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(list(names))
+
+
+def ranges(spark: SparkSession, files: Sequence[SourceFile]) -> DataFrame:
+    """Return `RANGES` of files, in tasks of about equally many bytes."""
+    rows = list(_in_tasks([each for file in files if not is_url(file.name) for each in _ranges_of(file)]))
+    columns = list(zip(*rows, strict=True)) if rows else [()] * (len(RANGES) + 1)
+    tasks = 1 + max(columns[-1], default=0)
+    table = make_table(spark, StructType([*RANGES.fields, _TASK]), columns)
+    table = table.repartitionById(tasks, f.col(_TASK.name)).drop(_TASK.name)
+    remote = [file.name for file in files if is_url(file.name)]
+    if not remote:
+        return table
+    content = _contents(spark, remote).select(
+        f.col("path").alias("file"),
+        f.lit(0).cast(LongType()).alias("start"),
+        f.lit(None).cast(LongType()).alias("end"),
+        f.unix_micros("modificationTime").cast(DoubleType()).__truediv__(1e6).alias("at"),
+        "content",
+        f.lit(None).cast(StringType()).alias("path"),
+    )
+    return table.unionAll(content) if rows else content
+
+
+def _ranges_of(file: SourceFile) -> Iterator[tuple[Range, int]]:
+    """Yield the ranges of a file, each with how many bytes are read of it, about."""
+    path = str(Path(file.name).absolute())
+    if file.is_compressed or file.size <= _RANGE_BYTES:
+        yield Range(file.name, 0, None, file.at, None, path), file.size * (_COMPRESSION if file.is_compressed else 1)
+        return
+    count = -(-file.size // _RANGE_BYTES)
+    ends = [file.size * number // count for number in range(count + 1)]
+    for start, end in pairwise(ends):
+        is_last = end == file.size
+        yield Range(file.name, start, None if is_last else end, file.at, None, path), end - start
+
+
+def _in_tasks(found: Sequence[tuple[Range, int]]) -> Iterator[tuple[Any, ...]]:
+    """Yield ranges, each with the number of its task."""
+    total = sum(size for _, size in found)
+    share = max(_RANGE_BYTES, total // _MOST_TASKS)
+    task, filled = 0, 0
+    for range_of, size in found:
+        if filled and filled + size > share:
+            task, filled = task + 1, 0
+        filled += size
+        yield (*range_of, task)
+
+
+def total_bytes(files: Sequence[SourceFile]) -> int:
+    """Return how many bytes files have, about, when they are not compressed."""
+    return sum(file.size * (_COMPRESSION if file.is_compressed else 1) for file in files)

@@ -1,0 +1,115 @@
+"""Adds rows to a table of usage: a folder of Parquet files, another folder that Spark writes, or a table of a catalog.
+
+| table | rows |
+| --- | --- |
+| a folder of this file system | are written to a folder beside its files that readers ignore, and then moved |
+| a URL | are written by Spark, which moves them when all tasks are done |
+| a table of the catalog | are appended by the catalog |
+
+So an ingest that fails or is killed adds nothing. The one moment that counts is when the folder is renamed to
+`_ready-…`: what was killed after it is completed by whoever adds rows next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from quotaform.errors import UsageError
+from quotaform.model.text import inert
+from quotaform.spark.table.named_table import format_of, read_table, require_columns
+from quotaform.spark.table.path import is_url, located
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_STAGED: Final = "_staged-"
+_READY: Final = "_ready-"
+_PARQUET: Final = "parquet"
+
+
+def is_catalog_table(spark: SparkSession, name: str) -> bool:
+    """Whether a name is that of a table of the catalog; a directory of that name takes precedence."""
+    if is_url(name) or format_of(name) is not None:
+        return False
+    try:
+        return bool(spark.catalog.tableExists(name))
+    except (PySparkException, Py4JError):
+        # What has signs that no name of a table has is a directory.
+        return False
+
+
+def add_rows(rows: DataFrame, name: str, check: Callable[[], bool], *, prefix: str) -> None:
+    """Add rows to a table, all or none.
+
+    Args:
+        rows: The rows.
+        name: The table; see `require_writable`.
+        check: Called when they are written, and before they count if the table allows that. Returns whether they are
+            to count; raises if something is wrong with them.
+        prefix: What the names of new files begin with.
+    """
+    kind = format_of(name)
+    if is_catalog_table(rows.sparkSession, name):
+        rows.write.mode("append").saveAsTable(name)
+        check()
+    elif is_url(name) or kind not in (None, _PARQUET):
+        rows.write.format(kind or _PARQUET).mode("append").save(located(name))
+        check()
+    else:
+        _add_files(rows, Path(name), check, prefix)
+
+
+def _add_files(rows: DataFrame, folder: Path, check: Callable[[], bool], prefix: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    number = uuid4().hex[:12]
+    staged = folder / f"{_STAGED}{number}"
+    try:
+        rows.write.parquet(located(str(staged)))
+        if check():
+            staged.rename(folder / f"{_READY}{prefix}-{number}")
+    finally:
+        rmtree(staged, ignore_errors=True)
+    complete(folder)
+    with suppress(OSError):
+        # If nothing was added to a new table.
+        folder.rmdir()
+
+
+def complete(folder: Path) -> None:
+    """Move files to where readers see them that a run which was killed had no time to move."""
+    for ready in sorted(folder.glob(f"{_READY}*")):
+        prefix = ready.name.removeprefix(_READY)
+        for file in sorted(ready.glob("part-*.parquet")):
+            # Another run may do the same now.
+            with suppress(FileNotFoundError):
+                file.rename(folder / f"{prefix}-{file.name.removeprefix('part-')}")
+        rmtree(ready, ignore_errors=True)
+
+
+def require_writable(spark: SparkSession, name: str, schema: StructType) -> None:
+    """Make sure that rows can be added, before any work is done.
+
+    Raises:
+        InvalidFilesError: There is a table of other rows, or files that are no table.
+        UsageError: There is a file.
+    """
+    path = Path(name)
+    is_local = not (is_catalog_table(spark, name) or is_url(name))
+    if is_local and path.exists() and not path.is_dir():
+        raise UsageError(
+            f"{inert(name)} is a file, and a table that rows are added to is a directory; name another one"
+        )
+    if is_local and not (path.is_dir() and any(not each.name.startswith((".", "_")) for each in path.iterdir())):
+        return
+    if not is_local and is_url(name):
+        return
+    require_columns(name, read_table(spark, name), schema.names)

@@ -1,0 +1,139 @@
+"""Laws of `usage ingest`: what is fast reads and merges what the slow definition does, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import re
+from io import BytesIO
+from itertools import pairwise
+from unittest import mock
+
+import numpy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quotaform.core.usage.format.prometheus import parse_element
+from quotaform.core.usage.merge import merge
+from quotaform.core.usage.origin import Origin
+from quotaform.core.usage.sample import Dropped, DropReason, Rejected, Sample
+from quotaform.core.usage.series import Attribute, Series
+from quotaform.spark.usage.ingest import part as part_module
+from quotaform.spark.usage.ingest.element import add_element, pairs
+from quotaform.spark.usage.ingest.parsed_rows import ParsedRows
+from quotaform.spark.usage.ingest.part import Part, elements, lines
+from quotaform.spark.usage.ingest.sample_array import ATTRIBUTES, SampleArrays, merged_arrays
+
+PIECES = (b'{"metric":{"a":"b"}}', b",", b"x\n", b'{"metric" : {1', b"{", b'{"met', b'{"metric":"a"')
+SERIES = Series("prod", "1", "producer_byte_rate", "alice", None, None, Attribute.RATE)
+NAMES = ("alice", "bob")
+
+samples = st.builds(
+    lambda name, attribute, ts, value, window: Sample(
+        SERIES._replace(user=name, attribute=attribute), float(ts), float(value), float(window)
+    ),
+    st.sampled_from(NAMES),
+    st.sampled_from(list(Attribute)),
+    st.integers(1, 6),
+    st.integers(0, 3),
+    st.just(10),
+)
+numbers = st.one_of(
+    st.floats(0, 1e9).map(str),
+    st.integers(0, 10**12).map(str),
+    st.sampled_from(["NaN", "+Inf", "-1", "1e3", "0", "-0", "", "1_0", "0x1", "1 2", "x", "1.5e-7"]),
+)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=8), st.lists(st.integers(0, 100), max_size=3), st.integers(1, 9))
+def test_every_part_of_a_file_is_in_one_range(pieces: list[bytes], cuts: list[int], block: int) -> None:
+    data = b"".join(pieces)
+    places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    found_elements: list[Part] = []
+    found_lines: list[Part] = []
+    with mock.patch.object(part_module, "_BLOCK", block), mock.patch.object(part_module, "_LONGEST_START", 16):
+        for start, end in pairwise(places):
+            found_elements += elements(BytesIO(data[start:]).read, start, end)
+            found_lines += lines(BytesIO(data[max(0, start - 1) :]).read, start, end)
+    begins = [match.start() for match in re.finditer(rb'\{"metric" ?: ?\{', data)]
+    bounds = sorted({0, *begins, len(data)})
+    assert [each.data for each in found_elements] == [data[one:two] for one, two in pairwise(bounds)]
+    assert [each.position for each in found_elements if not each.is_head] == begins
+    assert [each.is_last for each in found_elements] == [False] * (len(found_elements) - 1) + [True] * bool(data)
+    assert [each.data for each in found_lines] == data.splitlines(keepends=True)
+    assert all(data[each.position :].startswith(each.data) for each in found_elements + found_lines)
+
+
+@given(st.lists(samples, max_size=12))
+def test_arrays_are_merged_as_samples_are(found: list[Sample]) -> None:
+    rows, dropped = [], dict.fromkeys(DropReason, 0)
+    for number, name in enumerate(NAMES):
+        of_name, left_out = merge(each for each in found if each.series.user == name)
+        rows += [(number, *row) for row in of_name]
+        for each in left_out:
+            dropped[each.reason] += each.samples
+    merged = merged_arrays(
+        SampleArrays(
+            numpy.array([NAMES.index(each.series.user or "") for each in found], numpy.int64),
+            numpy.array([ATTRIBUTES[each.series.attribute] for each in found], numpy.int8),
+            numpy.array([round(each.ts * 1_000_000) for each in found], numpy.int64),
+            numpy.array([each.value for each in found]),
+            numpy.array([each.window_s for each in found]),
+        )
+    )
+    columns = [each.tolist() for each in merged.rows]
+    assert [
+        (number, ts / 1_000_000, window, none_if_nan(rate), none_if_nan(throttle))
+        for number, ts, window, rate, throttle in zip(*columns, strict=True)
+    ] == rows
+    # Of three values of one time it depends on their order which are duplicates, and which are conflicts.
+    same_time = (DropReason.DUPLICATE, DropReason.CONFLICT)
+    assert sum(merged.dropped.get(each, 0) for each in same_time) == sum(dropped[each] for each in same_time)
+    for reason in (DropReason.FIRST_TOTAL, DropReason.COUNTER_RESET):
+        assert merged.dropped.get(reason, 0) == dropped[reason]
+
+
+def none_if_nan(value: float) -> float | None:
+    return None if value != value else value
+
+
+@given(
+    st.lists(st.tuples(st.integers(1_700_000_000, 1_800_000_000) | st.just(-1), numbers), max_size=5),
+    st.sampled_from([None, 1, 2]),
+    st.booleans(),
+    st.sampled_from([",", " ,\n", "", "]}}", ",,"]),
+)
+def test_an_element_is_read_as_the_definition_reads_it(
+    values: list[tuple[int, str]], indent: int | None, is_last: bool, behind: str
+) -> None:
+    labels = {"__name__": "kafka_server_quota_byte_rate", "quota_type": "Produce", "user": 'a"},"values":[', "x": "]]}"}
+    element = {"metric": labels, "values": [[ts, value] for ts, value in values]}
+    data = (json.dumps(element, indent=indent) + behind).encode()
+    expected = list(parse_element(element, Origin("prod"), 1))
+    rows = ParsedRows()
+    add_element(Part(7, data, is_last=is_last), Origin("prod"), rows, "f", is_listed=False)
+    found = [row for batch in rows.rest() for row in batch.to_pylist()]
+    assert [
+        (ts / 1e6, value)
+        for row in found
+        if row["ts"]
+        for ts, value in zip(
+            numpy.frombuffer(row["ts"], numpy.int64), numpy.frombuffer(row["value"], numpy.float64), strict=True
+        )
+    ] == [(each.ts, each.value) for each in expected if isinstance(each, Sample)]
+    assert {row["dropped"]: row["samples"] for row in found if row["dropped"]} == {
+        each.reason.value: each.samples for each in expected if isinstance(each, Dropped)
+    }
+    reasons = [row["reason"].removeprefix("series at byte 7") for row in found if row["reason"]]
+    assert reasons == [each.reason.removeprefix("series 1") for each in expected if isinstance(each, Rejected)]
+
+
+@given(st.lists(st.sampled_from([b'[1,"2"]', b"[1,2]", b",", b"[", b'"', b"1", b" ", b'[1,"2","3"]']), max_size=6))
+def test_values_that_are_not_pairs_are_not_read_as_pairs(pieces: list[bytes]) -> None:
+    data = b"".join(pieces)
+    found = pairs(data)
+    try:
+        values = json.loads(b"[" + data + b"]")
+    except ValueError:
+        values = None
+    if found is not None:
+        assert values == [[ts, str(round(value))] for ts, value in zip(*(each.tolist() for each in found), strict=True)]

@@ -1,0 +1,251 @@
+"""`quotaform usage ingest`: recordings of all formats, whole and broken, compared with parsers and merge one by one."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import pytest
+
+from quotaform.core.usage.format import FORMATS
+from quotaform.core.usage.merge import merge
+from quotaform.core.usage.origin import Origin
+from quotaform.core.usage.sample import Dropped, Rejected, Sample
+from quotaform.schema.validator import explainer
+from quotaform.spark.usage.ingest import source
+from quotaform.spark.usage.schemas import QUARANTINE
+from quotaform.spark.usage.usage_table import read_usage
+from tests.workflow.command import Repository
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.workflow, pytest.mark.usefixtures("spark")]
+
+DATA = Path(__file__).parents[1] / "data" / "usage"
+LABELS = {"cluster": "lab", "instance": "b1:7071", "quota_type": "Produce"}
+START = 1_795_000_000
+
+
+def element(user: str, values: list[tuple[float, str]], name: str = "byte_rate", **labels: str) -> dict[str, Any]:
+    """Return a series of Prometheus."""
+    return {"metric": {"__name__": f"kafka_server_quota_{name}", "user": user, **LABELS, **labels}, "values": values}
+
+
+def answer(*elements: dict[str, Any], indent: int | None = None) -> str:
+    """Return an answer of Prometheus."""
+    document = {"status": "success", "data": {"resultType": "matrix", "result": list(elements)}}
+    return json.dumps(document, indent=indent, separators=None if indent else (",", ":"))
+
+
+def minutes(*values: str) -> list[tuple[float, str]]:
+    """Return values, one per minute."""
+    return [(START + 60 * number, value) for number, value in enumerate(values)]
+
+
+ANSWERS = {
+    "first.json": answer(
+        element("CN%3Dtenant%20a", minutes("1", "2.5", "NaN", "4")),
+        element("CN%3Dtenant%20a", minutes("NaN", "10", "20"), "throttle_time"),
+        element("%2A", minutes("7")),
+        element('<default>"', minutes("8", "-1", "9")),
+        element("bob", minutes("0"), "queue_size"),
+    ),
+    # Scraped again, out of order, with another value of one time, and written by another program.
+    "second.json": answer(
+        element("CN%3Dtenant%20a", list(reversed(minutes("1", "3", "5")))),
+        element("far", minutes("6"), cluster="edge"),
+        indent=2,
+    ),
+}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """A repository with recordings."""
+    made = Repository(tmp_path)
+    made.config("clusters:\n  lab: {bootstrap_servers: ['127.0.0.1:1']}\n")
+    (tmp_path / "in").mkdir()
+    for name, text in ANSWERS.items():
+        (tmp_path / "in" / name).write_text(text, encoding="utf-8")
+    return made
+
+
+def rows_of(spark: SparkSession, folder: Path) -> list[tuple[Any, ...]]:
+    """Return the rows of a table of usage."""
+    rows = read_usage(spark, str(folder)).toArrow().to_pylist()
+    return sorted((tuple(row.values()) for row in rows), key=repr)
+
+
+def defined(files: dict[str, tuple[str, bytes]], origin: Origin) -> tuple[list[tuple[Any, ...]], Counter[str]]:
+    """Return rows and counts of recordings by the parsers and the merge of one series, file by file."""
+    samples: dict[Any, list[Sample]] = {}
+    counts: Counter[str] = Counter()
+    for kind, data in files.values():
+        for item in FORMATS[kind](data, origin, float(START)):
+            if isinstance(item, Sample):
+                samples.setdefault(item.series._replace(attribute=None), []).append(item)  # type: ignore[arg-type]
+                counts["read"] += 1
+            elif isinstance(item, Dropped):
+                counts[item.reason.name.lower()] += item.samples
+                counts["read"] += item.samples
+            else:
+                assert isinstance(item, Rejected)
+                counts["quarantined"] += 1
+                counts["read"] += 1
+    rows = []
+    for series, found in samples.items():
+        merged, dropped = merge(found)
+        for each in dropped:
+            counts[each.reason.name.lower()] += each.samples
+        for row in merged:
+            names = (series.cluster, series.broker, series.key, series.user, series.client_id, series.ip)
+            rows.append((row.ts, row.window_s, *names, row.rate, row.throttle_ms))
+    return rows, counts
+
+
+def by_seconds(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return rows with their time as seconds."""
+    return sorted(((ts.timestamp(), *others) for ts, *others in rows), key=repr)
+
+
+def test_all_formats_together_are_what_parsers_and_merge_say(spark: SparkSession, repository: Repository) -> None:
+    folder = repository.path / "in"
+    files = {name: ("prometheus", text.encode()) for name, text in ANSWERS.items()}
+    for name, kind in (("jmxtool.csv", "jmxtool"), ("exposition.txt", "exposition")):
+        data = (DATA / name).read_bytes()
+        files[name] = (kind, data)
+        packed = folder / f"{name}.gz"
+        packed.write_bytes(gzip.compress(data))
+        # The samples of an exporter's page have the time of its file.
+        os.utime(packed, (START, START))
+    done = repository("usage", "ingest", "in", "--usage", "usage", "--cluster", "lab", "--format", "json")
+    assert done.code == 0, done.said
+    expected, counts = defined(files, Origin("lab"))
+    assert by_seconds(rows_of(spark, repository.path / "usage")) == sorted(expected, key=repr)
+    result = json.loads(done.out)
+    require_valid("usage-ingest", done.out)
+    assert {
+        **result["dropped"],
+        "read": result["summary"]["read"],
+        "quarantined": result["summary"]["quarantined"],
+    } == counts
+    assert result["clusters"] == [{"cluster": "edge", "declared": False}, {"cluster": "lab", "declared": True}]
+    assert "declares no cluster edge" in done.err
+
+
+def test_what_is_broken_is_in_the_quarantine_with_file_and_position(
+    spark: SparkSession, repository: Repository
+) -> None:
+    folder = repository.path / "in"
+    whole = answer(element("a", minutes("1", "2")), element("b", minutes("3", "4")))
+    cut = whole[: whole.index('"4"')]
+    packed = gzip.compress(whole.encode() * 50)
+    broken = {
+        "cut.json": cut.encode(),
+        "list.json": whole[: whole.rindex("]}}")].encode(),
+        "cut.json.gz": packed[:-20],
+        "error.json": b'{"status":"error","error":"timed out"}',
+        "picture.json": b"\x89PNG\r\n\x1a\n\0",
+        "empty.json": b"",
+        "inf.json": answer(element("c", minutes("1", "+Inf"))).encode(),
+        "names.json": answer(element("d", minutes("1"), name="byte_rate", quota_type="")).encode(),
+    }
+    shutil.rmtree(folder)
+    folder.mkdir()
+    for name, data in broken.items():
+        (folder / name).write_bytes(data)
+    done = repository("usage", "ingest", "in", "--usage", "usage", "--format", "json")
+    result = json.loads(done.out)
+    assert done.code == 0
+    assert result["empty_files"] == 1
+    rejected = spark.read.parquet(str(repository.path / "usage-quarantine"))
+    assert rejected.schema == QUARANTINE
+    found = {(Path(row.file).name, row.position, row.reason) for row in rejected.collect()}
+    at = cut.rindex('{"metric"')
+    assert {name for name, _, _ in found} == set(broken) - {"empty.json"}
+    assert ("cut.json", at, f"series at byte {at}: not JSON, or cut: Expecting value") in found
+    assert (
+        "list.json",
+        at,
+        f"series at byte {at}: the file ends behind this series, and not its list; it is cut",
+    ) in found
+    assert any(name == "cut.json.gz" and "the file is cut or broken" in reason for name, _, reason in found)
+    assert any(name == "inf.json" and "sample 2: the value is +Inf" in reason for name, _, reason in found)
+    assert result["summary"]["quarantined"] == rejected.count() == len(result["rejected"])
+    assert "records could not be read; see the quarantine table usage-quarantine" in done.err
+    text = repository("usage", "ingest", "in/cut.json", "--usage", "other", "--quarantine", "usage-quarantine")
+    assert text.out.splitlines() == [
+        "Usage  other   rows from 2026-11-18T11:06:40Z to 2026-11-18T11:07:40Z",
+        "  Read        1 file",
+        "  Clusters    lab",
+        "  Quarantine  1 record in usage-quarantine",
+        f"    in/cut.json: series at byte {at}: not JSON, or cut: Expecting value",
+        "",
+        "Samples: 3 read = 2 written (2 rows) + 0 dropped + 1 quarantined.",
+    ]
+
+
+def test_files_are_shared_by_tasks_and_nothing_is_read_twice(spark: SparkSession, repository: Repository) -> None:
+    users = [f"user-{number}" for number in range(40)]
+    text = answer(*(element(user, minutes("1", "2", "3")) for user in users))
+    (repository.path / "in/many.json").write_text(text, encoding="utf-8")
+    with mock.patch.object(source, "_RANGE_BYTES", 700):
+        done = repository("usage", "ingest", "in/many.json", "--usage", "usage")
+    assert done.last == "Samples: 120 read = 120 written (120 rows) + 0 dropped + 0 quarantined."
+    again = repository("usage", "ingest", "file://" + str(repository.path / "in/many.json"), "--usage", "usage2")
+    assert again.last == done.last
+    assert rows_of(spark, repository.path / "usage") == rows_of(spark, repository.path / "usage2")
+    added = repository("usage", "ingest", "in/second.json", "--usage", "usage")
+    assert added.code == 0
+    assert len(rows_of(spark, repository.path / "usage")) == 120 + 4
+    assert [path for path in (repository.path / "usage").iterdir() if not path.name.startswith("usage-")] == []
+
+
+def test_what_cannot_be_done_is_one_sentence_and_writes_nothing(repository: Repository) -> None:
+    (repository.path / "in/nan.json").write_text(answer(element("a", minutes("NaN", "NaN"))), encoding="utf-8")
+    (repository.path / "in/none.json").write_text(answer(), encoding="utf-8")
+    (repository.path / "in/homeless.json").write_text(answer(element("a", minutes("1"), cluster="")), encoding="utf-8")
+    (repository.path / "empty").mkdir()
+    (repository.path / "other").mkdir()
+    (repository.path / "other/notes.txt").write_text("x", encoding="utf-8")
+    for arguments, code, message in (
+        (("in/nan.json",), 1, "no samples for the table among the 2 that were read"),
+        (("in/none.json",), 1, "nothing was added: the recordings have no samples"),
+        (("in/homeless.json",), 1, "no samples for the table among the 1 that were read"),
+        (("empty",), 64, "has no files"),
+        (("in/missing-*.json",), 64, "is no file, and as a glob it fits none"),
+        (("in", "--usage", "other"), 3, "other: error: the table"),
+        (("in", "--usage", "quotaform.yaml"), 64, "is a file"),
+        (("in", "--input-format", "xml"), 64, "unknown input format"),
+    ):
+        usage = () if "--usage" in arguments else ("--usage", "usage")
+        done = repository("usage", "ingest", *arguments, *usage)
+        assert (done.code, message in done.err) == (code, True), (arguments, done.said)
+    assert not (repository.path / "usage").exists()
+
+
+def test_an_ingest_that_was_killed_while_files_were_moved_is_completed(
+    spark: SparkSession, repository: Repository
+) -> None:
+    repository("usage", "ingest", "in/first.json", "--usage", "usage")
+    usage = repository.path / "usage"
+    (file,) = usage.glob("*.parquet")
+    ready = usage / "_ready-usage-1"
+    ready.mkdir()
+    file.rename(ready / "part-00000-x.parquet")
+    (usage / "_staged-2").mkdir()
+    repository("usage", "ingest", "in/second.json", "--usage", "usage")
+    assert {row[5] for row in rows_of(spark, usage)} == {"CN=tenant a", "*", '<default>"', "far"}
+    assert not ready.exists()
+
+
+def require_valid(name: str, text: str) -> None:
+    """Make sure that a document is as its schema says."""
+    assert list(explainer(name).iter_errors(json.loads(text))) == []

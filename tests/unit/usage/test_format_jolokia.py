@@ -61,8 +61,8 @@ def test_nan_is_dropped_however_jolokia_writes_it(nothing: str | None) -> None:
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        ({"status": 404, "error": "InstanceNotFoundException : none"},
-         'answer 1: Jolokia answered with status "404": "InstanceNotFoundException : none"'),
+        ({"status": 403, "error": "java.lang.SecurityException : no"},
+         'answer 1: Jolokia answered with status "403": "java.lang.SecurityException : no"'),
         ({"status": 400, "error": "java.lang.NumberFormatException"}, "answer 1: Jolokia answered with status "
          '"400": "java.lang.NumberFormatException"; this version of Jolokia cannot answer NaN: update it'),
         ({"request": {"type": "list"}, "value": {}, "status": 200}, 'answer 1: an answer to "list", not to read'),
@@ -79,8 +79,13 @@ def test_an_answer_that_cannot_be_read_is_rejected(document: Any, reason: str) -
     assert reasons(parse(document)) == [reason]
 
 
+def test_a_pattern_without_mbeans_is_counted_as_a_missing_value() -> None:
+    error = {"status": 404, "error_type": "javax.management.InstanceNotFoundException", "error": "No MBean"}
+    assert dropped(parse([error, answer({MBEAN: RATE})])) == {DropReason.MISSING: 1}
+
+
 def test_one_failed_read_does_not_hide_the_others_of_a_bulk_read() -> None:
-    items = parse([{"status": 404, "error": "x"}, answer({MBEAN: RATE})])
+    items = parse([{"status": 500, "error": "x"}, answer({MBEAN: RATE})])
     assert values(items) == [(TS, 5.5)]
     assert [item.position for item in items if isinstance(item, Rejected)] == [1]
 

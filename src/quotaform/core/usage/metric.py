@@ -9,6 +9,9 @@ Source: org.apache.kafka.server.quota.ClientQuotaManager, org.apache.kafka.commo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from re import DOTALL
+from re import compile as regex
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from quotaform.core.usage.metric_name import MetricName, has_swallowed_names, key_of_type, read_metric_name
@@ -28,12 +31,19 @@ CLIENT_WINDOW_S: Final = 60.0
 LONGEST_NAME: Final = 32767
 """The limit on characters of a name: that of a string in Kafka's protocol."""
 
+NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
+
 _TYPE_LABELS: Final = ("quota_type", "resource", "type", "quota")
 _USER_LABELS: Final = ("exported_user", "user", "username", "principal")
 _CLIENT_ID_LABELS: Final = ("exported_client_id", "client_id", "client")
 _IP_LABELS: Final = ("ip", "client_ip", "source_ip", "address")
 _INSTANCE_LABELS: Final = ("client_instance_id", "instance", "service_instance_id", "pod")
 _PART_LABELS: Final = ("topic", "partition")
+
+_SEPARATOR: Final = ", client-id="
+"""What stands before the client-id where an exporter's rules see the name of an MBean."""
+
+_OBJECT_NAME = regex(r"([^<]+)<(.+)><>([^<>]+)", DOTALL).fullmatch
 
 _SWALLOWED: Final = (
     "the names of the bucket are in the metric's name, in which they can't be told apart; "
@@ -75,7 +85,7 @@ def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Measure
     """
     meaning = read_metric_name(name)
     if meaning is None:
-        return Unreadable(_SWALLOWED) if has_swallowed_names(name) else DropReason.OTHER_METRIC
+        return _swallowed(labels, origin) if has_swallowed_names(name) else DropReason.OTHER_METRIC
     if meaning.attribute is None:
         return DropReason.OTHER_ATTRIBUTE
     folded = {fold(label): value for label, value in labels.items()}
@@ -92,16 +102,24 @@ def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Measure
     return _measure(meaning, key, folded, origin.cluster_of(folded), origin.broker_of(folded), None)
 
 
-def read_object_name(object_name: str, attribute: str, origin: Origin) -> Measure | DropReason | Unreadable:
+def read_object_name(
+    object_name: str, attribute: str, origin: Origin, labels: Mapping[str, str] = NO_LABELS
+) -> Measure | DropReason | Unreadable:
     """Return what an attribute of an MBean measures, as `read_metric` does.
 
     >>> read_object_name("kafka.server:type=Fetch,client-id=app", "byte-rate", Origin()).series.key
     'consumer_byte_rate'
+
+    Args:
+        object_name: The name of the MBean.
+        attribute: The attribute.
+        origin: What counts for an MBean without such labels.
+        labels: Labels beside the name, which may say where it is from.
     """
     parsed = parse_object_name(object_name)
     if parsed is None:
         return Unreadable(f"{quote(object_name)} is not the name of an MBean")
-    properties = dict(parsed.properties)
+    properties = {**labels, **parsed.properties}
     kind = properties.pop("type", "")
     return read_metric(f"{parsed.domain}_{kind}_{attribute}", properties, origin)
 
@@ -116,6 +134,17 @@ def check_series(series: Series) -> Series | DropReason | Unreadable:
     if not all(map(_is_text, names)):
         return Unreadable("a name is not UTF-8")
     return series
+
+
+def _swallowed(labels: Mapping[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
+    """Return what a metric measures whose name holds the names of its bucket.
+
+    The exporter adds the name of the MBean to metrics that would otherwise be the same.
+    """
+    found = _OBJECT_NAME(labels.get("_objectname", ""))
+    if found is None:
+        return Unreadable(_SWALLOWED)
+    return read_object_name(f"{found[1]}:{found[2]}", found[3], origin, labels)
 
 
 def _of_client(meaning: MetricName, labels: Mapping[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
@@ -154,11 +183,8 @@ def _names(key: str, labels: Mapping[str, str]) -> tuple[str | None, str | None,
         address = canonical_ip(unquote(ip)) if ip else None
         return Unreadable(f"{quote(ip)} is not an IP address") if ip and address is None else (None, None, address)
     user, client_id = first_label(labels, _USER_LABELS), first_label(labels, _CLIENT_ID_LABELS)
-    if user and ", client-id=" in user:
-        # A rule for users that stands before the one for users with client-ids took both for the user.
-        both = parse_properties(f"user={user}")
-        if both is not None and both.keys() == {"user", "client-id"}:
-            user, client_id = both["user"], client_id or both["client-id"]
+    if user and _SEPARATOR in user:
+        user, client_id = _split_user(user, client_id)
     if user and user == labels.get("principal"):
         user = user.removeprefix("User:")
     return (
@@ -166,6 +192,17 @@ def _names(key: str, labels: Mapping[str, str]) -> tuple[str | None, str | None,
         (unquote(client_id) or None) if client_id else None,
         None,
     )
+
+
+def _split_user(user: str, client_id: str | None) -> tuple[str, str | None]:
+    """Return user and client-id where the label of the user holds both, or the beginning of the client-id, too.
+
+    A rule for users that stands before the one for users with client-ids takes both for the user; and any rule splits
+    at the last separator, of which a client-id may hold more.
+    """
+    whole = user if client_id is None else f"{user}{_SEPARATOR}{client_id}"
+    both = parse_properties(f"user={whole}")
+    return (both["user"], both["client-id"]) if both and both.keys() == {"user", "client-id"} else (user, client_id)
 
 
 def _split_type(kind: str, labels: Mapping[str, str]) -> tuple[str, dict[str, str]]:

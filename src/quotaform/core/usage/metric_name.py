@@ -127,7 +127,7 @@ class MetricName(NamedTuple):
     is_of_client: bool = False
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16384)
 def read_metric_name(name: str) -> MetricName | None:
     """Return what the name of a metric says; `None` if it is not about client quotas.
 
@@ -164,6 +164,16 @@ def time_factor(unit: str) -> float:
     (1000.0, 1.0)
     """
     return _UNITS.get(unit, 1.0)
+
+
+@lru_cache(maxsize=16384)
+def is_of_quotas(name: str) -> bool:
+    """Whether a metric may be about client quotas, so that its labels are of interest.
+
+    >>> is_of_quotas("kafka_server_Fetch_queue_size"), is_of_quotas("jvm_threads_current")
+    (True, False)
+    """
+    return read_metric_name(name) is not None or has_swallowed_names(name)
 
 
 def has_swallowed_names(name: str) -> bool:

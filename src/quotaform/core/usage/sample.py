@@ -17,7 +17,7 @@ class DropReason(StrEnum):
     | member | the sample |
     | --- | --- |
     | NAN | is not a number: the metric has no value at that time; a throttle time: nothing was throttled |
-    | MISSING | has no value, as an empty cell of a CSV file |
+    | MISSING | has no value, as an empty cell of a CSV file, or an MBean that is not there |
     | OTHER_METRIC | is of a metric that is not about client quotas |
     | OTHER_ATTRIBUTE | is of a client quota, but neither a rate nor a throttle time, such as `tokens` |
     | BROKER_TOTAL | is of a whole broker or listener, of no user, client-id or ip |

@@ -13,6 +13,7 @@ from typing import Final
 
 from quotaform.core.usage.format.text import read_text
 from quotaform.core.usage.metric import Measure, Unreadable, read_metric
+from quotaform.core.usage.metric_name import is_of_quotas
 from quotaform.core.usage.origin import Origin
 from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, reject
 from quotaform.core.usage.value import make_sample, read_epoch
@@ -22,7 +23,7 @@ _LINE = regex(
     r"(?:\{(?>[^\"}]++|\"(?>[^\"\\]++|\\.)*+\")*+\})?+|\{(?>[^\"}]++|\"(?>[^\"\\]++|\\.)*+\")*+\})"
     r"[ \t]*+(?P<value>[^\s{}]++)(?:[ \t]++(?P<ts>[^\s#]++))?[ \t]*+(?:#.*)?"
 ).fullmatch
-_NAME = regex(r"[^{ \t]*+").match
+_NAME_END: Final = regex(r"[{ \t]")
 _LABEL = regex(
     r'[\s,]*+(?:([A-Za-z_][A-Za-z0-9_.\-]*+|"(?>[^"\\]++|\\.)*+")\s*+=\s*+)?"((?>[^"\\]++|\\.)*+)"\s*+(?:,|\Z)'
 )
@@ -62,7 +63,11 @@ def _item(line: str, origin: Origin, ts: float | None) -> Sample | DropReason | 
     found = _LINE(line)
     if found is None:
         return "not a metric with a value, or cut"
-    measure = _measure(found["series"], origin)
+    series = found["series"]
+    # Most lines of a page are of other metrics. OpenMetrics may have the name among the labels.
+    if not series.startswith("{") and not is_of_quotas(_NAME_END.split(series, maxsplit=1)[0]):
+        return DropReason.OTHER_METRIC
+    measure = _measure(series, origin)
     if isinstance(measure, DropReason):
         return measure
     if isinstance(measure, Unreadable):

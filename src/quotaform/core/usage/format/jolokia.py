@@ -32,6 +32,7 @@ Reading = tuple[str, str, object]
 """An MBean, an attribute and its value."""
 
 _OK: Final = 200
+_ABSENT: Final = "InstanceNotFoundException"
 
 
 def parse_jolokia(data: bytes | str, origin: Origin, ts: float | None = None) -> Iterator[Item]:
@@ -52,6 +53,10 @@ def parse_jolokia(data: bytes | str, origin: Origin, ts: float | None = None) ->
 
 
 def _items(answer: Any, number: int, origin: Origin, ts: float | None) -> Iterator[Item]:
+    if isinstance(answer, dict) and _ABSENT in str(answer.get("error_type")):
+        # A pattern that matches no MBean: there was no such traffic, or no such quota yet.
+        yield Dropped(DropReason.MISSING, 1)
+        return
     readings = _readings(answer)
     time = "" if isinstance(readings, str) else _time(answer, ts)
     if isinstance(readings, str) or isinstance(time, str):

@@ -9,6 +9,7 @@ from math import inf
 from random import Random
 from time import perf_counter
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from quotaform.cluster.wire.client_quotas import AlterClientQuotas, DescribeClientQuotas
 from quotaform.cluster.wire.codec import MalformedError, Reader, Writer
 from quotaform.cluster.wire.describe_configs import DescribeBrokerConfig
+from quotaform.cluster.wire.describe_topic import DescribeTopic
 from quotaform.cluster.wire.message import ApiVersions, BrokerRequest, Metadata, SaslAuthenticate, SaslHandshake
 from quotaform.cluster.wire.scram_credentials import AlterUserScramCredentials, DescribeUserScramCredentials
 from quotaform.model.alteration import Alteration
@@ -35,6 +37,7 @@ QUOTAS: list[tuple[list[Part], list[tuple[str, float]]]] = [
 UPSERTION = ScramUpsertion(
     user="é", mechanism=ScramMechanism.SHA_512, iterations=4096, salt=b"s" * 32, salted_password=b"p" * 64
 )
+TOPIC_ID = UUID(bytes=b"\x01" * 16)
 Case = tuple[BrokerRequest[Any], dict[str, Any], Callable[[Any], Any], Any]
 
 
@@ -110,6 +113,12 @@ CASES: list[Case] = [
         lambda got: (got.error_code, got.value),
         (0, "7"),
     ),
+    (
+        DescribeTopic("usage"),
+        {"brokers": [(7, "b7", 9092, "rack")], "cluster_id": "id", "controller_id": 7, "topics": 2},
+        lambda got: (got.error_code, got.topic_id, got.partitions),
+        (0, "AQEBAQEBAQEBAQEBAQEBAQ", 2),
+    ),
 ]
 EVERY_VERSION = [
     pytest.param(case, version, id=f"{type(case[0]).__name__}-{number}-v{version}")
@@ -122,7 +131,21 @@ def fitting(request: BrokerRequest[Any], version: int, fields: dict[str, Any]) -
     """Return the fields that a version has."""
     if isinstance(request, SaslAuthenticate) and version == 0:
         return {name: value for name, value in fields.items() if name != "session_lifetime_ms"}
+    if isinstance(request, DescribeTopic):
+        return fields | {"topics": [described_topic(version, fields["topics"])]}
     return fields
+
+
+def described_topic(version: int, partitions: int) -> Any:
+    """Return a topic as an answer of a version has it."""
+    kind = oracle(DescribeTopic.API_KEY, 1).MetadataResponseTopic
+    part = kind.MetadataResponsePartition
+    parts = [
+        part(version=version, partition_index=number, leader_id=7, replica_nodes=[7, 8], isr_nodes=[7])
+        for number in range(partitions)
+    ]
+    named = {"topic_id": TOPIC_ID} if version >= 10 else {}
+    return kind(version=version, error_code=0, name="usage", partitions=parts, **named)
 
 
 @pytest.mark.parametrize(("case", "version"), EVERY_VERSION)
@@ -136,6 +159,8 @@ def test_another_codec_reads_the_request_and_its_answer_is_read(case: Case, vers
     # What it read is all that was written.
     read.with_header(5, "who")
     assert bytes(read.encode(version=version, header=True)) == encoded[4:]
+    if isinstance(request, DescribeTopic) and version < 10:
+        expected = (0, None, 2)
     assert look(request.decode(answer(request, version, fitting(request, version, fields)), version)) == expected
 
 

@@ -59,7 +59,7 @@ def write_bytes_atomically(path: str | Path, content: Iterable[bytes]) -> None:
         return
     with _temporary_file(target, content, mode) as temporary:
         temporary.replace(target)
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def _open_for_writing(path: str | Path) -> int:
@@ -105,7 +105,7 @@ def write_new_text(path: str | Path, text: str | Iterable[str]) -> None:
             if error.errno not in _HAS_NO_HARD_LINKS:
                 raise
             _take_name(temporary, target)
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def _take_name(temporary: Path, target: Path) -> None:
@@ -192,11 +192,11 @@ def sync_tree(folder: Path) -> None:
     """
     for path in folder.rglob("*"):
         if path.is_dir():
-            _sync_folder(path)
+            sync_folder(path)
         else:
             _sync_file(path)
-    _sync_folder(folder)
-    _sync_folder(folder.parent)
+    sync_folder(folder)
+    sync_folder(folder.parent)
 
 
 def _sync_file(path: Path) -> None:
@@ -207,7 +207,7 @@ def _sync_file(path: Path) -> None:
         os.close(descriptor)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make the new name last through a power cut; not every file system can."""
+def sync_folder(folder: Path) -> None:
+    """Make new names in a folder last through a power cut; not every file system can."""
     with suppress(OSError):
         _sync_file(folder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import reduce
 from pathlib import Path
-from re import compile as regex
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
@@ -14,15 +13,13 @@ from quotaform.errors import HistoryError
 from quotaform.spark.history.table import Merged, require_columns
 from quotaform.spark.history.version import CLOSED, OPEN, PART, PARTS, SNAPSHOTS, VersionStore
 from quotaform.spark.schemas import HISTORY
+from quotaform.spark.table.path import located_exactly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-_GLOB_SIGN: Final = regex(r"[][{}*?\\\\]")
-_ESCAPED: Final = r"\\\g<0>"
-"""Spark takes paths to read for globs."""
 _MOST_FOLDERS: Final = 32
 """Of how many folders a part consists before an append makes one of them."""
 _MOST_ENDED: Final = 0.25
@@ -104,7 +101,7 @@ class ParquetHistory:
         missing = next((folder for folder in folders if not folder.is_dir()), None)
         if missing is not None:
             raise HistoryError(self.name, f"{missing} is missing", "restore it, or give another path")
-        paths = [f"file://{_GLOB_SIGN.sub(_ESCAPED, str(folder))}" for folder in folders]
+        paths = [located_exactly(str(folder)) for folder in folders]
         if not self._is_checked:
             require_columns(self._spark.read.parquet(paths[0]).schema, self.name)
             self._is_checked = True

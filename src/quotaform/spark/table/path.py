@@ -8,6 +8,9 @@ from typing import Final
 
 _SCHEME: Final = regex(r"[A-Za-z][A-Za-z0-9+.-]+:/").match
 
+_GLOB_SIGN: Final = regex(r"[][{}*?\\\\]")
+_ESCAPED: Final = r"\\\g<0>"
+
 
 def is_url(path: str) -> bool:
     """Whether a path says which file system it is on, so that this process need not see what is there.
@@ -28,3 +31,12 @@ def located(path: str) -> str:
     ('s3a://lake/principals', 'file:///data/principals.csv')
     """
     return path if is_url(path) else f"file://{Path(path).absolute()}"
+
+
+def located_exactly(path: str) -> str:
+    """Return a path to read as Spark understands it, which takes the signs of a glob for those alone.
+
+    >>> located_exactly("/data/usage[1]")
+    'file:///data/usage\\\\[1\\\\]'
+    """
+    return located(_GLOB_SIGN.sub(_ESCAPED, path))

@@ -50,6 +50,7 @@
     * MetricsError               a source of measurements cannot be read (exit 1)
     * ApplyRunningError          another apply to the cluster is running (exit 1)
     * HistoryError               a history table cannot be used (exit 1)
+    * StreamError                a stream of usage cannot begin or go on (exit 1)
     * SandboxError               the local Kafka could not be started (exit 1)
     * EngineError                the Spark engine could not be started (exit 1)
 
@@ -750,6 +751,22 @@ class HistoryError(QuotaformError):
         self.problem = problem
         self.remedy = remedy
         super().__init__(f"the history {path} cannot be used: {problem}; {remedy}.")
+
+
+class StreamError(QuotaformError):
+    """A stream of usage cannot begin or go on.
+
+    Attributes:
+        checkpoint: The folder of its checkpoint, as it was given.
+        problem: Why it cannot.
+        remedy: What to do.
+    """
+
+    def __init__(self, checkpoint: str, problem: str, remedy: str) -> None:
+        self.checkpoint = checkpoint
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"the stream of the checkpoint {checkpoint} cannot go on: {problem}; {remedy}.")
 
 
 class SandboxError(QuotaformError):

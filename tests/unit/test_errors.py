@@ -49,6 +49,7 @@ from quotaform.errors import (
     SavedFileError,
     StaleEntitiesError,
     StaleError,
+    StreamError,
     UndeclaredError,
     UnknownKeyError,
     UnsettledError,
@@ -98,6 +99,7 @@ EXAMPLES: list[QuotaformError] = [
     MetricsError("http://b1:7071", "did not answer within 5 s"),
     NothingReadError("lab", {"1": "http://b1:7071 did not answer within 5 s"}),
     HistoryError("history", "it is empty", "append to it"),
+    StreamError("checkpoint", "it is in use", "wait"),
 ]
 
 

@@ -90,6 +90,10 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "json": "document.usage_headroom:dump_headroom",
         "markdown": "views.usage.headroom_markdown:render_headroom_markdown",
     },
+    "usage-stream": {
+        "text": "views.usage.stream_text:render_streamed",
+        "json": "document.usage_stream:dump_streamed",
+    },
     "usage-recommend": {
         "text": "views.usage.recommend_text:render_recommendations",
         "json": "document.usage_recommend:dump_recommendations",

@@ -42,6 +42,8 @@ DRIFT: Final = DocumentKind("drift", "1.2")
 NOTIFICATION: Final = DocumentKind("notification")
 NOTIFY_STATE: Final = DocumentKind("notify-state")
 HISTORY_TABLE: Final = DocumentKind("history-table")
+USAGE_CHECKPOINT: Final = DocumentKind("usage-checkpoint")
+USAGE_STREAM: Final = DocumentKind("usage-stream")
 HISTORY: Final = DocumentKind("history")
 HISTORY_APPEND: Final = DocumentKind("history-append")
 HISTORY_DIFF: Final = DocumentKind("history-diff")
@@ -83,6 +85,7 @@ DOCUMENT_KINDS: Final[dict[str, DocumentKind]] = {
         HISTORY_DIFF,
         USAGE_INGEST,
         USAGE_HEADROOM,
+        USAGE_STREAM,
         USAGE_RECOMMEND,
         USAGE_RECORD,
         TOP,

@@ -1,0 +1,145 @@
+"""`quotaform usage ingest --topic`: a stream that goes on until it is interrupted, or has read all."""
+
+from __future__ import annotations
+
+import os
+import sys
+from threading import Event
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from quotaform.app.rendering import render
+from quotaform.cli.console import Console
+from quotaform.errors import EngineError, UsageError
+from quotaform.interrupt import held_signals
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from quotaform.cli.option.topic import TopicSource
+    from quotaform.core.usage.origin import Origin
+    from quotaform.core.usage.stream import Streamed
+    from quotaform.spark.session.options import SessionOptions
+    from quotaform.spark.usage.stream.run import StreamRequest, StreamState
+
+SUBJECT: Final = "usage-stream"
+_LOG_S: Final = 30.0
+"""The least number of seconds between two lines of a log."""
+
+
+def stream_request(
+    source: TopicSource, config: Path | None, *, input_format: str, origin: Origin, usage: str, quarantine: str | None
+) -> StreamRequest:
+    """Return what is read, and where to; the cluster of the topic is asked for it.
+
+    Args:
+        source: The options.
+        config: Where quotaform.yaml is.
+        input_format: How records are written.
+        origin: What counts for metrics that do not say where they are from.
+        usage: The table.
+        quarantine: Where records go that cannot be read; `None` for the folder beside the table.
+
+    Raises:
+        UsageError: A table is no directory, or there is no such topic or cluster.
+        ClusterError: The cluster cannot be read.
+        InvalidFilesError: The client properties or quotaform.yaml are invalid.
+    """
+    from quotaform.spark.table.path import is_url
+    from quotaform.spark.usage.stream.run import StreamRequest
+
+    folders = {
+        "--usage": usage,
+        "--quarantine": quarantine or f"{usage.rstrip('/')}-quarantine",
+        "--checkpoint": str(source.checkpoint),
+    }
+    for option, folder in folders.items():
+        if is_url(folder):
+            raise UsageError(
+                f"{option}: a topic is read into a directory of a file system that this machine sees; give its path"
+            )
+    topic, servers, client = source.connect(config)
+    return StreamRequest(
+        topic=topic,
+        servers=servers,
+        client=client,
+        input_format=input_format,
+        origin=origin,
+        usage=usage,
+        quarantine=folders["--quarantine"],
+        checkpoint=folders["--checkpoint"],
+        wait_s=source.wait_s(),
+        every_s=source.every_s(),
+        most_records=source.batch_records,
+        is_from_start=source.starting == "earliest",
+        until_empty=source.until_empty,
+        for_s=source.for_s(),
+    )
+
+
+def require_driver(session: SessionOptions) -> None:
+    """Make sure that the driver will be here.
+
+    Raises:
+        UsageError: A Spark Connect server is asked for.
+    """
+    from quotaform.spark.usage.stream.connector import require_no_server
+
+    require_no_server(session, os.environ)
+
+
+def stream_usage(request: StreamRequest, session: SessionOptions, console: Console, format_name: str) -> Streamed:
+    """Read until the topic is empty, the time is over or a signal comes, print what was done, and return it.
+
+    Raises:
+        StreamError: The checkpoint cannot be used, or records are gone.
+        EngineError: Spark cannot be used, or failed.
+        KeyboardInterrupt: A signal came; what was done is printed.
+    """
+    from quotaform.cli.job_progress import JobProgress
+    from quotaform.core.usage.stream import Streamed
+    from quotaform.spark.session.session import spark_session
+    from quotaform.spark.usage.stream.connector import unresolved, with_connector
+    from quotaform.spark.usage.stream.run import run_stream
+
+    progress = JobProgress(console, f"Reading the topic {request.topic.name}", session)
+    log = _Log(console)
+    stopped = Event()
+    try:
+        with spark_session(with_connector(session), progress) as spark:
+            progress("Reading the topic", 0, 0)
+            with held_signals(on_first=stopped.set):
+                counts = run_stream(spark, request, log, stopped.is_set)
+                result = Streamed(
+                    topic=request.topic.name,
+                    usage=request.usage,
+                    quarantine=request.quarantine,
+                    counts=counts,
+                    behind=log.behind,
+                )
+                console.echo(render(SUBJECT, format_name, result, style=console.style()))
+    except EngineError as error:
+        raise unresolved(error) from error
+    return result
+
+
+class _Log:
+    """Shows how far a stream is: on a terminal at once, elsewhere a line from time to time."""
+
+    def __init__(self, console: Console) -> None:
+        self.behind: int | None = None
+        self._console = console
+        self._written_at = monotonic()
+        self._batches = 0
+
+    def __call__(self, state: StreamState) -> None:
+        from quotaform.views.usage.stream_text import sum_text
+
+        self.behind = state.behind
+        behind = "" if state.behind is None else f"; {state.behind:,} records behind"
+        text = f"Samples: {sum_text(state.counts)}{behind}"
+        if state.counts.batches != self._batches and monotonic() - self._written_at >= _LOG_S:
+            self._batches, self._written_at = state.counts.batches, monotonic()
+            if not sys.stderr.isatty():
+                self._console.warn(text)
+        self._console.progress(text, 0, 0)

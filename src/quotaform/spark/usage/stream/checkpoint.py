@@ -1,0 +1,225 @@
+"""The folder in which a stream keeps how far it is.
+
+| in it | content |
+| --- | --- |
+| quotaform-stream.json | which stream this is: topic, table, format; made once |
+| lock | locked by the process that streams |
+| spark | Spark's checkpoint: the offsets of each batch, and which batches are done |
+| seen/N | the ids of the records that batches up to N have read, those that may still come again |
+
+A batch that is not done when its process is killed is made again: from the same offsets, beside the same `seen/N-1`,
+and its files take the places of those that are there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, Final
+
+from quotaform.app.file_lock import take_lock
+from quotaform.atomic_file import sync_tree, write_new_text
+from quotaform.document.envelope import EnvelopeError, VersionError, envelope, indented, require_kind
+from quotaform.errors import FileReadError, StreamError
+from quotaform.files import MIB, read_text
+from quotaform.model.document_kind import USAGE_CHECKPOINT
+from quotaform.model.text import inert, quote
+
+FILE: Final = "quotaform-stream.json"
+_LIMIT: Final = MIB
+_LONGEST_SHOWN: Final = 1000
+_OTHER: Final = "give another --checkpoint, or the {option} that it is for"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamIdentity:
+    """What a checkpoint is for.
+
+    Attributes:
+        topic: The name of the topic.
+        topic_id: Its id, which a topic that is made anew does not have; `None` before Kafka 2.8.
+        cluster_id: The id of its cluster, if it has one.
+        input_format: How its records are written.
+        usage: The folder of the table, absolute.
+        quarantine: The folder of what could not be read, absolute.
+    """
+
+    topic: str
+    topic_id: str | None
+    cluster_id: str | None
+    input_format: str
+    usage: str
+    quarantine: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint that is open.
+
+    Attributes:
+        path: The folder, absolute.
+        stream_id: What the names of the files of this stream begin with in the table.
+        topic: The topic.
+    """
+
+    path: Path
+    stream_id: str
+    topic: str
+
+    @property
+    def spark(self) -> Path:
+        """Where Spark keeps its own checkpoint."""
+        return self.path / "spark"
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no batch was begun."""
+        return not any(_names(self.spark / "offsets"))
+
+    def has_ended(self, batch: int) -> bool:
+        """Whether Spark has noted the end of a batch, so that it is not made again."""
+        return batch < 0 or (self.spark / "commits" / str(batch)).exists()
+
+    def seen(self, batch: int) -> Path:
+        """Return the folder of what batches up to one have read."""
+        return self.path / "seen" / str(batch)
+
+    def staging(self) -> Path:
+        """Return the folder in which the next `seen` is made."""
+        return self.path / "staging"
+
+    def keep_seen(self, made: Path, batch: int) -> None:
+        """Put what batches up to one have read in its place, and forget what is before the last one.
+
+        Args:
+            made: The folder with it, on the same file system.
+            batch: The batch that has ended.
+        """
+        sync_tree(made)
+        place = self.seen(batch)
+        shutil.rmtree(place, ignore_errors=True)
+        place.parent.mkdir(exist_ok=True)
+        made.replace(place)
+        for name in _names(place.parent):
+            if name.isdigit() and not batch - 1 <= int(name) <= batch:
+                shutil.rmtree(place.parent / name, ignore_errors=True)
+
+
+@contextmanager
+def open_checkpoint(path: str, identity: StreamIdentity) -> Iterator[Checkpoint]:
+    """Yield a checkpoint that no other process uses; it is made if it does not exist.
+
+    Args:
+        path: The folder.
+        identity: What it must be for.
+
+    Raises:
+        StreamError: It is in use, for another stream, of another version, or no checkpoint.
+        OSError: It cannot be read or made.
+    """
+    folder = Path(path).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if not take_lock(descriptor):
+            raise StreamError(
+                path, "another process streams with it", "wait for its end, or give each topic a checkpoint of its own"
+            )
+        if not (folder / FILE).exists():
+            _begin(path, folder, identity)
+        stream_id = _require_same(path, folder, identity)
+        shutil.rmtree(folder / "staging", ignore_errors=True)
+        checkpoint = Checkpoint(folder, stream_id, identity.topic)
+        if checkpoint.is_new and any(name.startswith(stream_id) for name in _names(Path(identity.usage))):
+            raise StreamError(
+                path,
+                f"{inert(str(checkpoint.spark))} is missing, but the table has rows of this stream",
+                "restore it, or give another --checkpoint, which reads the topic again",
+            )
+        yield checkpoint
+    finally:
+        os.close(descriptor)
+
+
+def _begin(path: str, folder: Path, identity: StreamIdentity) -> None:
+    if any(_names(folder)):
+        raise StreamError(path, "it is a folder with other files", "give a folder that is empty or does not exist")
+    fields = {"stream_id": f"stream-{token_hex(6)}", **asdict(identity)}
+    write_new_text(folder / FILE, indented(envelope(USAGE_CHECKPOINT, fields)))
+
+
+def _require_same(path: str, folder: Path, identity: StreamIdentity) -> str:
+    """Return the id of the stream of a checkpoint that is for the same one.
+
+    Raises:
+        StreamError: It is not.
+    """
+    found = _read(path, folder / FILE)
+    wanted = asdict(identity)
+    for name, option in (
+        ("topic", "--topic"),
+        ("cluster_id", "--bootstrap-server"),
+        ("input_format", "--input-format"),
+        ("usage", "--usage"),
+        ("quarantine", "--quarantine"),
+    ):
+        if found.get(name) != wanted[name]:
+            raise StreamError(
+                path,
+                f"it is for {_WORDS[name]} {_shown(found.get(name))}, not {_shown(wanted[name])}",
+                _OTHER.format(option=option),
+            )
+    if found.get("topic_id") != identity.topic_id:
+        raise StreamError(
+            path,
+            f"the topic {quote(identity.topic)} was deleted and made anew since the stream began (topic id "
+            f"{_shown(identity.topic_id)}, before {_shown(found.get('topic_id'))}); records of the earlier topic that "
+            "were not read are lost",
+            "give another --checkpoint; what is in the table stays",
+        )
+    return str(found["stream_id"])
+
+
+_WORDS: Final = {
+    "topic": "the topic",
+    "cluster_id": "a topic of the cluster",
+    "input_format": "the format",
+    "usage": "the table",
+    "quarantine": "the quarantine",
+}
+
+
+def _read(path: str, file: Path) -> dict[str, Any]:
+    remedy = f"restore {FILE}, or give another --checkpoint"
+    try:
+        document = require_kind(json.loads(read_text(file, _LIMIT)), USAGE_CHECKPOINT)
+    except VersionError as error:
+        raise StreamError(
+            path,
+            f"{FILE} is of the format {_shown(error.version)}, and this quotaform knows {USAGE_CHECKPOINT.version}",
+            "use the version of quotaform that made it, or give another --checkpoint",
+        ) from None
+    except FileReadError as error:
+        raise StreamError(path, f"{FILE} cannot be read: {error.reason}", remedy) from None
+    except (EnvelopeError, ValueError, RecursionError):
+        raise StreamError(path, f"{FILE} is damaged", remedy) from None
+    if not isinstance(document.get("stream_id"), str):
+        raise StreamError(path, f"{FILE} is damaged: it has no stream_id", remedy)
+    return document
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else quote(str(value), _LONGEST_SHOWN)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [path.name for path in folder.iterdir()]
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,180 @@
+"""The connector by which Spark reads topics of Kafka: its package, and the options of a client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from re import DOTALL
+from re import compile as regex
+from typing import TYPE_CHECKING, Final
+
+from quotaform.errors import EngineError, UsageError
+from quotaform.spark.session.connect import is_connect
+from quotaform.spark.session.session import starts_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from quotaform.cluster.client.config import ClientConfig
+    from quotaform.cluster.client.tls import Tls
+    from quotaform.model.server import Server
+    from quotaform.spark.session.options import SessionOptions
+
+_ARTIFACT: Final = "spark-sql-kafka-0-10"
+_PACKAGES: Final = "spark.jars.packages"
+_PLACES: Final = (_PACKAGES, "spark.jars", "spark.driver.extraClassPath")
+_PEM: Final = regex(r"-----BEGIN ([A-Z0-9 ]+)-----.+?-----END \1-----", DOTALL)
+_ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_LOGINS: Final = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+def package() -> str:
+    """Return the Maven coordinates of the connector for the Spark that is installed here."""
+    from pyspark import __version__ as version
+
+    return f"org.apache.spark:{_ARTIFACT}_2.13:{version}"
+
+
+def with_connector(session: SessionOptions) -> SessionOptions:
+    """Return the options of a session that has the connector, unless a setting brings it already.
+
+    Maven coordinates are resolved when a session starts that this process starts; a session that exists, one of
+    spark-submit or of a server has what it was started with.
+
+    Args:
+        session: The options that were given.
+    """
+    if not starts_java(session) or any(_ARTIFACT in session.conf.get(place, "") for place in _PLACES):
+        return session
+    packages = ",".join(filter(None, (session.conf.get(_PACKAGES), package())))
+    return replace(session, conf={**session.conf, _PACKAGES: packages})
+
+
+def require_no_server(session: SessionOptions, environ: Mapping[str, str]) -> None:
+    """Make sure that the driver will be this process, which moves the files of each batch into the table.
+
+    Raises:
+        UsageError: A Spark Connect server is asked for.
+    """
+    source = "--remote" if session.remote else "SPARK_REMOTE"
+    if session.remote or (not session.master and environ.get("SPARK_REMOTE")):
+        raise UsageError(
+            f"{source}: a topic is read by a driver of its own, not on a Spark Connect server; give --master instead"
+        )
+
+
+def require_connector(spark: SparkSession) -> None:
+    """Make sure that a session can read topics.
+
+    Raises:
+        EngineError: It has no connector, or it is one of Spark Connect.
+    """
+    from pyspark.errors import PySparkException
+
+    if is_connect(spark):
+        raise EngineError(
+            "The Spark session is one of Spark Connect, and a topic is read by a driver of its own; end the session, "
+            "or run the command elsewhere."
+        )
+    try:
+        # Nothing is connected to yet.
+        spark.readStream.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:1").option(
+            "subscribe", "usage"
+        ).load()
+    except PySparkException as error:
+        if "kafka" not in str(error).lower():
+            raise
+        raise EngineError(
+            f"The Spark session cannot read topics; start it with --packages {package()} or {_PACKAGES}={package()}."
+        ) from None
+
+
+def unresolved(error: EngineError) -> EngineError:
+    """Return the error of a session that did not start because Maven has no answer, or the error itself."""
+    text = str(error)
+    if _ARTIFACT not in text and "unresolved dependency" not in text.lower():
+        return error
+    return EngineError(
+        f"Spark cannot get the package {package()}, by which it reads topics; allow this machine to connect to a Maven "
+        "repository, name one in spark.jars.repositories, or give the files: --spark-conf spark.jars=PATH,..."
+    )
+
+
+def client_options(servers: Sequence[str | Server], config: ClientConfig) -> dict[str, str]:
+    """Return the options of the connector for a client; passwords and keys are among the values.
+
+    >>> from quotaform.cluster.client.config import ClientConfig
+    >>> client_options(["b1:9092"], ClientConfig())["kafka.bootstrap.servers"]
+    'b1:9092'
+
+    Args:
+        servers: The bootstrap servers.
+        config: Protocol and credentials.
+    """
+    options = {
+        "bootstrap.servers": ",".join(map(_address, servers)),
+        "security.protocol": config.security_protocol,
+        # What a transaction has not committed is not recorded.
+        "isolation.level": "read_committed",
+    }
+    if config.client_id is not None:
+        options["client.id"] = config.client_id
+    if config.sasl_mechanism and config.sasl_username is not None and config.sasl_password is not None:
+        options["sasl.mechanism"] = config.sasl_mechanism
+        options["sasl.jaas.config"] = (
+            f"{_LOGINS[config.sasl_mechanism]} required username={_jaas(config.sasl_username)} "
+            f"password={_jaas(config.sasl_password.reveal())};"
+        )
+    if config.tls is not None:
+        options |= _tls_options(config.tls)
+    return {f"kafka.{key}": value for key, value in options.items()}
+
+
+def _address(server: str | Server) -> str:
+    """Return the address of a server, whose text may be the variable that holds it."""
+    from quotaform.model.server import Server
+
+    return server if isinstance(server, str) else str(Server(*server))
+
+
+def _tls_options(tls: Tls) -> dict[str, str]:
+    options = {"ssl.enabled.protocols": ",".join(tls.versions)}
+    if tls.ca is not None:
+        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": _pem(tls.ca, of_key=False)}
+    if tls.key_store is not None:
+        store = tls.key_store.reveal()
+        options |= {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.key": _pem(store, of_key=True),
+            "ssl.keystore.certificate.chain": _pem(store, of_key=False),
+        }
+        if tls.key_password is not None:
+            options["ssl.key.password"] = tls.key_password.reveal()
+    if not tls.check_host:
+        options["ssl.endpoint.identification.algorithm"] = ""
+    return options
+
+
+def _pem(text: str, *, of_key: bool) -> str:
+    """Return the sections of a PEM text that are keys, or those that are certificates."""
+    return "\n".join(_sections(text, of_key=of_key))
+
+
+def _sections(text: str, *, of_key: bool) -> Iterator[str]:
+    for section in _PEM.finditer(text):
+        if section[1].endswith("PRIVATE KEY") is of_key:
+            yield section[0]
+
+
+def _jaas(value: str) -> str:
+    r"""Return a value as a string of a JAAS configuration, whose reader is a `java.io.StreamTokenizer`.
+
+    >>> _jaas('a"b\\c')
+    '"a\\"b\\\\c"'
+    """
+    escaped = "".join(_ESCAPES.get(sign, sign) for sign in value)
+    return f'"{escaped}"'

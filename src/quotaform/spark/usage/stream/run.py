@@ -1,0 +1,257 @@
+"""Reads a topic into a table of usage until it is told to stop, or has read all that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from re import DOTALL
+from re import compile as regex
+from shutil import rmtree
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, Final
+
+from quotaform.core.usage.stream import StreamCounts
+from quotaform.errors import FileReadError, QuotaformError, StreamError
+from quotaform.model.text import inert
+from quotaform.spark.session.cause import engine_error
+from quotaform.spark.table.path import located
+from quotaform.spark.usage.stream.batch import BatchWriter, staging_of
+from quotaform.spark.usage.stream.checkpoint import Checkpoint, StreamIdentity, open_checkpoint
+from quotaform.spark.usage.stream.connector import client_options, require_connector
+from quotaform.spark.usage.stream.message import SETTINGS
+from quotaform.spark.usage.usage_table import read_usage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from quotaform.cluster.client.config import ClientConfig
+    from quotaform.cluster.topic import Topic
+    from quotaform.core.usage.origin import Origin
+    from quotaform.model.server import Server
+
+_POLL_S: Final = 0.25
+_TRIGGER: Final = "1 second"
+"""How often the topic is looked at."""
+_LONGEST_END_S: Final = 15.0
+"""For how many seconds the end of the running batch is waited for; what is cut off is made again by the next run."""
+_SETTINGS: Final = {
+    **SETTINGS,
+    # Plain readers know no INT96.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.session.timeZone": "UTC",
+    # A stream that does not stop at once is stopped with its session.
+    "spark.sql.streaming.stopTimeout": "20s",
+}
+_LOST: Final = regex(r"Some data may have been lost.*?Reason: ([^\n]*)|\[KAFKA_DATA_LOSS[^]]*\] ([^\n]*)", DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRequest:
+    """What is read, and where to.
+
+    Attributes:
+        topic: The topic.
+        servers: The bootstrap servers of its cluster.
+        client: Protocol and credentials.
+        input_format: How its records are written.
+        origin: What counts for metrics that do not say where they are from.
+        usage: The folder of the table.
+        quarantine: The folder of what could not be read.
+        checkpoint: The folder in which the stream keeps how far it is.
+        wait_s: How many seconds the watermark is behind the newest time.
+        every_s: After how many seconds a batch begins for which few records have come.
+        most_records: How many records a batch has at most.
+        is_from_start: Whether a new stream begins with the oldest record, and not with those that come from now on.
+        until_empty: Whether it ends when it has read what is there.
+        for_s: After how many seconds it ends; `None` if it goes on.
+    """
+
+    topic: Topic
+    servers: tuple[str | Server, ...]
+    client: ClientConfig
+    input_format: str
+    origin: Origin
+    usage: str
+    quarantine: str
+    checkpoint: str
+    wait_s: int = 600
+    every_s: int = 10
+    most_records: int = 2_000
+    is_from_start: bool = True
+    until_empty: bool = False
+    for_s: float | None = None
+
+    @property
+    def identity(self) -> StreamIdentity:
+        """What its checkpoint is for."""
+        return StreamIdentity(
+            topic=self.topic.name,
+            topic_id=self.topic.topic_id,
+            cluster_id=self.topic.cluster_id,
+            input_format=self.input_format,
+            usage=str(Path(self.usage).absolute()),
+            quarantine=str(Path(self.quarantine).absolute()),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamState:
+    """How far a stream is.
+
+    Attributes:
+        counts: The sums of the batches of this run.
+        behind: How many records of the topic it has not read yet; `None` before the first batch.
+    """
+
+    counts: StreamCounts
+    behind: int | None
+
+
+Report = Callable[[StreamState], None]
+"""Called some times a second."""
+
+
+def run_stream(
+    spark: SparkSession, request: StreamRequest, report: Report, is_stopped: Callable[[], bool]
+) -> StreamCounts:
+    """Read until the topic is empty, the time is over or somebody stops it, and return what this run has done.
+
+    Args:
+        spark: A session with the connector; its settings are left alone.
+        request: What is read.
+        report: Told how far it is.
+        is_stopped: Whether to end after the batch that runs.
+
+    Raises:
+        StreamError: The checkpoint is not for this stream or in use, or records are gone before they were read.
+        EngineError: The session has no connector, or Spark failed.
+        InvalidFilesError: The table is none of usage.
+        OSError: A folder cannot be written.
+    """
+    require_connector(spark)
+    own = spark.newSession()
+    for name, value in _SETTINGS.items():
+        own.conf.set(name, value)
+    with ExitStack() as stack:
+        checkpoint = stack.enter_context(open_checkpoint(request.checkpoint, request.identity))
+        usage, quarantine = (Path(path).absolute() for path in (request.usage, request.quarantine))
+        _require_usage(own, usage)
+        for folder in (usage, quarantine):
+            folder.mkdir(parents=True, exist_ok=True)
+            rmtree(staging_of(folder, checkpoint.stream_id), ignore_errors=True)
+        writer = BatchWriter(
+            checkpoint=checkpoint,
+            input_format=request.input_format,
+            origin=request.origin,
+            usage=usage,
+            quarantine=quarantine,
+            wait_s=request.wait_s,
+        )
+        with _query(_records(own, request), request, checkpoint, writer) as query:
+            _wait(query, request, writer, report, is_stopped)
+        return writer.counts
+
+
+def _require_usage(spark: SparkSession, folder: Path) -> None:
+    """Make sure that a folder has usage or nothing.
+
+    Raises:
+        InvalidFilesError: It has something else.
+        FileReadError: It is no folder.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise FileReadError(str(folder), "it is not a directory")
+    if folder.is_dir() and any(not path.name.startswith(("_", ".")) for path in folder.iterdir()):
+        read_usage(spark, str(folder))
+
+
+def _records(spark: SparkSession, request: StreamRequest) -> DataFrame:
+    options: dict[str, str] = {
+        **client_options(request.servers, request.client),
+        "subscribe": request.topic.name,
+        "startingOffsets": "earliest" if request.is_from_start else "latest",
+        "failOnDataLoss": "true",
+        "maxOffsetsPerTrigger": str(request.most_records),
+        # So that all cores parse, however few partitions the topic has.
+        "minPartitions": str(spark.sparkContext.defaultParallelism),
+    }
+    if not request.until_empty:
+        options |= {
+            "minOffsetsPerTrigger": str(max(1, request.most_records // 2)),
+            "maxTriggerDelay": f"{request.every_s}s",
+        }
+    return spark.readStream.format("kafka").options(**options).load()
+
+
+@contextmanager
+def _query(records: DataFrame, request: StreamRequest, checkpoint: Checkpoint, writer: BatchWriter) -> Iterator[Any]:
+    """Yield the query, and end it after the batch that runs."""
+    stream = records.writeStream.foreachBatch(writer).option("checkpointLocation", located(str(checkpoint.spark)))
+    triggered = stream.trigger(availableNow=True) if request.until_empty else stream.trigger(processingTime=_TRIGGER)
+    query = triggered.start()
+    try:
+        yield query
+    finally:
+        if query.isActive:
+            deadline = monotonic() + _LONGEST_END_S
+            writer.finish(_LONGEST_END_S)
+            # Else the next run would make it again.
+            while not checkpoint.has_ended(writer.last_batch) and query.isActive and monotonic() < deadline:
+                sleep(_POLL_S / 10)
+            query.stop()
+
+
+def _wait(
+    query: Any, request: StreamRequest, writer: BatchWriter, report: Report, is_stopped: Callable[[], bool]
+) -> None:
+    """Wait until the query ends, or is to end.
+
+    Raises:
+        StreamError: Records are gone before they were read.
+        EngineError: Spark failed.
+    """
+    from pyspark.errors import StreamingQueryException
+
+    end = None if request.for_s is None else monotonic() + request.for_s
+    try:
+        while not query.awaitTermination(_POLL_S):
+            report(StreamState(counts=writer.counts, behind=_behind(query)))
+            if is_stopped() or (end is not None and monotonic() >= end):
+                return
+    except StreamingQueryException as error:
+        if isinstance(writer.problem, (QuotaformError, OSError)):
+            raise writer.problem from None
+        raise _failure(request, str(error)) from error
+
+
+def _failure(request: StreamRequest, text: str) -> QuotaformError:
+    lost = _LOST.search(text)
+    if lost is not None:
+        return StreamError(
+            request.checkpoint,
+            f"records of the topic {request.topic.name} are gone that were not read yet, because they were older than "
+            f"the topic keeps them, or were deleted ({inert((lost[1] or lost[2]).removesuffix('.'))})",
+            "give another --checkpoint, which begins with the oldest record that is there; records that are in the "
+            "table already are then read again, and count once",
+        )
+    return engine_error(text)
+
+
+def _behind(query: Any) -> int | None:
+    """Return how many records the topic has that were not read when the last batch ended."""
+    progress = query.lastProgress
+    if not progress:
+        return None
+    behind = 0
+    for source in progress["sources"]:
+        ends, latest = (_offsets(source[name]) for name in ("endOffset", "latestOffset"))
+        behind += sum(max(0, offset - ends.get(place, offset)) for place, offset in latest.items())
+    return behind
+
+
+def _offsets(found: Any) -> dict[tuple[str, str], int]:
+    if not isinstance(found, dict):
+        return {}
+    return {(topic, part): offset for topic, parts in found.items() for part, offset in parts.items()}

@@ -1,0 +1,81 @@
+"""Which records of a batch were read before, and which are late.
+
+The watermark is the newest time of all batches before, less what a stream waits. Up to it, the ids of all records are
+known, so that one which comes again is found; whether an older one was there cannot be told, so it is late.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as f
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+LATE: Final = "late"
+DUPLICATE: Final = "duplicate"
+
+SEEN: Final = StructType(
+    [
+        StructField("id", BinaryType()),
+        StructField("ts", TimestampType()),
+        StructField("advance", TimestampType()),
+    ]
+)
+"""The records that were read and may come again.
+
+| column | content |
+| --- | --- |
+| ts | the time of its newest sample; that of the record if it has none |
+| advance | to which time it moves the watermark on: that of the record at most, as the clock of a sample may be wrong |
+"""
+
+JUDGED: Final = StructType(
+    [
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        *SEEN,
+        StructField("status", StringType()),
+    ]
+)
+"""What becomes of each record of a batch: `status` is `late`, `duplicate`, or null for one that goes into the table."""
+
+
+def judged(messages: DataFrame, seen: DataFrame, wait_s: int) -> DataFrame:
+    """Return `JUDGED`; of equal records in a batch the first one counts.
+
+    Args:
+        messages: `MESSAGES` of one batch.
+        seen: `SEEN` of the batches before.
+        wait_s: How many seconds the watermark is behind the newest time.
+    """
+    ts = f.coalesce("newest", "recorded_at")
+    rows = messages.select("id", "partition", "offset", ts.alias("ts"), f.least(ts, "recorded_at").alias("advance"))
+    known = seen.select("id", f.lit(True).alias("is_known"))
+    watermark = seen.select(_watermark(wait_s).alias("watermark"))
+    copy = f.row_number().over(Window.partitionBy("id").orderBy("partition", "offset"))
+    rows = rows.withColumn("copy", copy).join(known, "id", "left").crossJoin(f.broadcast(watermark))
+    is_copy = f.col("is_known").isNotNull() | (f.col("copy") > 1)
+    status = f.when(f.col("ts") < f.col("watermark"), LATE).when(is_copy, DUPLICATE)
+    return rows.withColumn("status", status).select(*JUDGED.names)
+
+
+def still_seen(judged: DataFrame, seen: DataFrame, wait_s: int) -> DataFrame:
+    """Return `SEEN` after a batch: without those that are late from now on.
+
+    Args:
+        judged: `JUDGED` of the batch.
+        seen: `SEEN` of the batches before.
+        wait_s: As for `judged`.
+    """
+    both = seen.unionByName(judged.where(f.col("status").isNull()).select(*SEEN.names))
+    watermark = both.select(_watermark(wait_s).alias("watermark"))
+    kept = both.crossJoin(f.broadcast(watermark)).where(f.col("ts") >= f.col("watermark"))
+    return kept.select(*SEEN.names)
+
+
+def _watermark(wait_s: int) -> Column:
+    return f.max("advance") - f.make_dt_interval(secs=f.lit(wait_s))

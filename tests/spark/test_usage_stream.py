@@ -1,0 +1,44 @@
+"""Topics of a real broker, streamed into tables by a session that has the connector, which comes from Maven."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quotaform.sandbox import Sandbox
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.timeout(600)
+def test_topics_become_tables_record_by_record_whatever_happens(tmp_path: Path, sandbox: Sandbox) -> None:
+    """In a process of its own: the session of the other tests has no connector."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.usage_in_stream", sandbox.bootstrap_servers, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=590,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    seen = json.loads(done.stdout.splitlines()[-1])
+    begin = "the stream of the checkpoint FOLDER/checkpoint cannot go on: "
+    assert seen["format"] == (
+        f'{begin}it is for the format "exposition", not "prometheus"; give another --checkpoint, or the '
+        "--input-format that it is for."
+    )
+    assert seen["usage"].startswith(f'{begin}it is for the table "FOLDER/usage", not "FOLDER/other"')
+    assert "it is a folder with other files; give a folder that is empty or does not exist" in seen["no-checkpoint"]
+    assert "FOLDER/checkpoint" in seen["no-usage"]
+    assert seen["in-use"].startswith(f"{begin}another process streams with it")
+    assert 'quotaform-stream.json is of the format "2.0", and this quotaform knows 1.0' in seen["version"]
+    assert "quotaform-stream.json is damaged" in seen["damaged"]
+    assert "FOLDER/checkpoint/spark is missing, but the table has rows of this stream" in seen["incomplete"]
+    assert "records of the topic refused are gone that were not read yet" in seen["gone"]
+    assert "give another --checkpoint, which begins with the oldest record that is there" in seen["gone"]
+    assert 'the topic "refused" was deleted and made anew since the stream began' in seen["recreated"]

@@ -1,0 +1,227 @@
+"""Streams topics into tables, in a process whose Spark session has the connector; prints what it saw as JSON.
+
+Each scenario is a function: it has a topic of its own, and compares the table with the pages in the topic.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.topic import Topic
+from quotaform.core.usage.origin import Origin
+from quotaform.core.usage.stream import StreamCounts
+from quotaform.errors import QuotaformError
+from quotaform.spark.session.options import SessionOptions
+from quotaform.spark.session.session import spark_session
+from quotaform.spark.usage.schemas import QUARANTINE, USAGE
+from quotaform.spark.usage.stream.checkpoint import FILE, open_checkpoint
+from quotaform.spark.usage.stream.connector import with_connector
+from quotaform.spark.usage.stream.run import StreamRequest, StreamState, run_stream
+from tests.spark.usage_topic import BUCKETS, STEP_S, UsageTopic
+
+WAIT_S: Final = 10 * STEP_S
+"""How far the watermark is behind: ten pages."""
+SAMPLES: Final = 2 * BUCKETS
+"""How many samples a page has."""
+
+
+class Stream:
+    """A topic, and the folders that it is read into."""
+
+    def __init__(self, spark: SparkSession, servers: str, folder: Path, name: str, partitions: int = 1) -> None:
+        """Create the topic."""
+        self.spark = spark
+        self.topic = UsageTopic(servers, name)
+        self.described = self.topic.create(partitions)
+        self.folder = folder / name
+        self.folder.mkdir()
+
+    def request(self, **changes: Any) -> StreamRequest:
+        """Return what is read, and where to."""
+        settings: dict[str, Any] = {
+            "topic": self.described,
+            "servers": (self.topic.servers,),
+            "client": ClientConfig(),
+            "input_format": "exposition",
+            "origin": Origin("prod", "b1"),
+            "usage": str(self.folder / "usage"),
+            "quarantine": str(self.folder / "bad"),
+            "checkpoint": str(self.folder / "checkpoint"),
+            "wait_s": WAIT_S,
+            "until_empty": True,
+        }
+        return StreamRequest(**settings | changes)
+
+    def run(self, **changes: Any) -> StreamCounts:
+        """Read until the topic is empty."""
+        return run_stream(self.spark, self.request(**changes), lambda _: None, lambda: False)
+
+    def refused(self, **changes: Any) -> str:
+        """Return why it is not read."""
+        try:
+            self.run(**changes)
+        except QuotaformError as error:
+            return str(error).replace(str(self.folder), "FOLDER")
+        raise AssertionError("it was read")
+
+    def require(self, pages: Iterable[int]) -> None:
+        """Compare the table with pages, row by row."""
+        found = self.spark.read.parquet(str(self.folder / "usage"))
+        assert found.schema == USAGE, found.schema
+        same = {(row.cluster, row.broker, row.key, row.ip, row.window_s) for row in found.collect()}
+        assert same == {("prod", "b1", "producer_byte_rate", None, 10.5)}, same
+        rows = [
+            (round(row.ts.timestamp() * 1000), row.user, row.client_id, row.rate, row.throttle_ms)
+            for row in found.collect()
+        ]
+        expected = self.topic.rows(pages)
+        assert sorted(rows, key=str) == expected, (len(rows), len(expected))
+
+    def bad(self) -> list[tuple[str, int, str]]:
+        """Return what is in the quarantine."""
+        found = self.spark.read.parquet(str(self.folder / "bad"))
+        assert found.schema == QUARANTINE, found.schema
+        return sorted((row.file, row.position, row.reason) for row in found.collect())
+
+
+def counted(stream: Stream) -> None:
+    """Duplicates, also in a later batch, late records and such that cannot be read, each with its count."""
+    stream.topic.send(range(20), 2)
+    stream.topic.send([3, 19], 2)
+    stream.topic.send([20], 2, other=[None, b"kafka_server_quota_byte_rate{user= 1"])
+    counts = stream.run()
+    stream.require(range(21))
+    # A page that a batch had is known as long as it is not late.
+    stream.topic.send([21, 12, 20, 9], 2)
+    more = stream.run()
+    stream.require(range(22))
+    [empty, cut, late] = stream.bad()
+    assert empty[2].endswith(": the record has no value"), empty
+    assert cut[2].startswith(f"offset {cut[1]}: line 1: "), cut
+    assert late[2].startswith(f"offset {late[1]}: late: "), late
+    assert (counts.records, counts.quarantined, counts.duplicate_records, counts.late_records) == (25, 2, 2, 0), counts
+    assert (counts.samples, counts.written) == (23 * SAMPLES + 2, 21 * (SAMPLES - 3)), counts
+    assert (more.records, more.duplicate_records, more.late_records, more.batches) == (4, 2, 1, 1), more
+    assert stream.run() == StreamCounts()
+
+
+def killed(stream: Stream) -> None:
+    """A process that ends at any operation on files, again and again, and goes on."""
+    pages = 9
+    stream.topic.send(range(pages))
+    stream.topic.send([pages - 1])
+    deaths = 0
+    while True:
+        with dying(after=deaths % 7) as died, suppress(OSError):
+            stream.run(most_records=4)
+        if not died():
+            break
+        deaths += 1
+    assert deaths >= 7, deaths
+    stream.require(range(pages))
+    assert not list(stream.folder.glob("*/_quotaform-*"))
+
+
+@contextmanager
+def dying(after: int) -> Iterator[Callable[[], bool]]:
+    """Raise an error in place of the operation on files after so many; none is done any more."""
+    calls = 0
+
+    def fails(operation: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            nonlocal calls
+            if "stream" in sys._getframe(1).f_code.co_filename:
+                calls += 1
+                if calls > after:
+                    raise OSError("killed")
+            return operation(*arguments, **options)
+
+        return call
+
+    places: list[tuple[Any, str]] = [(Path, "replace"), (Path, "unlink"), (shutil, "rmtree")]
+    before = [getattr(owner, name) for owner, name in places]
+    try:
+        for (owner, name), operation in zip(places, before, strict=True):
+            setattr(owner, name, fails(operation))
+        yield lambda: calls > after
+    finally:
+        for (owner, name), operation in zip(places, before, strict=True):
+            setattr(owner, name, operation)
+
+
+def stopped(stream: Stream) -> None:
+    """A stream that goes on until somebody stops it, and the next one goes on from there."""
+    stream.topic.send(range(3))
+    states: list[StreamState] = []
+    counts = run_stream(
+        stream.spark,
+        stream.request(until_empty=False, most_records=1, every_s=1),
+        states.append,
+        lambda: bool(states) and states[-1].counts.records > 0,
+    )
+    assert 1 <= counts.records <= 3, counts
+    rest = stream.run()
+    assert counts.records + rest.records == 3, (counts, rest)
+    stream.require(range(3))
+
+
+def refused(stream: Stream) -> dict[str, str]:
+    """Checkpoints that do not fit, and records that are gone."""
+    assert stream.run().records == 0
+    stream.topic.send(range(2))
+    stream.run()
+    checkpoint = stream.folder / "checkpoint"
+    seen = {
+        "format": stream.refused(input_format="prometheus"),
+        "usage": stream.refused(usage=str(stream.folder / "other")),
+        "no-checkpoint": stream.refused(checkpoint=str(stream.folder / "usage")),
+        "no-usage": stream.refused(usage=str(checkpoint), checkpoint=str(stream.folder / "new")),
+    }
+    with open_checkpoint(str(checkpoint), stream.request().identity):
+        seen["in-use"] = stream.refused()
+    file = checkpoint / FILE
+    written = file.read_text()
+    for name, change in (("version", ('"1.0"', '"2.0"')), ("damaged", ("{", "["))):
+        file.write_text(written.replace(*change))
+        seen[name] = stream.refused()
+    file.write_text(written)
+    checkpoint.joinpath("spark").rename(checkpoint / "moved")
+    seen["incomplete"] = stream.refused()
+    checkpoint.joinpath("moved").rename(checkpoint / "spark")
+    stream.topic.send(range(2, 6))
+    stream.topic.delete_records(0, 4)
+    seen["gone"] = stream.refused()
+    stream.require(range(2))
+    stream.described = anew(stream.topic, stream.described)
+    seen["recreated"] = stream.refused()
+    return seen
+
+
+def anew(topic: UsageTopic, before: Topic) -> Topic:
+    """Delete a topic and create one of its name."""
+    return topic.recreate(1, before)
+
+
+def main() -> None:
+    """Do all of it, in a folder, with a broker."""
+    servers, folder = sys.argv[1], Path(sys.argv[2])
+    options = with_connector(SessionOptions(master="local[2]"))
+    with spark_session(options) as spark:
+        counted(Stream(spark, servers, folder, "counted", 2))
+        killed(Stream(spark, servers, folder, "killed"))
+        stopped(Stream(spark, servers, folder, "stopped"))
+        seen = refused(Stream(spark, servers, folder, "refused"))
+    print(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main()

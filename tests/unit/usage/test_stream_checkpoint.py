@@ -1,0 +1,80 @@
+"""The folder in which a stream keeps how far it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from quotaform.errors import StreamError
+from quotaform.spark.usage.stream.checkpoint import FILE, StreamIdentity, open_checkpoint
+
+USAGE = StreamIdentity(
+    topic="usage", topic_id="t1", cluster_id="c1", input_format="otlp", usage="/usage", quarantine="/bad"
+)
+
+
+def test_a_checkpoint_is_made_once_and_its_stream_keeps_its_id(tmp_path: Path) -> None:
+    path = str(tmp_path / "a" / "b")
+    with open_checkpoint(path, USAGE) as first:
+        assert first.is_new
+    with open_checkpoint(path, USAGE) as second:
+        assert second == first
+    with open_checkpoint(str(tmp_path / "c"), USAGE) as other:
+        assert other.stream_id != first.stream_id
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"topic": "other"}, 'it is for the topic "usage", not "other"; give another --checkpoint, or the --topic'),
+        ({"cluster_id": "c2"}, 'for a topic of the cluster "c1", not "c2"'),
+        ({"input_format": "jolokia"}, 'for the format "otlp", not "jolokia"'),
+        ({"usage": "/b"}, 'for the table "/usage", not "/b"'),
+        ({"quarantine": "/b"}, 'for the quarantine "/bad", not "/b"'),
+        (
+            {"topic_id": "t2"},
+            r'the topic "usage" was deleted and made anew since the stream began \(topic id "t2", bef',
+        ),
+    ],
+)
+def test_a_checkpoint_of_another_stream_is_refused(tmp_path: Path, changes: dict[str, str], problem: str) -> None:
+    from dataclasses import replace
+
+    with open_checkpoint(str(tmp_path), USAGE):
+        pass
+    with pytest.raises(StreamError, match=problem), open_checkpoint(str(tmp_path), replace(USAGE, **changes)):
+        pass
+
+
+def test_a_checkpoint_is_of_one_process_at_a_time(tmp_path: Path) -> None:
+    again = open_checkpoint(str(tmp_path), USAGE)
+    with open_checkpoint(str(tmp_path), USAGE), pytest.raises(StreamError, match="another process"), again:
+        pass
+    with open_checkpoint(str(tmp_path), USAGE):
+        pass
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"kind":"quotaform.plan"}', "\xff", "[" * 100_000])
+def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / FILE).write_text(text, encoding="latin-1")
+    with pytest.raises(StreamError, match=f"{FILE} (is damaged|cannot be read)"), open_checkpoint(str(tmp_path), USAGE):
+        pass
+
+
+def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "report.txt").touch()
+    with pytest.raises(StreamError, match="other files"), open_checkpoint(str(tmp_path), USAGE):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["report.txt"]
+
+
+def test_what_was_read_is_kept_for_the_last_batch_and_the_one_before(tmp_path: Path) -> None:
+    with open_checkpoint(str(tmp_path), USAGE) as checkpoint:
+        for batch in (0, 1, 2, 2):
+            made = checkpoint.staging()
+            made.mkdir()
+            (made / "part").write_text(str(batch))
+            checkpoint.keep_seen(made, batch)
+        assert sorted(path.name for path in checkpoint.seen(2).parent.iterdir()) == ["1", "2"]
+        assert (checkpoint.seen(2) / "part").read_text() == "2"

@@ -1,0 +1,97 @@
+"""What the connector of Spark is told of a client."""
+
+from __future__ import annotations
+
+import pytest
+
+from quotaform.cluster.client.config import ClientConfig
+from quotaform.cluster.client.config_reader import from_properties
+from quotaform.cluster.client.tls import Tls
+from quotaform.errors import EngineError, UsageError
+from quotaform.model.secret import Secret
+from quotaform.model.server import HiddenServer
+from quotaform.spark.session.options import SessionOptions
+from quotaform.spark.usage.stream.connector import (
+    client_options,
+    package,
+    require_no_server,
+    unresolved,
+    with_connector,
+)
+
+
+def test_a_client_without_properties_reads_what_is_committed() -> None:
+    assert client_options(["b1:9092", "b2:9092"], from_properties({})) == {
+        "kafka.bootstrap.servers": "b1:9092,b2:9092",
+        "kafka.security.protocol": "PLAINTEXT",
+        "kafka.isolation.level": "read_committed",
+    }
+
+
+def test_the_password_of_a_login_is_quoted_as_jaas_needs_it() -> None:
+    config = from_properties(
+        {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+            r'username="al\"ice" password="p\\w;\"";',
+            "client.id": "usage",
+        }
+    )
+    options = client_options(["b1:9092"], config)
+    assert options["kafka.sasl.jaas.config"] == (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        r'username="al\"ice" password="p\\w;\"";'
+    )
+    assert (options["kafka.sasl.mechanism"], options["kafka.client.id"]) == ("SCRAM-SHA-512", "usage")
+
+
+def test_key_and_certificates_are_given_apart_as_pem() -> None:
+    def section(kind: str, text: str) -> str:
+        return f"-----BEGIN {kind}-----\n{text}\n-----END {kind}-----"
+
+    key, own, chain = section("PRIVATE KEY", "k"), section("CERTIFICATE", "c"), section("CERTIFICATE", "d")
+    tls = Tls(ca=f"words\n{chain}\n", key_store=Secret(f"{own}\n{key}\nwords\n{chain}"), check_host=False)
+    options = client_options(["b1:9093"], ClientConfig(security_protocol="SSL", tls=tls))
+    assert {name.removeprefix("kafka.ssl."): value for name, value in options.items() if ".ssl." in name} == {
+        "enabled.protocols": "TLSv1.2,TLSv1.3",
+        "truststore.type": "PEM",
+        "truststore.certificates": chain,
+        "keystore.type": "PEM",
+        "keystore.key": key,
+        "keystore.certificate.chain": f"{own}\n{chain}",
+        "endpoint.identification.algorithm": "",
+    }
+
+
+def test_an_address_that_a_variable_holds_is_connected_to_and_not_its_name() -> None:
+    server = HiddenServer("::1", 9092, "${env:QUOTAFORM_HOST}")
+    assert client_options([server], from_properties({}))["kafka.bootstrap.servers"] == "[::1]:9092"
+
+
+def test_a_session_gets_the_package_beside_those_that_were_given() -> None:
+    given = SessionOptions(conf={"spark.jars.packages": "a:b:1"}, master="local[2]")
+    assert with_connector(given).conf == {"spark.jars.packages": f"a:b:1,{package()}"}
+    assert with_connector(given).master == "local[2]"
+
+
+@pytest.mark.parametrize("setting", ["spark.jars", "spark.jars.packages"])
+def test_a_session_that_brings_the_connector_is_left_alone(setting: str) -> None:
+    given = SessionOptions(conf={setting: "x/spark-sql-kafka-0-10_2.13:4.1.0"})
+    assert with_connector(given) is given
+
+
+def test_a_connect_server_is_refused_wherever_it_is_named() -> None:
+    with pytest.raises(UsageError, match=r"--remote: a topic is read by a driver of its own"):
+        require_no_server(SessionOptions(remote="sc://h"), {})
+    with pytest.raises(UsageError, match="SPARK_REMOTE"):
+        require_no_server(SessionOptions(), {"SPARK_REMOTE": "sc://h"})
+    require_no_server(SessionOptions(master="local[2]"), {"SPARK_REMOTE": "sc://h"})
+
+
+def test_a_package_that_maven_does_not_have_is_named_with_the_remedy() -> None:
+    error = EngineError("Spark did not start: [unresolved dependency: org.apache.spark#spark-sql-kafka-0-10_2.13]")
+    assert package() in str(unresolved(error))
+    assert "--spark-conf spark.jars=PATH" in str(unresolved(error))
+    other = EngineError("Spark did not start: no memory")
+    assert unresolved(other) is other

@@ -9,16 +9,20 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from quotaform.app.rendering import render
-from quotaform.cli.console import Console
+from quotaform.cli.console import Console, write_file
 from quotaform.errors import EngineError, UsageError
+from quotaform.exit_code import ExitCode
 from quotaform.interrupt import held_signals
+from quotaform.model.text import inert
+from quotaform.views.style import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from quotaform.cli.option.topic import TopicSource
     from quotaform.core.usage.origin import Origin
-    from quotaform.core.usage.stream import Streamed
+    from quotaform.core.usage.stream import StreamCounts
     from quotaform.spark.session.options import SessionOptions
     from quotaform.spark.usage.stream.run import StreamRequest, StreamState
 
@@ -28,26 +32,36 @@ _LOG_S: Final = 30.0
 
 
 def stream_request(
-    source: TopicSource, config: Path | None, *, input_format: str, origin: Origin, usage: str, quarantine: str | None
+    source: TopicSource,
+    config: Path | None,
+    session: SessionOptions,
+    *,
+    input_format: str,
+    origin: Origin,
+    usage: str,
+    quarantine: str | None,
 ) -> StreamRequest:
     """Return what is read, and where to; the cluster of the topic is asked for it.
 
     Args:
         source: The options.
         config: Where quotaform.yaml is.
+        session: Where Spark runs.
         input_format: How records are written.
         origin: What counts for metrics that do not say where they are from.
         usage: The table.
         quarantine: Where records go that cannot be read; `None` for the folder beside the table.
 
     Raises:
-        UsageError: A table is no directory, or there is no such topic or cluster.
+        UsageError: A table is no directory, there is no such topic or cluster, or Spark cannot run there.
         ClusterError: The cluster cannot be read.
         InvalidFilesError: The client properties or quotaform.yaml are invalid.
     """
     from quotaform.spark.table.path import is_url
+    from quotaform.spark.usage.stream.connector import require_no_server
     from quotaform.spark.usage.stream.run import StreamRequest
 
+    require_no_server(session, os.environ)
     folders = {
         "--usage": usage,
         "--quarantine": quarantine or f"{usage.rstrip('/')}-quarantine",
@@ -77,19 +91,21 @@ def stream_request(
     )
 
 
-def require_driver(session: SessionOptions) -> None:
-    """Make sure that the driver will be here.
+def stream_usage(
+    request: StreamRequest,
+    session: SessionOptions,
+    console: Console,
+    format_name: str,
+    files: Sequence[tuple[str, Path]],
+) -> ExitCode:
+    """Read until the topic is empty, the time is over or a signal comes; print and write what was done.
 
-    Raises:
-        UsageError: A Spark Connect server is asked for.
-    """
-    from quotaform.spark.usage.stream.connector import require_no_server
-
-    require_no_server(session, os.environ)
-
-
-def stream_usage(request: StreamRequest, session: SessionOptions, console: Console, format_name: str) -> Streamed:
-    """Read until the topic is empty, the time is over or a signal comes, print what was done, and return it.
+    Args:
+        request: What is read.
+        session: Where Spark runs.
+        console: Where it is printed.
+        format_name: The format of what is printed.
+        files: Formats and paths of files to write.
 
     Raises:
         StreamError: The checkpoint cannot be used, or records are gone.
@@ -97,30 +113,51 @@ def stream_usage(request: StreamRequest, session: SessionOptions, console: Conso
         KeyboardInterrupt: A signal came; what was done is printed.
     """
     from quotaform.cli.job_progress import JobProgress
-    from quotaform.core.usage.stream import Streamed
     from quotaform.spark.session.session import spark_session
     from quotaform.spark.usage.stream.connector import unresolved, with_connector
     from quotaform.spark.usage.stream.run import run_stream
 
     progress = JobProgress(console, f"Reading the topic {request.topic.name}", session)
-    log = _Log(console)
-    stopped = Event()
+    log, stopped = _Log(console), Event()
     try:
         with spark_session(with_connector(session), progress) as spark:
             progress("Reading the topic", 0, 0)
             with held_signals(on_first=stopped.set):
                 counts = run_stream(spark, request, log, stopped.is_set)
-                result = Streamed(
-                    topic=request.topic.name,
-                    usage=request.usage,
-                    quarantine=request.quarantine,
-                    counts=counts,
-                    behind=log.behind,
-                )
-                console.echo(render(SUBJECT, format_name, result, style=console.style()))
+                return _end(request, counts, log.behind, console, format_name, files)
     except EngineError as error:
         raise unresolved(error) from error
-    return result
+
+
+def _end(
+    request: StreamRequest,
+    counts: StreamCounts,
+    behind: int | None,
+    console: Console,
+    format_name: str,
+    files: Sequence[tuple[str, Path]],
+) -> ExitCode:
+    """Print and write what was done, and return the exit code."""
+    from quotaform.core.usage.stream import Streamed
+
+    result = Streamed(
+        topic=request.topic.name, usage=request.usage, quarantine=request.quarantine, counts=counts, behind=behind
+    )
+    for name, file in files:
+        write_file(file, render(SUBJECT, name, result))
+    console.echo(render(SUBJECT, format_name, result, style=console.style()))
+    if result.has_quarantine:
+        bad = counts.quarantined + counts.late_records
+        console.warn(
+            f"Warning: {counted(bad, 'record')} could not be read, or came late; see the quarantine table "
+            f"{inert(request.quarantine)}"
+        )
+    if counts.quarantined and not counts.written:
+        console.write_stderr(
+            "Error: nothing was added: no record could be read; see whether --input-format is that of the topic.\n"
+        )
+        return ExitCode.ERROR
+    return ExitCode.DONE
 
 
 class _Log:

@@ -13,7 +13,9 @@ from quotaform.cli.option.completion import complete_from
 from quotaform.cli.option.engine import SparkPlace
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
-from quotaform.cli.usage import require_choice
+from quotaform.cli.option.topic import TopicSource
+from quotaform.cli.usage import one_of, require_choice
+from quotaform.errors import UsageError
 from quotaform.exit_code import ExitCode
 from quotaform.model.entity import spell_name
 from quotaform.model.text import inert, listed
@@ -35,9 +37,9 @@ _INPUT_FORMATS: Final = (_AUTO, "prometheus", "exposition", "jmxtool", "jolokia"
 def ingest(
     *,
     sources: Annotated[
-        list[str],
-        typer.Argument(metavar="SOURCE...", help="Recordings: files, directories, globs, or URLs that Spark reads."),
-    ],
+        list[str] | None,
+        typer.Argument(metavar="[SOURCE]...", help="Recordings: files, directories, globs, or URLs that Spark reads."),
+    ] = None,
     usage: Annotated[
         str,
         typer.Option(
@@ -84,6 +86,7 @@ def ingest(
         ),
     ] = None,
     config: ConfigOption = None,
+    topic: TopicSource,
     place: SparkPlace,
     format_name: Annotated[str, format_option(_SUBJECT)] = "text",
     out: Annotated[list[str] | None, out_option(_SUBJECT)] = None,
@@ -92,16 +95,32 @@ def ingest(
     """Add recordings to a usage table: answers of Prometheus, pages of exporters, JmxTool, Jolokia, OpenTelemetry.
 
     Every sample is written, or counted with the reason; a record that cannot be read is in the quarantine table.
+    With --topic, the records of a Kafka topic are read, each once, until the command is interrupted.
 
     \b
     Examples:
       quotaform usage ingest recordings/ --usage /srv/usage --cluster prod
       quotaform usage ingest 'quota-*.json.gz' --usage /srv/usage --cluster-label strimzi_io_cluster
+      quotaform usage ingest --topic usage --bootstrap-server b1:9092 --input-format otlp --usage usage --checkpoint ck
     """
     console = output.console()
     require_format(_SUBJECT, format_name)
     require_choice("input format", input_format, _INPUT_FORMATS)
     files = [read_output(_SUBJECT, text) for text in out or ()]
+    topic.require_valid(sources)
+    origin = _origin(cluster, broker, cluster_label, broker_label)
+    if topic.is_given:
+        if input_format == _AUTO:
+            raise UsageError(f"--topic requires --input-format {one_of(_INPUT_FORMATS[1:])}")
+        session = place.session()
+        from quotaform.cli.usage_stream import stream_request, stream_usage
+
+        request = stream_request(
+            topic, config, session, input_format=input_format, origin=origin, usage=usage, quarantine=quarantine
+        )
+        return stream_usage(request, session, console, format_name, files)
+    if not sources:
+        raise UsageError("nothing is given to ingest: give files as SOURCE, or a topic with --topic")
     declared = _declared(config)
     session = place.session()
     from quotaform.cli.console import write_file
@@ -110,18 +129,18 @@ def ingest(
     from quotaform.spark.usage.ingest.run import IngestRequest
     from quotaform.spark.usage.ingest.run import ingest as ingest_recordings
 
-    request = IngestRequest(
+    ingest_request = IngestRequest(
         sources=sources,
         usage=usage,
         quarantine=quarantine or f"{usage.rstrip('/')}-quarantine",
         format_name=None if input_format == _AUTO else input_format,
-        origin=_origin(cluster, broker, cluster_label, broker_label),
+        origin=origin,
         declared=declared,
     )
     progress = JobProgress(console, "Ingesting", session)
     with spark_session(session, progress) as spark:
         progress("Ingesting", 0, 0)
-        result = ingest_recordings(spark, request, progress=progress)
+        result = ingest_recordings(spark, ingest_request, progress=progress)
     for name, file in files:
         write_file(file, render(_SUBJECT, name, result))
     console.echo(render(_SUBJECT, format_name, result, style=console.style()))

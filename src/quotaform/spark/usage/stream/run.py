@@ -41,6 +41,8 @@ _SETTINGS: Final = {
     # Plain readers know no INT96.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.session.timeZone": "UTC",
+    # Plans show the options of a source; by default they show private keys as well.
+    "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|keystore|[.]key",
     # A stream that does not stop at once is stopped with its session.
     "spark.sql.streaming.stopTimeout": "20s",
 }

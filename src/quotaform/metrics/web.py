@@ -19,6 +19,9 @@ from quotaform.metrics.reading import ATTRIBUTES, BODY_LIMIT, OBJECT_NAMES, Read
 
 _HTML: Final = ("<!doctype", "<html")
 
+_IN_ALL: Final = "queue-size"
+"""An attribute of each quota manager: Jolokia refuses a pattern of which no MBean has any of the attributes."""
+
 _Parse = Callable[[bytes, Origin, float | None], Iterator[Item]]
 
 
@@ -78,7 +81,7 @@ def exporter_reader(url: Url, origin: Origin) -> WebReader:
 def jolokia_reader(url: Url, origin: Origin) -> WebReader:
     """Return what reads Jolokia, all MBeans of quotas in one request."""
     bulk = [
-        {"type": "read", "mbean": name, "attribute": list(ATTRIBUTES), "config": {"ignoreErrors": True}}
+        {"type": "read", "mbean": name, "attribute": [*ATTRIBUTES, _IN_ALL], "config": {"ignoreErrors": True}}
         for name in OBJECT_NAMES
     ]
     request = Request(

@@ -79,8 +79,18 @@ def test_an_answer_that_cannot_be_read_is_rejected(document: Any, reason: str) -
     assert reasons(parse(document)) == [reason]
 
 
-def test_a_pattern_without_mbeans_is_counted_as_a_missing_value() -> None:
-    error = {"status": 404, "error_type": "javax.management.InstanceNotFoundException", "error": "No MBean"}
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"status": 404, "error_type": "javax.management.InstanceNotFoundException", "error": "No MBean"},
+        {
+            "status": 400,
+            "error_type": "x",
+            "error": "x : No matching attributes [a] found on MBeans [kafka.server:type=Fetch]",
+        },
+    ],
+)
+def test_a_pattern_without_mbeans_is_counted_as_a_missing_value(error: dict[str, Any]) -> None:
     assert dropped(parse([error, answer({MBEAN: RATE})])) == {DropReason.MISSING: 1}
 
 

@@ -33,6 +33,8 @@ Reading = tuple[str, str, object]
 
 _OK: Final = 200
 _ABSENT: Final = "InstanceNotFoundException"
+_NONE_HAS: Final = "No matching attributes"
+"""What Jolokia says of a pattern of which no MBean has the attributes: a quota manager that has measured nobody."""
 
 
 def parse_jolokia(data: bytes | str, origin: Origin, ts: float | None = None) -> Iterator[Item]:
@@ -53,7 +55,7 @@ def parse_jolokia(data: bytes | str, origin: Origin, ts: float | None = None) ->
 
 
 def _items(answer: Any, number: int, origin: Origin, ts: float | None) -> Iterator[Item]:
-    if isinstance(answer, dict) and _ABSENT in str(answer.get("error_type")):
+    if isinstance(answer, dict) and (_ABSENT in str(answer.get("error_type")) or _NONE_HAS in str(answer.get("error"))):
         # A pattern that matches no MBean: there was no such traffic, or no such quota yet.
         yield Dropped(DropReason.MISSING, 1)
         return

@@ -1,0 +1,139 @@
+"""What brokers offer about usage: a real producer over its quota is recorded, and named by `quotaform top`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event, Thread
+from time import sleep
+from typing import Any, Final
+
+import pytest
+from pyarrow import parquet
+
+from quotaform import Alteration, Entity, QuotaAdmin
+from quotaform.cli.main import run
+from quotaform.core.usage.sample import Sample
+from quotaform.core.usage.source import parse_source
+from quotaform.metrics.open import open_reader
+from quotaform.model.quota_key import PRODUCER_BYTE_RATE
+from quotaform.sandbox import Sandbox
+from quotaform.sandbox.jmx_tool import jmx_tool_command
+from quotaform.sandbox.security import USERS
+from tests.broker import wait_for
+from tests.producer import BlockingProducer, make_batch
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.kafka
+
+KEY: Final = PRODUCER_BYTE_RATE.name
+LIMIT: Final = 100_000.0
+TOPIC: Final = "usage"
+WINDOW: Final = 11.0
+"""Seconds until the rate of a broker covers nothing from before the traffic."""
+
+
+def open_topic(sandbox: Sandbox) -> None:
+    from kafka import KafkaAdminClient
+    from kafka.admin import NewTopic
+
+    known = USERS["admin"]
+    client = KafkaAdminClient(
+        bootstrap_servers=sandbox.bootstrap_servers,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism=known.mechanisms[0],
+        sasl_plain_username=known.name,
+        sasl_plain_password=known.password,
+    )
+    try:
+        client.create_topics([NewTopic(TOPIC, 1, 1)])
+    finally:
+        client.close()
+
+
+def produce(sandbox: Sandbox, is_over: Event) -> None:
+    known = USERS["admin"]
+    server, mechanism = sandbox.bootstrap_servers, known.mechanisms[0]
+    with BlockingProducer(server, TOPIC, "app", mechanism, known.name, known.password) as producer:
+        batch = make_batch(bytes(20_000))
+        while not is_over.is_set():
+            producer.send(batch)
+
+
+@pytest.fixture(scope="module")
+def repository(metered_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A quota repository of a cluster on which one user produces over its quota."""
+    folder = tmp_path_factory.mktemp("usage")
+    config = folder / "admin.properties"
+    config.write_text(metered_sandbox.client_properties("SASL_PLAINTEXT"))
+    (folder / "quotaform.yaml").write_text(
+        f"clusters:\n  lab:\n    bootstrap_servers: [{metered_sandbox.bootstrap_servers}]\n"
+        f"    command_config: admin.properties\n    metrics: {{brokers: ['1={metered_sandbox.metrics_urls[1]}']}}\n"
+    )
+    open_topic(metered_sandbox)
+    quotas = {Entity(user="admin"): {KEY: LIMIT}, Entity(ip=None): {"connection_creation_rate": 1000.0}}
+    is_over = Event()
+    with QuotaAdmin.connect(metered_sandbox.bootstrap_servers, command_config=config) as admin:
+        admin.alter([Alteration(entity, values) for entity, values in quotas.items()]).raise_for_errors()
+        wait_for(admin, quotas)
+        traffic = Thread(target=produce, args=(metered_sandbox, is_over))
+        traffic.start()
+        try:
+            sleep(WINDOW)
+            yield folder
+        finally:
+            is_over.set()
+            traffic.join()
+            admin.alter([Alteration(entity, dict.fromkeys(values)) for entity, values in quotas.items()])
+
+
+def test_a_producer_over_its_quota_is_recorded_at_its_limit(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(repository)
+    assert run(["usage", "record", "--usage", "exported", "--interval", "1s", "--for", "4s", "--format", "json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    [source] = summary["sources"]
+    assert source["read"] + sum(gap["missed"] for gap in source["gaps"]) == 4
+    assert 0 < source["bytes"] / source["read"] < 100_000
+    rows = parquet.read_table(repository / "exported").to_pylist()
+    assert len(rows) == summary["rows"]
+    produced = [row for row in rows if row["key"] == KEY and row["user"] == "admin"]
+    assert len(produced) == source["read"]
+    for row in produced:
+        assert row["rate"] == pytest.approx(LIMIT, rel=0.3)
+        assert row["throttle_ms"] > 0
+        assert (row["cluster"], row["broker"], row["client_id"], row["ip"]) == ("lab", "1", None, None)
+    assert {row["ip"] for row in rows if row["key"] == "connection_creation_rate"} == {"127.0.0.1"}
+
+
+def test_jmx_says_what_the_exporter_says(repository: Path, metered_sandbox: Sandbox) -> None:
+    exporter = open_reader(parse_source(f"1={metered_sandbox.metrics_urls[1]}"), "lab")
+    jmx = open_reader(parse_source(f"1=jmx:{metered_sandbox.jmx_addresses[1]}"), "lab", jmx_tool_command())
+    found: list[dict[Any, float]] = []
+    for reader in (exporter, jmx):
+        items = reader.read(60.0).items
+        found.append({item.series: item.value for item in items if isinstance(item, Sample)})
+    assert found[0].keys() == found[1].keys()
+    [rate] = [series for series in found[0] if series.key == KEY and series.attribute == "rate"]
+    assert found[0][rate] == pytest.approx(found[1][rate], rel=0.3)
+
+
+def test_top_names_the_bucket_the_quota_and_the_throttle_time(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(repository)
+
+    def throttled() -> list[dict[str, Any]]:
+        assert run(["top", "--once", "--format", "json"]) == 0
+        buckets = json.loads(capsys.readouterr().out)["buckets"]
+        return [bucket for bucket in buckets if bucket["state"] == "throttled" and bucket["key"] == KEY]
+
+    wait_until(throttled)
+    [bucket] = throttled()
+    assert (bucket["address"], bucket["source"], bucket["source_name"]) == ("user=admin", "user=admin", "User")
+    assert (bucket["broker"], bucket["limit"]) == ("1", LIMIT)
+    assert bucket["ratio"] == pytest.approx(1.0, rel=0.3)
+    assert bucket["throttle_ms"] > 0
+    assert bucket["shared_by"] == "all client-ids of admin without an entry of their own"

@@ -1,6 +1,6 @@
 """A recording of a cluster as its brokers would have measured it: daily waves, two tenants at their limits, one unused.
 
-    python -m tests.usage_recording recording.parquet
+    python -m tests.usage_recording FOLDER    writes usage.parquet, and prod-eu.json: the quotas of the users
 
 Equal arguments give equal rows.
 """
@@ -12,10 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import pi, sin
+from pathlib import Path
 from random import Random
 from typing import Final
 
 from quotaform.core.usage.chart import Bucket, Curve, UsedLimit
+from quotaform.document.snapshot import dump_snapshot
+from quotaform.model.entity import Entity
+from quotaform.model.quotas import Quotas
+from quotaform.model.snapshot import Snapshot
 
 MIB: Final = 2.0**20
 START: Final = datetime(2026, 11, 9, tzinfo=UTC)
@@ -142,5 +147,17 @@ def write_parquet(path: str) -> None:
     parquet.write_table(pyarrow.table(columns), path)
 
 
+def held_quotas() -> Snapshot:
+    """Return a snapshot of the cluster: what each user may use, and what others may."""
+    quotas: Quotas = {
+        **{Entity(user=tenant.user): {tenant.key: tenant.limit} for tenant in tenants()},
+        Entity(user=None): {PRODUCER: 5 * MIB, CONSUMER: 5 * MIB},
+    }
+    return Snapshot(cluster_name="prod-eu", cluster_id="example", captured_at="2026-11-09T00:00:00Z", quotas=quotas)
+
+
 if __name__ == "__main__":
-    write_parquet(sys.argv[1])
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    write_parquet(str(folder / "usage.parquet"))
+    (folder / "prod-eu.json").write_text(dump_snapshot(held_quotas()), encoding="utf-8")

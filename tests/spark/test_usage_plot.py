@@ -124,6 +124,16 @@ def test_limits_are_drawn_with_the_usage_behind_them(spark: SparkSession, reposi
     assert "<svg" not in repository.read("rows.json")
 
 
+def test_headroom_is_drawn(spark: SparkSession, repository: Repository) -> None:
+    usage_table(spark, usage_rows(40)).write.parquet(str(repository.path / "usage"))
+    arguments = ("--usage", "usage", "--snapshot", "taken/lab-2.json")
+    shown = repository("usage", "headroom", *arguments, "--out", "html=headroom.html", "--out", "svg=headroom.svg")
+    assert shown.code == 0, shown.err
+    for name in ("headroom.html", "headroom.svg"):
+        for text in ("producer_byte_rate", "user=alice", "2 MiB/s", "limit", "Usage usage: 2026-11-01 09:00"):
+            assert text in repository.read(name)
+
+
 def test_what_cannot_be_drawn_is_one_sentence(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = repository("history", "show", "--history", "kept", "--usage", "usage")
     assert (refused.code, refused.out) == (64, "")

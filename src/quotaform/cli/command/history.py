@@ -14,6 +14,7 @@ from quotaform.cli.console import Console
 from quotaform.cli.exit_code import gravest
 from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import ManyClusters
+from quotaform.cli.option.drawn_output import DrawnOutOption
 from quotaform.cli.option.engine import SparkPlace
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.moment import read_moment_option
@@ -45,15 +46,6 @@ HistoryOption: TypeAlias = Annotated[
 ClustersOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--cluster", metavar="NAME|GLOB", help="Only clusters of this name. Repeatable. [default: all]"),
-]
-PictureOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--out",
-        metavar="FORMAT=PATH",
-        help="Also write the result to a file, json=PATH, all of its rows as Parquet to a new directory, parquet=DIR, "
-        "or a picture (the plot extra), html=PATH, png=PATH or svg=PATH. Repeatable.",
-    ),
 ]
 OutOption: TypeAlias = Annotated[
     list[str] | None,
@@ -175,7 +167,7 @@ def show(
         ),
     ] = None,
     cluster: ClustersOption = None,
-    out: PictureOption = None,
+    out: DrawnOutOption = None,
     usage: Annotated[
         str | None,
         typer.Option(

@@ -16,6 +16,9 @@ from quotaform.model.entity import Entity
 MOST_POINTS: Final = 2000
 """How many points a curve has at most: more than a picture has columns of pixels."""
 
+MOST_ROWS: Final = 50
+"""How many buckets a picture has at most, all keys together."""
+
 _GAP: Final = 2.5
 """A curve has a gap where two of its points are so many of its steps apart."""
 

@@ -11,6 +11,7 @@ from quotaform.cli.exit_code import gravest
 from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import SnapshotOption
+from quotaform.cli.option.drawn_output import DrawnOutOption
 from quotaform.cli.option.engine import SparkPlace
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.moment import read_moment_option
@@ -47,14 +48,7 @@ def headroom(
     ] = None,
     until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only usage before this time.")] = None,
     top: Annotated[int, typer.Option("--top", metavar="N", min=1, max=10_000, help="How many rows to show.")] = 20,
-    out: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--out",
-            metavar="FORMAT=PATH|parquet=DIR",
-            help="Also write the result to a file, or all of its rows as Parquet to a new directory. Repeatable.",
-        ),
-    ] = None,
+    out: DrawnOutOption = None,
     place: SparkPlace,
     format_name: Annotated[str, format_option(_SUBJECT)] = "text",
     output: Output,
@@ -67,6 +61,7 @@ def headroom(
     Examples:
       quotaform usage headroom --usage /srv/usage
       quotaform usage headroom --usage /srv/usage --cluster prod-eu --since 14d --out parquet=headroom
+      quotaform usage headroom --usage /srv/usage --cluster prod-eu --out html=headroom.html
       quotaform usage headroom --usage lake.usage --quotas lake.quotas --format json
     """
     console = output.console()
@@ -83,6 +78,10 @@ def headroom(
         progress("Measuring headroom", 0, 0)
         with measured_headroom(spark, request, lambda text: console.warn(f"Warning: {text}")) as found:
             files.write(found.report, found.rows)
+            if files.has_pictures:
+                from quotaform.views.usage.headroom_chart import headroom_chart
+
+                files.draw(headroom_chart(found.report))
     console.echo(render(_SUBJECT, format_name, found.report, style=console.style()))
     report_failures(console, [ClusterOutcome[None](name, error=error) for name, error in found.failures])
     return gravest(error.exit_code for _, error in found.failures)

@@ -218,7 +218,7 @@ def test_the_command_writes_what_is_proposed_and_a_plan_shows_just_that(
         "  0.8 of 3 days recorded: user=bob producer_byte_rate\n"
         "\n"
         "Kept:\n"
-        "  not used for 4 days; a default also limits new clients: user=<default> producer_byte_rate\n"
+        "  those that it limits get values of their own: user=<default> producer_byte_rate\n"
         "  within 10% of what fits: user=alice producer_byte_rate\n"
         "\n"
         "Files changed:\n"
@@ -242,13 +242,19 @@ def test_the_command_writes_what_is_proposed_and_a_plan_shows_just_that(
     }  # fmt: skip
 
 
-def test_a_diff_is_printed_and_nothing_written(repository: Repository) -> None:
+def test_a_diff_is_printed_and_nothing_written_also_if_another_cluster_cannot_be_read(repository: Repository) -> None:
     before = repository.read("quotas.d/a.yaml")
-    done = repository(*OPTIONS, "--diff")
-    assert (done.code, repository.read("quotas.d/a.yaml")) == (0, before)
+    folder = repository.path / "quotas.d/lab"
+    folder.mkdir()
+    (repository.path / "quotas.d/a.yaml").rename(folder / "a.yaml")
+    clusters = "clusters: {lab: {snapshot: lab.json}, far: {snapshot: far.json}}\n"
+    (repository.path / "quotaform.yaml").write_text(clusters, encoding="utf-8")
+    done = repository(*OPTIONS, "--diff", "--all")
+    assert (done.code, repository.read("quotas.d/lab/a.yaml")) == (3, before)
+    assert "Error: far: far.json" in done.err
     assert "-    values: {producer_byte_rate: 4MiB/s}\n+    values: {producer_byte_rate: 6MiB/s}\n" in done.out
     assert '+    state: absent\n+    reason: "not used for 4 days (' in done.out
-    assert done.err.endswith("Recommended: 0 to add, 1 to change, 1 to remove; 1 kept, 2 left open.\n")
+    assert "Recommended: 0 to add, 1 to change, 1 to remove; 1 kept, 2 left open.\n" in done.err
 
 
 def test_usage_without_the_cluster_is_an_error_that_names_what_it_has(repository: Repository) -> None:

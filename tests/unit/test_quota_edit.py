@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from quotaform.app.quota_edit import placement
 from quotaform.app.quota_edit.quota_edit import EditedFiles, edit_quotas, write_quotas
 from quotaform.app.repository.repository import Repository
 from quotaform.core.usage.entry_reason import entry_reason
@@ -169,6 +170,11 @@ def test_an_entity_of_no_file_gets_an_entry_with_all_its_values(files: Files) ->
     )
 
 
+def test_an_entity_without_any_value_gets_an_entry(files: Files) -> None:
+    files.write()
+    assert "match: {user: alice}\n    values:\n      producer_byte_rate: 12.5MiB/s\n" in files.written(update(None))
+
+
 def test_an_entity_of_no_file_that_is_to_go_becomes_absent_in_a_new_file(files: Files) -> None:
     files.write(TWO)
     assert files.written(update(after=None), live={PRODUCER: MIB}) == (
@@ -274,6 +280,42 @@ def test_an_entity_of_another_repository_is_left_to_it(files: Files) -> None:
     assert not edited.edit.files
     (left,) = edited.edit.unwritten
     assert left.reason.startswith("it is declared in another quota repository, at ")
+
+
+def test_an_entity_that_files_cannot_hold_does_not_keep_others_from_being_written(files: Files) -> None:
+    files.write(a=COMMON)
+    odd = update(entity=Entity(user=""))
+    edited = files.edit(update(), odd, live={PRODUCER: MIB})
+    assert [file.name.endswith("a.yaml") for file in edited.edit.files] == [True]
+    assert [(each.proposal, each.reason) for each in edited.edit.unwritten] == [
+        (odd, "files cannot hold this entity; see quotaform import")
+    ]
+
+
+def test_what_does_not_read_back_as_proposed_is_not_written(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Whatever the changes of text do, the result is read again.
+    files.write(a=COMMON + COMMON.partition("\n")[2].replace("alice", "bob"))
+    right = placement._spelled
+    monkeypatch.setattr(placement, "_spelled", lambda each: "1KiB/s" if each.entity == ALICE else right(each))
+    edited = files.edit(update(), update(entity=Entity(user="bob")))
+    assert [(each.proposal.entity, each.reason) for each in edited.edit.unwritten] == [
+        (ALICE, "its entry cannot be changed without changing others")
+    ]
+    (file,) = edited.edit.files
+    assert file.after.count("12.5MiB/s") == 1
+    monkeypatch.setattr(placement, "_spelled", lambda _: "1KiB/s, request_percentage: -1")
+    assert not files.edit(update(), update(entity=Entity(user="bob"))).edit.files
+
+
+def test_names_that_yaml_takes_for_something_else_are_quoted(files: Files) -> None:
+    files.write()
+    names = ["007", "a: b # c", "<default>", "nul\x07l", "yes"]
+    edited = files.edit(*(update(entity=Entity(user=name)) for name in names), live={PRODUCER: MIB})
+    assert not edited.edit.unwritten
+    write_quotas(edited)
+    again = files.edit(*(update(12.5 * MIB, 20 * MIB, entity=Entity(user=name)) for name in names))
+    assert not again.edit.unwritten
+    assert [file.after.count("producer_byte_rate: 20MiB/s") for file in again.edit.files] == [5]
 
 
 def test_all_files_are_written_or_none(files: Files) -> None:

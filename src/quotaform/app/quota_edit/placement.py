@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
+from quotaform.core.check.writable import writable_values
 from quotaform.core.usage.entry_reason import entry_reason
 from quotaform.core.usage.recommendation import Action, Recommendation
 from quotaform.core.usage.rounding import is_decimal, spell_rounded
@@ -99,6 +100,8 @@ class ClusterEntries:
         if entry is None:
             rest = {key: _spelled_live(key, value) for key, value in live.items() if key not in gone}
             values = {**rest, **spelled}
+            if writable_values(entity, {**live, **_set(proposals)}) is None:
+                raise UneditableError("files cannot hold this entity; see quotaform import")
             edit = EntryEdit(entity=entity, values=values, is_absent=not values, reason=reason)
             return [Placed(edit=edit, layer=self._cluster if self._has_several and self._has_layer else None)]
         _require_applied(entry, proposals)
@@ -165,6 +168,10 @@ def _require_applied(entry: Entry, proposals: Sequence[Recommendation]) -> None:
                 for value in (declared, each.before)
             )
             raise UneditableError(f"the files say {shown} and the cluster holds {held}; apply them first")
+
+
+def _set(proposals: Sequence[Recommendation]) -> Values:
+    return {each.key: each.after for each in proposals if each.after is not None}
 
 
 def _spelled(proposal: Recommendation) -> str:

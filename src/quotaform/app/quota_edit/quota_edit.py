@@ -217,8 +217,11 @@ class _Editor:
         concerned = {*self.config.clusters, *self.entries} if None in layers else layers
         for cluster in sorted(name for name in concerned if name is not None):
             found, findings = changed.check(cluster)
-            if any(finding.severity is Severity.ERROR for finding in findings):
-                return set(self.proposals)
+            errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+            if errors:
+                addresses = {finding.address for finding in errors}
+                at_fault = {each for each in self.proposals if each[0] == cluster and each[1].address in addresses}
+                return at_fault - set(left) or set(self.proposals)
             wrong |= self.different(cluster, found, left)
         return wrong
 

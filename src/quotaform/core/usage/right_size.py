@@ -53,6 +53,7 @@ class _Case:
         before: Its value; `None` if it has none.
         limit: The value that limits its buckets now; `None` without one.
         demand: What its buckets used; `None` if nothing was recorded of them.
+        has_created: Whether buckets of it get values of their own.
     """
 
     entity: Entity
@@ -60,6 +61,7 @@ class _Case:
     before: float | None
     limit: float | None
     demand: Demand | None
+    has_created: bool = False
 
     @property
     def is_default(self) -> bool:
@@ -167,10 +169,17 @@ class _KeySizer:
                 created.append((entity, bucket, demand))
             else:
                 by_entity.setdefault(bucket.entity_key, []).append(bucket)
+        left = {bucket.entity_key for _, bucket, _ in created}
         for value in values:
             limited = by_entity.pop(value.entity.address, ())
-            found = make_demand(limited, is_per_broker=is_per_broker) if limited else None
-            yield _Case(entity=value.entity, key=self.key, before=value.value, limit=value.value, demand=found)
+            yield _Case(
+                entity=value.entity,
+                key=self.key,
+                before=value.value,
+                limit=value.value,
+                demand=make_demand(limited, is_per_broker=is_per_broker) if limited else None,
+                has_created=value.entity.address in left,
+            )
         for rest in by_entity.values():
             for bucket in rest:
                 demand = make_demand([bucket], is_per_broker=is_per_broker)
@@ -209,6 +218,8 @@ class _KeySizer:
             return self.row(case, Action.KEEP, "unlimited: the entity is exempt")
         if self.recorded is None:
             return self.row(case, Action.NONE, f"no usage of {self.key.name} is recorded")
+        if demand is None and case.has_created:
+            return self.row(case, Action.KEEP, "those that it limits get values of their own")
         if demand is None or self.is_idle(demand):
             return self.unused(case)
         if (reason := self.missing(demand)) is not None:

@@ -117,7 +117,12 @@ def _edited(found: Recommended, repository: Repository, config: Config, *, write
     """
     from quotaform.app.clock import SYSTEM_CLOCK, today
     from quotaform.app.quota_edit.quota_edit import edit_quotas, write_quotas
+    from quotaform.core.usage.recommendation import PROPOSED
 
+    total = sum(found.report.counts[action] for action in PROPOSED)
+    if total > len(found.report.proposals):
+        most = len(found.report.proposals)
+        raise UsageError(f"{total:,} proposals are more than the {most:,} that are written; choose some with --select")
     edited = edit_quotas(repository, config, found.report.proposals, found.live, today(SYSTEM_CLOCK))
     return replace(found.report, edit=write_quotas(edited) if writes else edited.edit)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -63,28 +63,40 @@ def _absent(item: MappingText) -> Iterator[Splice]:
 
 
 def _values(item: MappingText, edit: EntryEdit) -> Iterator[Splice]:
-    if _VALUES in item:
+    pair = item.pair(_VALUES)
+    if pair is not None:
         values = item.mapping(_VALUES)
-        own = [pair.key for pair in values.pairs]
-        for key, spelled in edit.values.items():
-            if key in values:
-                yield values.replaced(key, spelled)
-            else:
-                before = [name for name in own if name not in edit.removed and key_order(name) < key_order(key)]
-                yield values.inserted(key, spelled, after=before[-1] if before else None)
-        if edit.removed.issuperset(own):
+        own = [each.key for each in values.pairs]
+        if not edit.removed.issuperset(own):
+            yield from _changed(values, [key for key in own if key not in edit.removed], edit)
+        elif edit.values:
+            yield Splice(pair.start, pair.end, f"{_VALUES}: {_in_braces(edit.values)}")
+        else:
             yield from item.removed([_VALUES])
-        elif edit.removed:
-            yield from values.removed(edit.removed)
     elif edit.removed:
         raise UneditableError("its values come from elsewhere")
     elif edit.values:
-        spelled = ", ".join(f"{key}: {value}" for key, value in edit.values.items())
-        yield item.inserted(_VALUES, f"{{{spelled}}}", after="profile" if "profile" in item else "match")
+        yield item.inserted(_VALUES, _in_braces(edit.values), after="profile" if "profile" in item else "match")
     if edit.unset:
         if "unset" in item:
             raise UneditableError("it has a list unset already")
         yield item.inserted("unset", f"[{', '.join(sorted(edit.unset, key=key_order))}]")
+
+
+def _changed(values: MappingText, kept: Sequence[str], edit: EntryEdit) -> Iterator[Splice]:
+    """Yield the changes of values, of which some are kept."""
+    for key, spelled in edit.values.items():
+        if key in values:
+            yield values.replaced(key, spelled)
+        else:
+            before = [name for name in kept if key_order(name) < key_order(key)]
+            yield values.inserted(key, spelled, after=before[-1] if before else kept[-1])
+    if edit.removed:
+        yield from values.removed(edit.removed)
+
+
+def _in_braces(values: Mapping[str, str]) -> str:
+    return f"{{{', '.join(f'{key}: {spelled}' for key, spelled in values.items())}}}"
 
 
 def _reason(item: MappingText, reason: str | None) -> Iterator[Splice]:

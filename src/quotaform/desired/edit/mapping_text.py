@@ -143,8 +143,8 @@ class MappingText:
             line = self.text.rfind("\n", 0, pair.start) + 1
             if self.text[line : pair.start].strip(" "):
                 raise UneditableError(f"{pair.key} begins the line of its entry")
-            stop = self._line_stop(pair.end)
-            yield Splice(line, min(stop + len(self.line_end), len(self.text)), "")
+            # With the end of the line before it: something may be inserted at the end of this one.
+            yield Splice(self._line_stop(line - 1), self._line_stop(pair.end), "")
 
     def _removed_in_flow(self, index: int, gone: set[str]) -> Splice:
         pair = self.pairs[index]

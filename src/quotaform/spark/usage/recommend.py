@@ -24,7 +24,6 @@ from pyspark.sql.types import (
 from quotaform.core.usage.demand import BrokerDemand, BucketDemand, Recorded
 from quotaform.core.usage.recommendation import Action, OwnValue, Recommendation, RecommendSettings
 from quotaform.core.usage.right_size import recommend
-from quotaform.model.address import parse_address
 from quotaform.model.entity import Entity
 from quotaform.spark.schemas import row_batch
 from quotaform.spark.usage.schemas import RECOMMENDATIONS, SERIES
@@ -283,11 +282,11 @@ def _recorded(row: dict[str, Any]) -> Recorded:
 
 def _row(each: Recommendation) -> tuple[Any, ...]:
     fields = {name: getattr(each, name) for name in RECOMMENDATIONS.names if name != "entity_key"}
-    fields |= {"entity_key": each.entity.address, "action": each.action.value}
+    fields |= {"entity_key": each.entity.address, "entity": each.entity.names, "action": each.action.value}
     return tuple(fields[name] for name in RECOMMENDATIONS.names)
 
 
 def read_row(row: dict[str, Any]) -> Recommendation:
     """Return what a row of `schemas.RECOMMENDATIONS` says."""
-    fields = {name: value for name, value in row.items() if name not in ("entity_key", "action")}
-    return Recommendation(entity=parse_address(row["entity_key"]), action=Action(row["action"]), **fields)
+    fields = {name: value for name, value in row.items() if name not in ("entity_key", "entity", "action")}
+    return Recommendation(entity=Entity.of(row["entity"]), action=Action(row["action"]), **fields)

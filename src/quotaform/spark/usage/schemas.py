@@ -11,6 +11,7 @@ from pyspark.sql.types import (
     BooleanType,
     DoubleType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -193,6 +194,7 @@ RECOMMENDATIONS: Final = StructType(
     [
         StructField("cluster", StringType()),
         StructField("entity_key", StringType()),
+        StructField("entity", MapType(StringType(), StringType())),
         StructField("key", StringType()),
         StructField("action", StringType()),
         StructField("before", DoubleType()),
@@ -210,7 +212,7 @@ RECOMMENDATIONS: Final = StructType(
 
 | column | content |
 | --- | --- |
-| entity_key, key | the entity whose value it is |
+| entity_key, entity, key | the entity whose value it is, as in `quotaform.spark.schemas.QUOTAS` |
 | action | `create`, `update`, `delete`, `keep`, or `none` if nothing is proposed, for the `reason` |
 | before, after | the value now and the proposed one; null is no value |
 | samples, days | how much was recorded |

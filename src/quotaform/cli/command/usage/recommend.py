@@ -104,7 +104,8 @@ def recommend(
         _print_diff(console, report)
     else:
         console.echo(render(_SUBJECT, format_name, report, style=console.style()))
-    report_failures(console, [ClusterOutcome[None](name, error=error) for name, error in found.failures])
+    failures: list[ClusterOutcome[None]] = [ClusterOutcome(name, error=error) for name, error in found.failures]
+    report_failures(console, failures)
     return gravest(error.exit_code for _, error in found.failures)
 
 

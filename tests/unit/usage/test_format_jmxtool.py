@@ -122,5 +122,5 @@ def test_the_last_value_of_a_file_that_ends_within_a_line_may_be_cut() -> None:
 
 
 def test_lines_may_come_one_by_one() -> None:
-    lines = enumerate([f'"time","{ALICE}"', f"{MILLISECONDS},17", "", f"{MILLISECONDS},18"], start=1)
+    lines = [f'\ufeff"time","{ALICE}"\n', f"{MILLISECONDS},17\r\n", "\n", f"{MILLISECONDS},18\n"]
     assert values(parse_jmxtool_lines(lines, ORIGIN)) == [(TS, 17.0), (TS, 18.0)]

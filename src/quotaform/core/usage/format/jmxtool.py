@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from csv import Error as CsvError
 from csv import reader
+from io import StringIO
 from re import compile as regex
 from typing import Final
 
@@ -51,22 +52,21 @@ def parse_jmxtool(data: bytes | str, origin: Origin, ts: float | None = None) ->
     if isinstance(text, Rejected):
         yield text
     else:
-        yield from parse_jmxtool_lines(enumerate(text.split("\n"), start=1), origin, has_end=text.endswith("\n"))
+        yield from parse_jmxtool_lines(StringIO(text, newline="\n"), origin)
 
 
-def parse_jmxtool_lines(lines: Iterable[tuple[int, str]], origin: Origin, *, has_end: bool = True) -> Iterator[Item]:
+def parse_jmxtool_lines(lines: Iterable[str], origin: Origin) -> Iterator[Item]:
     """Yield what is in the lines of a table, which need not fit into memory.
 
     Args:
-        lines: The lines with their numbers, without line ends.
+        lines: The lines with their ends. The last one may have none: unless it is the only row, its last cell may be
+            a part of a number then, and is rejected.
         origin: What counts, as MBeans do not say where they are from.
-        has_end: Whether the last line is known to be whole. If not, and it is not the only one, its last cell may be
-            a part of a number and is rejected.
     """
     header, columns, rows = "", None, 0
     dropped: Counter[DropReason] = Counter()
-    for number, line, is_last in _marked(lines):
-        line = line.strip()
+    for number, text in enumerate(lines, start=1):
+        line = text.removeprefix("\ufeff").strip()
         if not line:
             continue
         if _TIME(line):
@@ -77,7 +77,7 @@ def parse_jmxtool_lines(lines: Iterable[tuple[int, str]], origin: Origin, *, has
             yield reject(number, f"line {number}: {_HEADLESS}", line)
         else:
             rows += 1
-            yield from _row(columns, number, line, dropped, is_cut=is_last and not has_end and rows > 1)
+            yield from _row(columns, number, line, dropped, is_cut=rows > 1 and not text.endswith("\n"))
     yield from (Dropped(reason, count) for reason, count in dropped.items())
 
 
@@ -155,14 +155,3 @@ def _time(cell: str) -> float | str:
     except ValueError:
         example = "--date-format \"yyyy-MM-dd'T'HH:mm:ss.SSSX\""
         return f"{quote(cell)} is not a time in ISO 8601 or milliseconds; run JmxTool with {example}, or without it"
-
-
-def _marked(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, bool]]:
-    """Yield lines with their numbers, and whether each is the last one."""
-    before: tuple[int, str] | None = None
-    for line in lines:
-        if before is not None:
-            yield (*before, False)
-        before = line
-    if before is not None:
-        yield (*before, True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from io import BytesIO
+from itertools import islice
 from typing import Final
 
 from quotaform.core.usage.format import FORMATS
+from quotaform.core.usage.format.jmxtool import parse_jmxtool_lines
 from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.recording_format import JOLOKIA, OTLP, PROMETHEUS, detect_format
+from quotaform.core.usage.recording_format import JMXTOOL, JOLOKIA, OTLP, PROMETHEUS, detect_format
 from quotaform.core.usage.sample import Rejected, reject
 from quotaform.spark.usage.ingest.element import add_element
 from quotaform.spark.usage.ingest.parsed_rows import ParsedRows
@@ -18,6 +20,8 @@ from quotaform.spark.usage.ingest.stream import Range, Stream
 
 _IN_LINES: Final = frozenset({OTLP, JOLOKIA})
 """Formats of which a file may have many documents, one in each line."""
+_ITEMS: Final = 10_000
+"""How much of a table is added before rows are given on."""
 _UNKNOWN: Final = (
     "the file is of no format that is known: neither an answer of Prometheus, metrics of an exporter, CSV of JmxTool, "
     "JSON of Jolokia or OpenTelemetry, nor a table; name it with --input-format if it is one of these"
@@ -76,6 +80,8 @@ def _add_parts(stream: Stream, source: Range, name: str, origin: Origin, rows: P
             if part.data.strip():
                 _add_line(part, source, name, origin, rows)
                 yield
+    elif name == JMXTOOL:
+        yield from _add_table(stream, source, origin, rows)
     else:
         _add_whole(stream, source, name, origin, rows)
         yield
@@ -107,6 +113,14 @@ def _add_line(part: Part, source: Range, name: str, origin: Origin, rows: Parsed
         rows.add_rejected(shifted(reject(0, "it is too large", part.data.decode("utf-8", "replace"))), source.file)
     else:
         rows.add_items(FORMATS[name](part.data, origin, source.at), source.file, shifted)
+
+
+def _add_table(stream: Stream, source: Range, origin: Origin, rows: ParsedRows) -> Iterator[None]:
+    texts = (part.data.decode("utf-8", "surrogateescape") for part in lines(stream.read))
+    items = parse_jmxtool_lines(texts, origin)
+    while some := list(islice(items, _ITEMS)):
+        rows.add_items(some, source.file)
+        yield
 
 
 def _add_whole(stream: Stream, source: Range, name: str, origin: Origin, rows: ParsedRows) -> None:

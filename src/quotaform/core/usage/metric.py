@@ -9,6 +9,7 @@ Source: org.apache.kafka.server.quota.ClientQuotaManager, org.apache.kafka.commo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from re import DOTALL
 from re import compile as regex
 from types import MappingProxyType
@@ -32,6 +33,9 @@ LONGEST_NAME: Final = 32767
 """The limit on characters of a name: that of a string in Kafka's protocol."""
 
 NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
+
+LONGEST_KNOWN: Final = 4096
+"""The limit on characters of names that are remembered."""
 
 _TYPE_LABELS: Final = ("quota_type", "resource", "type", "quota")
 _USER_LABELS: Final = ("exported_user", "user", "username", "principal")
@@ -102,6 +106,27 @@ def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Measure
     return _measure(meaning, key, folded, origin.cluster_of(folded), origin.broker_of(folded), None)
 
 
+def read_known_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
+    """Return what `read_metric` returns, faster for a metric that was there before: the same ones come with every poll.
+
+    Args:
+        name: The name of the metric.
+        labels: Its labels.
+        origin: What counts for a metric that has no such label.
+    """
+    pairs = tuple(labels.items())
+    if len(name) + sum(len(label) + len(value) for label, value in pairs) > LONGEST_KNOWN:
+        return read_metric(name, labels, origin)
+    return _read_known_metric(name, pairs, origin)
+
+
+@lru_cache(maxsize=65536)
+def _read_known_metric(
+    name: str, labels: tuple[tuple[str, str], ...], origin: Origin
+) -> Measure | DropReason | Unreadable:
+    return read_metric(name, dict(labels), origin)
+
+
 def read_object_name(
     object_name: str, attribute: str, origin: Origin, labels: Mapping[str, str] = NO_LABELS
 ) -> Measure | DropReason | Unreadable:
@@ -122,6 +147,18 @@ def read_object_name(
     properties = {**labels, **parsed.properties}
     kind = properties.pop("type", "")
     return read_metric(f"{parsed.domain}_{kind}_{attribute}", properties, origin)
+
+
+def read_known_object_name(object_name: str, attribute: str, origin: Origin) -> Measure | DropReason | Unreadable:
+    """Return what `read_object_name` returns, faster for an MBean that was there before."""
+    if len(object_name) + len(attribute) > LONGEST_KNOWN:
+        return read_object_name(object_name, attribute, origin)
+    return _read_known_object_name(object_name, attribute, origin)
+
+
+@lru_cache(maxsize=65536)
+def _read_known_object_name(object_name: str, attribute: str, origin: Origin) -> Measure | DropReason | Unreadable:
+    return read_object_name(object_name, attribute, origin)
 
 
 def check_series(series: Series) -> Series | DropReason | Unreadable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite, isnan
+from math import inf, isinf, isnan
 from typing import Final
 
 from quotaform.core.usage.metric import Measure
@@ -20,12 +20,12 @@ def read_number(raw: object) -> float | None:
     >>> read_number("+Inf"), read_number(" 1.5"), read_number("1_0"), read_number(True)
     (inf, 1.5, None, None)
     """
+    if isinstance(raw, str):
+        # Python reads 1_000, which no program writes.
+        return _float(raw) if "_" not in raw else None
     if isinstance(raw, float):
         return raw
-    if isinstance(raw, int) and not isinstance(raw, bool):
-        return _float(raw)
-    # Python reads 1_000, which no program writes.
-    return _float(raw) if isinstance(raw, str) and "_" not in raw else None
+    return _float(raw) if isinstance(raw, int) and not isinstance(raw, bool) else None
 
 
 def read_time(raw: object) -> float | str:
@@ -57,14 +57,14 @@ def make_sample(measure: Measure, ts: float, raw: object) -> Sample | DropReason
     number = read_number(raw)
     if number is None:
         return DropReason.MISSING if raw in ("", None) else f"{quote(str(raw))} is not a number"
-    if isnan(number):
-        return DropReason.NAN
     value = number * measure.factor
-    if not isfinite(value):
+    if 0 <= value < inf:
+        return Sample(measure.series, ts, value, measure.window_s)
+    if isnan(value):
+        return DropReason.NAN
+    if isinf(value):
         return f"the value is infinite; {_NAMES[measure.series.attribute]} never is"
-    if value < 0:
-        return f"the value is {number:g}; {_NAMES[measure.series.attribute]} is never negative"
-    return Sample(measure.series, ts, value, measure.window_s)
+    return f"the value is {number:g}; {_NAMES[measure.series.attribute]} is never negative"
 
 
 _NAMES: Final = {Attribute.RATE: "a rate", Attribute.THROTTLE_TIME: "a throttle time", Attribute.TOTAL: "a total"}

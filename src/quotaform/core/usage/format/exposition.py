@@ -12,7 +12,7 @@ from re import compile as regex
 from typing import Final
 
 from quotaform.core.usage.format.text import read_text
-from quotaform.core.usage.metric import Measure, Unreadable, read_metric
+from quotaform.core.usage.metric import LONGEST_KNOWN, Measure, Unreadable, read_metric
 from quotaform.core.usage.metric_name import is_of_quotas
 from quotaform.core.usage.origin import Origin
 from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, reject
@@ -67,7 +67,7 @@ def _item(line: str, origin: Origin, ts: float | None) -> Sample | DropReason | 
     # Most lines of a page are of other metrics. OpenMetrics may have the name among the labels.
     if not series.startswith("{") and not is_of_quotas(_NAME_END.split(series, maxsplit=1)[0]):
         return DropReason.OTHER_METRIC
-    measure = _measure(series, origin)
+    measure = _known(series, origin) if len(series) <= LONGEST_KNOWN else _measure(series, origin)
     if isinstance(measure, DropReason):
         return measure
     if isinstance(measure, Unreadable):
@@ -77,8 +77,12 @@ def _item(line: str, origin: Origin, ts: float | None) -> Sample | DropReason | 
 
 
 @lru_cache(maxsize=65536)
-def _measure(series: str, origin: Origin) -> Measure | DropReason | Unreadable:
+def _known(series: str, origin: Origin) -> Measure | DropReason | Unreadable:
     """Return what a line's name with its labels measures; the same ones come with every scrape."""
+    return _measure(series, origin)
+
+
+def _measure(series: str, origin: Origin) -> Measure | DropReason | Unreadable:
     name, _, rest = series.partition("{")
     labels: dict[str, str] = {}
     rest = rest.rstrip().removesuffix("}")

@@ -20,7 +20,7 @@ from re import compile as regex
 from typing import Final
 
 from quotaform.core.usage.format.text import read_text
-from quotaform.core.usage.metric import Measure, Unreadable, read_object_name
+from quotaform.core.usage.metric import Measure, Unreadable, read_known_object_name
 from quotaform.core.usage.object_name import PROPERTY
 from quotaform.core.usage.origin import Origin
 from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, reject
@@ -88,7 +88,7 @@ def read_columns(header: str, origin: Origin) -> Columns:
         header: The line with the names of the attributes.
         origin: What counts, as MBeans do not say where they are from.
     """
-    return [read_object_name(name, attribute, origin) for name, attribute in _names(header)]
+    return [read_known_object_name(name, attribute, origin) for name, attribute in _names(header)]
 
 
 def _names(header: str) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ from math import nan
 from typing import Any, Final
 
 from quotaform.core.usage.format.json_text import json_documents
-from quotaform.core.usage.metric import Unreadable, read_object_name
+from quotaform.core.usage.metric import Unreadable, read_known_object_name
 from quotaform.core.usage.object_name import parse_object_name
 from quotaform.core.usage.origin import Origin
 from quotaform.core.usage.sample import LONGEST_RECORD, Dropped, DropReason, Item, Rejected, Sample, reject
@@ -66,7 +66,7 @@ def _items(answer: Any, number: int, origin: Origin, ts: float | None) -> Iterat
         return
     dropped: Counter[DropReason] = Counter()
     for mbean, attribute, raw in readings:
-        measure = read_object_name(mbean, attribute, origin)
+        measure = read_known_object_name(mbean, attribute, origin)
         if isinstance(measure, DropReason):
             dropped[measure] += 1
             continue
@@ -95,7 +95,7 @@ def _readings(answer: Any) -> list[Reading] | str:
     if "value" not in answer:
         return "not an answer of Jolokia: it has no value"
     value, mbean, attribute = answer["value"], request.get("mbean"), request.get("attribute")
-    if isinstance(value, dict) and any(map(parse_object_name, value)):
+    if isinstance(value, dict) and any(":" in name and parse_object_name(name) for name in value):
         return [reading for name, values in value.items() for reading in _of_mbean(name, attribute, values)]
     if not isinstance(mbean, str):
         return "the answer does not say which MBean was read"

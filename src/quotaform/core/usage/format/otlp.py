@@ -20,7 +20,7 @@ from json import dumps
 from typing import Any, Final, NamedTuple
 
 from quotaform.core.usage.format.json_text import json_documents
-from quotaform.core.usage.metric import Measure, Unreadable, read_metric
+from quotaform.core.usage.metric import Measure, Unreadable, read_known_metric
 from quotaform.core.usage.metric_name import time_factor
 from quotaform.core.usage.origin import Origin
 from quotaform.core.usage.sample import LONGEST_RECORD, Dropped, DropReason, Item, Rejected, Sample, reject
@@ -83,7 +83,7 @@ def _items(document: dict[str, Any], origin: Origin, ts: float | None) -> Iterat
 
 
 def _item(point: Point, origin: Origin, ts: float | None) -> Sample | DropReason | str:
-    measure = read_metric(point.name, point.labels, origin)
+    measure = read_known_metric(point.name, point.labels, origin)
     if isinstance(measure, DropReason):
         return measure
     if isinstance(measure, Unreadable):

@@ -12,7 +12,7 @@ from json import dumps
 from typing import Any, Final
 
 from quotaform.core.usage.format.json_text import json_documents
-from quotaform.core.usage.metric import Measure, Unreadable, read_metric
+from quotaform.core.usage.metric import Measure, Unreadable, read_known_metric
 from quotaform.core.usage.origin import Origin
 from quotaform.core.usage.sample import LONGEST_RECORD, Dropped, DropReason, Item, Rejected, Sample, reject
 from quotaform.core.usage.value import make_sample, read_time
@@ -108,7 +108,7 @@ def _measure(labels: dict[str, str], origin: Origin) -> Measure | DropReason | U
     name = labels.get(NAME_LABEL)
     if not name:
         return Unreadable("it has no name, as a function in a query takes it away; query the metric itself")
-    return read_metric(name, labels, origin)
+    return read_known_metric(name, labels, origin)
 
 
 def _is_text(value: object) -> bool:

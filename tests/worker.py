@@ -28,6 +28,7 @@ ONE_WORKER: Final = (
     "tests/spark/test_source.py",
     "tests/spark/test_standalone.py",
     "tests/spark/test_tables.py",
+    "tests/spark/test_usage_bucket.py",
     "tests/spark/test_usage_headroom.py",
     "tests/spark/test_usage_headroom_command.py",
     "tests/spark/test_usage_ingest.py",

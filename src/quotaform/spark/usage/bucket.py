@@ -46,8 +46,8 @@ def buckets(series: DataFrame, quotas: DataFrame, before: DataFrame | None = Non
     | recorded as | quotas | is_coarse |
     | --- | --- | --- |
     | user and client-id | any | no: what is recorded is at least as fine as any bucket |
-    | user alone | each client-id has a bucket, or an entry for a client-id is not in `before` | yes |
-    | client-id alone | each user has a bucket, or an entry for a user is not in `before` | yes |
+    | user alone | each client-id has a bucket, or an entry for a client-id wins that did not win `before` | yes |
+    | client-id alone | each user has a bucket, or an entry for a user wins that did not win `before` | yes |
 
     A series of a cluster that the quotas do not have has no limit.
 
@@ -56,7 +56,8 @@ def buckets(series: DataFrame, quotas: DataFrame, before: DataFrame | None = Non
         quotas: `quotaform.spark.schemas.QUOTAS`, a table or persisted: they are read several times.
         before: The quotas while the usage was recorded, if other ones: brokers measured by their buckets.
     """
-    limits = resolved(series.select(CLUSTER, *BUCKET_NAMES).distinct(), quotas)
+    limits = resolved(series.select(CLUSTER, *BUCKET_NAMES).distinct(), quotas, before=before)
+    levels = ("level",) if before is None else ("level", "before_level")
     found = series.alias("series").join(
         limits.withColumnRenamed("bucket", "shared_by").alias("limit"),
         same_columns("series", "limit", OF_SERIES),
@@ -68,12 +69,11 @@ def buckets(series: DataFrame, quotas: DataFrame, before: DataFrame | None = Non
         f.col("limit.value").alias("limit"),
         "source",
         "entity_key",
-        f.coalesce("level", f.lit(_WEAKEST)).alias("level"),
+        *(f.coalesce(f"limit.{name}", f.lit(_WEAKEST)).alias(name) for name in levels),
     )
-    if before is None:
-        is_split = f.lit(False)
-    else:
-        rows, is_split = _beside_new_entries(rows, _new_entries(quotas, before))
+    is_split = f.lit(False)
+    if before is not None:
+        rows, is_split = _beside_entries(rows, _named_entries(quotas, before))
     return _with_address(rows.withColumn("is_coarse", _is_coarser() | is_split)).select(*BUCKETS.names)
 
 
@@ -109,27 +109,31 @@ def _is_coarser() -> Column:
     return f.col("ip").isNull() & (lacks_client | lacks_user)
 
 
-def _new_entries(quotas: DataFrame, before: DataFrame) -> DataFrame:
-    """Return the entries with a name that were not there before: `cluster`, `key`, `user`, `client_id`, `level`."""
+def _named_entries(quotas: DataFrame, before: DataFrame) -> DataFrame:
+    """Return the entries with a name: `cluster`, `key`, `user`, `client_id`, `level`, and whether one `is_new`."""
     value = [CLUSTER, "entity_key", "key"]
-    new = quotas.where(f.col("key").isNotNull()).join(before.select(*value), value, "left_anti")
-    source = source_of(f.col("entity"))
+    known = before.select(*value, f.lit(False).alias("is_new"))
     number = f.create_map(*(f.lit(each) for name, level in LEVEL_OF.items() for each in (name, level.number)))
     entity = f.col("entity")
-    return new.select(
+    entries = quotas.join(known, value, "left").select(
         CLUSTER,
         "key",
         f.try_element_at(entity, f.lit(USER)).alias("user"),
         f.try_element_at(entity, f.lit(CLIENT_ID)).alias("client_id"),
-        f.try_element_at(number, source).alias("level"),
-    ).where(f.col("user").isNotNull() | f.col("client_id").isNotNull())
+        f.try_element_at(number, source_of(entity)).alias("level"),
+        f.coalesce("is_new", f.lit(True)).alias("is_new"),
+    )
+    return entries.where(f.col("level").isNotNull() & (f.col("user").isNotNull() | f.col("client_id").isNotNull()))
 
 
-def _beside_new_entries(rows: DataFrame, new: DataFrame) -> tuple[DataFrame, Column]:
-    """Return the rows beside new entries for names that they lack, and whether one takes a part of the series away."""
-    strongest = f.min("level")
-    of_client = new.where(f.col("client_id").isNotNull())
-    of_user = new.where(f.col("user").isNotNull())
+def _beside_entries(rows: DataFrame, entries: DataFrame) -> tuple[DataFrame, Column]:
+    """Return the rows beside entries for names that they lack, and whether one takes a part of the series away.
+
+    It does if it is stronger than what limits the series, and was not so before: then the broker already measured that
+    part by itself.
+    """
+    of_client = entries.where(f.col("client_id").isNotNull())
+    of_user = entries.where(f.col("user").isNotNull())
     joins = (
         (of_client.where(f.col("user").isNotNull()), ("user",), "client_id"),
         (of_client.where(f.col("user").isNull()), (), "client_id"),
@@ -137,14 +141,19 @@ def _beside_new_entries(rows: DataFrame, new: DataFrame) -> tuple[DataFrame, Col
         (of_user.where(f.col("client_id").isNull()), (), "user"),
     )
     is_split = f.lit(False)
-    for number, (entries, names, lacking) in enumerate(joins):
+    for number, (named, names, lacking) in enumerate(joins):
         columns = [CLUSTER, "key", *names]
-        level = f"new_{number}"
-        rows = rows.join(f.broadcast(entries.groupBy(*columns).agg(strongest.alias(level))), columns, "left")
-        is_split |= (
-            f.col("ip").isNull() & f.col(lacking).isNull() & (f.coalesce(level, f.lit(_WEAKEST)) < f.col("level"))
-        )
+        met = f"met_{number}"
+        found = named.groupBy(*columns).agg(f.collect_set(f.struct("level", "is_new")).alias(met))
+        rows = rows.join(f.broadcast(found), columns, "left")
+        takes = f.exists(met, _wins_newly)
+        is_split |= f.col("ip").isNull() & f.col(lacking).isNull() & f.coalesce(takes, f.lit(False))
     return rows, is_split
+
+
+def _wins_newly(entry: Column) -> Column:
+    level = entry["level"]
+    return (level < f.col("level")) & (entry["is_new"] | (level > f.col("before_level")))
 
 
 def _with_address(rows: DataFrame) -> DataFrame:

@@ -101,7 +101,7 @@ def found(spark: SparkSession) -> tuple[list[dict[str, Any]], list[Sample], dict
     samples = [row for cluster in (*held, "nobody's", None) for row in some_samples(random, cluster)]
     usage = usage_table(spark, samples).persist()
     series = buckets(recorded_series(usage), quota_table(spark, held).persist()).persist()
-    rows = headroom(usage, series, series.count()).toArrow().to_pylist()
+    rows = headroom(usage, series).toArrow().to_pylist()
     return rows, samples, held
 
 

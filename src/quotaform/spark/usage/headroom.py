@@ -38,6 +38,7 @@ from quotaform.spark.usage.schemas import HEADROOM
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+_NAMES: Final = ("cluster", "key", "bucket")
 _BUCKET: Final = ("number", "broker")
 """Columns that stand for a bucket on a broker while rows are many."""
 _ACCURACY: Final = 10_000
@@ -46,22 +47,27 @@ _MOST_BROADCAST: Final = 500_000
 """How many series are broadcast; about 200 bytes each."""
 
 
-def headroom(usage: DataFrame, found: DataFrame, number: int) -> DataFrame:
+def headroom(usage: DataFrame, found: DataFrame) -> DataFrame:
     """Return the rows of `schemas.HEADROOM` about buckets.
+
+    The buckets are looked through at once, to see whether any is shared.
 
     Args:
         usage: `schemas.USAGE`.
         found: `schemas.BUCKETS` of its series, a table or persisted.
-        number: How many these are.
     """
+    sizes = found.groupBy(*_NAMES).agg(f.count("*").alias("members"))
+    ((number, largest),) = sizes.agg(f.coalesce(f.sum("members"), f.lit(0)), f.max("members")).collect()
     hint = "broadcast" if number <= _MOST_BROADCAST else "shuffle_hash"
     series = _numbered(found)
     is_shared = f.col("members") > 1
     alone = _once(_rows(usage, series.where(~is_shared), hint), _BUCKET)
-    shared = _once(_rows(usage, series.where(is_shared), hint), (*_BUCKET, "member"))
     # Of a bucket with one series, its address is that of the only member.
     no_member = {"members": f.lit(1), "top_member": f.lit(None).cast("string"), "top_share": f.lit(1.0)}
-    use = _used(alone).withColumns(no_member).unionByName(_beside_members(_used(_summed(shared)), shared))
+    use = _used(alone).withColumns(no_member)
+    if largest is not None and largest > 1:
+        shared = _once(_rows(usage, series.where(is_shared), hint), (*_BUCKET, "member"))
+        use = use.unionByName(_beside_members(_used(_summed(shared)), shared))
     return _beside_limits(use, series).select(*HEADROOM.names)
 
 
@@ -109,11 +115,10 @@ def _recorded(use: DataFrame) -> DataFrame:
 
 def _numbered(found: DataFrame) -> DataFrame:
     """Return `schemas.BUCKETS` with the number of each bucket, and how many series make one."""
-    bucket = ("cluster", "key", "bucket")
     return found.withColumns(
         {
-            "number": f.dense_rank().over(Window.orderBy(*bucket)),
-            "members": f.count("*").over(Window.partitionBy(*bucket)),
+            "number": f.dense_rank().over(Window.orderBy(*_NAMES)),
+            "members": f.count("*").over(Window.partitionBy(*_NAMES)),
         }
     )
 

@@ -24,7 +24,7 @@ from quotaform.errors import QuotaformError
 from quotaform.model.entity import spell_name
 from quotaform.model.moment import spell_moment
 from quotaform.model.text import listed
-from quotaform.spark.job.kept_rows import table_rows
+from quotaform.spark.job.kept_rows import final_rows, table_rows
 from quotaform.spark.table.named_table import bad_table
 from quotaform.spark.usage.bucket import buckets, recorded_series
 from quotaform.spark.usage.headroom import finite_limit, headroom, unrecorded, unused
@@ -95,16 +95,16 @@ def measured_headroom(
     with ExitStack() as stack:
 
         def kept(rows: DataFrame) -> DataFrame:
-            return stack.enter_context(table_rows(rows))
+            return stack.enter_context(final_rows(rows))
 
-        quotas = kept(request.quotas.read(spark))
+        quotas = stack.enter_context(table_rows(request.quotas.read(spark)))
         failures = failures_of(quotas)
         known = known_clusters(quotas)
         if request.only_chosen:
             usage = usage.where(f.col("cluster").isNull() | f.col("cluster").isin([*known, *dict(failures)]))
         usage, series = _named(usage, kept(recorded_series(usage)), known, request, warn)
         found = kept(buckets(series, quotas))
-        use = kept(headroom(usage, found, found.count()))
+        use = kept(headroom(usage, found))
         idle = kept(unused(quotas, found, use))
         rows = use.unionByName(idle).orderBy("cluster", "key", "bucket", "broker", "entity_key")
         yield HeadroomResult(_report(request, quotas, use, idle, known), rows, failures)

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Measure the headroom of generated usage, against one group-by of the same rows; in one Spark session.
+
+Prints JSON: the rows, the seconds of both, the bytes that were shuffled for each, and the largest resident set of the
+JVM. There are samples of 1,000 buckets, each minute; the group-by is of the same series, and has the number of rows,
+the first and the last time, and the least, the mean and the highest rate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as f
+
+from quotaform.core.usage.headroom import Headroom
+from quotaform.model.entity import Entity
+from quotaform.spark.schemas import QUOTAS, make_table
+from quotaform.spark.session.options import SessionOptions
+from quotaform.spark.session.session import spark_session
+from quotaform.spark.source import quota_rows
+from quotaform.spark.usage.headroom_run import HeadroomRequest, measured_headroom
+from quotaform.spark.usage.schemas import SERIES, USAGE
+from quotaform.spark.usage.usage_quotas import QuotaSource
+from quotaform.spark.usage.usage_table import read_usage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BUCKETS = 1000
+KEY = "producer_byte_rate"
+LIMIT = 1e6
+START = 1_760_000_000
+
+
+def generate(spark: SparkSession, rows: int, path: Path) -> None:
+    """Write usage, in the order of time, as it is recorded."""
+    number = f.col("id") % BUCKETS
+    usage = spark.range(0, rows, 1, 16).select(
+        f.timestamp_seconds(f.lit(START) + (f.col("id") / BUCKETS).cast("long") * 60).alias("ts"),
+        f.lit(10.5).alias("window_s"),
+        f.lit("prod").alias("cluster"),
+        (number % 3).cast("string").alias("broker"),
+        f.lit(KEY).alias("key"),
+        f.format_string("svc-%04d", number).alias("user"),
+        *(f.lit(None).cast("string").alias(name) for name in ("client_id", "ip")),
+        (LIMIT * (0.2 + f.pow(f.rand(1), 6) * 1.4)).alias("rate"),
+        f.when(f.rand(2) < 0.02, f.rand(3) * 800).alias("throttle_ms"),
+    )
+    usage.select(*USAGE.names).write.parquet(str(path))
+
+
+def write_quotas(spark: SparkSession, path: Path) -> None:
+    """Write the quotas of the cluster: one for all users, one for each tenth, and one that nobody uses."""
+    held = {
+        Entity(user=name): {KEY: LIMIT} for name in (None, "nobody", *(f"svc-{n:04}" for n in range(0, BUCKETS, 10)))
+    }
+    rows = [list(column) for column in zip(*quota_rows("prod", "id", held), strict=True)]
+    place = QUOTAS.names.index("entity")
+    rows[place] = [list(names.items()) for names in rows[place]]
+    make_table(spark, QUOTAS, rows).write.parquet(str(path))
+
+
+def discard(rows: DataFrame) -> None:
+    """Compute all rows."""
+    rows.write.format("noop").mode("overwrite").save()
+
+
+def measured(spark: SparkSession, work: Callable[[], object]) -> dict[str, Any]:
+    """Return the seconds that something takes, and the bytes that it shuffles."""
+    before = shuffled(spark)
+    start = time.perf_counter()
+    work()
+    return {"seconds": round(time.perf_counter() - start, 1), "shuffled": shuffled(spark) - before}
+
+
+def shuffled(spark: SparkSession) -> int:
+    """Return how many bytes all stages have written for shuffles so far."""
+    stages: Any = spark.sparkContext._jsc.sc().statusStore().stageList(None)
+    return sum(int(stages.apply(place).shuffleWriteBytes()) for place in range(stages.size()))
+
+
+def peak(spark: SparkSession) -> float:
+    """Return the largest resident set of the JVM, in MB."""
+    process = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
+    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+    [line] = [line for line in status.splitlines() if line.startswith("VmHWM")]
+    return round(int(line.split()[1]) / 1024, 1)
+
+
+def main() -> None:
+    """Read the command line, measure, and print the numbers."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="where the usage is generated, unless it is there")
+    parser.add_argument("--days", type=float, default=3.0, help="of 1.44 million rows each (default: 3)")
+    parser.add_argument("--memory", default="2g", help="of the driver (default: 2g)")
+    options = parser.parse_args()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    rows = int(options.days * 1440) * BUCKETS
+    path, quotas = options.folder / f"usage-{rows}", options.folder / "quotas"
+    conf = {"spark.driver.memory": options.memory, "spark.local.dir": str(options.folder)}
+    found: dict[str, Any] = {"rows": rows}
+    reports: list[Headroom] = []
+    with spark_session(SessionOptions(master="local[2]", conf=conf, has_joins=True)) as spark:
+        if not path.exists():
+            generate(spark, rows, path)
+        if not quotas.exists():
+            write_quotas(spark, quotas)
+        usage = read_usage(spark, str(path))
+        discard(usage)
+        values = (f.count("*"), f.min("ts"), f.max("ts"), f.min("rate"), f.avg("rate"), f.max("rate"))
+
+        def measure() -> None:
+            request = HeadroomRequest(usage=str(path), quotas=QuotaSource(table=str(quotas)))
+            with measured_headroom(spark, request, print) as result:
+                reports.append(result.report)
+
+        found["group_by"] = measured(spark, lambda: discard(usage.groupBy(*SERIES).agg(*values)))
+        found["headroom"] = measured(spark, measure)
+        found["factor"] = round(found["headroom"]["seconds"] / found["group_by"]["seconds"], 2)
+        found["peak"] = peak(spark)
+    print(json.dumps({**found, "buckets": reports[-1].total, "samples": reports[-1].samples}))
+
+
+if __name__ == "__main__":
+    main()

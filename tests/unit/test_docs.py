@@ -13,6 +13,7 @@ import pytest
 
 from quotaform.desired.config_reader import read_config
 from quotaform.desired.tree import SourceFile
+from quotaform.desired.usage_mapping import read_usage_mapping
 from tests.command_line import COMMANDS, option_names, require_understood, split_path
 from tests.loading import check, load_config
 from tests.markdown import PAGES, ROOT, Block, anchors, blocks, inline_code, links
@@ -54,6 +55,8 @@ def test_a_yaml_block_is_a_valid_file(block: Block, tmp_path: Path) -> None:
     source = SourceFile(str(block), block.text)
     if re.search(r"^quotas:", block.text, re.MULTILINE):
         _, findings = check([source], load_config(ROOT / "quotaform.yaml").profiles, TODAY)
+    elif re.search(r"^columns:", block.text, re.MULTILINE):
+        _, findings = read_usage_mapping(source)
     else:
         _, findings = read_config(source, tmp_path)
     assert [str(finding) for finding in findings] == []

@@ -6,10 +6,13 @@ Each scenario is a function: it has a topic of its own, and compares the table w
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,8 +28,10 @@ from quotaform.spark.session.session import spark_session
 from quotaform.spark.usage.schemas import QUARANTINE, USAGE
 from quotaform.spark.usage.stream.checkpoint import FILE, open_checkpoint
 from quotaform.spark.usage.stream.connector import with_connector
-from quotaform.spark.usage.stream.run import StreamRequest, StreamState, run_stream
+from quotaform.spark.usage.stream.run import StreamRequest, run_stream
 from tests.spark.usage_topic import BUCKETS, STEP_S, UsageTopic
+from tests.waiting import once
+from tests.workflow.command import run
 
 WAIT_S: Final = 10 * STEP_S
 """How far the watermark is behind: ten pages."""
@@ -159,18 +164,33 @@ def dying(after: int) -> Iterator[Callable[[], bool]]:
 
 
 def stopped(stream: Stream) -> None:
-    """A stream that goes on until somebody stops it, and the next one goes on from there."""
+    """The command goes on until Ctrl-C, says what it has done, and another one goes on from there."""
     stream.topic.send(range(3))
-    states: list[StreamState] = []
-    counts = run_stream(
-        stream.spark,
-        stream.request(until_empty=False, most_records=1, every_s=1),
-        states.append,
-        lambda: bool(states) and states[-1].counts.records > 0,
-    )
-    assert 1 <= counts.records <= 3, counts
+    request = stream.request()
+    options = {
+        "--topic": stream.topic.name,
+        "--bootstrap-server": stream.topic.servers,
+        "--input-format": request.input_format,
+        "--cluster": "prod",
+        "--broker": "b1",
+        "--usage": request.usage,
+        "--quarantine": request.quarantine,
+        "--checkpoint": request.checkpoint,
+        "--watermark": f"{WAIT_S}s",
+        "--batch-records": "1",
+        "--every": "1s",
+        "--format": "json",
+    }
+    usage = Path(request.usage)
+    thread = once(lambda: list(usage.glob("*.parquet")), lambda: os.kill(os.getpid(), signal.SIGINT))
+    result = run("usage", "ingest", *chain(*options.items()), cwd=stream.folder)
+    thread.join()
+    assert (result.code, result.err.splitlines()[-1]) == (130, "Error: interrupted"), result
+    done = json.loads(result.out)
+    assert (done["kind"], done["topic"]) == ("quotaform.usage-stream", stream.topic.name), done
+    assert done["summary"]["read"] == done["records"] * SAMPLES, done
     rest = stream.run()
-    assert counts.records + rest.records == 3, (counts, rest)
+    assert done["records"] + rest.records == 3, (done, rest)
     stream.require(range(3))
 
 

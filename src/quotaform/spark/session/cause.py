@@ -34,14 +34,16 @@ _REMEDIES: Final = (
 _AGAIN: Final = "run this again, or with --engine local"
 
 
-def engine_error(text: str) -> EngineError:
+def engine_error(text: str, *, why: str | None = None, again: str = _AGAIN) -> EngineError:
     """Return the error for one that Spark raised.
 
     Args:
         text: Its message.
+        why: What happened; the line of the message that says it, if not given.
+        again: The remedy for what is not known to have another one.
     """
-    why = cause(text)
-    remedy = next((remedy for pattern, remedy in _REMEDIES if pattern.search(text)), _AGAIN)
+    why = why or cause(text)
+    remedy = next((remedy for pattern, remedy in _REMEDIES if pattern.search(text)), again)
     return EngineError(f"Spark failed: {why.removesuffix('.')}; {remedy}.")
 
 

@@ -99,7 +99,7 @@ class BatchWriter:
         seen = self._seen(records, batch)
         status = judged(parsed, seen, self.wait_s).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            found = _counts(parsed, status)
+            found = _counts(status)
             accepted = _with_status(parsed, status).where(f.col("status").isNull())
             files = ceil(found.written / _ROWS_IN_FILE)
             # By their places, so that a file holds the same rows when it is made again.
@@ -187,35 +187,30 @@ def _with_status(parsed: DataFrame, status: DataFrame) -> DataFrame:
     return parsed.join(f.broadcast(status.select(*place, "status")), place)
 
 
-def _counts(parsed: DataFrame, status: DataFrame) -> StreamCounts:
-    """Return the counts of a batch; this makes its rows, which are kept.
+def _counts(status: DataFrame) -> StreamCounts:
+    """Return the counts of a batch from its `JUDGED`.
 
     Raises:
         RuntimeError: They do not add up.
     """
     dropped = [f.col("dropped")[number] for number in range(len(DropReason))]
-    whole = f.col("samples") + sum(dropped, f.lit(0)) + f.size("rejected")
+    whole = f.col("samples") + sum(dropped, f.lit(0)) + f.col("rejected")
     is_in, is_late, is_copy = f.col("status").isNull(), f.col("status") == LATE, f.col("status") == DUPLICATE
 
     def total(values: Column, condition: Column) -> Column:
         return f.coalesce(f.sum(f.when(condition, values)), f.lit(0))
 
-    row = (
-        _with_status(parsed.drop("rows", "head"), status)
-        .agg(
-            f.count("*").alias("records"),
-            total(whole, f.lit(True)).alias("samples"),
-            total(f.col("samples"), is_in).alias("written"),
-            total(f.size("rejected"), is_in).alias("quarantined"),
-            total(f.lit(1), is_late).alias("late_records"),
-            total(whole, is_late).alias("late"),
-            total(f.lit(1), is_copy).alias("duplicate_records"),
-            total(whole, is_copy).alias("duplicate"),
-            f.array(*(total(each, is_in) for each in dropped)).alias("dropped"),
-            f.max("newest").alias("newest"),
-        )
-        .collect()[0]
-    )
+    row = status.agg(
+        f.count("*").alias("records"),
+        total(whole, f.lit(True)).alias("samples"),
+        total(f.col("samples"), is_in).alias("written"),
+        total(f.col("rejected"), is_in).alias("quarantined"),
+        total(f.lit(1), is_late).alias("late_records"),
+        total(whole, is_late).alias("late"),
+        total(f.lit(1), is_copy).alias("duplicate_records"),
+        total(whole, is_copy).alias("duplicate"),
+        f.array(*(total(each, is_in) for each in dropped)).alias("dropped"),
+    ).collect()[0]
     reasons = dict(zip(DropReason, row["dropped"], strict=True))
     reasons[DropReason.LATE] += row["late"]
     reasons[DropReason.DUPLICATE] += row["duplicate"]

@@ -24,6 +24,7 @@ from quotaform.core.usage.format import FORMATS
 from quotaform.core.usage.merge import Row, merge
 from quotaform.core.usage.sample import LONGEST_RECORD, Dropped, DropReason, Item, Sample
 from quotaform.core.usage.series import Attribute, Series
+from quotaform.files import MIB
 from quotaform.spark.usage.schemas import QUARANTINE, USAGE
 
 if TYPE_CHECKING:
@@ -67,9 +68,10 @@ _ATTRIBUTE: Final = Series._fields.index("attribute")
 _REJECTED: Final = ("reason", "record")
 _ID_BYTES: Final = 16
 _NO_CLUSTER: Final = "no label of the metrics names the cluster; give --cluster NAME, or the label with --cluster-label"
-_RECORDS_IN_BATCH: Final = 64
-"""How many records are given to Python at once; one has a megabyte at most by default, and some thousand samples."""
-SETTINGS: Final = {"spark.sql.execution.arrow.maxRecordsPerBatch": str(_RECORDS_IN_BATCH)}
+SETTINGS: Final = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(16 * MIB),
+}
 """What a session needs to parse records in little memory."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from re import DOTALL
+from re import DOTALL, MULTILINE
 from re import compile as regex
 from shutil import rmtree
 from time import monotonic, sleep
@@ -46,6 +46,8 @@ _SETTINGS: Final = {
     # A stream that does not stop at once is stopped with its session.
     "spark.sql.streaming.stopTimeout": "20s",
 }
+_CAUSES: Final = regex(r"^(?:Caused by)?: (?:[a-z]\w*\.)*([A-Z][\w$]*: .*)$", MULTILINE).findall
+_AGAIN: Final = "run the command again, which goes on where it was"
 _LOST: Final = regex(r"Some data may have been lost.*?Reason: ([^\n]*)|\[KAFKA_DATA_LOSS[^]]*\] ([^\n]*)", DOTALL)
 
 
@@ -225,20 +227,28 @@ def _wait(
     except StreamingQueryException as error:
         if isinstance(writer.problem, (QuotaformError, OSError)):
             raise writer.problem from None
-        raise _failure(request, str(error)) from error
+        raise stream_failure(request.checkpoint, request.topic.name, str(error)) from error
 
 
-def _failure(request: StreamRequest, text: str) -> QuotaformError:
+def stream_failure(checkpoint: str, topic: str, text: str) -> QuotaformError:
+    """Return the error for one that ended a query.
+
+    Args:
+        checkpoint: The folder, as it was given.
+        topic: The name of the topic.
+        text: What Spark says, with the stack traces of Java and Python.
+    """
     lost = _LOST.search(text)
     if lost is not None:
         return StreamError(
-            request.checkpoint,
-            f"records of the topic {request.topic.name} are gone that were not read yet, because they were older than "
+            checkpoint,
+            f"records of the topic {topic} are gone that were not read yet, because they were older than "
             f"the topic keeps them, or were deleted ({inert((lost[1] or lost[2]).removesuffix('.'))})",
             "give another --checkpoint, which begins with the oldest record that is there; records that are in the "
             "table already are then read again, and count once",
         )
-    return engine_error(text)
+    causes = _CAUSES(text)
+    return engine_error(text, why=causes[-1] if causes else None, again=_AGAIN)
 
 
 def _behind(query: Any) -> int | None:

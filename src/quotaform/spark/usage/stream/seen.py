@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as f
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -38,10 +47,20 @@ JUDGED: Final = StructType(
         StructField("partition", IntegerType()),
         StructField("offset", LongType()),
         *SEEN,
+        StructField("samples", LongType()),
+        StructField("dropped", ArrayType(LongType())),
+        StructField("rejected", IntegerType()),
         StructField("status", StringType()),
     ]
 )
-"""What becomes of each record of a batch: `status` is `late`, `duplicate`, or null for one that goes into the table."""
+"""What becomes of each record of a batch.
+
+| column | content |
+| --- | --- |
+| samples, dropped | as in `MESSAGES` |
+| rejected | how much of it could not be read |
+| status | `late`, `duplicate`, or null for one that goes into the table |
+"""
 
 
 def judged(messages: DataFrame, seen: DataFrame, wait_s: int) -> DataFrame:
@@ -53,7 +72,12 @@ def judged(messages: DataFrame, seen: DataFrame, wait_s: int) -> DataFrame:
         wait_s: How many seconds the watermark is behind the newest time.
     """
     ts = f.coalesce("newest", "recorded_at")
-    rows = messages.select("id", "partition", "offset", ts.alias("ts"), f.least(ts, "recorded_at").alias("advance"))
+    rows = messages.select(
+        *("id", "partition", "offset", "samples", "dropped"),
+        ts.alias("ts"),
+        f.least(ts, "recorded_at").alias("advance"),
+        f.size("rejected").alias("rejected"),
+    )
     known = seen.select("id", f.lit(True).alias("is_known"))
     watermark = seen.select(_watermark(wait_s).alias("watermark"))
     copy = f.row_number().over(Window.partitionBy("id").orderBy("partition", "offset"))

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import os
 import shutil
 from collections import Counter
+from collections.abc import Iterable
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
 
+from quotaform.app.usage_mapping import load_usage_mapping
 from quotaform.core.usage.format import FORMATS
+from quotaform.core.usage.format.table import parse_rows
 from quotaform.core.usage.merge import merge
 from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Dropped, Rejected, Sample
+from quotaform.core.usage.sample import Dropped, Item, Sample
+from quotaform.core.usage.table_mapping import TableMapping, guess_mapping
 from quotaform.schema.validator import explainer
 from quotaform.spark.usage.ingest import source
 from quotaform.spark.usage.schemas import QUARANTINE
@@ -85,20 +91,25 @@ def rows_of(spark: SparkSession, folder: Path) -> list[tuple[Any, ...]]:
 
 def defined(files: dict[str, tuple[str, bytes]], origin: Origin) -> tuple[list[tuple[Any, ...]], Counter[str]]:
     """Return rows and counts of recordings by the parsers and the merge of one series, file by file."""
+    return merged_by_definition(
+        item for kind, data in files.values() for item in FORMATS[kind](data, origin, float(START))
+    )
+
+
+def merged_by_definition(items: Iterable[Item]) -> tuple[list[tuple[Any, ...]], Counter[str]]:
+    """Return rows and counts of what parsers yield, by the merge of one series."""
     samples: dict[Any, list[Sample]] = {}
     counts: Counter[str] = Counter()
-    for kind, data in files.values():
-        for item in FORMATS[kind](data, origin, float(START)):
-            if isinstance(item, Sample):
-                samples.setdefault(item.series._replace(attribute=None), []).append(item)  # type: ignore[arg-type]
-                counts["read"] += 1
-            elif isinstance(item, Dropped):
-                counts[item.reason.name.lower()] += item.samples
-                counts["read"] += item.samples
-            else:
-                assert isinstance(item, Rejected)
-                counts["quarantined"] += 1
-                counts["read"] += 1
+    for item in items:
+        if isinstance(item, Sample):
+            samples.setdefault(item.series._replace(attribute=None), []).append(item)  # type: ignore[arg-type]
+            counts["read"] += 1
+        elif isinstance(item, Dropped):
+            counts[item.reason.name.lower()] += item.samples
+            counts["read"] += item.samples
+        else:
+            counts["quarantined"] += 1
+            counts["read"] += 1
     rows = []
     for series, found in samples.items():
         merged, dropped = merge(found)
@@ -177,7 +188,7 @@ def test_what_is_broken_is_in_the_quarantine_with_file_and_position(
         f"series at byte {at}: the file ends behind this series, and not its list; it is cut",
     ) in found
     assert any(name == "cut.json.gz" and "the file is cut or broken" in reason for name, _, reason in found)
-    assert any(name == "inf.json" and "sample 2: the value is +Inf" in reason for name, _, reason in found)
+    assert any(name == "inf.json" and "sample 2: the value is infinite" in reason for name, _, reason in found)
     assert result["summary"]["quarantined"] == rejected.count() == len(result["rejected"])
     assert "records could not be read; see the quarantine table usage-quarantine" in done.err
     text = repository("usage", "ingest", "in/cut.json", "--usage", "other", "--quarantine", "usage-quarantine")
@@ -190,6 +201,69 @@ def test_what_is_broken_is_in_the_quarantine_with_file_and_position(
         "",
         "Samples: 3 read = 2 written (2 rows) + 0 dropped + 1 quarantined.",
     ]
+
+
+METRIC_ROWS: tuple[dict[str, Any], ...] = (
+    {"timestamp": START, "name": "kafka_server_quota_byte_rate", "value": 1.5},
+    {"timestamp": START + 60, "name": "kafka_server_quota_byte_rate", "value": float("nan")},
+    {"timestamp": START + 120, "name": "kafka_server_quota_byte_rate", "value": None},
+    {"timestamp": START + 180, "name": "kafka_server_quota_byte_rate", "value": -2.0},
+    {"timestamp": None, "name": "kafka_server_quota_byte_rate", "value": 3.0},
+    {"timestamp": START * 1000, "name": "kafka_server_quota_throttle_time", "value": 40.0},
+    {"timestamp": START, "name": "up", "value": 1.0},
+)
+BUCKET_ROWS = """\
+at,who,kind,mib,delay
+2026-11-18T11:06:40Z,a%20b,Produce,2,
+2026-11-18T11:07:40,a%20b,Produce,3,7
+2026-11-18 12:08:40+01:00,"x,""y",fetch,4,
+1795000000000,"x,""y",fetch,5,
+soon,a%20b,Produce,6,
+2026-11-18T11:06:40Z,a%20b,Produce,much,
+2026-11-18T11:06:40Z,a%20b,unknown,6,
+2026-11-18T11:06:40Z,,Produce,6,
+2026-11-18T11:08:40Z,a%20b,Produce,,
+"""
+MAPPING = """\
+columns: {ts: at, user: who, key: kind, rate: mib, throttle_ms: delay}
+constants: {cluster: lab}
+factors: {rate: 1048576}
+sanitized_users: true
+"""
+
+
+def test_rows_of_tables_are_what_the_definition_says(spark: SparkSession, repository: Repository) -> None:
+    labels = {"user": "%2A", **LABELS}
+    metrics = [{**row, "labels": labels} for row in METRIC_ROWS]
+    spark.createDataFrame(
+        [(row["timestamp"], row["name"], row["labels"], row["value"]) for row in metrics],
+        "timestamp long, name string, labels map<string, string>, value double",
+    ).coalesce(1).write.parquet(str(repository.path / "metrics"))
+    (repository.path / "buckets.csv").write_text(BUCKET_ROWS, encoding="utf-8")
+    (repository.path / "mapping.yaml").write_text(MAPPING, encoding="utf-8")
+    guessed = guess_mapping(["timestamp", "name", "labels", "value"])
+    assert isinstance(guessed, TableMapping)
+    cells = [{key: value or None for key, value in row.items()} for row in csv.DictReader(StringIO(BUCKET_ROWS))]
+    for name, items, options in (
+        ("metrics", parse_rows(metrics, guessed, Origin()), ()),
+        (
+            "buckets.csv",
+            parse_rows(cells, load_usage_mapping(repository.path / "mapping.yaml"), Origin()),
+            ("--mapping", "mapping.yaml"),
+        ),
+    ):
+        done = repository("usage", "ingest", name, "--usage", f"usage-{name}", "--format", "json", *options)
+        assert done.code == 0, done.said
+        rows, counts = merged_by_definition(items)
+        assert by_seconds(rows_of(spark, repository.path / f"usage-{name}")) == sorted(rows, key=repr)
+        summary = json.loads(done.out)["summary"]
+        found = {**json.loads(done.out)["dropped"], **{key: summary[key] for key in ("read", "quarantined")}}
+        assert found == counts
+    rejected = spark.read.parquet(str(repository.path / "usage-metrics-quarantine")).collect()
+    assert {(Path(row.file).parent.name, row.reason) for row in rejected} == {
+        ("metrics", "row 3: the value is -2; a rate is never negative"),
+        ("metrics", "row 4: there is no time"),
+    }
 
 
 def test_files_are_shared_by_tasks_and_nothing_is_read_twice(spark: SparkSession, repository: Repository) -> None:

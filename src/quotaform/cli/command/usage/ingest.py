@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -22,15 +23,16 @@ from quotaform.model.text import inert, listed
 from quotaform.views.style import counted
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from quotaform.cli.console import Console
     from quotaform.core.usage.ingest import Ingested
     from quotaform.core.usage.origin import Origin
+    from quotaform.core.usage.table_mapping import TableMapping
 
 _SUBJECT: Final = "usage-ingest"
 _AUTO: Final = "auto"
-_INPUT_FORMATS: Final = (_AUTO, "prometheus", "exposition", "jmxtool", "jolokia", "otlp")
+_TABLE: Final = "table"
+_DOCUMENTS: Final = ("prometheus", "exposition", "jmxtool", "jolokia", "otlp")
+_INPUT_FORMATS: Final = (_AUTO, *_DOCUMENTS, _TABLE)
 
 
 @with_option_groups
@@ -55,6 +57,14 @@ def ingest(
             autocompletion=complete_from(_INPUT_FORMATS),
         ),
     ] = _AUTO,
+    mapping: Annotated[
+        Path | None,
+        typer.Option(
+            "--mapping",
+            metavar="FILE",
+            help="YAML or JSON that says what the columns of a table are. [default: by their names]",
+        ),
+    ] = None,
     cluster: Annotated[
         str | None, typer.Option("--cluster", metavar="NAME", help="Cluster of metrics that have no label for it.")
     ] = None,
@@ -92,7 +102,7 @@ def ingest(
     out: Annotated[list[str] | None, out_option(_SUBJECT)] = None,
     output: Output,
 ) -> int:
-    """Add recordings to a usage table: answers of Prometheus, pages of exporters, JmxTool, Jolokia, OpenTelemetry.
+    """Add recordings to a usage table: of Prometheus, exporters, JmxTool, Jolokia, OpenTelemetry, or tables.
 
     Every sample is written, or counted with the reason; a record that cannot be read is in the quarantine table.
     With --topic, the records of a Kafka topic are read, each once, until the command is interrupted.
@@ -110,8 +120,8 @@ def ingest(
     topic.require_valid(sources)
     origin = _origin(cluster, broker, cluster_label, broker_label)
     if topic.is_given:
-        if input_format == _AUTO:
-            raise UsageError(f"--topic requires --input-format {one_of(_INPUT_FORMATS[1:])}")
+        if input_format in (_AUTO, _TABLE):
+            raise UsageError(f"--topic requires --input-format {one_of(_DOCUMENTS)}")
         session = place.session()
         from quotaform.cli.usage_stream import stream_request, stream_usage
 
@@ -134,6 +144,7 @@ def ingest(
         usage=usage,
         quarantine=quarantine or f"{usage.rstrip('/')}-quarantine",
         format_name=None if input_format == _AUTO else input_format,
+        mapping=_mapping(mapping, input_format),
         origin=origin,
         declared=declared,
     )
@@ -154,6 +165,16 @@ def _declared(config: Path | None) -> frozenset[str] | None:
     repository = Repository.at(None, config)
     names = repository.config().clusters
     return frozenset(names) if repository.has_config() else None
+
+
+def _mapping(path: Path | None, input_format: str) -> TableMapping | None:
+    if path is None:
+        return None
+    if input_format not in (_AUTO, _TABLE):
+        raise UsageError(f"--mapping is for tables; leave --input-format {input_format} out")
+    from quotaform.app.usage_mapping import load_usage_mapping
+
+    return load_usage_mapping(path)
 
 
 def _origin(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
@@ -13,13 +14,24 @@ from quotaform.app.clock import SYSTEM_CLOCK, Clock
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.core.usage.ingest import Ingested, IngestedCluster, RejectedRecords
 from quotaform.core.usage.origin import Origin
+from quotaform.core.usage.recording_format import TABLE
+from quotaform.core.usage.table_mapping import TableMapping
 from quotaform.errors import EngineError
 from quotaform.spark.session.progress import reported
 from quotaform.spark.table.named_table import read_table
 from quotaform.spark.usage.ingest.count import Counter, Counts
 from quotaform.spark.usage.ingest.merged import merged, usage_rows
 from quotaform.spark.usage.ingest.parsed import parsed
-from quotaform.spark.usage.ingest.source import SourceFile, find_files, ranges, total_bytes
+from quotaform.spark.usage.ingest.source import (
+    SourceFile,
+    SourceTable,
+    find_files,
+    find_tables,
+    ranges,
+    table_bytes,
+    total_bytes,
+)
+from quotaform.spark.usage.ingest.table import read_parsed_table
 from quotaform.spark.usage.schemas import QUARANTINE, USAGE
 from quotaform.spark.usage.usage_folder import add_rows, require_writable
 
@@ -41,6 +53,7 @@ class IngestRequest:
         usage: The table that rows are added to.
         quarantine: The table that records are added to which cannot be read.
         format_name: The format of the sources; `None` to find out for each file.
+        mapping: What the columns of tables are; `None` to go by their names.
         origin: What counts for metrics that do not say where they are from.
         declared: The clusters of quotaform.yaml; `None` if there is none.
     """
@@ -49,6 +62,7 @@ class IngestRequest:
     usage: str
     quarantine: str
     format_name: str | None
+    mapping: TableMapping | None = None
     origin: Origin
     declared: frozenset[str] | None
 
@@ -67,20 +81,28 @@ def ingest(
     require_writable(spark, request.usage, USAGE)
     require_writable(spark, request.quarantine, QUARANTINE)
     progress("Looking for files", 0, 0)
-    files = find_files(spark, request.sources)
-    rows = parsed(ranges(spark, files), request.format_name, request.origin)
-    return _Ingest(request, files, clock.now()).run(rows, progress)
+    has_tables = request.format_name == TABLE or request.mapping is not None
+    tables = find_tables(request.sources, has_tables=has_tables) if request.format_name in (None, TABLE) else []
+    others = [name for name in request.sources if name not in {table.name for table in tables}]
+    files = find_files(spark, others)
+    found = [read_parsed_table(spark, table, request.mapping, request.origin) for table in tables]
+    if files:
+        found.append(parsed(ranges(spark, files), request.format_name, request.origin))
+    rows = reduce(lambda one, other: one.unionAll(other), found)
+    return _Ingest(request, files, tables, clock.now()).run(rows, progress)
 
 
 @dataclass(frozen=True, slots=True)
 class _Ingest:
     request: IngestRequest
     files: Sequence[SourceFile]
+    tables: Sequence[SourceTable]
     now: datetime
 
     def run(self, rows: DataFrame, progress: Progress) -> Ingested:
         before, after = Counter(), Counter()
-        tasks = max(1, min(_MOST_TASKS, -(-total_bytes(self.files) // _MERGED_BYTES)))
+        size = total_bytes(self.files) + sum(table_bytes(table) for table in self.tables)
+        tasks = max(1, min(_MOST_TASKS, -(-size // _MERGED_BYTES)))
         found = usage_rows(after.merged(merged(before.parsed(rows), tasks)))
 
         def check() -> bool:
@@ -113,7 +135,7 @@ class _Ingest:
         dropped = {each: read.dropped.get(each, 0) + made.dropped.get(each, 0) for each in read.dropped | made.dropped}
         return Ingested(
             usage=request.usage,
-            files=len(self.files),
+            files=len(self.files) + len(self.tables),
             empty_files=sum(not file.size for file in self.files),
             read=read.samples + sum(read.dropped.values()) + read.rejected,
             written=made.samples,

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from datetime import UTC
 from glob import glob
 from itertools import pairwise
@@ -22,12 +23,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, DoubleType, IntegerType, LongType, StringType, StructField, StructType
 
+from quotaform.core.usage.recording_format import TABLE, detect_format
 from quotaform.errors import FileReadError, UsageError
 from quotaform.model.text import inert, quote
 from quotaform.spark.schemas import make_table
-from quotaform.spark.table.named_table import reason_of
+from quotaform.spark.table.named_table import format_of, reason_of
 from quotaform.spark.table.path import is_url
-from quotaform.spark.usage.ingest.stream import COMPRESSED, Range
+from quotaform.spark.usage.ingest.stream import COMPRESSED, Range, Stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,10 +45,15 @@ RANGES: Final = StructType(
     ]
 )
 """The fields of a `Range`."""
+CSV: Final = "csv"
+_TABLES: Final = frozenset({".parquet", ".orc", ".avro", ".delta"})
 _TASK: Final = StructField("task", IntegerType())
 _RANGE_BYTES: Final = 64 * 2**20
 _MOST_TASKS: Final = 10_000
 _LARGEST_REMOTE: Final = 512 * 2**20
+_TABLE_COMPRESSION: Final = 4
+_REMOTE_TABLE: Final = 16 * 2**30
+"""The bytes of a table that this machine does not see."""
 _COMPRESSION: Final = 10
 """How many times larger what is compressed is, about."""
 
@@ -68,6 +75,60 @@ class SourceFile(NamedTuple):
     def is_compressed(self) -> bool:
         """Whether its name says that it is compressed."""
         return Path(self.name).suffix.lower() in COMPRESSED
+
+
+class SourceTable(NamedTuple):
+    """A table whose rows are samples.
+
+    Attributes:
+        name: A path, or the name of a table of the catalog.
+        kind: The format of its files; `None` if it is one of the catalog.
+    """
+
+    name: str
+    kind: str | None
+
+
+def find_tables(names: Sequence[str], *, has_tables: bool) -> list[SourceTable]:
+    """Return the sources that are tables: those of a format of tables, and CSV that JmxTool has not written.
+
+    Args:
+        names: The sources.
+        has_tables: Whether all of them are tables.
+    """
+    found = []
+    for name in names:
+        suffix = Path(name).suffix.lower()
+        if _is_csv(name) and (has_tables or _is_table(name)):
+            found.append(SourceTable(name, CSV))
+        elif has_tables or suffix in _TABLES or _is_table_folder(Path(name)):
+            found.append(SourceTable(name, format_of(name)))
+    return found
+
+
+def _is_csv(name: str) -> bool:
+    """Whether a name is that of CSV files, compressed or not, or of a directory of them."""
+    path = Path(name)
+    if path.is_dir():
+        return any(_is_csv(str(child)) for child in path.iterdir() if child.is_file())
+    return Path(path.stem if path.suffix.lower() in COMPRESSED else path.name).suffix.lower() == f".{CSV}"
+
+
+def _is_table(name: str) -> bool:
+    path = Path(name)
+    if not path.is_file():
+        return False
+    with closing(Stream(Range(name, 0, None, 0.0, None, str(path)))) as stream:
+        return detect_format(stream.head) == TABLE
+
+
+def _is_table_folder(path: Path) -> bool:
+    """Whether a directory has files of tables, also in partitions."""
+    if not path.is_dir():
+        return False
+    if (path / "_delta_log").is_dir():
+        return True
+    return any(each.suffix.lower() in _TABLES for pattern in ("*", "*=*/*", "*=*/*=*/*") for each in path.glob(pattern))
 
 
 def find_files(spark: SparkSession, names: Sequence[str]) -> list[SourceFile]:
@@ -175,3 +236,10 @@ def _in_tasks(found: Sequence[tuple[Range, int]]) -> Iterator[tuple[Any, ...]]:
 def total_bytes(files: Sequence[SourceFile]) -> int:
     """Return how many bytes files have, about, when they are not compressed."""
     return sum(file.size * (_COMPRESSION if file.is_compressed else 1) for file in files)
+
+
+def table_bytes(table: SourceTable) -> int:
+    """Return how many bytes the rows of a table have, about; that of a small one if it is not known."""
+    path = Path(table.name)
+    paths = path.rglob("*") if path.is_dir() else glob(table.name)  # noqa: PTH207 (as it is written)
+    return sum(each.stat().st_size for each in map(Path, paths) if each.is_file()) * _TABLE_COMPRESSION or _REMOTE_TABLE

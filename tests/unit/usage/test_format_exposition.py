@@ -81,3 +81,11 @@ def test_the_same_names_on_another_cluster_are_another_series() -> None:
     other = type(ORIGIN)("test", "2")
     assert [item.series[:2] for item in samples(parse_exposition(line, other, TS))] == [("test", "2")]
     assert [item.series[:2] for item in samples(parse(line))] == [("prod", "1")]
+
+
+def test_a_dump_has_the_name_as_a_label() -> None:
+    line = '{__name__="kafka_server_Fetch_byte_rate", instance="b1", user="a"} 4 1763676000000'
+    items = parse(f"{line}\n", ts=None)
+    assert [(item.series, item.ts) for item in samples(items)] == [
+        (series("consumer_byte_rate", user="a", broker="b1"), 1763676000.0)
+    ]

@@ -102,3 +102,12 @@ def test_a_byte_that_is_not_utf8_spoils_one_series() -> None:
     assert reasons(items) == ["series 1 of 1 samples: a name is not UTF-8"]
     assert len(values(items)) == 2
     assert all(item.record.encode() for item in items if isinstance(item, Rejected))
+
+
+def test_an_export_of_victoriametrics_has_lists_of_values_and_times() -> None:
+    line = {"metric": LABELS, "values": [1.5, None, 2], "timestamps": [TS * 1000, TS * 1000 + 1, TS * 1000 + 60_000]}
+    items = list(parse_prometheus(f"{dumps(line)}\n{dumps(line)}\n", ORIGIN))
+    assert values(items) == 2 * [(TS, 1.5), (TS + 60, 2.0)]
+    assert dropped(items) == {DropReason.NAN: 2}
+    cut = {**line, "timestamps": [TS * 1000]}
+    assert reasons(parse(cut)) == ["series 1: values and timestamps are not lists of one length, as there are 3 values"]

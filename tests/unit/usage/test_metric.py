@@ -154,6 +154,7 @@ def test_a_metric_of_a_quota_that_cannot_be_told_says_what_to_do(
         ({"cluster": "c", "broker": "b"}, "c", "b"),
         ({"kafka_cluster": "c", "instance": "b:7071"}, "c", "b:7071"),
         ({"strimzi_io_cluster": "c", "kubernetes_pod_name": "c-0", "instance": "10.0.0.7:9404"}, "c", "c-0"),
+        ({"cluster": "k8s", "strimzi_io_cluster": "c", "broker": "b"}, "c", "b"),
         ({"clusterName": "c", "brokerId": "2", "instance": "x"}, "c", "2"),
         ({"cluster": "", "instance": ""}, "prod", "1"),
     ],

@@ -95,7 +95,7 @@ org.apache.kafka.clients.consumer.internals.FetchMetricsRegistry, org.apache.kaf
 _TYPE: Final = "produce|producer|fetch|consume|consumer|request|controller_?mutation|mutation|socket_server_metrics"
 _BROKER_NAME = regex(
     rf"(?:(?:kafka|server|broker|jmx|quotas?|clients?|metrics?)_)*(?:(?P<type>{_TYPE})_)?(?:quotas?_)?"
-    rf"(?P<attribute>{'|'.join((*_ATTRIBUTES, *_OTHERS))})(?:_avg|_value)?"
+    rf"(?P<attribute>{'|'.join((*_ATTRIBUTES, *_OTHERS))})(?:_avg|_value)?(?:_total)?"
     rf"(?:_(?P<unit>{'|'.join(_UNITS)}|percent|percentage))?"
 ).fullmatch
 _CLIENT_NAME = regex(

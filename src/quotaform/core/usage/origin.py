@@ -9,16 +9,16 @@ from re import compile as regex
 from typing import Final
 
 CLUSTER_LABELS: Final = (
-    "cluster",
     "kafka_cluster",
     "kafka_cluster_name",
-    "cluster_name",
     "strimzi_io_cluster",
     "label_strimzi_io_cluster",
+    "cluster",
+    "cluster_name",
     "kafka_cluster_id",
     "cluster_id",
 )
-"""The labels that name the cluster, the first one that a metric has."""
+"""The labels that name the cluster, the first one that a metric has: `cluster` may be that of Kubernetes."""
 
 BROKER_LABELS: Final = (
     "broker",

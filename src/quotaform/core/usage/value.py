@@ -28,6 +28,17 @@ def read_number(raw: object) -> float | None:
     return _float(raw) if isinstance(raw, int) and not isinstance(raw, bool) else None
 
 
+def spell_value(raw: object) -> str:
+    """Return a value of a document as messages show it; of a list or an object only what it is.
+
+    >>> spell_value("a"), spell_value(7), spell_value([[]])
+    ('"a"', '"7"', 'a list')
+    """
+    if isinstance(raw, list | dict):
+        return "a list" if isinstance(raw, list) else "an object"
+    return quote(str(raw))
+
+
 def read_time(raw: object) -> float | str:
     """Return a time in seconds since the epoch, or what is wrong with it.
 
@@ -36,7 +47,7 @@ def read_time(raw: object) -> float | str:
     """
     ts = read_number(raw)
     if ts is None or not 0 < ts < LATEST:
-        return f"{quote(str(raw))} is not a time in seconds since 1970"
+        return f"{spell_value(raw)} is not a time in seconds since 1970"
     return ts
 
 
@@ -56,7 +67,7 @@ def make_sample(measure: Measure, ts: float, raw: object) -> Sample | DropReason
     """Return the sample of a value, or why there is none, or what is wrong with the value."""
     number = read_number(raw)
     if number is None:
-        return DropReason.MISSING if raw in ("", None) else f"{quote(str(raw))} is not a number"
+        return DropReason.MISSING if raw is None or raw == "" else f"{spell_value(raw)} is not a number"
     value = number * measure.factor
     if 0 <= value < inf:
         return Sample(measure.series, ts, value, measure.window_s)

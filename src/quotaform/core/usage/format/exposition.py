@@ -96,7 +96,8 @@ def _measure(series: str, origin: Origin) -> Measure | DropReason | Unreadable:
         else:
             name = _unescape(found[2])
         place = found.end()
-    return read_metric(name.strip(), labels, origin)
+    # Tools that dump series have the name as a label.
+    return read_metric(name.strip() or labels.get("__name__", ""), labels, origin)
 
 
 def _unescape(text: str) -> str:

@@ -16,16 +16,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from json import dumps
 from math import nan
 from typing import Any, Final
 
-from quotaform.core.usage.format.json_text import json_documents
+from quotaform.core.usage.format.json_text import json_documents, spell_document
 from quotaform.core.usage.metric import Unreadable, read_known_object_name
 from quotaform.core.usage.object_name import parse_object_name
 from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import LONGEST_RECORD, Dropped, DropReason, Item, Rejected, Sample, reject
-from quotaform.core.usage.value import make_sample, read_epoch
+from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, reject
+from quotaform.core.usage.value import make_sample, read_epoch, spell_value
 from quotaform.model.text import quote
 
 Reading = tuple[str, str, object]
@@ -87,11 +86,11 @@ def _readings(answer: Any) -> list[Reading] | str:
     if not isinstance(answer, dict) or not isinstance(request := answer.get("request", {}), dict):
         return "not an answer of Jolokia"
     if answer.get("status", _OK) != _OK or "error" in answer:
-        error = str(answer.get("error"))
+        error = answer["error"] if isinstance(answer.get("error"), str) else ""
         remedy = "; this version of Jolokia cannot answer NaN: update it" if "NumberFormatException" in error else ""
-        return f"Jolokia answered with status {quote(str(answer.get('status')))}: {quote(error, 160)}{remedy}"
+        return f"Jolokia answered with status {spell_value(answer.get('status'))}: {quote(error, 160)}{remedy}"
     if request.get("type", "read") != "read":
-        return f"an answer to {quote(str(request['type']))}, not to read"
+        return f"an answer to {spell_value(request['type'])}, not to read"
     if "value" not in answer:
         return "not an answer of Jolokia: it has no value"
     value, mbean, attribute = answer["value"], request.get("mbean"), request.get("attribute")
@@ -115,4 +114,4 @@ def _time(answer: dict[str, Any], ts: float | None) -> float | str:
 
 
 def _spell(answer: object) -> str:
-    return dumps(answer, ensure_ascii=False)[:LONGEST_RECORD]
+    return spell_document(answer)

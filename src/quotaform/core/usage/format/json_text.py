@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from json import JSONDecoder
+from json import JSONDecoder, dumps
 from re import compile as regex
 from typing import Any, Final
 
 from quotaform.core.usage.format.text import read_text
-from quotaform.core.usage.sample import Rejected, reject
+from quotaform.core.usage.sample import LONGEST_RECORD, Rejected, reject
 
 _DECODER: Final = JSONDecoder()
 _LINE_START = regex(r"\n[\[{]").search
@@ -43,6 +43,14 @@ def json_documents(data: bytes | str) -> Iterator[tuple[int, Any] | Rejected]:
         else:
             yield line, document
         place = _skip(text, place)
+
+
+def spell_document(document: object) -> str:
+    """Return the beginning of a document as JSON."""
+    try:
+        return dumps(document, ensure_ascii=False)[:LONGEST_RECORD]
+    except RecursionError:
+        return "(nested deeply)"
 
 
 def _skip(text: str, place: int) -> int:

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from json import dumps
 from typing import Any, Final, NamedTuple
 
-from quotaform.core.usage.format.json_text import json_documents
+from quotaform.core.usage.format.json_text import json_documents, spell_document
 from quotaform.core.usage.metric import Measure, Unreadable, read_known_metric
 from quotaform.core.usage.metric_name import time_factor
 from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import LONGEST_RECORD, Dropped, DropReason, Item, Rejected, Sample, reject
+from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, reject
 from quotaform.core.usage.series import Attribute
 from quotaform.core.usage.value import make_sample, read_number, read_time
 from quotaform.model.text import quote
@@ -56,7 +55,9 @@ def parse_otlp(data: bytes | str, origin: Origin, ts: float | None = None) -> It
             continue
         line, metrics = document
         if not isinstance(metrics, dict) or not isinstance(metrics.get("resourceMetrics"), list):
-            yield reject(line, f"line {line}: not metrics of OpenTelemetry: it has no resourceMetrics", _spell(metrics))
+            yield reject(
+                line, f"line {line}: not metrics of OpenTelemetry: it has no resourceMetrics", spell_document(metrics)
+            )
             continue
         yield from _items(metrics, origin, ts)
 
@@ -72,12 +73,12 @@ def _items(document: dict[str, Any], origin: Origin, ts: float | None) -> Iterat
             elif isinstance(item, DropReason):
                 dropped[item] += 1
             else:
-                yield reject(number, f"data point {number}: {item}", _spell(point))
+                yield reject(number, f"data point {number}: {item}", spell_document(point))
     except _FormError as error:
         yield reject(
             number + 1,
             f"the document is not OTLP after data point {number}: {quote(str(error), 100)}",
-            _spell(document),
+            spell_document(document),
         )
     yield from (Dropped(reason, count) for reason, count in dropped.items())
 
@@ -137,7 +138,7 @@ def _of_metric(metric: dict[str, Any], resource: dict[str, str]) -> Iterator[Poi
         is_delta = data.get("aggregationTemporality") in _DELTA
         for point in _dicts(data.get("dataPoints")):
             labels = resource | _attributes(point.get("attributes"))
-            yield Point(str(metric.get("name")), str(metric.get("unit", "")), labels, is_delta, point)
+            yield Point(_text(metric.get("name")), _text(metric.get("unit")), labels, is_delta, point)
 
 
 def _attributes(attributes: object) -> dict[str, str]:
@@ -151,7 +152,7 @@ def _attributes(attributes: object) -> dict[str, str]:
         for kind in ("stringValue", "intValue", "doubleValue", "boolValue"):
             value = _dict(attribute.get("value")).get(kind)
             if isinstance(value, (str, int, float)):
-                found[str(attribute.get("key"))] = str(value)
+                found[_text(attribute.get("key"))] = str(value)
     return found
 
 
@@ -162,7 +163,7 @@ class _FormError(ValueError):
 def _dicts(value: object) -> Iterator[dict[str, Any]]:
     """Yield the objects of a list, which may be absent."""
     if value is not None and not isinstance(value, list):
-        raise _FormError(f"not a list: {_spell(value)[:80]}")
+        raise _FormError(f"not a list: {spell_document(value)[:80]}")
     yield from map(_dict, value or ())
 
 
@@ -170,9 +171,9 @@ def _dict(value: object) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise _FormError(f"not an object: {_spell(value)[:80]}")
+        raise _FormError(f"not an object: {spell_document(value)[:80]}")
     return value
 
 
-def _spell(document: object) -> str:
-    return dumps(document, ensure_ascii=False)[:LONGEST_RECORD]
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

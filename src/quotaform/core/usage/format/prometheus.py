@@ -2,21 +2,23 @@
 
 A document is the whole answer (`{"status": …, "data": {"result": […]}}`), its data, the list of series, or one series
 alone, as an engine gets that splits large files. Documents may follow one another, as in a file of JSON lines.
+
+VictoriaMetrics exports series with two lists instead of pairs: `values`, in which NaN is null, and `timestamps` in
+milliseconds.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from json import dumps
+from math import nan
 from typing import Any, Final
 
-from quotaform.core.usage.format.json_text import json_documents
+from quotaform.core.usage.format.json_text import json_documents, spell_document
 from quotaform.core.usage.metric import Measure, Unreadable, read_known_metric
 from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import LONGEST_RECORD, Dropped, DropReason, Item, Rejected, Sample, reject
-from quotaform.core.usage.value import make_sample, read_time
-from quotaform.model.text import quote
+from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, reject
+from quotaform.core.usage.value import make_sample, read_time, spell_value
 
 NAME_LABEL: Final = "__name__"
 
@@ -49,7 +51,7 @@ def series_elements(answer: object) -> list[Any] | str:
     'Prometheus answered with an error: "query timed out"'
     """
     if isinstance(answer, dict) and answer.get("status") == "error":
-        return f"Prometheus answered with an error: {quote(str(answer.get('error')))}"
+        return f"Prometheus answered with an error: {spell_value(answer.get('error'))}"
     data = answer.get("data", answer) if isinstance(answer, dict) else answer
     if isinstance(data, dict):
         if "metric" in data:
@@ -73,9 +75,9 @@ def parse_element(element: object, origin: Origin, number: int) -> Iterator[Item
     if not isinstance(element, dict) or not isinstance(labels, dict) or not all(map(_is_text, labels.values())):
         yield reject(number, f"series {number}: no series: it has no labels in metric", _spell(element))
         return
-    pairs = element.get("values", [element["value"]] if "value" in element else [])
-    if not isinstance(pairs, list):
-        yield reject(number, f"series {number}: values is not a list", _spell(element))
+    pairs = _pairs(element)
+    if isinstance(pairs, str):
+        yield reject(number, f"series {number}: {pairs}", _spell(element))
         return
     measure = _measure(labels, origin)
     if isinstance(measure, Unreadable):
@@ -104,6 +106,19 @@ def parse_values(pairs: Iterable[object], measure: Measure, number: int) -> Iter
     yield from (Dropped(reason, count) for reason, count in dropped.items())
 
 
+def _pairs(element: dict[str, Any]) -> list[Any] | str:
+    """Return the pairs of time and value of a series, or what is wrong with it."""
+    values, times = element.get("values", [element["value"]] if "value" in element else []), element.get("timestamps")
+    if not isinstance(values, list):
+        return "values is not a list"
+    if times is None:
+        return values
+    if not isinstance(times, list) or len(times) != len(values):
+        return f"values and timestamps are not lists of one length, as there are {len(values):,} values"
+    seconds = [ts / 1000 if isinstance(ts, int | float) else ts for ts in times]
+    return [[ts, nan if value is None else value] for ts, value in zip(seconds, values, strict=True)]
+
+
 def _measure(labels: dict[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
     name = labels.get(NAME_LABEL)
     if not name:
@@ -121,4 +136,4 @@ def _spell(document: object) -> str:
         document = {**document, "values": document["values"][:3]}
     elif isinstance(document, list):
         document = document[:3]
-    return dumps(document, ensure_ascii=False)[:LONGEST_RECORD]
+    return spell_document(document)

@@ -92,10 +92,13 @@ def read_labels(cell: object) -> dict[str, str] | None:
         pairs = [tuple(each.values()) if isinstance(each, dict) else each for each in cell]
         if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
             return None
-        return {str(name): str(value) for name, value in pairs}
-    if not isinstance(cell, Mapping):
+    elif isinstance(cell, Mapping):
+        pairs = list(cell.items())
+    else:
         return {} if cell is None else None
-    return {str(name): str(value) for name, value in cell.items() if value is not None}
+    if any(isinstance(each, list | tuple | Mapping) for pair in pairs for each in pair):
+        return None
+    return {str(name): str(value) for name, value in pairs if value is not None}
 
 
 def read_cell_time(cell: object, mapping: TableMapping) -> float | str:

@@ -35,6 +35,7 @@ ONE_WORKER: Final = (
     "tests/spark/test_usage_plot.py",
     "tests/spark/test_usage_record.py",
     "tests/spark/test_usage_recommend.py",
+    "tests/spark/test_usage_seen.py",
     "tests/spark/test_usage_stream.py",
     "tests/spark/test_usage_table.py",
 )

@@ -148,6 +148,83 @@ no samples and no members; `first`, `last` and `recorded_s` are those of the key
 was recorded has no such rows. See `quotaform.spark.usage.headroom` for how each is computed.
 """
 
+MEMBERS: Final = StructType(
+    [
+        *(StructField(name, StringType()) for name in SERIES),
+        StructField("bucket_id", LongType()),
+        StructField("series_id", LongType()),
+        StructField("bucket_broker", StringType()),
+        StructField("bucket", StringType()),
+        StructField("limit", DoubleType()),
+        StructField("source", StringType()),
+        StructField("entity_key", StringType()),
+        StructField("is_coarse", BooleanType()),
+        StructField("before_limit", DoubleType()),
+        StructField("before_bucket", StringType()),
+        StructField("pace_s", DoubleType()),
+    ]
+)
+"""The recorded series that a limit holds for, before or after a plan, and their buckets; for the backtest alone.
+
+| column | content |
+| --- | --- |
+| bucket_id | what stands for a bucket on a broker in large tables |
+| series_id | what stands for a series in its bucket |
+| bucket_broker | the broker; null where one limit holds for all of them |
+| limit, before_limit | null if nothing limits the series |
+| pace_s | about how many seconds are between two samples of the series, gaps aside |
+"""
+
+WAITS: Final = StructType(
+    [
+        StructField("bucket_id", LongType()),
+        StructField("at", LongType()),
+        StructField("step_s", DoubleType()),
+        *(StructField(f"wait_s{each}", DoubleType()) for each in ("", "_low", "_high")),
+        *(StructField(f"delay_s{each}", DoubleType()) for each in ("", "_low", "_high")),
+        StructField("episode_s", DoubleType()),
+        StructField("ratio", DoubleType()),
+        StructField("refused", DoubleType()),
+        StructField("recorded_wait_s", DoubleType()),
+        StructField("throttle_ms", DoubleType()),
+        StructField("hidden_s", DoubleType()),
+    ]
+)
+"""What would have happened to a bucket on a broker, a row per time; for the backtest alone.
+
+| column | content |
+| --- | --- |
+| step_s | how many seconds up to `at` the row stands for |
+| wait_s | seconds of these in which requests would have waited |
+| delay_s | how long what was asked for at the time would have waited |
+| episode_s | for how long, at the time, requests had waited without an end |
+| ratio | the rate / the limit |
+| refused | connections that would have been refused |
+| recorded_wait_s, throttle_ms | seconds in which requests were throttled really, and their average delay |
+| hidden_s | seconds in which throttling can have hidden demand |
+"""
+
+DEMAND: Final = StructType(
+    [
+        StructField("bucket_id", LongType()),
+        StructField("at", LongType()),
+        StructField("rate", DoubleType()),
+        StructField("window_s", DoubleType()),
+        StructField("throttle_ms", DoubleType()),
+        StructField("throttle_sum", DoubleType()),
+        StructField("is_at_limit", BooleanType()),
+    ]
+)
+"""What was asked of a bucket on a broker, a row per time; for the backtest alone.
+
+| column | content |
+| --- | --- |
+| at | microseconds since 1970 |
+| rate | the sum of those of the recorded series |
+| throttle_ms, throttle_sum | the largest of the throttle times of the series, and their sum; null without any |
+| is_at_limit | whether a series was throttled and as fast as its limit let it be |
+"""
+
 BACKTEST: Final = StructType(
     [
         StructField("cluster", StringType()),
@@ -158,6 +235,7 @@ BACKTEST: Final = StructType(
         StructField("entity_key", StringType()),
         StructField("source", StringType()),
         StructField("before_limit", DoubleType()),
+        StructField("is_changed", BooleanType()),
         StructField("samples", LongType()),
         StructField("recorded_s", DoubleType()),
         StructField("throttled_s", DoubleType()),
@@ -171,6 +249,7 @@ BACKTEST: Final = StructType(
         StructField("delay_s_max_high", DoubleType()),
         StructField("worst_at", TimestampType()),
         StructField("over_max", DoubleType()),
+        StructField("refused", DoubleType()),
         StructField("recorded_throttled_s", DoubleType()),
         StructField("recorded_throttle_ms_max", DoubleType()),
         StructField("hidden_s", DoubleType()),

@@ -1,0 +1,53 @@
+"""How brokers enforce each quota key, as far as a replay of recorded rates needs it.
+
+| key | requests wait | demand that waits | longest delay | source |
+| --- | --- | --- | --- | --- |
+| producer_byte_rate, consumer_byte_rate | while the rate of the window is over the limit | is sent later | none | ClientQuotaManager |
+| request_percentage | likewise | is sent later | 1 s per request | ClientRequestQuotaManager |
+| controller_mutation_rate | while a token bucket of 11 s of the limit is overdrawn | is sent later | none | TokenBucket |
+| connection_creation_rate | while the rate of the window is over the limit | is refused | 1 s | ConnectionQuotas |
+
+The numbers are those of the default `quota.window.num` and `quota.window.size.seconds`, and of their `controller.` twins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from quotaform.model.quota_key import (
+    CONNECTION_CREATION_RATE,
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+)
+
+LONGEST_STEP_S: Final = 600.0
+"""The longest time between two samples for which the later one may stand; a longer one is a gap, in which nothing is
+known. It is two pushes of clients that send their metrics every five minutes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enforcement:
+    """How brokers enforce a quota key.
+
+    Attributes:
+        burst_s: How many seconds of the limit are admitted at once, beyond those of the rate's own window.
+        has_backlog: Whether demand over the limit is sent later; it is refused otherwise.
+        longest_delay_s: The longest delay of one request; `None` if there is no such cap.
+    """
+
+    burst_s: float = 0.0
+    has_backlog: bool = True
+    longest_delay_s: float | None = None
+
+
+ENFORCEMENT: Final = {
+    PRODUCER_BYTE_RATE.name: Enforcement(),
+    CONSUMER_BYTE_RATE.name: Enforcement(),
+    REQUEST_PERCENTAGE.name: Enforcement(longest_delay_s=1.0),
+    CONTROLLER_MUTATION_RATE.name: Enforcement(burst_s=11.0),
+    CONNECTION_CREATION_RATE.name: Enforcement(has_backlog=False, longest_delay_s=1.0),
+}
+"""How brokers enforce the known quota keys; a key that they do not know limits nothing."""

@@ -94,6 +94,11 @@ FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
         "text": "views.usage.stream_text:render_streamed",
         "json": "document.usage_stream:dump_streamed",
     },
+    "usage-backtest": {
+        "text": "views.usage.backtest_text:render_backtest",
+        "json": "document.usage_backtest:dump_backtest",
+        "markdown": "views.usage.backtest_markdown:render_backtest_markdown",
+    },
     "usage-recommend": {
         "text": "views.usage.recommend_text:render_recommendations",
         "json": "document.usage_recommend:dump_recommendations",

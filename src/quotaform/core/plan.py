@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quotaform.core.base import Base, DeclaredBase
 from quotaform.core.blast_radius import BlastRadius
@@ -26,6 +26,9 @@ from quotaform.model.entry import Cause
 from quotaform.model.finding import Finding
 from quotaform.model.quotas import Quotas, Values
 from quotaform.model.snapshot import SnapshotFile
+
+if TYPE_CHECKING:
+    from quotaform.core.usage.backtest import ClusterBacktest
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,9 @@ class Plan:
         base: What the base declares; not in a plan file.
         blast_radius: Whose effective limits it changes of those who connect, if that was asked for. Nothing of it is
             applied, so the plan id does not cover it.
-        actual: Everything that the cluster holds, if the blast radius is computed elsewhere; not in a plan file.
+        backtest: What it would have throttled of recorded usage, if that was asked for; like the blast radius.
+        actual: Everything that the cluster holds, if the blast radius or a backtest is computed elsewhere; not in a
+            plan file.
     """
 
     header: PlanHeader
@@ -109,6 +114,7 @@ class Plan:
     is_complete: bool = True
     base: DeclaredBase | None = field(default=None, compare=False, repr=False)
     blast_radius: BlastRadius | None = None
+    backtest: ClusterBacktest | None = None
     actual: Quotas | None = field(default=None, compare=False, repr=False)
 
     @property

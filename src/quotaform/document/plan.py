@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from json.encoder import encode_basestring_ascii as quoted
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from quotaform.core.check.saved.plan import saved_plan_problem
 from quotaform.core.entity_change import EntityChange
@@ -48,6 +48,9 @@ from quotaform.model.allowance import Allowance
 from quotaform.model.approval import Approval
 from quotaform.model.document_kind import PLAN
 from quotaform.model.entity import Entity
+
+if TYPE_CHECKING:
+    from quotaform.core.usage.backtest import ClusterBacktest
 
 T = TypeVar("T")
 
@@ -98,6 +101,7 @@ def _fields(plan: Plan) -> dict[str, Any]:
         "applyable": plan.is_applyable,
         "summary": dict(plan.summary),
         **({} if plan.blast_radius is None else {"blast_radius": dump_blast_radius(plan.blast_radius)}),
+        **({} if plan.backtest is None else {"backtest": _dump_backtest(plan.backtest)}),
         "changes": change_lines(plan.changes),
         **({} if plan.declared is None else {"declared": _address_lines(plan.declared)}),
         "unmanaged": (
@@ -166,7 +170,20 @@ def _plan(document: Mapping[str, Any]) -> Plan:
         findings=tuple(_items(document, "findings", load_finding)),
         is_complete=document["complete"],
         blast_radius=load_blast_radius(document["blast_radius"]) if "blast_radius" in document else None,
+        backtest=_load_backtest(document["backtest"]) if "backtest" in document else None,
     )
+
+
+def _dump_backtest(found: ClusterBacktest) -> dict[str, Any]:
+    from quotaform.document.usage_backtest import dump_cluster_backtest
+
+    return dump_cluster_backtest(found)
+
+
+def _load_backtest(item: Mapping[str, Any]) -> ClusterBacktest:
+    from quotaform.document.usage_backtest import load_cluster_backtest
+
+    return load_cluster_backtest(item)
 
 
 def _declared(document: Mapping[str, Any], changes: Iterable[EntityChange]) -> frozenset[Entity]:

@@ -49,6 +49,7 @@ HISTORY_APPEND: Final = DocumentKind("history-append")
 HISTORY_DIFF: Final = DocumentKind("history-diff")
 USAGE_INGEST: Final = DocumentKind("usage-ingest")
 USAGE_HEADROOM: Final = DocumentKind("usage-headroom")
+USAGE_BACKTEST: Final = DocumentKind("usage-backtest")
 USAGE_RECOMMEND: Final = DocumentKind("usage-recommend")
 USAGE_RECORD: Final = DocumentKind("usage-record")
 TOP: Final = DocumentKind("top")
@@ -86,6 +87,7 @@ DOCUMENT_KINDS: Final[dict[str, DocumentKind]] = {
         USAGE_INGEST,
         USAGE_HEADROOM,
         USAGE_STREAM,
+        USAGE_BACKTEST,
         USAGE_RECOMMEND,
         USAGE_RECORD,
         TOP,

@@ -35,6 +35,7 @@ _BUILDERS: Final = {
     "top": "usage_live",
     "usage-headroom": "usage_headroom",
     "usage-ingest": "usage_ingest",
+    "usage-backtest": "usage_backtest",
     "usage-mapping": "usage_mapping",
     "usage-recommend": "usage_recommend",
     "usage-record": "usage_live",

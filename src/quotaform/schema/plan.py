@@ -23,6 +23,7 @@ from quotaform.schema.definition import (
     timestamp,
 )
 from quotaform.schema.node import Node, boolean, choice, count, items, mapping, maybe, maybe_text, record, ref, text
+from quotaform.schema.usage_backtest import backtest_definitions
 
 
 def plan() -> tuple[Node, dict[str, Node]]:
@@ -66,6 +67,11 @@ def plan() -> tuple[Node, dict[str, Node]]:
                 optional=("drift", "both"),
             ),
             "blast_radius": _blast_radius(),
+            "backtest": ref(
+                "backtest",
+                "What it would have throttled of recorded usage (--backtest); omitted if that was not asked for. It is "
+                "information that is not applied: the plan id does not cover it.",
+            ),
             "changes": items(
                 "One item per entity that differs: deletes, updates, creates, each by address.", ref("change")
             ),
@@ -74,9 +80,10 @@ def plan() -> tuple[Node, dict[str, Node]]:
             "findings": items("Findings about the live cluster and the plan, blocking ones first.", ref("finding")),
             "digest": digest("A digest of everything else in this file."),
         },
-        optional=("allowances", "approvals", "snapshot", "declared", "blast_radius"),
+        optional=("allowances", "approvals", "snapshot", "declared", "blast_radius", "backtest"),
     )
     definitions = {
+        **backtest_definitions(),
         "change": _change(),
         "key": _key(),
         "effective": _effective(),

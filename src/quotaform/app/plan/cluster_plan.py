@@ -91,6 +91,8 @@ def make_cluster_plan(
         revert=revert,
     )
     made = with_findings(made, facts, (*GUARDS, *CHECKS) if request.is_guarded else CHECKS)
+    if request.keeps_actual:
+        made = replace(made, actual=reading.quotas)
     if request.principals is not None and request.principals.table is not None:
         return replace(made, actual=reading.quotas)
     if reading.principals is None:

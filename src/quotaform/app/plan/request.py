@@ -40,6 +40,7 @@ class PlanRequest:
         approvals: What the repository approves.
         is_guarded: Whether guards are checked: a plan that only drift is read from is not going to be applied.
         principals: Whose effective limits are compared before and after, if anybody's.
+        keeps_actual: Whether the plans keep everything that the clusters hold, for a backtest.
     """
 
     repository: Repository
@@ -55,6 +56,7 @@ class PlanRequest:
     approvals: tuple[Approval, ...] = ()
     is_guarded: bool = True
     principals: PrincipalList | None = None
+    keeps_actual: bool = False
 
     @property
     def prune_mode(self) -> PruneMode:

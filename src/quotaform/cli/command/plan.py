@@ -23,6 +23,7 @@ from quotaform.cli.option.output import ReportOutput
 from quotaform.cli.option.principals import PrincipalOptions
 from quotaform.cli.option.tables import Tables
 from quotaform.cli.outcomes import OutputFiles, digests, echo_outcomes, require_one
+from quotaform.cli.plan_backtest import PlanBacktest
 from quotaform.cli.plan_engine import plan_engine
 from quotaform.cli.plan_request import make_request
 from quotaform.cli.saved_plan import report_saved
@@ -40,6 +41,14 @@ def plan(
     exclude: ExcludeOption = None,
     comparison: Comparison,
     people: PrincipalOptions,
+    backtest: Annotated[
+        str | None,
+        typer.Option(
+            "--backtest",
+            metavar="USAGE",
+            help="Show what the plan would have throttled, by a usage table (DIR or TABLE; needs the spark extra).",
+        ),
+    ] = None,
     allow: AllowOption = None,
     out: Annotated[list[str] | None, out_option("plan")] = None,
     report: Annotated[list[str] | None, report_option()] = None,
@@ -78,6 +87,7 @@ def plan(
       quotaform plan --all --out 'plans/{cluster}.json'
       quotaform plan --all --engine spark --report markdown=fleet.md --format report
       quotaform plan --principals clients.csv --principals-out changed.csv
+      quotaform plan --backtest /srv/usage
       quotaform plan --revert .quotaform/receipts/RECEIPT.json --out revert.json
     """
     from quotaform.views.plan.outcome_text import render_plan_total
@@ -88,6 +98,8 @@ def plan(
     require_format("plan", format_name)
     engine.require_valid()
     people.require_valid()
+    replay = PlanBacktest.read(backtest, engine, tables)
+    engine = replay.engine(engine)
     base = None
     if tables.is_given:
         tables.require_valid(directory, has_base=comparison.base is not None, is_revert=revert is not None)
@@ -123,8 +135,9 @@ def plan(
         with reports.covering(names):
             chosen = plan_engine(console, engine, request, tables)
             request = replace(request, principals=people.read(console, changes, engine, on_spark=chosen.is_spark))
+            request = replay.request(request)
             documents = documents_of(format_name, options, files.formats, ci, len(names))
-            gathered = chosen.plan(request, (*documents, *changes.documents))
+            gathered = replay.beside(chosen.plan(request, (*documents, *changes.documents)), console)
     except QuotaformError as error:
         changes.remove()
         write_failed_plan(error, out or (), names, ci, console)

@@ -1,13 +1,17 @@
 """How brokers enforce each quota key, as far as a replay of recorded rates needs it.
 
-| key | requests wait | demand that waits | longest delay | source |
-| --- | --- | --- | --- | --- |
-| producer_byte_rate, consumer_byte_rate | while the rate of the window is over the limit | is sent later | none | ClientQuotaManager |
-| request_percentage | likewise | is sent later | 1 s per request | ClientRequestQuotaManager |
-| controller_mutation_rate | while a token bucket of 11 s of the limit is overdrawn | is sent later | none | TokenBucket |
-| connection_creation_rate | while the rate of the window is over the limit | is refused | 1 s | ConnectionQuotas |
+| key | requests wait | what waits | longest delay |
+| --- | --- | --- | --- |
+| producer_byte_rate, consumer_byte_rate | while the rate of the window is over the limit | is sent later | none |
+| request_percentage | likewise | is sent later | 1 s per request |
+| controller_mutation_rate | while a token bucket of 11 s of the limit is overdrawn | is sent later | none |
+| connection_creation_rate | while the rate of the window is over the limit | is refused | 1 s |
 
-The numbers are those of the default `quota.window.num` and `quota.window.size.seconds`, and of their `controller.` twins.
+The numbers are those of the defaults of `quota.window.num` and `quota.window.size.seconds`, and of the same settings of
+controllers.
+
+Source: kafka.server.ClientQuotaManager, ClientRequestQuotaManager and ControllerMutationQuotaManager;
+kafka.network.ConnectionQuotas; org.apache.kafka.common.metrics.stats.TokenBucket.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """What brokers would have done with a recorded demand under other limits: their windows of rates as running minima.
 
-Let L be the limit, W the window (10.5 s), O the recorded rate of a window, and A(t) what was asked for until t. A broker
-admits what keeps the sum of its window within L x W, and lets requests wait otherwise. What it has served until t is
+Let L be the limit, W the window (10.5 s), O the recorded rate of a window, and A(t) what was asked for until t. A
+broker admits what keeps the sum of its window within L x W, and lets requests wait otherwise. What it has served is
 
     S(t) = min over k = 0, 1, 2, ... of A(t - k W) + k L W
 
-so that the backlog is the largest of A(t) - A(t - k W) - k L W. The first difference is the sum of W x O at t, t - W, ...,
+so that the backlog is the largest of A(t) - A(t - k W) - k L W. The difference is the sum of W x O at t, t - W, ...,
 t - (k - 1) W, which is what was recorded: the backlog is a running sum of (O - L) x W over times that are W apart, less
 its running minimum. This is the model of the quota keys:
 
@@ -14,7 +14,7 @@ its running minimum. This is the model of the quota keys:
 | byte rates | while there is a backlog | backlog / L |
 | request time | likewise; at least while O > L, as the cap on delays may keep the backlog small | the same, up to 1 s |
 | mutations | while the backlog is over the burst of 11 s x L: the tokens are negative | (backlog - burst) / L |
-| connections | while O > L; (O - L) x time connections are refused, and there is no backlog | (O - L) / L x W, up to 1 s |
+| connections | while O > L; (O - L) x time of them are refused, without a backlog | (O - L) / L x W, up to 1 s |
 
 How a recording is read:
 
@@ -129,7 +129,11 @@ def _backlogs(rows: DataFrame) -> DataFrame:
     }
     has_backlog = _by_key(lambda row: f.lit(row.has_backlog))
     # Where delays are capped, requests that wait need not be held back.
-    keeps = {"": has_backlog, "_low": has_backlog & _by_key(lambda row: f.lit(row.longest_delay_s is None)), "_high": has_backlog}
+    keeps = {
+        "": has_backlog,
+        "_low": has_backlog & _by_key(lambda row: f.lit(row.longest_delay_s is None)),
+        "_high": has_backlog,
+    }
     rows = rows.withColumns({f"start{name}": f.when(keeps[name], start[name]).otherwise(0.0) for name in _VARIANTS})
     middle = {name: f.greatest(f.lit(0.0), f.col(f"start{name}") + f.col(f"unseen_rise{name}")) for name in _VARIANTS}
     rows = rows.withColumns({f"middle{name}": f.when(keeps[name], middle[name]).otherwise(0.0) for name in _VARIANTS})
@@ -163,9 +167,9 @@ def _waits(rows: DataFrame) -> DataFrame:
     at_once = f.col("middle_high") + f.col("rate") * f.col("seen_s") - f.col("burst")
     delay = f.try_divide(at_once, f.col("limit"))
     is_at_once = f.col("is_bucket") & (f.col("rate") > 0)
-    columns["wait_s_high"] = f.when(
-        is_at_once, f.greatest(columns["wait_s_high"], f.least("step_s", delay))
-    ).otherwise(columns["wait_s_high"])
+    columns["wait_s_high"] = f.when(is_at_once, f.greatest(columns["wait_s_high"], f.least("step_s", delay))).otherwise(
+        columns["wait_s_high"]
+    )
     columns["delay_s_high"] = f.when(is_at_once, f.greatest(columns["delay_s_high"], delay)).otherwise(
         columns["delay_s_high"]
     )
@@ -204,9 +208,9 @@ def _part_wait(backlog: Column, rate: Column, seconds: Column, passed: Column) -
         passed: After which part of a window the rate of the window passes the limit, if there is no backlog.
     """
     limit, burst, none = f.col("limit"), f.col("burst"), f.lit(0.0)
-    first = f.when(
-        f.col("is_bucket"), f.try_divide(burst - backlog, rate - limit)
-    ).otherwise(f.when(backlog > 0, none).otherwise(f.coalesce(passed, none) * f.least(seconds, f.lit(QUOTA_WINDOW_S))))
+    first = f.when(f.col("is_bucket"), f.try_divide(burst - backlog, rate - limit)).otherwise(
+        f.when(backlog > 0, none).otherwise(f.coalesce(passed, none) * f.least(seconds, f.lit(QUOTA_WINDOW_S)))
+    )
     rising = seconds - f.greatest(none, f.least(seconds, first))
     falling = f.when(
         backlog > burst, f.least(seconds, f.coalesce(f.try_divide(backlog - burst, limit - rate), seconds))
@@ -222,17 +226,13 @@ def _episodes(rows: DataFrame) -> DataFrame:
     rest = f.when((f.col("combs") == 1) & (f.col("end") <= f.col("burst")), f.col("step_s") - f.col("wait_s"))
     since = f.coalesce(calm, f.min(begins).over(earlier), begins)
     is_new = (
-        f.col("is_at_limit")
-        | f.col("throttle_before").isNull()
-        | (f.col("throttle_before") != f.col("throttle_sum"))
+        f.col("is_at_limit") | f.col("throttle_before").isNull() | (f.col("throttle_before") != f.col("throttle_sum"))
     )
     throttled = f.col("throttle_sum").isNotNull()
     refused = f.greatest(f.lit(0.0), (f.col("rate") - f.col("limit")) * f.col("step_s"))
     return rows.withColumns(
         {
-            "episode_s": f.when(
-                f.col("wait_s") > 0, (f.col("at") - since) / 1e6 - f.coalesce(rest, f.lit(0.0))
-            ),
+            "episode_s": f.when(f.col("wait_s") > 0, (f.col("at") - since) / 1e6 - f.coalesce(rest, f.lit(0.0))),
             "ratio": f.try_divide("rate", "limit"),
             "refused": f.when(~_by_key(lambda row: f.lit(row.has_backlog)), refused),
             "recorded_wait_s": f.when(throttled & is_new, f.col("step_s")).otherwise(0.0),

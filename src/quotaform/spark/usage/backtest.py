@@ -4,7 +4,7 @@
 | --- | --- |
 | what happened between the windows that were recorded | `_low` and `_high` |
 | demand that throttling held back while it was recorded | `hidden_s`; the prediction is a lower bound there |
-| which part of a recorded bucket would be of a finer one | `is_coarse`: no estimate, and as upper bound that of all of it |
+| which part of what was recorded is of a finer bucket | `is_coarse`: no estimate; as upper bound that of all of it |
 
 The model of what brokers do is that of `quotaform.spark.usage.backlog`.
 """

@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.spark.usage.bucket import buckets, recorded_series
-from quotaform.spark.usage.schemas import BUCKET_NAMES, BUCKETS, DEMAND, MEMBERS, SERIES
+from quotaform.spark.usage.schemas import BUCKET_NAMES, BUCKETS, DEMAND, MEMBERS, RECORDED, SERIES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -20,21 +20,33 @@ _AT_LIMIT: Final = 0.95
 _OF_SERIES: Final = tuple(name for name in SERIES if name != "broker")
 
 
-def members(usage: DataFrame, quotas: DataFrame, before: DataFrame) -> DataFrame:
-    """Return `schemas.MEMBERS`: the recorded series that a limit holds for, before or after, and their buckets.
+def recorded(usage: DataFrame) -> DataFrame:
+    """Return `schemas.RECORDED`: the recorded series, and how much there is of each.
 
     Args:
         usage: `schemas.USAGE`.
+    """
+    return (
+        usage.groupBy(*SERIES)
+        .agg(f.min("ts").alias("first"), f.max("ts").alias("last"), f.count("rate").alias("samples"), _pace())
+        .select(*RECORDED.names)
+    )
+
+
+def members(series: DataFrame, quotas: DataFrame, before: DataFrame) -> DataFrame:
+    """Return `schemas.MEMBERS`: the recorded series that a limit holds for, before or after, and their buckets.
+
+    Args:
+        series: `recorded`, persisted: they are read several times.
         quotas: `quotaform.spark.schemas.QUOTAS` as they would be, a table or persisted.
         before: The same as they are.
     """
-    recorded = usage.groupBy(*SERIES).agg(_pace().alias("pace_s"))
-    series = recorded_series(usage)
+    names = recorded_series(series)
     others = [f.col(f"after.{name}").alias(name) for name in BUCKETS.names if name not in SERIES]
     found = (
-        buckets(series, quotas, before)
+        buckets(names, quotas, before)
         .alias("after")
-        .join(buckets(series, before).alias("before"), _same("after", "before", _OF_SERIES))
+        .join(buckets(names, before).alias("before"), _same("after", "before", _OF_SERIES))
         .select(
             *(f.col(f"after.{name}") for name in _OF_SERIES),
             *others,
@@ -42,7 +54,7 @@ def members(usage: DataFrame, quotas: DataFrame, before: DataFrame) -> DataFrame
             f.col("before.bucket").alias("before_bucket"),
         )
     )
-    rows = recorded.alias("recorded").join(f.broadcast(found.alias("found")), _same("recorded", "found", _OF_SERIES))
+    rows = series.alias("recorded").join(f.broadcast(found.alias("found")), _same("recorded", "found", _OF_SERIES))
     broker = f.when(~f.col("recorded.key").isin(_CLUSTER_KEYS), f.col("recorded.broker"))
     limited = {name: _finite(f.col(f"found.{name}")) for name in ("limit", "before_limit")}
     return (
@@ -64,7 +76,7 @@ def _pace() -> Column:
     rates = f.count("rate")
     seconds = f.timestamp_diff("MICROSECOND", f.min("ts"), f.max("ts")) / 1e6
     minutes = f.approx_count_distinct(f.date_trunc("minute", "ts")) * 60
-    return f.least(f.try_divide(seconds, rates - 1), f.try_divide(minutes, rates))
+    return f.least(f.try_divide(seconds, rates - 1), f.try_divide(minutes, rates)).alias("pace_s")
 
 
 _CLUSTER_KEYS: Final = [key.name for key in QUOTA_KEYS.values() if key.per == "cluster"]
@@ -105,8 +117,10 @@ def demand(usage: DataFrame, found: DataFrame) -> DataFrame:
         "before_limit",
     )
     # A recording that was ingested twice has a time twice, and some sources give rates and throttle times apart.
-    once = rows.repartition("bucket_id").groupBy("bucket_id", "series_id", "at").agg(
-        *(f.max(name).alias(name) for name in ("window_s", "rate", "throttle_ms", "before_limit"))
+    once = (
+        rows.repartition("bucket_id")
+        .groupBy("bucket_id", "series_id", "at")
+        .agg(*(f.max(name).alias(name) for name in ("window_s", "rate", "throttle_ms", "before_limit")))
     )
     is_at_limit = f.col("throttle_ms").isNotNull() & (f.col("rate") >= f.col("before_limit") * _AT_LIMIT)
     return (

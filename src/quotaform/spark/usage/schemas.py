@@ -148,6 +148,23 @@ no samples and no members; `first`, `last` and `recorded_s` are those of the key
 was recorded has no such rows. See `quotaform.spark.usage.headroom` for how each is computed.
 """
 
+RECORDED: Final = StructType(
+    [
+        *(StructField(name, StringType()) for name in SERIES),
+        StructField("first", TimestampType()),
+        StructField("last", TimestampType()),
+        StructField("samples", LongType()),
+        StructField("pace_s", DoubleType()),
+    ]
+)
+"""The recorded series, and how much there is of each; for the backtest alone.
+
+| column | content |
+| --- | --- |
+| samples | rows with a rate, doubled ones included |
+| pace_s | about how many seconds are between two samples, gaps aside; null of a single one |
+"""
+
 MEMBERS: Final = StructType(
     [
         *(StructField(name, StringType()) for name in SERIES),
@@ -172,7 +189,7 @@ MEMBERS: Final = StructType(
 | series_id | what stands for a series in its bucket |
 | bucket_broker | the broker; null where one limit holds for all of them |
 | limit, before_limit | null if nothing limits the series |
-| pace_s | about how many seconds are between two samples of the series, gaps aside |
+| pace_s | as in `RECORDED` |
 """
 
 WAITS: Final = StructType(

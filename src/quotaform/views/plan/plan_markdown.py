@@ -18,6 +18,7 @@ from quotaform.views.finding.finding_markdown import block_lines, note_items, no
 from quotaform.views.finding.problem import Place, unchanged_place
 from quotaform.views.markdown import code, details, fenced, link, words
 from quotaform.views.markdown_fit import COMMENT_BYTES, Part, fit, form, joined
+from quotaform.views.plan.backtest_part import backtest_section, backtest_sentence
 from quotaform.views.plan.blast_radius_markdown import blast_radius_section, blast_radius_sentence
 from quotaform.views.plan.change_part import Rows, parts_of
 from quotaform.views.plan.change_table import counted_table, full_table, grouped_table
@@ -44,8 +45,8 @@ def render_plan_markdown(
     """Return the plan as Markdown that no name in it can break out of.
 
     When it is too large, parts are shortened or left out in this order: the full plan, the tables of drift, creates and
-    updates (equal changes together), notes, the largest changes of principals, the tables again (counted); at last the
-    deletions and what blocks are grouped. What is left out is said at the end.
+    updates (equal changes together), notes, the largest changes of principals, the buckets of the backtest, the tables
+    again (counted); at last the deletions and what blocks are grouped. What is left out is said at the end.
 
     Args:
         plan: The plan.
@@ -71,11 +72,12 @@ def render_plan_markdown(
     drift = _changes(DRIFT, changes.drift)
     stays = Part([form(removed_lines, removed, most) for most in (_MOST_REMOVED, 0)])
     radius = Part([form(make, plan.blast_radius) for make in (blast_radius_section, blast_radius_sentence)])
+    tested = Part([form(make, plan.backtest) for make in (backtest_section, backtest_sentence)])
     notes = Part([form(_notes, plan, others, most) for most in (_MOST_NOTES, 0)])
     full = Part([partial(_full_plan, plan), form(_left_out, plan, run_url)])
     head, foot = Part([form(_head, plan, place)]), Part([form(_foot, plan, run_url)])
     return fit(
-        (head, blocks, radius, deletes, stays, updates, creates, drift, notes, full, foot),
+        (head, blocks, radius, tested, deletes, stays, updates, creates, drift, notes, full, foot),
         (
             full,
             drift,
@@ -83,6 +85,7 @@ def render_plan_markdown(
             updates,
             notes,
             radius,
+            tested,
             drift,
             creates,
             updates,

@@ -12,6 +12,7 @@ from quotaform.core.plan import Plan
 from quotaform.model.entity import spell_name
 from quotaform.model.text import inert
 from quotaform.views.finding.finding_text import render_findings
+from quotaform.views.plan.backtest_part import backtest_lines
 from quotaform.views.plan.blast_radius_text import blast_radius_lines
 from quotaform.views.plan.effect_text import DIRECTIONS, effect_text
 from quotaform.views.plan.plan_text import effect_line, header_lines, no_changes, summary_line, values_text
@@ -40,6 +41,7 @@ def _lines(plan: Plan, style: Style) -> Iterator[str]:
         yield from _largest(plan, style)
         yield from _deletes(plan, style)
     yield from blast_radius_lines(plan.blast_radius, style)
+    yield from backtest_lines(plan.backtest, style)
     yield from _blocks(plan, style)
     if not plan.changes:
         yield style.paint(no_changes(plan), "bold")

@@ -20,6 +20,7 @@ from quotaform.model.entry import Cause
 from quotaform.model.quota_key import key_order
 from quotaform.model.text import inert
 from quotaform.views.finding.finding_text import render_findings, render_removed
+from quotaform.views.plan.backtest_part import backtest_lines
 from quotaform.views.plan.blast_radius_text import blast_radius_lines
 from quotaform.views.plan.effect_text import effect_text, fallback_text, value_text
 from quotaform.views.plan.origin_text import base_text, origin_text, render_reverted_drift, three_values_text
@@ -49,6 +50,7 @@ def render_plan(
     yield from _ended(render_removed(plan.findings, style))
     yield from _ended(_unmanaged_lines(plan.unmanaged, shows_unmanaged))
     yield from _ended(blast_radius_lines(plan.blast_radius, style))
+    yield from _ended(backtest_lines(plan.backtest, style))
     yield from _ended(_end_lines(plan, style))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from quotaform.cli.command.usage.backtest import backtest
 from quotaform.cli.command.usage.headroom import headroom
 from quotaform.cli.command.usage.ingest import ingest
 from quotaform.cli.command.usage.recommend import recommend
@@ -14,4 +15,5 @@ app = typer.Typer(help="Measure usage: record, headroom, backtest, recommend.", 
 app.command("ingest", short_help="Add recordings of other programs to a usage table.")(ingest)
 app.command("record", short_help="Record what clients use, from what brokers offer.")(record)
 app.command("headroom", short_help="Show how close clients are to their quotas.")(headroom)
+app.command("backtest", short_help="Show what a plan would have throttled, by recorded usage.")(backtest)
 app.command("recommend", short_help="Propose quotas that fit what is used.")(recommend)

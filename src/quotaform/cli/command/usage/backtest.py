@@ -1,0 +1,138 @@
+"""`quotaform usage backtest`: what a plan would have throttled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from quotaform.app.rendering import render
+from quotaform.cli.exit_code import gravest
+from quotaform.cli.format import format_option, require_format
+from quotaform.cli.option.cluster import ManyClusters
+from quotaform.cli.option.common import SnapshotOption
+from quotaform.cli.option.engine import SparkPlace
+from quotaform.cli.option.group import with_option_groups
+from quotaform.cli.option.moment import read_moment_option
+from quotaform.cli.option.output import Output
+from quotaform.cli.option.usage_table import UsageOption
+from quotaform.cli.outcomes import report_failures
+from quotaform.cli.table_output import TableOutput
+from quotaform.errors import UsageError
+
+if TYPE_CHECKING:
+    from quotaform.cli.console import Console
+    from quotaform.core.outcome import ClusterOutcome
+    from quotaform.core.plan import Plan
+
+_SUBJECT = "usage-backtest"
+_MOST = 10_000
+
+
+@with_option_groups
+def backtest(
+    *,
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[DIR|PLAN.json]", help="A quotas directory, which is planned, or a saved plan. [default: quotas.d]"
+        ),
+    ] = None,
+    usage: UsageOption,
+    target: ManyClusters,
+    snapshot: SnapshotOption = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Only usage from this time on: ISO 8601, a day, or an age (30d)."),
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only usage before this time.")] = None,
+    top: Annotated[int, typer.Option("--top", min=1, max=_MOST, help="How many buckets of each kind are shown.")] = 20,
+    out: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--out",
+            metavar="FORMAT=PATH|parquet=DIR",
+            help="Also write the result to a file, or all of its rows as Parquet to a new directory. Repeatable.",
+        ),
+    ] = None,
+    place: SparkPlace,
+    format_name: Annotated[str, format_option(_SUBJECT)] = "text",
+    output: Output,
+) -> int:
+    """Replay recorded usage against the limits that a plan would make: who would have been throttled, when and for how
+    long, beside what was throttled really.
+
+    Brokers are modelled as Kafka implements each quota: windows of rates, caps on delays, and the token bucket of
+    mutations. What the recording cannot show is given as a lower and an upper bound. Nothing is written to a cluster.
+
+    \b
+    Examples:
+      quotaform usage backtest --usage /srv/usage
+      quotaform usage backtest plan.json --usage /srv/usage --since 30d
+      quotaform usage backtest proposal/quotas.d --snapshot prod.json --usage /srv/usage --out parquet=backtest
+    """
+    console = output.console()
+    require_format(_SUBJECT, format_name)
+    moments = {
+        name: None if text is None else read_moment_option(f"--{name}", text)
+        for name, text in (("since", since), ("until", until))
+    }
+    if moments["since"] is not None and moments["until"] is not None and moments["since"] >= moments["until"]:
+        raise UsageError("--since must be before --until")
+    files = TableOutput(_SUBJECT, out or ())
+    session = place.session()
+    outcomes = _plans(console, source, target, snapshot)
+    plans = [outcome.value for outcome in outcomes if outcome.value is not None]
+    if plans:
+        from quotaform.cli.job_progress import JobProgress
+        from quotaform.spark.session.session import spark_session
+        from quotaform.spark.usage.backtest_run import BacktestRequest, backtested
+
+        request = BacktestRequest(usage=usage, most=top, **moments)
+        progress = JobProgress(console, "Replaying usage", session)
+        with spark_session(session, progress) as spark:
+            progress("Replaying usage", 0, 0)
+            with backtested(spark, request, plans) as (found, rows):
+                files.write(found, rows)
+        console.echo(render(_SUBJECT, format_name, found, style=console.style()))
+    report_failures(console, outcomes)
+    return gravest(outcome.error.exit_code for outcome in outcomes if outcome.error is not None)
+
+
+def _plans(
+    console: Console, source: Path | None, target: ManyClusters, snapshot: Path | None
+) -> Sequence[ClusterOutcome[Plan]]:
+    """Return the plans to test, each with what its cluster holds; or why there is none."""
+    if source is not None and source.is_file():
+        return [_saved(source, target, snapshot)]
+    from quotaform.app.plan.plan import plan
+    from quotaform.cli.outcomes import gather
+    from quotaform.cli.plan_request import make_request
+
+    request = make_request(target, source, None, None, snapshot, is_guarded=False)
+    request = replace(request, keeps_actual=True, has_lints=False)
+    gathered = gather(plan(request, progress=console.progress), [cluster.name for cluster in request.clusters])
+    gathered.raise_interrupt()
+    return gathered.outcomes
+
+
+def _saved(path: Path, target: ManyClusters, snapshot: Path | None) -> ClusterOutcome[Plan]:
+    from quotaform.app.plan.plan_file import load_plan_file
+    from quotaform.app.plan.saved_actual import with_actual
+    from quotaform.core.outcome import ClusterOutcome
+
+    saved = load_plan_file(path)
+    name = saved.header.cluster_name
+    if snapshot is not None:
+        chosen = replace(target, cluster=target.cluster or [name]) if _knows(target, name) else target
+        [cluster] = chosen.choose(snapshot=snapshot)
+    else:
+        cluster = target.choose_for_plan(target.repository(), path, name)
+    return ClusterOutcome(cluster.name, value=with_actual(saved, cluster))
+
+
+def _knows(target: ManyClusters, name: str) -> bool:
+    return name in target.repository().config().clusters

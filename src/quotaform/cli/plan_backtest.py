@@ -1,0 +1,92 @@
+"""`plan --backtest`: plans with what they would have throttled of recorded usage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from quotaform.cli.option.engine import AUTO, LOCAL, SPARK, Engine, SparkPlace
+from quotaform.core.outcome import ClusterOutcome
+from quotaform.errors import UsageError
+
+if TYPE_CHECKING:
+    from quotaform.app.plan.request import PlanRequest
+    from quotaform.cli.console import Console
+    from quotaform.cli.option.tables import Tables
+    from quotaform.cli.outcomes import Gathered
+    from quotaform.core.plan import Plan
+    from quotaform.core.usage.backtest import ClusterBacktest
+
+
+@dataclass(frozen=True, slots=True)
+class PlanBacktest:
+    """The value of `--backtest`, and where Spark runs that replays the usage; the plan is made in this process.
+
+    Attributes:
+        usage: The usage table; `None` if no backtest is asked for.
+        place: Where Spark runs.
+    """
+
+    usage: str | None
+    place: SparkPlace
+
+    @classmethod
+    def read(cls, usage: str | None, engine: Engine, tables: Tables) -> PlanBacktest:
+        """Return the backtest that the options ask for.
+
+        Raises:
+            UsageError: Options exclude each other, or cannot be used.
+            EngineError: Spark is not installed.
+        """
+        place = SparkPlace(master=engine.master, remote=engine.remote, spark_conf=engine.spark_conf)
+        if usage is not None:
+            if engine.engine in (SPARK, AUTO) or tables.is_given:
+                raise UsageError(
+                    "--backtest is for plans that this process makes of files; leave --engine, --clusters-table and "
+                    "--desired-table out (--master and --remote say where usage is replayed)"
+                )
+            place.session()
+        return cls(usage, place)
+
+    def engine(self, engine: Engine) -> Engine:
+        """Return where the plan is made."""
+        return engine if self.usage is None else Engine(engine=LOCAL)
+
+    def request(self, request: PlanRequest) -> PlanRequest:
+        """Return what is to be planned."""
+        return request if self.usage is None else replace(request, keeps_actual=True)
+
+    def beside(self, gathered: Gathered[Any], console: Console) -> Gathered[Any]:
+        """Return plans with their backtests; those of clusters that failed stay as they are.
+
+        Raises:
+            InvalidFilesError: The usage cannot be read.
+            EngineError: Spark does not start, or failed.
+        """
+        plans = [outcome.value for outcome in gathered.outcomes if outcome.value is not None]
+        if self.usage is None or not plans or gathered.interrupt is not None:
+            return gathered
+        found = self._found(self.usage, plans, console)
+        outcomes = tuple(
+            outcome if outcome.value is None else _with_backtest(outcome, found[outcome.cluster])
+            for outcome in gathered.outcomes
+        )
+        return replace(gathered, outcomes=outcomes)
+
+    def _found(self, usage: str, plans: list[Plan], console: Console) -> Mapping[str, ClusterBacktest]:
+        session = self.place.session()
+        from quotaform.cli.job_progress import JobProgress
+        from quotaform.core.usage.backtest import MOST_IN_PLAN
+        from quotaform.spark.session.session import spark_session
+        from quotaform.spark.usage.backtest_run import BacktestRequest, backtested
+
+        progress = JobProgress(console, "Replaying usage", session)
+        with spark_session(session, progress) as spark:
+            progress("Replaying usage", 0, 0)
+            with backtested(spark, BacktestRequest(usage=usage, most=MOST_IN_PLAN), plans) as (found, _):
+                return {each.cluster: each for each in found.clusters}
+
+
+def _with_backtest(outcome: ClusterOutcome[Plan], found: ClusterBacktest) -> ClusterOutcome[Plan]:
+    return replace(outcome, value=replace(outcome.require(), backtest=found))

@@ -1,0 +1,212 @@
+"""Backtests of plans by a usage table, and what of them is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Window
+from pyspark.sql import functions as f
+
+from quotaform.core.plan import Plan
+from quotaform.core.usage.backtest import Backtest, BucketBacktest, BucketCounts, ClusterBacktest, Estimate
+from quotaform.spark.job.kept_rows import table_rows
+from quotaform.spark.resolve.assumed_plan import quotas_after
+from quotaform.spark.schemas import QUOTAS, make_table
+from quotaform.spark.usage.backtest import backtest
+from quotaform.spark.usage.demand import members, recorded
+from quotaform.spark.usage.schemas import BACKTEST
+from quotaform.spark.usage.usage_table import read_usage
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_MOST_UNKNOWN = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BacktestRequest:
+    """What to test.
+
+    Attributes:
+        usage: The usage table.
+        since: From when on; `None` for all of it.
+        until: Before when.
+        most: How many buckets of each kind are printed.
+    """
+
+    usage: str
+    since: datetime | None = None
+    until: datetime | None = None
+    most: int
+
+
+@contextmanager
+def backtested(
+    spark: SparkSession, request: BacktestRequest, plans: Sequence[Plan]
+) -> Iterator[tuple[Backtest, DataFrame]]:
+    """Give the backtest of plans, and `schemas.BACKTEST` with all its rows as long as the context lasts.
+
+    Args:
+        spark: The session.
+        request: What to test.
+        plans: One plan per cluster, each with what the cluster holds (`Plan.actual`).
+
+    Raises:
+        InvalidFilesError: The usage cannot be read.
+    """
+    usage = _within(read_usage(spark, request.usage), request)
+    names = [plan.header.cluster_name for plan in plans]
+    with ExitStack() as stack:
+        kept = stack.enter_context
+        series = kept(table_rows(recorded(usage)))
+        mine = series.where(f.col("cluster").isin(names))
+        before = kept(table_rows(_held(spark, plans)))
+        after = before
+        for plan in plans:
+            after = quotas_after(after, plan, plan.header.cluster_name)
+        found = kept(table_rows(members(mine, kept(table_rows(after)), before)))
+        rows = kept(table_rows(backtest(usage.where(f.col("cluster").isin(names)), found)))
+        result = Backtest(
+            usage=request.usage,
+            clusters=_clusters(request, plans, _recordings(mine, found), rows),
+            unknown=_unknown(series, names),
+        )
+        yield result, rows.orderBy("cluster", f.desc("throttled_s"), "key", "bucket", "broker")
+
+
+def _within(usage: DataFrame, request: BacktestRequest) -> DataFrame:
+    if request.since is not None:
+        usage = usage.where(f.col("ts") >= f.lit(request.since))
+    if request.until is not None:
+        usage = usage.where(f.col("ts") < f.lit(request.until))
+    return usage
+
+
+def _held(spark: SparkSession, plans: Sequence[Plan]) -> DataFrame:
+    """Return `quotaform.spark.schemas.QUOTAS` of the clusters of plans, as the plans read them."""
+    rows: list[dict[str, Any]] = []
+    for plan in plans:
+        cluster = plan.header.cluster_name
+        # By a row without an entity, a cluster without quotas is known.
+        rows.append({"cluster": cluster})
+        rows += (
+            {
+                "cluster": cluster,
+                "entity_key": entity.address,
+                "entity": list(entity.parts),
+                "key": key,
+                "value": value,
+            }
+            for entity, values in (plan.actual or {}).items()
+            for key, value in values.items()
+        )
+    return make_table(spark, QUOTAS, [[row.get(name) for row in rows] for name in QUOTAS.names])
+
+
+def _recordings(series: DataFrame, found: DataFrame) -> Mapping[str, dict[str, Any]]:
+    """Return how much was recorded of each cluster."""
+    spans = series.groupBy("cluster").agg(
+        f.min("first").alias("first"), f.max("last").alias("last"), f.count("*").alias("series")
+    )
+    limited = found.groupBy("cluster").agg(f.count("*").alias("limited"))
+    joined = spans.join(limited, "cluster", "left")
+    return {row.pop("cluster"): row for row in joined.toArrow().to_pylist()}
+
+
+def _unknown(series: DataFrame, names: Sequence[str]) -> tuple[str, ...]:
+    """Return clusters that were not tested; the empty name is that of rows without a cluster."""
+    name = f.coalesce("cluster", f.lit(""))
+    others = series.where(~name.isin(list(names))).select(name.alias("cluster")).distinct()
+    return tuple(sorted(others.limit(_MOST_UNKNOWN).toArrow().column("cluster").to_pylist()))
+
+
+def _clusters(
+    request: BacktestRequest, plans: Sequence[Plan], recordings: Mapping[str, dict[str, Any]], rows: DataFrame
+) -> tuple[ClusterBacktest, ...]:
+    counts = _counts(rows)
+    largest = _largest(rows, request.most)
+    nothing = {"first": None, "last": None, "series": 0, "limited": 0}
+    made = []
+    for plan in plans:
+        name = plan.header.cluster_name
+        recording = recordings.get(name, nothing)
+        made.append(
+            ClusterBacktest(
+                usage=request.usage,
+                cluster=name,
+                plan_id=plan.plan_id,
+                first=recording["first"],
+                last=recording["last"],
+                series=recording["series"],
+                unlimited=recording["series"] - (recording["limited"] or 0),
+                changed=counts.get((name, True), BucketCounts()),
+                unchanged=counts.get((name, False), BucketCounts()),
+                rows=tuple(largest.get((name, True), ())),
+                others=tuple(largest.get((name, False), ())),
+            )
+        )
+    return tuple(made)
+
+
+def _counts(rows: DataFrame) -> Mapping[tuple[str, bool], BucketCounts]:
+    throttled, high = f.col("throttled_s"), f.col("throttled_s_high")
+    found = rows.groupBy("cluster", "is_changed").agg(
+        f.count("*").alias("buckets"),
+        f.count_if(throttled > 0).alias("throttled"),
+        f.count_if((f.coalesce(throttled, f.lit(0.0)) <= 0) & (high > 0)).alias("possible"),
+        f.count_if(f.col("recorded_throttled_s") > 0).alias("recorded"),
+        f.count_if(f.col("hidden_s") > 0).alias("hidden"),
+        f.count_if(f.col("is_coarse") & (high > 0)).alias("coarse"),
+    )
+    return {(row.pop("cluster"), row.pop("is_changed")): BucketCounts(**row) for row in found.toArrow().to_pylist()}
+
+
+def _largest(rows: DataFrame, most: int) -> Mapping[tuple[str, bool], list[BucketBacktest]]:
+    """Return the first rows of each cluster, of buckets that the plan changes and of the others."""
+    order: list[Column | str] = [
+        f.desc_nulls_last("throttled_s"),
+        f.desc("throttled_s_high"),
+        f.desc("recorded_throttled_s"),
+        *("key", "bucket", "broker"),
+    ]
+    place = f.row_number().over(Window.partitionBy("cluster", "is_changed").orderBy(*order))
+    is_worth = (f.col("throttled_s_high") > 0) | (f.col("recorded_throttled_s") > 0)
+    first = rows.where(is_worth).withColumn("place", place).where(f.col("place") <= most)
+    found: dict[tuple[str, bool], list[BucketBacktest]] = {}
+    for row in first.orderBy("cluster", "is_changed", "place").select(*BACKTEST.names).toArrow().to_pylist():
+        found.setdefault((row["cluster"], row["is_changed"]), []).append(_bucket(row))
+    return found
+
+
+def _bucket(row: Mapping[str, Any]) -> BucketBacktest:
+    def estimate(name: str) -> Estimate:
+        return Estimate(value=row[name], low=row[f"{name}_low"] or 0.0, high=row[f"{name}_high"] or 0.0)
+
+    return BucketBacktest(
+        cluster=row["cluster"],
+        broker=row["broker"],
+        key=row["key"],
+        bucket=row["bucket"],
+        limit=row["limit"],
+        entity=row["entity_key"],
+        before=row["before_limit"],
+        is_changed=row["is_changed"],
+        samples=row["samples"],
+        recorded_s=row["recorded_s"],
+        throttled_s=estimate("throttled_s"),
+        first=row["first_throttled"],
+        last=row["last_throttled"],
+        longest_s=row["longest_s"],
+        delay_s=estimate("delay_s_max"),
+        worst_at=row["worst_at"],
+        over=row["over_max"],
+        refused=row["refused"],
+        recorded_throttled_s=row["recorded_throttled_s"],
+        recorded_delay_ms=row["recorded_throttle_ms_max"],
+        hidden_s=row["hidden_s"],
+        is_coarse=row["is_coarse"],
+    )

@@ -1,0 +1,158 @@
+"""Backtests as a person reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from quotaform.core.usage.backtest import Backtest, BucketBacktest, BucketCounts, ClusterBacktest, Estimate
+from quotaform.core.usage.label import span_text, value_text
+from quotaform.model.entity import spell_name
+from quotaform.model.moment import spell_moment
+from quotaform.model.text import inert, listed
+from quotaform.views.style import PLAIN, Style, counted
+
+TITLE: Final = "Backtest"
+_MOST_NAMES: Final = 5
+_MOST_IN_PLAN: Final = 5
+
+
+def render_backtest(result: Backtest, style: Style = PLAIN) -> str:
+    """Return what plans would have throttled, as text."""
+    return "\n".join(_lines(result, style)) + "\n"
+
+
+def _lines(result: Backtest, style: Style) -> Iterator[str]:
+    for each in result.clusters:
+        about = f"usage {inert(each.usage)}, {recorded_text(each)}"
+        yield f"{TITLE}  {style.paint(spell_name(each.cluster), 'bold')}   {about}"
+        yield ""
+        yield from _rows("Changed by the plan", each.rows, style, len(each.rows))
+        yield from _rows("Not changed by the plan", each.others, style, len(each.others))
+        yield from (f"  {line}" for line in note_lines(each))
+        yield style.paint(total_text(each), "bold")
+        yield ""
+    if result.unknown:
+        names = listed([spell_name(name) if name else "rows without a cluster" for name in result.unknown], _MOST_NAMES)
+        yield f"Recorded and not tested: {names}."
+
+
+def plan_lines(found: ClusterBacktest, style: Style = PLAIN) -> Iterator[str]:
+    """Yield the lines of a plan about its backtest, and an empty one."""
+    yield f"{style.paint(f'{TITLE}:', 'bold')} {total_text(found)}"
+    yield f"    usage {inert(found.usage)}, {recorded_text(found)}"
+    for row in found.rows[:_MOST_IN_PLAN]:
+        yield f"    {row_text(row)}"
+    if (left := len(found.rows) - _MOST_IN_PLAN) > 0:
+        yield f"    and {left:,} more (list: quotaform usage backtest)"
+    yield from (f"    {line}" for line in note_lines(found))
+    yield ""
+
+
+def recorded_text(found: ClusterBacktest) -> str:
+    """Return what was recorded of a cluster."""
+    if found.first is None or found.last is None:
+        return "nothing recorded of this cluster"
+    return f"{counted(found.series, 'series', 'series')} from {spell_moment(found.first)} to {spell_moment(found.last)}"
+
+
+def total_text(found: ClusterBacktest) -> str:
+    """Return what the plan amounts to, in a sentence."""
+    if found.first is None:
+        return "Nothing is recorded of this cluster, so that nothing can be said."
+    changed, others = found.changed, found.unchanged
+    text = f"of {counted(changed.buckets, 'bucket')} with changed limits, {_throttled_text(changed)}"
+    return f"{text}; of {others.buckets:,} others, {_throttled_text(others)}."
+
+
+def _throttled_text(counts: BucketCounts) -> str:
+    text = f"{counts.throttled:,} would have been throttled"
+    if counts.possible:
+        text += f" ({counts.possible:,} more possibly)"
+    return f"{text}, {counts.recorded:,} were"
+
+
+def note_lines(found: ClusterBacktest) -> Iterator[str]:
+    """Yield what the recording cannot show."""
+    hidden = found.changed.hidden + found.unchanged.hidden
+    if hidden:
+        yield (
+            f"{counted(hidden, 'bucket')} had been throttled while they were recorded, which hid a part of the demand: "
+            "what is said of them is a lower bound."
+        )
+    coarse = found.changed.coarse + found.unchanged.coarse
+    if coarse:
+        yield (
+            f"{counted(coarse, 'bucket')} cannot be told apart: the plan limits parts of what brokers measured as one. "
+            "The upper bound takes all of it as one part."
+        )
+    if found.unlimited:
+        yield f"{counted(found.unlimited, 'series', 'series')} without a limit."
+
+
+def _rows(title: str, rows: Sequence[BucketBacktest], style: Style, total: int) -> Iterator[str]:
+    if not rows:
+        return
+    yield f"{style.paint(title, 'bold')} ({counted(total, 'bucket')} shown)"
+    for row in rows:
+        yield f"  {row_text(row)}"
+        yield f"    {style.paint(f'# {detail_text(row)}', 'dim')}"
+    yield ""
+
+
+def row_text(row: BucketBacktest) -> str:
+    """Return who, which limit, and for how long."""
+    return f"{bucket_text(row)}  {row.key} {change_text(row)}: {throttled_text(row)}"
+
+
+def bucket_text(row: BucketBacktest) -> str:
+    """Return the bucket and its broker."""
+    return f"{inert(row.bucket)}{'' if row.broker is None else f' on broker {inert(row.broker)}'}"
+
+
+def change_text(row: BucketBacktest) -> str:
+    """Return the limit before and after."""
+    after = value_text(row.key, row.limit)
+    before = value_text(row.key, row.before)
+    return f"{before} -> {after}" if row.is_changed and before != after else after
+
+
+def throttled_text(row: BucketBacktest) -> str:
+    """Return for how long a bucket would have been throttled, and how long it was."""
+    if row.is_coarse and row.throttled_s.high > 0:
+        text = f"cannot be told apart, throttled for at most {span_text(row.throttled_s.high)}"
+    elif row.throttled_s.high <= 0:
+        text = "not throttled"
+    else:
+        text = f"throttled for {estimate_text(row.throttled_s)}"
+    return f"{text}; was throttled for {span_text(row.recorded_throttled_s)}" if row.recorded_throttled_s else text
+
+
+def estimate_text(found: Estimate) -> str:
+    """Return an estimate, with its bounds if they differ from it."""
+    value = 0.0 if found.value is None else found.value
+    shown = span_text(value) if value > 0 else "0s"
+    low, high = (span_text(each) if each > 0 else "0s" for each in (found.low, found.high))
+    return shown if low == shown == high else f"{shown} ({low} to {high})"
+
+
+def detail_text(row: BucketBacktest) -> str:
+    """Return when, how long at a time, and how much over the limit."""
+    parts = []
+    if row.first is not None and row.last is not None:
+        parts.append(f"from {spell_moment(row.first)} to {spell_moment(row.last)}")
+    if row.longest_s:
+        parts.append(f"longest {span_text(row.longest_s)}")
+    if row.delay_s.high > 0 and not row.is_coarse:
+        worst = "" if row.worst_at is None else f" at {spell_moment(row.worst_at)}"
+        parts.append(f"longest delay {estimate_text(row.delay_s)}{worst}")
+    if row.refused:
+        parts.append(f"{row.refused:,.0f} connections refused")
+    if row.over is not None:
+        parts.append(f"at most {row.over * 100:,.0f} % of the limit")
+    if row.entity is not None and row.entity != row.bucket:
+        parts.append(f"limit of {inert(row.entity)}")
+    if row.hidden_s:
+        parts.append(f"demand hidden for {span_text(row.hidden_s)}")
+    parts.append(f"{span_text(row.recorded_s)} recorded")
+    return ", ".join(parts)

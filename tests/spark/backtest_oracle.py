@@ -1,0 +1,115 @@
+"""What a backtest finds, by loops over one bucket: the recursions from which its window functions follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+WINDOW = 10.5
+GAP = 600.0
+BURST = 11.0
+VARIANTS = ("", "_low", "_high")
+
+
+@dataclass
+class Oracle:
+    """What happened to one bucket."""
+
+    samples: int = 0
+    recorded_s: float = 0.0
+    throttled: dict[str, float] = field(default_factory=lambda: dict.fromkeys(VARIANTS, 0.0))
+    delay: dict[str, float] = field(default_factory=lambda: dict.fromkeys(VARIANTS, 0.0))
+    times: list[float] = field(default_factory=list)
+    over_max: float = 0.0
+    refused: float = 0.0
+
+
+def replay(rates: Mapping[float, float], limit: float, key: str, window: float = WINDOW) -> Oracle:
+    """Replay the rates of a bucket by time."""
+    times = sorted(rates)
+    found = Oracle(samples=len(times))
+    pace = _pace(times)
+    combs = next((n for n in (10, 5, 2) if pace is not None and pace * n <= 1.3 * WINDOW), 1)
+    for comb in range(combs):
+        _replay_comb(found, times, rates, range(comb, len(times), combs), combs, limit, key, window)
+    return found
+
+
+def _pace(times: Sequence[float]) -> float | None:
+    if len(times) < 2:
+        return None
+    minutes = len({int(time // 60) for time in times})
+    return min((times[-1] - times[0]) / (len(times) - 1), minutes * 60 / len(times))
+
+
+def _replay_comb(
+    found: Oracle,
+    times: Sequence[float],
+    rates: Mapping[float, float],
+    places: range,
+    combs: int,
+    limit: float,
+    key: str,
+    window: float,
+) -> None:
+    is_connection = key == "connection_creation_rate"
+    is_mutation = key == "controller_mutation_rate"
+    is_request = key == "request_percentage"
+    burst = BURST * limit if is_mutation else 0.0
+    backlog = dict.fromkeys(VARIANTS, 0.0)
+    for place in places:
+        time, rate = times[place], rates[times[place]]
+        before = rates[times[place - 1]] if place else None
+        step = time - times[place - 1] if place else window
+        spaced = time - times[place - combs] if place >= combs else window
+        seen = min(window, spaced)
+        unseen = spaced - seen
+        is_gap = spaced > GAP
+        counted = step if step <= GAP else min(window, step)
+        found.recorded_s += counted
+        found.over_max = max(found.over_max, rate / limit)
+        if is_connection:
+            found.refused += max(0.0, (rate - limit) * counted)
+        unseen_rates = {"": rate, "_low": 0.0, "_high": max(rate, rate if before is None else before)}
+        for variant in VARIANTS:
+            keeps = not is_connection and not (is_request and variant == "_low")
+            unseen_rate = 0.0 if is_gap else unseen_rates[variant]
+            start = backlog[variant] if keeps else 0.0
+            first = (
+                0.0 if is_gap or unseen <= 0 else _part(start, unseen_rate, unseen, before, limit, burst, is_mutation)
+            )
+            middle = max(0.0, start + (unseen_rate - limit) * unseen) if keeps else 0.0
+            ahead = unseen_rate if unseen > 0 else before
+            second = _part(middle, rate, seen, ahead, limit, burst, is_mutation)
+            end = max(0.0, middle + (rate - limit) * seen)
+            wait = first + second if combs == 1 else (counted if end > burst else 0.0)
+            reached = max(middle, end) if variant == "_high" else end
+            delay = (reached - burst) / limit
+            if variant == "_high" and is_mutation and rate > 0:
+                at_once = (middle + rate * seen - burst) / limit
+                wait, delay = max(wait, min(counted, at_once)), max(delay, at_once)
+            if is_request or is_connection:
+                delay = min(delay, 1.0)
+            found.throttled[variant] += wait
+            if wait > 0:
+                found.delay[variant] = max(found.delay[variant], delay)
+                if not variant:
+                    found.times.append(time)
+            backlog[variant] = end
+
+
+def _part(
+    backlog: float, rate: float, seconds: float, before: float | None, limit: float, burst: float, is_mutation: bool
+) -> float:
+    """Return how long requests wait in a time in which the rate is constant."""
+    if rate > limit:
+        if is_mutation:
+            first = (burst - backlog) / (rate - limit)
+        elif backlog > 0 or before is None or before >= limit:
+            first = 0.0
+        else:
+            first = (limit - before) / (rate - before) * min(seconds, WINDOW)
+        return seconds - min(seconds, max(0.0, first))
+    if backlog > burst:
+        return seconds if rate == limit else min(seconds, (backlog - burst) / (limit - rate))
+    return 0.0

@@ -22,6 +22,7 @@ class Oracle:
     times: list[float] = field(default_factory=list)
     over_max: float = 0.0
     refused: float = 0.0
+    backlog_s: float = 0.0
 
 
 def replay(rates: Mapping[float, float], limit: float, key: str, window: float = WINDOW) -> Oracle:
@@ -30,8 +31,9 @@ def replay(rates: Mapping[float, float], limit: float, key: str, window: float =
     found = Oracle(samples=len(times))
     pace = _pace(times)
     combs = next((n for n in (10, 5, 2) if pace is not None and pace * n <= 1.3 * WINDOW), 1)
+    first_step = window if pace is None else min(window, pace)
     for comb in range(combs):
-        _replay_comb(found, times, rates, range(comb, len(times), combs), combs, limit, key, window)
+        _replay_comb(found, times, rates, range(comb, len(times), combs), combs, limit, key, window, first_step)
     return found
 
 
@@ -51,6 +53,7 @@ def _replay_comb(
     limit: float,
     key: str,
     window: float,
+    first_step: float,
 ) -> None:
     is_connection = key == "connection_creation_rate"
     is_mutation = key == "controller_mutation_rate"
@@ -60,12 +63,12 @@ def _replay_comb(
     for place in places:
         time, rate = times[place], rates[times[place]]
         before = rates[times[place - 1]] if place else None
-        step = time - times[place - 1] if place else window
+        step = time - times[place - 1] if place else None
         spaced = time - times[place - combs] if place >= combs else window
         seen = min(window, spaced)
         unseen = spaced - seen
         is_gap = spaced > GAP
-        counted = step if step <= GAP else min(window, step)
+        counted = step if step is not None and step <= GAP else first_step
         found.recorded_s += counted
         found.over_max = max(found.over_max, rate / limit)
         if is_connection:
@@ -96,6 +99,8 @@ def _replay_comb(
                 if not variant:
                     found.times.append(time)
             backlog[variant] = end
+            if not variant and place == len(times) - 1 and not is_connection:
+                found.backlog_s = max(0.0, end - burst) / limit
 
 
 def _part(

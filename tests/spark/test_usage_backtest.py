@@ -139,6 +139,7 @@ def test_a_backtest_is_what_loops_over_each_bucket_find(spark: SparkSession, see
             assert row["over_max"] == pytest.approx(wanted.over_max)
             first = min(wanted.times, default=None)
             assert row["first_throttled"] == (None if first is None else START + timedelta(seconds=first))
+            assert row["backlog_s"] == pytest.approx(wanted.backlog_s, abs=1e-6), place
             if place[1] == CONNECTION:
                 assert row["refused"] == pytest.approx(wanted.refused)
 
@@ -154,7 +155,7 @@ def repository(tmp_path: Path, spark: SparkSession) -> Repository:
     taken = Snapshot(cluster_name="lab", cluster_id="id-lab", captured_at="2026-10-02T00:00:00Z", quotas=quotas)
     (tmp_path / "lab.json").write_text(dump_snapshot(taken), encoding="utf-8")
     (tmp_path / "quotaform.yaml").write_text("clusters: {lab: {snapshot: lab.json}}\n", encoding="utf-8")
-    made.write("quotas.d/alice.yaml", "quotas: [{user: alice, producer_byte_rate: 4MiB/s}]\n")
+    made.write("quotas.d/alice.yaml", "quotas: [{match: {user: alice}, values: {producer_byte_rate: 4MiB/s}}]\n")
     samples = [
         *(Sample(minute * 60.0, (8 if 10 <= minute < 20 else 1) * MIB, cluster="lab") for minute in range(60)),
         *(

@@ -77,6 +77,9 @@ def backtest_definitions() -> dict[str, Node]:
                 "longest_s": _maybe_number("The longest time without an end, in seconds; null if there is none."),
                 "delay_s_max": _estimate("The longest wait, in seconds."),
                 "worst_at": _moment("When that was, or null."),
+                "backlog_s": _maybe_number(
+                    "Seconds after the recording until nothing waits any more, if nothing else comes, or null."
+                ),
                 "over_max": _maybe_number("The highest rate / limit; null without a limit."),
                 "refused": _maybe_number("Connections that would have been refused; null for other keys."),
                 "recorded_throttled_s": _number("Seconds in which requests were throttled really."),

@@ -45,6 +45,7 @@ class BucketBacktest:
         longest_s: The longest time without an end.
         delay_s: The longest wait, in seconds.
         worst_at: When that was.
+        backlog_s: Seconds after the recording until nothing waits any more, if nothing else comes.
         over: The highest rate / limit.
         refused: Connections that would have been refused; `None` for other keys.
         recorded_throttled_s: Seconds in which requests were throttled really.
@@ -69,6 +70,7 @@ class BucketBacktest:
     longest_s: float | None
     delay_s: Estimate
     worst_at: datetime | None
+    backlog_s: float | None
     over: float | None
     refused: float | None
     recorded_throttled_s: float

@@ -92,8 +92,9 @@ def _steps(rows: DataFrame) -> DataFrame:
         {
             "is_gap": is_gap,
             "seen_s": f.least("window_s", "spaced_s"),
+            # After a gap a sample stands for as long as others do, but not for more than it covers.
             "step_s": f.when(f.col("since_1") <= LONGEST_STEP_S, f.col("since_1")).otherwise(
-                f.least("window_s", f.coalesce("since_1", "window_s"))
+                f.least("window_s", "pace_s")
             ),
         }
     )
@@ -221,6 +222,7 @@ def _part_wait(backlog: Column, rate: Column, seconds: Column, passed: Column) -
 def _episodes(rows: DataFrame) -> DataFrame:
     """Add for how long requests had waited at each time, and what was throttled really."""
     earlier = Window.partitionBy("bucket_id", "comb").orderBy("at").rowsBetween(Window.unboundedPreceding, -1)
+    has_backlog = _by_key(lambda row: f.lit(row.has_backlog))
     begins = f.col("at") - f.col("spaced_s") * 1e6
     calm = f.max(f.when(f.col("wait_s") <= 0, f.col("at"))).over(earlier)
     rest = f.when((f.col("combs") == 1) & (f.col("end") <= f.col("burst")), f.col("step_s") - f.col("wait_s"))
@@ -233,8 +235,11 @@ def _episodes(rows: DataFrame) -> DataFrame:
     return rows.withColumns(
         {
             "episode_s": f.when(f.col("wait_s") > 0, (f.col("at") - since) / 1e6 - f.coalesce(rest, f.lit(0.0))),
+            "backlog_s": f.when(
+                has_backlog, f.greatest(f.lit(0.0), f.try_divide(f.col("end") - f.col("burst"), f.col("limit")))
+            ).otherwise(0.0),
             "ratio": f.try_divide("rate", "limit"),
-            "refused": f.when(~_by_key(lambda row: f.lit(row.has_backlog)), refused),
+            "refused": f.when(~has_backlog, refused),
             "recorded_wait_s": f.when(throttled & is_new, f.col("step_s")).otherwise(0.0),
             "hidden_s": f.when(throttled, f.col("step_s")).otherwise(0.0),
         }

@@ -41,7 +41,10 @@ def backtest(usage: DataFrame, found: DataFrame) -> DataFrame:
         "throttled_s": f.when(~is_coarse | (f.col("throttled_s_high") <= 0), f.col("throttled_s")),
         "delay_s_max": f.when(~is_coarse | (f.col("throttled_s_high") <= 0), f.col("delay_s_max")),
         **{name: f.when(is_coarse, 0.0).otherwise(f.col(name)) for name in ("throttled_s_low", "delay_s_max_low")},
-        **{name: f.when(~is_coarse, f.col(name)) for name in ("first_throttled", "last_throttled", "worst_at")},
+        **{
+            name: f.when(~is_coarse, f.col(name))
+            for name in ("first_throttled", "last_throttled", "worst_at", "backlog_s")
+        },
         "longest_s": f.when(~is_coarse, f.least("longest_s", "throttled_s")),
     }
     return rows.withColumns(unknown).select(*BACKTEST.names)
@@ -76,6 +79,7 @@ def _totals(rows: DataFrame) -> DataFrame:
         f.max("episode_s").alias("longest_s"),
         *(f.max(_delay(each)).alias(f"delay_s_max{each}") for each in ("", "_low", "_high")),
         f.max_by(f.when(waited, time), _delay("")).alias("worst_at"),
+        f.max_by("backlog_s", "at").alias("backlog_s"),
         f.max("ratio").alias("over_max"),
         f.sum("refused").alias("refused"),
         f.sum("recorded_wait_s").alias("recorded_throttled_s"),

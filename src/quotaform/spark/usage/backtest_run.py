@@ -203,6 +203,7 @@ def _bucket(row: Mapping[str, Any]) -> BucketBacktest:
         longest_s=row["longest_s"],
         delay_s=estimate("delay_s_max"),
         worst_at=row["worst_at"],
+        backlog_s=row["backlog_s"],
         over=row["over_max"],
         refused=row["refused"],
         recorded_throttled_s=row["recorded_throttled_s"],

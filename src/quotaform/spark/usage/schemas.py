@@ -199,6 +199,7 @@ WAITS: Final = StructType(
         StructField("step_s", DoubleType()),
         *(StructField(f"wait_s{each}", DoubleType()) for each in ("", "_low", "_high")),
         *(StructField(f"delay_s{each}", DoubleType()) for each in ("", "_low", "_high")),
+        StructField("backlog_s", DoubleType()),
         StructField("episode_s", DoubleType()),
         StructField("ratio", DoubleType()),
         StructField("refused", DoubleType()),
@@ -214,6 +215,7 @@ WAITS: Final = StructType(
 | step_s | how many seconds up to `at` the row stands for |
 | wait_s | seconds of these in which requests would have waited |
 | delay_s | how long what was asked for at the time would have waited |
+| backlog_s | seconds until nothing waits any more, if nothing else comes |
 | episode_s | for how long, at the time, requests had waited without an end |
 | ratio | the rate / the limit |
 | refused | connections that would have been refused |
@@ -264,6 +266,7 @@ BACKTEST: Final = StructType(
         StructField("delay_s_max", DoubleType()),
         StructField("delay_s_max_low", DoubleType()),
         StructField("delay_s_max_high", DoubleType()),
+        StructField("backlog_s", DoubleType()),
         StructField("worst_at", TimestampType()),
         StructField("over_max", DoubleType()),
         StructField("refused", DoubleType()),
@@ -278,10 +281,13 @@ BACKTEST: Final = StructType(
 | column | content |
 | --- | --- |
 | limit, entity_key, source | under the plan; `before_limit` is that without it |
+| is_changed | whether the plan changes the limit, or who shares it |
 | throttled_s | seconds in which requests would have waited; `_low` and `_high` bound it |
 | first_throttled, last_throttled, longest_s | when, and the longest time without an end |
 | delay_s_max, worst_at | the longest wait, in seconds, and when; `_low` and `_high` bound it |
+| backlog_s | seconds after the recording until nothing waits any more, if nothing else comes |
 | over_max | the highest rate / limit |
+| refused | connections that would have been refused; null of other keys |
 | recorded_throttled_s, recorded_throttle_ms_max | what was throttled really, as recorded |
 | hidden_s | seconds in which throttling hid part of the demand from the recording |
 """

@@ -146,6 +146,8 @@ def detail_text(row: BucketBacktest) -> str:
     if row.delay_s.high > 0 and not row.is_coarse:
         worst = "" if row.worst_at is None else f" at {spell_moment(row.worst_at)}"
         parts.append(f"longest delay {estimate_text(row.delay_s)}{worst}")
+    if row.backlog_s:
+        parts.append(f"{span_text(row.backlog_s)} more after the recording")
     if row.refused:
         parts.append(f"{row.refused:,.0f} connections refused")
     if row.over is not None:

@@ -1,0 +1,79 @@
+"""Kafka's rates and throttling in plain Python, for tests: one connection under one quota.
+
+Source: org.apache.kafka.common.metrics.stats.Rate, SampledStat and TokenBucket; org.apache.kafka.server.quota.QuotaUtils.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+SAMPLES = 11
+SAMPLE_S = 1.0
+
+
+@dataclass
+class WindowedRate:
+    """The rate over the samples of the last 10 to 11 seconds."""
+
+    starts: list[float] = field(default_factory=list)
+    sums: list[float] = field(default_factory=list)
+
+    def record(self, value: float, now: float) -> None:
+        """Add a value to the current sample, or to a new one."""
+        if not self.starts or now - self.starts[-1] >= SAMPLE_S:
+            self.starts.append(now)
+            self.sums.append(0.0)
+        self.sums[-1] += value
+
+    def measure(self, now: float) -> tuple[float, float]:
+        """Return the rate, and the seconds that it covers."""
+        while self.starts and now - self.starts[0] >= SAMPLES * SAMPLE_S:
+            del self.starts[0], self.sums[0]
+        elapsed = now - self.starts[0] if self.starts else 0.0
+        full = int(elapsed / SAMPLE_S)
+        if full < SAMPLES - 1:
+            elapsed += (SAMPLES - 1 - full) * SAMPLE_S
+        return sum(self.sums) / elapsed, elapsed
+
+
+def recorded_rates(due: Iterable[tuple[float, float]], until: float, step: float) -> dict[float, float]:
+    """Return the rates that are read at each step while nothing is throttled.
+
+    Args:
+        due: The times and sizes of requests.
+        until: The time of the last reading.
+        step: The seconds between two.
+    """
+    rate = WindowedRate()
+    rates: dict[float, float] = {}
+    left = list(due)[::-1]
+    for number in range(1, int(until / step) + 1):
+        now = number * step
+        while left and left[-1][0] <= now:
+            at, size = left.pop()
+            rate.record(size, at)
+        rates[now] = rate.measure(now)[0]
+    return rates
+
+
+def throttled_seconds(due: Sequence[tuple[float, float]], limit: float, longest: float | None = None) -> float:
+    """Return the sum of the delays of requests that a client sends when they are due, or as soon as it may.
+
+    Args:
+        due: The times and sizes of requests.
+        limit: The limit.
+        longest: The longest delay of a request, if there is a cap.
+    """
+    rate = WindowedRate()
+    free, total = 0.0, 0.0
+    for at, size in due:
+        now = max(at, free)
+        rate.record(size, now)
+        observed, window = rate.measure(now)
+        delay = max(0.0, (observed - limit) / limit * window)
+        if longest is not None:
+            delay = min(delay, longest)
+        total += delay
+        free = now + delay
+    return total

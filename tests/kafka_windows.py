@@ -1,6 +1,6 @@
 """Kafka's rates and throttling in plain Python, for tests: one connection under one quota.
 
-Source: org.apache.kafka.common.metrics.stats.Rate, SampledStat and TokenBucket; org.apache.kafka.server.quota.QuotaUtils.
+Source: org.apache.kafka.common.metrics.stats.Rate and SampledStat; org.apache.kafka.server.quota.QuotaUtils.
 """
 
 from __future__ import annotations

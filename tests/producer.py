@@ -18,6 +18,8 @@ from quotaform.cluster.wire.codec import INT16, INT32, Reader, Writer
 from quotaform.cluster.wire.message import BrokerRequest, BrokerResponse
 from quotaform.model.secret import Secret
 from quotaform.model.server import parse_server
+from quotaform.sandbox import Sandbox
+from quotaform.sandbox.security import USERS
 
 TIMEOUT: Final = 30.0
 """Seconds for connecting, and for each request with the time that the broker holds it back."""
@@ -85,6 +87,27 @@ def make_batch(value: bytes) -> bytes:
     records.append(timestamp=int(time() * 1000), key=None, value=value, headers=[])
     records.close()
     return bytes(records.buffer())
+
+
+def open_topic(sandbox: Sandbox, topic: str) -> None:
+    """Create a topic of a secured broker to which everybody may write."""
+    from kafka import KafkaAdminClient
+    from kafka.admin import ACL, ACLOperation, ACLPermissionType, NewTopic, ResourcePattern, ResourceType
+
+    known = USERS["admin"]
+    client = KafkaAdminClient(
+        bootstrap_servers=sandbox.bootstrap_servers,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism=known.mechanisms[0],
+        sasl_plain_username=known.name,
+        sasl_plain_password=known.password,
+    )
+    try:
+        client.create_topics([NewTopic(topic, 1, 1)])
+        everybody = ResourcePattern(ResourceType.TOPIC, topic)
+        client.create_acls([ACL("User:*", "*", ACLOperation.ALL, ACLPermissionType.ALLOW, everybody)])
+    finally:
+        client.close()
 
 
 class BlockingProducer:

@@ -25,7 +25,7 @@ from quotaform.model.units import is_unlimited
 from quotaform.sandbox import Sandbox
 from quotaform.sandbox.security import USERS
 from tests.broker import wait_for
-from tests.producer import BlockingProducer, make_batch
+from tests.producer import BlockingProducer, make_batch, open_topic
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
@@ -49,28 +49,8 @@ ALICE, BOB = "tenant", "plainuser"
 def kafka() -> Iterator[Sandbox]:
     """A broker that knows its users, with windows of 2 seconds in place of 10."""
     with Sandbox(secured=True, properties={"quota.window.num": "3"}) as sandbox:
-        _open_topic(sandbox)
+        open_topic(sandbox, TOPIC)
         yield sandbox
-
-
-def _open_topic(sandbox: Sandbox) -> None:
-    from kafka import KafkaAdminClient
-    from kafka.admin import ACL, ACLOperation, ACLPermissionType, NewTopic, ResourcePattern, ResourceType
-
-    known = USERS["admin"]
-    client = KafkaAdminClient(
-        bootstrap_servers=sandbox.bootstrap_servers,
-        security_protocol="SASL_PLAINTEXT",
-        sasl_mechanism=known.mechanisms[0],
-        sasl_plain_username=known.name,
-        sasl_plain_password=known.password,
-    )
-    try:
-        client.create_topics([NewTopic(TOPIC, 1, 1)])
-        everybody = ResourcePattern(ResourceType.TOPIC, TOPIC)
-        client.create_acls([ACL("User:*", "*", ACLOperation.ALL, ACLPermissionType.ALLOW, everybody)])
-    finally:
-        client.close()
 
 
 @pytest.fixture

@@ -176,6 +176,26 @@ def test_the_command_says_who_would_have_been_throttled_when_and_for_how_long(
     assert done.code == 0, done.err
     assert done.out.splitlines() == [
         "Backtest  lab   usage usage, 2 series from 2026-10-01T00:00:00Z to 2026-10-01T00:59:00Z",
+        "",
+        "Changed by the plan",
+        "  user=alice on broker 1  producer_byte_rate 10 MiB/s -> 4 MiB/s: throttled for 23m 15s (2m 37s to 25m 11s)",
+        "    # from 2026-10-01T00:10:00Z to 2026-10-01T00:33:00Z, longest 23m 15s, longest delay 10m (10s to 10m 49s) "
+        "at 2026-10-01T00:19:00Z",
+        "    # at most 200 % of the limit, 59m 10s recorded",
+        "",
+        "Not changed by the plan",
+        "  user=bob on broker 1  producer_byte_rate 10 MiB/s: throttled for 59m 10s (3m 57s to 59m 10s); was throttled "
+        "for 59m 10s",
+        "    # from 2026-10-01T00:00:00Z to 2026-10-01T00:59:00Z, longest 59m 10s, longest delay 11m 50s "
+        "(2s to 11m 50s) at 2026-10-01T00:59:00Z",
+        "    # 11m 50s more after the recording, at most 120 % of the limit, limit of user=<default>, demand hidden "
+        "for 59m 10s, 59m 10s recorded",
+        "",
+        "  1 bucket was throttled while recorded, which hid a part of its demand: what is said of it is a lower bound.",
+        "Of 1 bucket with changed limits, 1 would have been throttled, 0 were; of 1 others, 1 would have been "
+        "throttled, 1 were.",
+        "",
+        "Recorded and not tested: prod.",
     ]
     found = json.loads(repository.read("found.json"))
     assert not list(explainer("usage-backtest").iter_errors(found))
@@ -189,17 +209,73 @@ def test_a_plan_has_its_backtest_and_keeps_its_id(repository: Repository) -> Non
     plain = repository("plan", "--out", "json=plain.json")
     done = repository("plan", "--backtest", "usage", "--out", "json=plan.json", "--out", "markdown=plan.md")
     assert (plain.code, done.code) == (0, 0), done.err
-    assert "Backtest: of 1 bucket with changed limits, 1 would have been throttled" in done.out
-    assert "**Backtest:** of 1 bucket with changed limits" in repository.read("plan.md")
+    assert "Backtest: Of 1 bucket with changed limits, 1 would have been throttled" in done.out
+    assert "**Backtest:** Of 1 bucket with changed limits" in repository.read("plan.md")
     saved = json.loads(repository.read("plan.json"))
     assert not list(explainer("plan").iter_errors(saved))
     assert saved["plan_id"] == json.loads(repository.read("plain.json"))["plan_id"]
     [row] = saved["backtest"]["changed"]["rows"]
     assert row["bucket"] == "user=alice"
     shown = repository("show", "plan.json")
-    assert "Backtest: of 1 bucket with changed limits" in shown.out
+    assert "Backtest: Of 1 bucket with changed limits" in shown.out
     again = repository(
         "usage", "backtest", "plan.json", "--usage", "usage", "--snapshot", "lab.json", "--format", "json"
     )
     assert again.code == 0, again.err
     assert json.loads(again.out)["clusters"][0]["changed"]["rows"] == [row]
+
+
+def test_what_a_recording_cannot_tell_apart_has_an_upper_bound_alone(spark: SparkSession) -> None:
+    busy = [Sample(minute * 60.0, 90.0) for minute in range(10)]
+    idle = [Sample(minute * 60.0, 5.0, user="bob") for minute in range(10)]
+    free = [Sample(minute * 60.0, 70.0, user="eve", broker="2") for minute in range(10)]
+    before = {"user=alice": {PRODUCE: 100.0}, "user=bob": {PRODUCE: 100.0}}
+    new = {f"user={user},client-id=app": {PRODUCE: 10.0} for user in ("alice", "bob", "eve")}
+    with replayed(spark, [*busy, *idle, *free], {**before, **new}, before) as found:
+        alice, bob, eve = (
+            found[f"user={user}", PRODUCE, broker] for user, broker in (("alice", "1"), ("bob", "1"), ("eve", "2"))
+        )
+    assert all(row["is_coarse"] and row["is_changed"] for row in (alice, bob, eve))
+    # Whatever part of it the client has: all of it would wait under the limit of the client.
+    for row in (alice, eve):
+        assert (row["throttled_s"], row["throttled_s_low"], row["delay_s_max"]) == (None, 0.0, None)
+        assert row["throttled_s_high"] == pytest.approx(10.5 + 9 * 60)
+    assert (bob["throttled_s"], bob["throttled_s_high"]) == (0.0, 0.0)
+
+
+def test_series_that_a_plan_joins_are_added_up_once_per_time(spark: SparkSession) -> None:
+    times = [minute * 60.0 for minute in range(10)]
+    rows = [Sample(at, 60.0, user=None, client_id=client) for at in times for client in ("a", "b")]
+    apart = [Sample(at, None, user=None, client_id="a", throttle_ms=50.0) for at in times[:5]]
+    before = {"client-id=<default>": {PRODUCE: 100.0}}
+    after = {"client-id=<default>": {PRODUCE: 50.0}}
+    # A recording that was ingested twice, with throttle times in rows of their own.
+    with replayed(spark, [*rows, *rows, *apart], after, before) as found:
+        row = found["client-id=a", PRODUCE, "1"]
+    assert (row["samples"], row["over_max"]) == (10, pytest.approx(1.2))
+    # The gauge keeps its value while nothing new is throttled.
+    assert row["recorded_throttled_s"] == pytest.approx(10.5)
+    assert row["hidden_s"] == pytest.approx(10.5 + 4 * 60)
+    joined = [Sample(at, 60.0, user="u", client_id=client) for at in times for client in ("a", "b")]
+    with replayed(spark, [*joined, *joined], {"user=u": {PRODUCE: 100.0}}, {"user=u": {PRODUCE: 200.0}}) as found:
+        assert [key[0] for key in found] == ["user=u"]
+        [row] = found.values()
+    assert (row["samples"], row["over_max"]) == (10, pytest.approx(1.2))
+    assert row["throttled_s"] == pytest.approx(10.5 + 9 * 60)
+
+
+def test_the_usage_is_shuffled_once(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    from quotaform.spark.job.kept_rows import table_rows
+    from quotaform.spark.usage.backtest import backtest
+    from quotaform.spark.usage.demand import members, recorded
+
+    usage = usage_table(spark, [Sample(0.0, 60.0)])
+    quotas = quotas_table(spark, LIMITS)
+    with table_rows(recorded(usage)) as series, table_rows(members(series, quotas, quotas)) as found:
+        backtest(usage, found).explain()
+    plan = capsys.readouterr().out
+    shuffles = [line for line in plan.splitlines() if " Exchange " in line]
+    assert sum("REPARTITION_BY_COL" in line for line in shuffles) == 1, plan
+    # The others are of the few rows of the buckets.
+    assert len(shuffles) <= 3, plan
+    assert "RangePartitioning" not in plan

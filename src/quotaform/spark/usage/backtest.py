@@ -33,9 +33,11 @@ def backtest(usage: DataFrame, found: DataFrame) -> DataFrame:
         found: `quotaform.spark.usage.demand.members`, persisted: they are read several times.
     """
     tested = _buckets(found)
-    limits = tested.select("bucket_id", "key", "limit", "pace_s")
+    # Of parts that cannot be told apart, no one waits longer than all of it would under the least of the limits.
+    limit = f.when(f.col("is_coarse"), f.col("least_limit")).otherwise(f.col("limit"))
+    limits = tested.select("bucket_id", "key", limit.alias("limit"), "pace_s")
     totals = _totals(waits(demand(usage, found), limits))
-    rows = totals.join(f.broadcast(tested.drop("pace_s")), "bucket_id")
+    rows = totals.join(f.broadcast(tested.drop("pace_s", "least_limit")), "bucket_id")
     is_coarse = f.col("is_coarse")
     unknown = {
         "throttled_s": f.when(~is_coarse | (f.col("throttled_s_high") <= 0), f.col("throttled_s")),
@@ -53,13 +55,16 @@ def backtest(usage: DataFrame, found: DataFrame) -> DataFrame:
 def _buckets(found: DataFrame) -> DataFrame:
     """Return a row per bucket and broker."""
     # Two series of one bucket that had different limits: the plan changes what at least one of them had.
-    is_other = ~f.col("limit").eqNullSafe(f.col("before_limit")) | (f.col("bucket") != f.col("before_bucket"))
+    is_split = f.col("is_coarse") & ~f.col("least_limit").eqNullSafe(f.col("before_limit"))
+    is_same = f.col("limit").eqNullSafe(f.col("before_limit")) & (f.col("bucket") == f.col("before_bucket"))
+    is_other = ~is_same | is_split
     return found.groupBy("bucket_id").agg(
         f.first("cluster").alias("cluster"),
         f.first("bucket_broker").alias("broker"),
         f.first("key").alias("key"),
         f.first("bucket").alias("bucket"),
         *(f.max(name).alias(name) for name in ("limit", "entity_key", "source", "before_limit")),
+        f.min("least_limit").alias("least_limit"),
         f.bool_or(is_other).alias("is_changed"),
         f.bool_or("is_coarse").alias("is_coarse"),
         f.min("pace_s").alias("pace_s"),

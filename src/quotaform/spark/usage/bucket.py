@@ -71,10 +71,11 @@ def buckets(series: DataFrame, quotas: DataFrame, before: DataFrame | None = Non
         "entity_key",
         *(f.coalesce(f"limit.{name}", f.lit(_WEAKEST)).alias(name) for name in levels),
     )
-    is_split = f.lit(False)
+    is_split, least = f.lit(False), f.col("limit")
     if before is not None:
-        rows, is_split = _beside_entries(rows, _named_entries(quotas, before))
-    return _with_address(rows.withColumn("is_coarse", _is_coarser() | is_split)).select(*BUCKETS.names)
+        rows, is_split, least = _beside_entries(rows, _named_entries(quotas, before))
+    rows = rows.withColumns({"is_coarse": _is_coarser() | is_split, "least_limit": least})
+    return _with_address(rows).select(*BUCKETS.names)
 
 
 def with_bucket(usage: DataFrame, found: DataFrame) -> DataFrame:
@@ -110,7 +111,7 @@ def _is_coarser() -> Column:
 
 
 def _named_entries(quotas: DataFrame, before: DataFrame) -> DataFrame:
-    """Return the entries with a name: `cluster`, `key`, `user`, `client_id`, `level`, and whether one `is_new`."""
+    """Return the entries with a name: `cluster`, `key`, `user`, `client_id`, `level`, `value`, whether one `is_new`."""
     value = [CLUSTER, "entity_key", "key"]
     known = before.select(*value, f.lit(False).alias("is_new"))
     number = f.create_map(*(f.lit(each) for name, level in LEVEL_OF.items() for each in (name, level.number)))
@@ -121,15 +122,17 @@ def _named_entries(quotas: DataFrame, before: DataFrame) -> DataFrame:
         f.try_element_at(entity, f.lit(USER)).alias("user"),
         f.try_element_at(entity, f.lit(CLIENT_ID)).alias("client_id"),
         f.try_element_at(number, source_of(entity)).alias("level"),
+        "value",
         f.coalesce("is_new", f.lit(True)).alias("is_new"),
     )
     return entries.where(f.col("level").isNotNull() & (f.col("user").isNotNull() | f.col("client_id").isNotNull()))
 
 
-def _beside_entries(rows: DataFrame, entries: DataFrame) -> tuple[DataFrame, Column]:
-    """Return the rows beside entries for names that they lack, and whether one takes a part of the series away.
+def _beside_entries(rows: DataFrame, entries: DataFrame) -> tuple[DataFrame, Column, Column]:
+    """Return the rows beside entries for names that they lack, whether one takes a part of the series away, and the
+    least limit of all parts.
 
-    It does if it is stronger than what limits the series, and was not so before: then the broker already measured that
+    An entry takes a part if it is stronger than what limits the series, and was not so before: then the broker already measured that
     part by itself.
     """
     of_client = entries.where(f.col("client_id").isNotNull())
@@ -140,15 +143,16 @@ def _beside_entries(rows: DataFrame, entries: DataFrame) -> tuple[DataFrame, Col
         (of_user.where(f.col("client_id").isNotNull()), ("client_id",), "user"),
         (of_user.where(f.col("client_id").isNull()), (), "user"),
     )
-    is_split = f.lit(False)
+    is_split, limits = f.lit(False), [f.col("limit"), f.lit(None).cast("double")]
     for number, (named, names, lacking) in enumerate(joins):
         columns = [CLUSTER, "key", *names]
         met = f"met_{number}"
-        found = named.groupBy(*columns).agg(f.collect_set(f.struct("level", "is_new")).alias(met))
+        found = named.groupBy(*columns).agg(f.collect_set(f.struct("level", "is_new", "value")).alias(met))
         rows = rows.join(f.broadcast(found), columns, "left")
-        takes = f.exists(met, _wins_newly)
-        is_split |= f.col("ip").isNull() & f.col(lacking).isNull() & f.coalesce(takes, f.lit(False))
-    return rows, is_split
+        of_part = f.when(f.col("ip").isNull() & f.col(lacking).isNull(), f.filter(met, _wins_newly))
+        is_split |= f.coalesce(f.size(of_part) > 0, f.lit(False))
+        limits.append(f.array_min(f.transform(of_part, lambda entry: entry["value"])))
+    return rows, is_split, f.least(*limits)
 
 
 def _wins_newly(entry: Column) -> Column:
@@ -158,7 +162,7 @@ def _wins_newly(entry: Column) -> Column:
 
 def _with_address(rows: DataFrame) -> DataFrame:
     """Return the rows with the address of their bucket; without a limit that of the series."""
-    columns = [*OF_SERIES, "limit", "source", "entity_key", "is_coarse"]
+    columns = [*OF_SERIES, "limit", "source", "entity_key", "is_coarse", "least_limit"]
     schema = BUCKETS
 
     def addressed(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:

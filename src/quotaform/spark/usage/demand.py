@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import and_
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.spark.usage.bucket import buckets, recorded_series
+from quotaform.spark.usage.bucket import CLUSTER_KEYS, OF_SERIES, buckets, recorded_series, same_columns
 from quotaform.spark.usage.schemas import BUCKET_NAMES, BUCKETS, DEMAND, MEMBERS, RECORDED, SERIES
 
 if TYPE_CHECKING:
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
 
 _AT_LIMIT: Final = 0.95
 """From which part of the limit on a rate is as high as the limit lets it be, as the window of a rate is not exact."""
-_OF_SERIES: Final = tuple(name for name in SERIES if name != "broker")
 
 
 def recorded(usage: DataFrame) -> DataFrame:
@@ -46,24 +43,26 @@ def members(series: DataFrame, quotas: DataFrame, before: DataFrame) -> DataFram
     found = (
         buckets(names, quotas, before)
         .alias("after")
-        .join(buckets(names, before).alias("before"), _same("after", "before", _OF_SERIES))
+        .join(buckets(names, before).alias("before"), same_columns("after", "before", OF_SERIES))
         .select(
-            *(f.col(f"after.{name}") for name in _OF_SERIES),
+            *(f.col(f"after.{name}") for name in OF_SERIES),
             *others,
             f.col("before.limit").alias("before_limit"),
             f.col("before.bucket").alias("before_bucket"),
         )
     )
-    rows = series.alias("recorded").join(f.broadcast(found.alias("found")), _same("recorded", "found", _OF_SERIES))
-    broker = f.when(~f.col("recorded.key").isin(_CLUSTER_KEYS), f.col("recorded.broker"))
-    limited = {name: _finite(f.col(f"found.{name}")) for name in ("limit", "before_limit")}
+    rows = series.alias("recorded").join(
+        f.broadcast(found.alias("found")), same_columns("recorded", "found", OF_SERIES)
+    )
+    broker = f.when(~f.col("recorded.key").isin(CLUSTER_KEYS), f.col("recorded.broker"))
+    limited = {name: _finite(f.col(f"found.{name}")) for name in ("limit", "least_limit", "before_limit")}
     return (
         rows.select(
             *(f.col(f"recorded.{name}") for name in (*SERIES, "pace_s")),
             broker.alias("bucket_broker"),
             *(limited.get(name, f.col(f"found.{name}")).alias(name) for name in found.columns if name not in SERIES),
         )
-        .where(f.col("limit").isNotNull() | f.col("before_limit").isNotNull())
+        .where(f.col("least_limit").isNotNull() | f.col("before_limit").isNotNull())
         .withColumn("bucket_id", f.xxhash64("cluster", "bucket_broker", "key", "bucket"))
         .withColumn("series_id", f.xxhash64("broker", *BUCKET_NAMES))
         .select(*MEMBERS.names)
@@ -77,14 +76,6 @@ def _pace() -> Column:
     seconds = f.timestamp_diff("MICROSECOND", f.min("ts"), f.max("ts")) / 1e6
     minutes = f.approx_count_distinct(f.date_trunc("minute", "ts")) * 60
     return f.least(f.try_divide(seconds, rates - 1), f.try_divide(minutes, rates)).alias("pace_s")
-
-
-_CLUSTER_KEYS: Final = [key.name for key in QUOTA_KEYS.values() if key.per == "cluster"]
-
-
-def _same(left: str, right: str, columns: tuple[str, ...]) -> Column:
-    """Return whether columns of two tables are equal, where null is equal to null."""
-    return reduce(and_, (f.col(f"{left}.{name}").eqNullSafe(f.col(f"{right}.{name}")) for name in columns))
 
 
 def _finite(limit: Column) -> Column:
@@ -107,7 +98,7 @@ def demand(usage: DataFrame, found: DataFrame) -> DataFrame:
     throttle = f.when((f.col("throttle_ms") > 0) & (f.col("throttle_ms") < float("inf")), f.col("throttle_ms"))
     known = usage.where(f.col("ts").isNotNull()).alias("usage")
     own = f.broadcast(found.select(*SERIES, "bucket_id", "series_id", "before_limit").alias("member"))
-    rows = known.join(own, _same("usage", "member", SERIES)).select(
+    rows = known.join(own, same_columns("usage", "member", SERIES)).select(
         "bucket_id",
         "series_id",
         f.unix_micros("ts").alias("at"),

@@ -86,6 +86,7 @@ BUCKETS: Final = StructType(
         StructField("entity_key", StringType()),
         StructField("is_coarse", BooleanType()),
         StructField("member", StringType()),
+        StructField("least_limit", DoubleType()),
     ]
 )
 """Which bucket each recorded series belongs to under some quotas, and its limit.
@@ -97,6 +98,7 @@ BUCKETS: Final = StructType(
 | limit | null if nothing limits it |
 | source, entity_key | the name of the level that won, and the entity whose value the limit is |
 | is_coarse | whether the recording cannot tell which part of it is of the bucket: the quotas have finer buckets |
+| least_limit | the least limit of all parts that the recording cannot tell apart, where new entries make some |
 | member | the address of the series as it was recorded: one of those that share the bucket |
 """
 
@@ -173,6 +175,7 @@ MEMBERS: Final = StructType(
         StructField("bucket_broker", StringType()),
         StructField("bucket", StringType()),
         StructField("limit", DoubleType()),
+        StructField("least_limit", DoubleType()),
         StructField("source", StringType()),
         StructField("entity_key", StringType()),
         StructField("is_coarse", BooleanType()),

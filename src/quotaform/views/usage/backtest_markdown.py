@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from quotaform.core.usage.backtest import Backtest, BucketBacktest, ClusterBacktest
-from quotaform.core.usage.label import span_text
 from quotaform.views.markdown import code, code_cell, details, table, words_cell
 from quotaform.views.usage.backtest_text import (
     TITLE,
@@ -16,10 +15,11 @@ from quotaform.views.usage.backtest_text import (
     note_lines,
     recorded_text,
     throttled_text,
+    time_text,
     total_text,
 )
 
-_HEADER: Final = ("Bucket", "Quota", "Limit", "By the backtest", "Longest delay", "More")
+_HEADER: Final = ("Bucket", "Quota", "Limit", "By the backtest", "When", "More")
 _LONGEST_SOURCE: Final = 100
 
 
@@ -64,12 +64,11 @@ def _table(rows: Sequence[BucketBacktest]) -> Iterator[str]:
 
 
 def _row(row: BucketBacktest) -> tuple[str, ...]:
-    delay = row.delay_s.value if row.delay_s.value is not None else row.delay_s.high
     return (
         code_cell(bucket_text(row)),
         code_cell(row.key),
         words_cell(change_text(row)),
         words_cell(throttled_text(row)),
-        words_cell(span_text(delay)),
+        words_cell(time_text(row)),
         words_cell(detail_text(row)),
     )

@@ -27,8 +27,8 @@ def _lines(result: Backtest, style: Style) -> Iterator[str]:
         about = f"usage {inert(each.usage)}, {recorded_text(each)}"
         yield f"{TITLE}  {style.paint(spell_name(each.cluster), 'bold')}   {about}"
         yield ""
-        yield from _rows("Changed by the plan", each.rows, style, len(each.rows))
-        yield from _rows("Not changed by the plan", each.others, style, len(each.others))
+        yield from _rows("Changed by the plan", each.rows, each.changed, style)
+        yield from _rows("Not changed by the plan", each.others, each.unchanged, style)
         yield from (f"  {line}" for line in note_lines(each))
         yield style.paint(total_text(each), "bold")
         yield ""
@@ -61,7 +61,7 @@ def total_text(found: ClusterBacktest) -> str:
     if found.first is None:
         return "Nothing is recorded of this cluster, so that nothing can be said."
     changed, others = found.changed, found.unchanged
-    text = f"of {counted(changed.buckets, 'bucket')} with changed limits, {_throttled_text(changed)}"
+    text = f"Of {counted(changed.buckets, 'bucket')} with changed limits, {_throttled_text(changed)}"
     return f"{text}; of {others.buckets:,} others, {_throttled_text(others)}."
 
 
@@ -76,9 +76,10 @@ def note_lines(found: ClusterBacktest) -> Iterator[str]:
     """Yield what the recording cannot show."""
     hidden = found.changed.hidden + found.unchanged.hidden
     if hidden:
+        verb, whose, them = ("was", "its", "it") if hidden == 1 else ("were", "their", "them")
         yield (
-            f"{counted(hidden, 'bucket')} had been throttled while they were recorded, which hid a part of the demand: "
-            "what is said of them is a lower bound."
+            f"{counted(hidden, 'bucket')} {verb} throttled while recorded, which hid a part of {whose} demand: what is "
+            f"said of {them} is a lower bound."
         )
     coarse = found.changed.coarse + found.unchanged.coarse
     if coarse:
@@ -90,13 +91,17 @@ def note_lines(found: ClusterBacktest) -> Iterator[str]:
         yield f"{counted(found.unlimited, 'series', 'series')} without a limit."
 
 
-def _rows(title: str, rows: Sequence[BucketBacktest], style: Style, total: int) -> Iterator[str]:
+def _rows(title: str, rows: Sequence[BucketBacktest], counts: BucketCounts, style: Style) -> Iterator[str]:
     if not rows:
         return
-    yield f"{style.paint(title, 'bold')} ({counted(total, 'bucket')} shown)"
+    yield f"{style.paint(title, 'bold')}"
     for row in rows:
         yield f"  {row_text(row)}"
-        yield f"    {style.paint(f'# {detail_text(row)}', 'dim')}"
+        for line in (time_text(row), detail_text(row)):
+            if line:
+                yield f"    {style.paint(f'# {line}', 'dim')}"
+    if counts.throttled + counts.possible > len(rows):
+        yield f"  the first {len(rows):,} (more: --top, or all: --out parquet=DIR)"
     yield ""
 
 
@@ -136,8 +141,8 @@ def estimate_text(found: Estimate) -> str:
     return shown if low == shown == high else f"{shown} ({low} to {high})"
 
 
-def detail_text(row: BucketBacktest) -> str:
-    """Return when, how long at a time, and how much over the limit."""
+def time_text(row: BucketBacktest) -> str:
+    """Return when, and how long at a time."""
     parts = []
     if row.first is not None and row.last is not None:
         parts.append(f"from {spell_moment(row.first)} to {spell_moment(row.last)}")
@@ -146,6 +151,12 @@ def detail_text(row: BucketBacktest) -> str:
     if row.delay_s.high > 0 and not row.is_coarse:
         worst = "" if row.worst_at is None else f" at {spell_moment(row.worst_at)}"
         parts.append(f"longest delay {estimate_text(row.delay_s)}{worst}")
+    return ", ".join(parts)
+
+
+def detail_text(row: BucketBacktest) -> str:
+    """Return how much over the limit, and what the numbers rest on."""
+    parts = []
     if row.backlog_s:
         parts.append(f"{span_text(row.backlog_s)} more after the recording")
     if row.refused:

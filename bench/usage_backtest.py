@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Backtest generated usage, against a plain sort of the same rows by bucket and time; in one Spark session.
+
+Prints JSON: the rows, the seconds of both, the bytes that were shuffled for each, and the largest resident set of the
+JVM. There are samples of 1,000 buckets, each minute; every one of them is over the limit now and then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as f
+
+from quotaform.core.plan import Plan, PlanHeader, PlanSource
+from quotaform.model.entity import Entity
+from quotaform.spark.session.options import SessionOptions
+from quotaform.spark.session.session import spark_session
+from quotaform.spark.usage.backtest_run import BacktestRequest, backtested
+from quotaform.spark.usage.schemas import SERIES, USAGE
+from quotaform.spark.usage.usage_table import read_usage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BUCKETS = 1000
+KEY = "producer_byte_rate"
+LIMIT = 1e6
+START = 1_760_000_000
+
+
+def generate(spark: SparkSession, rows: int, path: Path) -> None:
+    """Write usage, in the order of time, as it is recorded."""
+    number = f.col("id") % BUCKETS
+    usage = spark.range(0, rows, 1, 16).select(
+        f.timestamp_seconds(f.lit(START) + (f.col("id") / BUCKETS).cast("long") * 60).alias("ts"),
+        f.lit(10.5).alias("window_s"),
+        f.lit("prod").alias("cluster"),
+        (number % 3).cast("string").alias("broker"),
+        f.lit(KEY).alias("key"),
+        f.format_string("svc-%04d", number).alias("user"),
+        *(f.lit(None).cast("string").alias(name) for name in ("client_id", "ip")),
+        (LIMIT * (0.2 + f.pow(f.rand(1), 6) * 1.4)).alias("rate"),
+        f.when(f.rand(2) < 0.02, f.rand(3) * 800).alias("throttle_ms"),
+    )
+    usage.select(*USAGE.names).write.parquet(str(path))
+
+
+def discard(rows: DataFrame) -> None:
+    """Compute all rows."""
+    rows.write.format("noop").mode("overwrite").save()
+
+
+def plan() -> Plan:
+    """Return a plan that changes nothing: all buckets are replayed in any case."""
+    header = PlanHeader(cluster_name="prod", cluster_id="id", created_at="", source=PlanSource(directory="quotas.d"))
+    return Plan(header=header, changes=(), actual={Entity(user=None): {KEY: LIMIT}})
+
+
+def measured(spark: SparkSession, work: Callable[[], object]) -> dict[str, Any]:
+    """Return the seconds that something takes, and the bytes that it shuffles."""
+    before = shuffled(spark)
+    start = time.perf_counter()
+    work()
+    return {"seconds": round(time.perf_counter() - start, 1), "shuffled": shuffled(spark) - before}
+
+
+def shuffled(spark: SparkSession) -> int:
+    """Return how many bytes all stages have written for shuffles so far."""
+    store = spark.sparkContext._jsc.sc().statusStore()
+    return sum(int(stage.shuffleWriteBytes()) for stage in listed(spark, store.stageList(None)))
+
+
+def listed(spark: SparkSession, stages: Any) -> list[Any]:
+    """Return a sequence of Scala as a list."""
+    return [stages.apply(place) for place in range(stages.size())]
+
+
+def peak(spark: SparkSession) -> float:
+    """Return the largest resident set of the JVM, in MB."""
+    process = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
+    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+    [line] = [line for line in status.splitlines() if line.startswith("VmHWM")]
+    return round(int(line.split()[1]) / 1024, 1)
+
+
+def main() -> None:
+    """Read the command line, measure, and print the numbers."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="where the usage is generated, unless it is there")
+    parser.add_argument("--days", type=float, default=3.0, help="of 1.44 million rows each (default: 3)")
+    parser.add_argument("--memory", default="2g", help="of the driver (default: 2g)")
+    options = parser.parse_args()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    rows = int(options.days * 1440) * BUCKETS
+    path = options.folder / f"usage-{rows}"
+    conf = {"spark.driver.memory": options.memory, "spark.local.dir": str(options.folder)}
+    found: dict[str, Any] = {"rows": rows}
+    with spark_session(SessionOptions(master="local[2]", conf=conf, has_joins=True)) as spark:
+        if not path.exists():
+            generate(spark, rows, path)
+        usage = read_usage(spark, str(path))
+        discard(usage)
+
+        def replay() -> None:
+            with backtested(spark, BacktestRequest(usage=str(path), most=20), [plan()]) as (result, table):
+                discard(table)
+            found["throttled"] = result.clusters[0].unchanged.throttled
+
+        def sort() -> None:
+            discard(usage.repartition(*SERIES).sortWithinPartitions(*SERIES, "ts"))
+
+        found["sort"] = measured(spark, sort)
+        found["backtest"] = measured(spark, replay)
+        found["sort again"] = measured(spark, sort)
+        found["peak_mb"] = peak(spark)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

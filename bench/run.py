@@ -314,6 +314,23 @@ def history(bench: Bench, values: int) -> Iterator[Row]:
     )
 
 
+def usage_backtest(bench: Bench, days: float) -> Iterator[Row]:
+    """Measure the backtest of minute samples of 1,000 buckets, without starting Spark."""
+    tell(f"Backtest of {days:g} days of usage")
+    with tempfile.TemporaryDirectory(dir=bench.directory) as folder:
+        command = (PYTHON, str(HERE / "usage_backtest.py"), folder, "--days", str(days))
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env=bench.environment)
+    found = json.loads(done.stdout)
+    yield Row(
+        work=f"usage backtest: {found['rows']:,} rows of 1,000 buckets",
+        wall=found["backtest"]["seconds"],
+        peak=found["peak_mb"],
+        against="a sort of the same rows by bucket and time",
+        floor=found["sort"]["seconds"],
+        goal=2.0,
+    )
+
+
 def main() -> None:
     """Read the command line, measure, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -322,7 +339,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=5, help="rounds that count (default: 5)")
     parser.add_argument(
         "--only",
-        choices=("start", "plan", "guarded", "fleet", "apply", "direct", "resolve", "history"),
+        choices=("start", "plan", "guarded", "fleet", "apply", "direct", "resolve", "history", "usage-backtest"),
         help="only these rows",
     )
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write the rows as JSON")
@@ -365,6 +382,9 @@ def main() -> None:
         if options.only == "history":
             rows += history(bench, 200_000)
             rows += history(bench, 2_000_000)
+        if options.only == "usage-backtest":
+            rows += usage_backtest(bench, 3.0)
+            rows += usage_backtest(bench, 30.0)
     print(caption(options.repetitions), "", table(rows), sep="\n")
     if options.json:
         shown = [asdict(row) | {"ratio": row.ratio, "passes": row.passes} for row in rows]

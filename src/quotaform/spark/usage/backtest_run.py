@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,8 +13,8 @@ from pyspark.sql import functions as f
 
 from quotaform.core.plan import Plan
 from quotaform.core.usage.backtest import Backtest, BucketBacktest, BucketCounts, ClusterBacktest, Estimate
+from quotaform.model.entity import Entity
 from quotaform.spark.job.kept_rows import table_rows
-from quotaform.spark.resolve.assumed_plan import quotas_after
 from quotaform.spark.schemas import QUOTAS, make_table
 from quotaform.spark.usage.backtest import backtest
 from quotaform.spark.usage.demand import members, recorded
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _MOST_UNKNOWN = 100
+_Values = Mapping[tuple[Entity, str], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +65,9 @@ def backtested(
         kept = stack.enter_context
         series = kept(table_rows(recorded(usage)))
         mine = series.where(f.col("cluster").isin(names))
-        before = kept(table_rows(_held(spark, plans)))
-        after = before
-        for plan in plans:
-            after = quotas_after(after, plan, plan.header.cluster_name)
-        found = kept(table_rows(members(mine, kept(table_rows(after)), before)))
+        before = kept(table_rows(_quotas(spark, plans, _held)))
+        after = kept(table_rows(_quotas(spark, plans, _planned)))
+        found = kept(table_rows(members(mine, after, before)))
         rows = kept(table_rows(backtest(usage.where(f.col("cluster").isin(names)), found)))
         result = Backtest(
             usage=request.usage,
@@ -86,8 +85,8 @@ def _within(usage: DataFrame, request: BacktestRequest) -> DataFrame:
     return usage
 
 
-def _held(spark: SparkSession, plans: Sequence[Plan]) -> DataFrame:
-    """Return `quotaform.spark.schemas.QUOTAS` of the clusters of plans, as the plans read them."""
+def _quotas(spark: SparkSession, plans: Sequence[Plan], values_of: Callable[[Plan], _Values]) -> DataFrame:
+    """Return `quotaform.spark.schemas.QUOTAS` of the clusters of plans."""
     rows: list[dict[str, Any]] = []
     for plan in plans:
         cluster = plan.header.cluster_name
@@ -101,10 +100,20 @@ def _held(spark: SparkSession, plans: Sequence[Plan]) -> DataFrame:
                 "key": key,
                 "value": value,
             }
-            for entity, values in (plan.actual or {}).items()
-            for key, value in values.items()
+            for (entity, key), value in values_of(plan).items()
         )
     return make_table(spark, QUOTAS, [[row.get(name) for row in rows] for name in QUOTAS.names])
+
+
+def _held(plan: Plan) -> _Values:
+    """Return what a cluster holds, as its plan read it."""
+    return {(entity, key): value for entity, values in (plan.actual or {}).items() for key, value in values.items()}
+
+
+def _planned(plan: Plan) -> _Values:
+    """Return what a cluster would hold once its plan is applied."""
+    changed = {(row.entity, row.key): row.after for row in plan.rows}
+    return {place: value for place, value in {**_held(plan), **changed}.items() if value is not None}
 
 
 def _recordings(series: DataFrame, found: DataFrame) -> Mapping[str, dict[str, Any]]:

@@ -55,12 +55,15 @@ def members(series: DataFrame, quotas: DataFrame, before: DataFrame) -> DataFram
         f.broadcast(found.alias("found")), same_columns("recorded", "found", OF_SERIES)
     )
     broker = f.when(~f.col("recorded.key").isin(CLUSTER_KEYS), f.col("recorded.broker"))
-    limited = {name: _finite(f.col(f"found.{name}")) for name in ("limit", "least_limit", "before_limit")}
+    known = {name: _finite(f.col(f"found.{name}")) for name in ("limit", "least_limit", "before_limit")}
+    # What clients measure is the sum of all brokers, each of which has the whole limit.
+    is_sum = f.col("recorded.broker").isNull() & ~f.col("recorded.key").isin(CLUSTER_KEYS)
+    known["is_coarse"] = f.col("found.is_coarse") | is_sum
     return (
         rows.select(
             *(f.col(f"recorded.{name}") for name in (*SERIES, "pace_s")),
             broker.alias("bucket_broker"),
-            *(limited.get(name, f.col(f"found.{name}")).alias(name) for name in found.columns if name not in SERIES),
+            *(known.get(name, f.col(f"found.{name}")).alias(name) for name in found.columns if name not in SERIES),
         )
         .where(f.col("least_limit").isNotNull() | f.col("before_limit").isNotNull())
         .withColumn("bucket_id", f.xxhash64("cluster", "bucket_broker", "key", "bucket"))

@@ -129,11 +129,10 @@ def _named_entries(quotas: DataFrame, before: DataFrame) -> DataFrame:
 
 
 def _beside_entries(rows: DataFrame, entries: DataFrame) -> tuple[DataFrame, Column, Column]:
-    """Return the rows beside entries for names that they lack, whether one takes a part of the series away, and the
-    least limit of all parts.
+    """Return the rows beside entries for names that they lack, whether one takes a part of a series, and the least limit.
 
-    An entry takes a part if it is stronger than what limits the series, and was not so before: then the broker already measured that
-    part by itself.
+    An entry takes a part if it is stronger than what limits the series, and was not so before: then the broker already
+    measured that part by itself. The least limit is that of all parts.
     """
     of_client = entries.where(f.col("client_id").isNotNull())
     of_user = entries.where(f.col("user").isNotNull())

@@ -129,7 +129,7 @@ def _named_entries(quotas: DataFrame, before: DataFrame) -> DataFrame:
 
 
 def _beside_entries(rows: DataFrame, entries: DataFrame) -> tuple[DataFrame, Column, Column]:
-    """Return the rows beside entries for names that they lack, whether one takes a part of a series, and the least limit.
+    """Return rows beside entries for names that they lack, whether one takes a part of a series, and the least limit.
 
     An entry takes a part if it is stronger than what limits the series, and was not so before: then the broker already
     measured that part by itself. The least limit is that of all parts.

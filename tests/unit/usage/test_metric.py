@@ -135,7 +135,6 @@ def test_what_is_not_for_the_table_is_dropped_by_reason(name: str, labels: dict[
         ("kafka_server_Produce_user_alice_client_id_x_byte_rate", {}, "rules that keep labels"),
         ("kafka_server_quota_byte_rate", AX, "label quota_type"),
         ("kafka_server_quota_connection_accept_rate", {"ip": "some-host"}, "is not an IP address"),
-        ("kafka_server_Produce_byte_rate", {"user": "a" * (LONGEST_NAME + 1)}, "longer than 32,767"),
         ("kafka_server_Produce_byte_rate", {"client_id": "a\udcff"}, "not UTF-8"),
     ],
 )
@@ -161,6 +160,20 @@ def test_a_metric_of_a_quota_that_cannot_be_told_says_what_to_do(
 )  # fmt: skip
 def test_labels_say_the_cluster_and_the_broker(labels: dict[str, str], cluster: str, broker: str) -> None:
     assert read("kafka_server_Produce_byte_rate", {**AX, **labels})[:2] == (cluster, broker)
+
+
+def test_a_user_is_no_longer_than_a_string_of_kafka() -> None:
+    measure = read_metric("kafka_server_Produce_byte_rate", {"user": "a" * (LONGEST_NAME + 1)}, ORIGIN)
+    assert isinstance(measure, Unreadable)
+    assert "longer than 32,767 characters" in measure.reason
+
+
+def test_a_metric_with_a_name_without_end_is_another_metric() -> None:
+    assert read_metric(f"kafka_server_Produce_user_{'a' * 100_000}_byte_rate", {}, ORIGIN) is DropReason.OTHER_METRIC
+
+
+def test_a_label_with_a_long_name_is_no_other_label() -> None:
+    assert read("kafka_server_Produce_byte_rate", {**AX, "a" * 10_000: "b"}) == series(**AX)
 
 
 def test_the_labels_that_count_can_be_chosen() -> None:

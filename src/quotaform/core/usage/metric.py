@@ -15,7 +15,7 @@ from re import compile as regex
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from quotaform.core.usage.metric_name import MetricName, has_swallowed_names, key_of_type, read_metric_name
+from quotaform.core.usage.metric_name import MetricName, is_of_quotas, key_of_type, read_metric_name
 from quotaform.core.usage.object_name import parse_object_name, parse_properties, unquote
 from quotaform.core.usage.origin import Origin, first_label, fold
 from quotaform.core.usage.sample import DropReason
@@ -87,9 +87,11 @@ def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Measure
         labels: Its labels.
         origin: What counts for a metric that has no such label.
     """
+    if not is_of_quotas(name):
+        return DropReason.OTHER_METRIC
     meaning = read_metric_name(name)
     if meaning is None:
-        return _swallowed(labels, origin) if has_swallowed_names(name) else DropReason.OTHER_METRIC
+        return _swallowed(labels, origin)
     if meaning.attribute is None:
         return DropReason.OTHER_ATTRIBUTE
     folded = {fold(label): value for label, value in labels.items()}

@@ -34,6 +34,9 @@ _REQUEST: Final = REQUEST_PERCENTAGE.name
 _MUTATION: Final = CONTROLLER_MUTATION_RATE.name
 _CONNECTION: Final = CONNECTION_CREATION_RATE.name
 
+LONGEST_METRIC: Final = 2048
+"""The limit on characters of the name of a metric that is of interest."""
+
 _TYPES: Final = {
     **dict.fromkeys(("produce", "producer", fold(_PRODUCE)), _PRODUCE),
     **dict.fromkeys(("fetch", "consume", "consumer", fold(_FETCH)), _FETCH),
@@ -166,13 +169,17 @@ def time_factor(unit: str) -> float:
     return _UNITS.get(unit, 1.0)
 
 
-@lru_cache(maxsize=16384)
 def is_of_quotas(name: str) -> bool:
     """Whether a metric may be about client quotas, so that its labels are of interest.
 
     >>> is_of_quotas("kafka_server_Fetch_queue_size"), is_of_quotas("jvm_threads_current")
     (True, False)
     """
+    return len(name) <= LONGEST_METRIC and _is_of_quotas(name)
+
+
+@lru_cache(maxsize=16384)
+def _is_of_quotas(name: str) -> bool:
     return read_metric_name(name) is not None or has_swallowed_names(name)
 
 

@@ -37,6 +37,7 @@ BROKER_LABELS: Final = (
 )
 """The labels that name the broker, the first one that a metric has."""
 
+_LONGEST_KNOWN: Final = 256
 _LETTERS: Final = regex(r"[^a-z0-9]+")
 
 
@@ -78,11 +79,15 @@ def first_label(labels: Mapping[str, str], names: tuple[str, ...]) -> str | None
     return None
 
 
-@lru_cache(maxsize=4096)
 def fold(name: str) -> str:
     """Return what all spellings of the name of a label have in common.
 
     >>> {fold(name) for name in ("client-id", "clientId", "client_id", "clientid")}
     {'clientid'}
     """
+    return _known_fold(name) if len(name) <= _LONGEST_KNOWN else _LETTERS.sub("", name.lower())
+
+
+@lru_cache(maxsize=4096)
+def _known_fold(name: str) -> str:
     return _LETTERS.sub("", name.lower())

@@ -27,6 +27,8 @@ from quotaform.schema.validator import explainer
 from quotaform.spark.usage.ingest import source
 from quotaform.spark.usage.schemas import QUARANTINE
 from quotaform.spark.usage.usage_table import read_usage
+from tests.http_server import HttpServer
+from tests.http_server import answer as http_answer
 from tests.workflow.command import Repository
 
 if TYPE_CHECKING:
@@ -264,6 +266,17 @@ def test_rows_of_tables_are_what_the_definition_says(spark: SparkSession, reposi
         ("metrics", "row 3: the value is -2; a rate is never negative"),
         ("metrics", "row 4: there is no time"),
     }
+
+
+def test_what_a_prometheus_has_recorded_is_ingested(spark: SparkSession, repository: Repository) -> None:
+    with HttpServer(lambda request: http_answer(200, json.loads(ANSWERS["first.json"]))) as server:
+        options = ("--since", "2026-11-18T11:00:00Z", "--until", "2026-11-18T11:30:00Z")
+        done = repository("usage", "ingest", "--prometheus", server.url, *options, "--usage", "usage")
+        both = repository("usage", "ingest", "in", "--prometheus", server.url, *options, "--usage", "usage")
+    assert (done.code, both.code) == (0, 64)
+    assert len(server.received) == 1
+    repository("usage", "ingest", "in/first.json", "--usage", "same")
+    assert rows_of(spark, repository.path / "usage") == rows_of(spark, repository.path / "same")
 
 
 def test_files_are_shared_by_tasks_and_nothing_is_read_twice(spark: SparkSession, repository: Repository) -> None:

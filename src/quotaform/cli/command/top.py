@@ -16,7 +16,7 @@ from quotaform.cli.console import Console
 from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.metrics import SourceOption, open_readers, read_seconds, read_sources
+from quotaform.cli.option.metrics import TOKEN_VARIABLE, SourceOption, open_readers, read_seconds, read_sources
 from quotaform.cli.option.output import Output
 from quotaform.cli.stream import GuardedStream
 from quotaform.errors import UsageError
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from quotaform.desired.config import Cluster
     from quotaform.metrics.reading import Reader
 
-TOKEN_VARIABLE: Final = "QUOTAFORM_PROMETHEUS_TOKEN"  # noqa: S105 (the name of a variable)
 _LONGEST: Final = 3600.0
 _TICK: Final = 0.1
 

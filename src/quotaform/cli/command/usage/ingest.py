@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -14,6 +17,7 @@ from quotaform.cli.option.completion import complete_from
 from quotaform.cli.option.engine import SparkPlace
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
+from quotaform.cli.option.prometheus_range import PrometheusRange
 from quotaform.cli.option.topic import TopicSource
 from quotaform.cli.usage import one_of, require_choice
 from quotaform.errors import UsageError
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from quotaform.core.usage.ingest import Ingested
     from quotaform.core.usage.origin import Origin
     from quotaform.core.usage.table_mapping import TableMapping
+    from quotaform.metrics.prometheus_range import RangeQuery
 
 _SUBJECT: Final = "usage-ingest"
 _AUTO: Final = "auto"
@@ -96,6 +101,7 @@ def ingest(
         ),
     ] = None,
     config: ConfigOption = None,
+    prometheus: PrometheusRange,
     topic: TopicSource,
     place: SparkPlace,
     format_name: Annotated[str, format_option(_SUBJECT)] = "text",
@@ -111,6 +117,7 @@ def ingest(
     Examples:
       quotaform usage ingest recordings/ --usage /srv/usage --cluster prod
       quotaform usage ingest 'quota-*.json.gz' --usage /srv/usage --cluster-label strimzi_io_cluster
+      quotaform usage ingest --prometheus https://prometheus.example.com --since 30d --usage /srv/usage
       quotaform usage ingest --topic usage --bootstrap-server b1:9092 --input-format otlp --usage usage --checkpoint ck
     """
     console = output.console()
@@ -118,6 +125,7 @@ def ingest(
     require_choice("input format", input_format, _INPUT_FORMATS)
     files = [read_output(_SUBJECT, text) for text in out or ()]
     topic.require_valid(sources)
+    range_query = prometheus.range_query(has_others=bool(sources) or topic.is_given)
     origin = _origin(cluster, broker, cluster_label, broker_label)
     if topic.is_given:
         if input_format in (_AUTO, _TABLE):
@@ -129,8 +137,8 @@ def ingest(
             topic, config, session, input_format=input_format, origin=origin, usage=usage, quarantine=quarantine
         )
         return stream_usage(request, session, console, format_name, files)
-    if not sources:
-        raise UsageError("nothing is given to ingest: give files as SOURCE, or a topic with --topic")
+    if not sources and range_query is None:
+        raise UsageError("nothing is given to ingest: give files as SOURCE, a --topic, or a --prometheus")
     declared = _declared(config)
     session = place.session()
     from quotaform.cli.console import write_file
@@ -140,7 +148,7 @@ def ingest(
     from quotaform.spark.usage.ingest.run import ingest as ingest_recordings
 
     ingest_request = IngestRequest(
-        sources=sources,
+        sources=sources or (),
         usage=usage,
         quarantine=quarantine or f"{usage.rstrip('/')}-quarantine",
         format_name=None if input_format == _AUTO else input_format,
@@ -149,13 +157,24 @@ def ingest(
         declared=declared,
     )
     progress = JobProgress(console, "Ingesting", session)
-    with spark_session(session, progress) as spark:
+    with ExitStack() as stack:
+        if range_query is not None:
+            folder = stack.enter_context(TemporaryDirectory(prefix="quotaform-"))
+            _save_answers(range_query, Path(folder), console)
+            ingest_request = replace(ingest_request, sources=[folder])
+        spark = stack.enter_context(spark_session(session, progress))
         progress("Ingesting", 0, 0)
         result = ingest_recordings(spark, ingest_request, progress=progress)
     for name, file in files:
         write_file(file, render(_SUBJECT, name, result))
     console.echo(render(_SUBJECT, format_name, result, style=console.style()))
     return _end(console, result)
+
+
+def _save_answers(query: RangeQuery, folder: Path, console: Console) -> None:
+    from quotaform.metrics.prometheus_range import save_answers
+
+    save_answers(query, folder, lambda done, total: console.progress(f"Asking {query.shown}", done, total))
 
 
 def _declared(config: Path | None) -> frozenset[str] | None:

@@ -14,7 +14,6 @@ from quotaform.core.usage.source import (
     require_distinct,
 )
 from quotaform.desired.report import FileReport, Part
-from quotaform.http.message import Url
 
 MOST_LABELS: Final = 100
 """The limit on labels of `metrics.labels`."""
@@ -60,6 +59,8 @@ def _read_sources(written: dict[str, Any], part: Part) -> tuple[MetricsSource, .
 
 
 def _check_url(text: str, part: Part, container: Any, key: str | int) -> None:
+    from quotaform.http.message import Url
+
     try:
         Url.parse(text)
     except ValueError as error:

@@ -52,7 +52,7 @@ class WebReader:
         try:
             response = send(self.request, Limits(connect=timeout, total=timeout))
         except HttpError as error:
-            remedy = "" if "check" in error.problem else f"; check that it is the port of {self.what}"
+            remedy = f"; check that it is the port of {self.what}" if error.problem.startswith("closed") else ""
             raise MetricsError(self.shown, error.problem + remedy) from None
         seconds = monotonic() - started
         self._require_metrics(response)

@@ -18,8 +18,10 @@ from quotaform.model.quotas import Quotas
 
 T = TypeVar("T")
 
-_PATIENCE: Final = 10.0
+_PATIENCE: Final = 5.0
 """Seconds after which an answer is not waited for."""
+_MARGIN: Final = 0.5
+"""Seconds more, in which a reader that waited as long says why there is none."""
 _STILL: Final = "has not answered yet; it is not asked again before it does"
 
 
@@ -91,7 +93,7 @@ class TopReader:
         self._quotas.begin()
         for source in self._sources.values():
             source.begin()
-        at, deadline = self.clock.now(), self.clock.monotonic() + self.patience
+        at, deadline = self.clock.now(), self.clock.monotonic() + self.patience + _MARGIN
         unread: list[Unread] = []
         found: dict[str, ReadRows] = {}
         for name, question in self._sources.items():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import closing
 from shutil import get_terminal_size
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -19,15 +19,17 @@ from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.metrics import TOKEN_VARIABLE, SourceOption, open_readers, read_seconds, read_sources
 from quotaform.cli.option.output import Output
 from quotaform.cli.stream import GuardedStream
-from quotaform.errors import UsageError
+from quotaform.errors import QuotaformError, UsageError
 from quotaform.exit_code import ExitCode
 from quotaform.interrupt import signal_name
 
 if TYPE_CHECKING:
+    from quotaform.admin import QuotaAdmin
     from quotaform.app.usage.top import TopReader
     from quotaform.core.usage.top import Top
     from quotaform.desired.config import Cluster
     from quotaform.metrics.reading import Reader
+    from quotaform.model.quotas import Quotas
 
 _LONGEST: Final = 3600.0
 _TICK: Final = 0.1
@@ -95,21 +97,20 @@ def top(
     from quotaform.app.clock import SYSTEM_CLOCK
     from quotaform.app.usage.top import TopReader
 
-    reader = TopReader(chosen.label, readers, _quotas_reader(chosen), SYSTEM_CLOCK)
+    quotas = _LiveQuotas(chosen)
+    reader = TopReader(chosen.label, readers, quotas.read, SYSTEM_CLOCK)
     options: dict[str, Any] = {"limit": limit, "shows_all": everything}
-    if once:
-        found = reader.read()
-        options |= {"style": console.style()} if format_name == "text" else {}
-        console.echo(render("top", format_name, found, **options))
-        return ExitCode.ERROR if found.unread else ExitCode.DONE
-    try:
-        if sys.stdout.isatty():
-            _show(reader, seconds, console, options)
-        else:
-            _print(reader, seconds, console, options)
-    except KeyboardInterrupt as interrupt:
-        if signal_name(interrupt) != "SIGINT":
-            raise
+    with closing(quotas):
+        if once:
+            found = reader.read()
+            options |= {"style": console.style()} if format_name == "text" else {}
+            console.echo(render("top", format_name, found, **options))
+            return ExitCode.ERROR if found.unread else ExitCode.DONE
+        try:
+            (_show if sys.stdout.isatty() else _print)(reader, seconds, console, options)
+        except KeyboardInterrupt as interrupt:
+            if signal_name(interrupt) != "SIGINT":
+                raise
     return ExitCode.DONE
 
 
@@ -201,26 +202,29 @@ def _configured_readers(
     return {reader.shown: reader}
 
 
-def _quotas_reader(cluster: Cluster) -> Callable[[], Any]:
-    """Return what reads all quotas, on one connection as long as that works."""
-    from quotaform.admin import QuotaAdmin
-    from quotaform.app.repository.repository import open_pinned_gateway
-    from quotaform.errors import QuotaformError
+class _LiveQuotas:
+    """Reads all quotas of a cluster, on one connection as long as that works."""
 
-    kept: list[QuotaAdmin] = []
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._admin: QuotaAdmin | None = None
 
-    def read() -> Any:
+    def read(self) -> Quotas:
+        from quotaform.admin import QuotaAdmin
+        from quotaform.app.repository.repository import open_pinned_gateway
+
+        if self._admin is None:
+            self._admin = QuotaAdmin(open_pinned_gateway(self._cluster))
         try:
-            if not kept:
-                kept.append(QuotaAdmin(open_pinned_gateway(cluster)))
-            return kept[0].describe()
+            return self._admin.describe()
         except QuotaformError:
-            if kept:
-                with suppress(QuotaformError):
-                    kept.pop().close()
+            self.close()
             raise
 
-    return read
+    def close(self) -> None:
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
 
 
 def _read_labels(texts: list[str] | tuple[str, ...]) -> dict[str, str]:

@@ -1,0 +1,119 @@
+"""Recordings of one file, read in parts: formats are found out, and broken files keep what can be read of them."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quotaform.core.usage.format import FORMATS
+from quotaform.core.usage.origin import Origin
+from quotaform.core.usage.recording_format import detect_format
+from quotaform.core.usage.sample import Rejected, Sample
+from quotaform.errors import FileReadError
+from quotaform.spark.usage.ingest.document import add_recording
+from quotaform.spark.usage.ingest.parsed_rows import ParsedRows
+from quotaform.spark.usage.ingest.stream import Range
+from tests.unit.usage.recorded import DATA
+
+ORIGIN = Origin("prod", "1")
+TS = 1_795_000_000.0
+ELEMENT = {
+    "metric": {"__name__": "kafka_server_quota_byte_rate", "quota_type": "Produce", "user": "a"},
+    "values": [[TS, "1"], [TS + 60, "2"]],
+}
+POLLS = "".join(
+    json.dumps(
+        {
+            "request": {"type": "read", "mbean": "kafka.server:type=Produce,*"},
+            "value": {"kafka.server:type=Produce,user=a": {"byte-rate": number}},
+            "timestamp": int(TS) + number,
+            "status": 200,
+        }
+    )
+    + "\n"
+    for number in range(50)
+)
+
+
+def rows_of(data: bytes, cuts: tuple[int, ...] = (0,)) -> list[dict[str, Any]]:
+    """Return what is read of a recording in ranges that begin at some bytes."""
+    rows = ParsedRows()
+    for start, end in zip(cuts, (*cuts[1:], None), strict=True):
+        list(add_recording(Range("f", start, end, TS, data), None, ORIGIN, rows))
+    return [row for batch in rows.rest() for row in batch.to_pylist()]
+
+
+def samples_in(rows: list[dict[str, Any]]) -> int:
+    return sum(row["samples"] for row in rows if row["ts"])
+
+
+def reasons_in(rows: list[dict[str, Any]]) -> list[str]:
+    return [row["reason"] for row in rows if row["reason"]]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("jmxtool", (DATA / "jmxtool.csv").read_bytes()),
+        ("exposition", (DATA / "exposition.txt").read_bytes()),
+        ("jolokia", POLLS.encode()),
+        ("prometheus", json.dumps({"status": "success", "data": {"result": [ELEMENT]}}).encode()),
+        ("prometheus", json.dumps(ELEMENT).encode()),
+    ],
+)
+def test_a_recording_is_read_as_its_parser_reads_it(kind: str, data: bytes, pack: Callable[[bytes], bytes]) -> None:
+    assert detect_format(data) == kind
+    items = list(FORMATS[kind](data, ORIGIN, TS))
+    rows = rows_of(pack(data))
+    assert samples_in(rows) == sum(isinstance(item, Sample) for item in items) > 0
+    assert len(reasons_in(rows)) == sum(isinstance(item, Rejected) for item in items)
+
+
+def test_lines_are_in_the_range_in_which_they_begin() -> None:
+    cuts = (0, 10, len(POLLS) // 3, len(POLLS) - 2)
+    assert samples_in(rows_of(POLLS.encode(), cuts)) == samples_in(rows_of(POLLS.encode())) == 50
+
+
+def test_a_file_that_has_no_parts_is_read_by_its_first_range() -> None:
+    data = (DATA / "jmxtool.csv").read_bytes()
+    assert samples_in(rows_of(data, (0, 500, 1500))) == samples_in(rows_of(data))
+
+
+def test_what_was_read_of_a_cut_gzip_file_is_kept() -> None:
+    packed = gzip.compress((DATA / "jmxtool.csv").read_bytes() * 20)
+    rows = rows_of(packed[:-40])
+    assert samples_in(rows) > 0
+    assert any("the file is cut or broken" in reason for reason in reasons_in(rows))
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\x89PNG\r\n\x1a\n\0", "the file is of no format that is known"),
+        (b"PAR1\0\0", "the file is a table; give --input-format table"),
+        (b"ts,key,rate\n1,Produce,2\n", "the file is a table; give --input-format table"),
+        (b'{"status":"error","error":"timed out"}', "Prometheus answered with an error"),
+        (b'{"metric":{"__name__":"x"},"values":[[1', "not JSON, or cut"),
+    ],
+)
+def test_a_file_of_another_kind_is_one_record(data: bytes, reason: str) -> None:
+    (found,) = reasons_in(rows_of(data))
+    assert reason in found
+
+
+def test_an_empty_file_holds_nothing() -> None:
+    assert reasons_in(rows_of(b"")) == []
+
+
+def test_a_file_that_is_gone_is_an_error_that_names_it(tmp_path: Path) -> None:
+    source = Range("in/a.json", 0, None, TS, None, str(tmp_path / "a.json"))
+    with pytest.raises(FileReadError, match=r"in/a\.json cannot be read: No such file"):
+        list(add_recording(source, None, ORIGIN, ParsedRows()))

@@ -101,7 +101,10 @@ def test_the_last_of_several_measurements_of_a_bucket_counts() -> None:
 def test_the_first_line_says_how_many_are_throttled_and_where() -> None:
     text = render_top(top(*ROWS, unread=(Unread("broker 3 (http://b3)", "did not answer within 5 s"),)))
     lines = text.splitlines()
-    assert lines[0] == "lab 2026-11-22T17:20:05Z: 3 buckets throttled, 2 at 90% or more, 6 measured on 2 brokers"
+    assert (
+        lines[0]
+        == "lab 2026-11-22T17:20:05Z: 3 buckets throttled, 2 at 90% or more, 6 measured on 2 brokers (incomplete)"
+    )
     assert lines[1:3] == ["broker 3 (http://b3) did not answer within 5 s", ""]
     assert [" ".join(line.split()) for line in lines[3:6]] == [
         "BROKER BUCKET KEY RATE LIMIT % THROTTLE",
@@ -131,6 +134,14 @@ def test_a_limit_of_buckets_is_kept() -> None:
 def test_nothing_to_show_is_said() -> None:
     assert render_top(top()).splitlines()[1:] == ["No bucket was measured."]
     assert "All buckets are below their limits" in render_top(top(row(1.0, user="a")))
+
+
+def test_that_nobody_could_be_measured_is_no_zero() -> None:
+    text = render_top(top(unread=(Unread("broker 3 (http://b3)", "did not answer within 5 s"),)))
+    assert text.splitlines() == [
+        "lab 2026-11-22T17:20:05Z: it is not known who is throttled, as nothing was measured",
+        "broker 3 (http://b3) did not answer within 5 s",
+    ]
 
 
 def test_unknown_quotas_hide_no_throttling() -> None:

@@ -65,16 +65,18 @@ def _headline(top: Top, width: int) -> str:
     throttled, near = top.count(BucketState.THROTTLED), top.count(BucketState.NEAR)
     at = spell_moment(top.at.replace(microsecond=0))
     time = at if width >= _WIDE_HEAD else at.partition("T")[2]
+    if top.unread and not top.buckets:
+        return f"{inert(top.cluster)} {time}: it is not known who is throttled, as nothing was measured"
     on = f" on {counted(top.brokers, 'broker')}" if top.buckets else ""
     return (
         f"{inert(top.cluster)} {time}: {counted(throttled, 'bucket')} throttled, {near:,} at {NEAR_RATIO:.0%} or more, "
-        f"{len(top.buckets):,} measured{on}"
+        f"{len(top.buckets):,} measured{on}{' (incomplete)' if top.unread else ''}"
     )
 
 
 def _nothing(top: Top, shows_all: bool) -> list[str]:
     if not top.buckets:
-        return ["No bucket was measured."]
+        return [] if top.unread else ["No bucket was measured."]
     return [] if shows_all else ["All buckets are below their limits (--all shows them)."]
 
 

@@ -6,7 +6,7 @@ and throttle times of buckets on three brokers, a value per minute.
 
 | recording | bare |
 | --- | --- |
-| answers of Prometheus, a file per day | `spark.read.json` with the schema given, and `write.parquet` of its result |
+| answers of Prometheus, a file per four hours | `spark.read.json` with the schema given, and `write.parquet` |
 | Parquet, a row per sample with a map of labels, by time | `spark.read.parquet`, and `write.parquet` |
 """
 
@@ -34,7 +34,8 @@ from quotaform.spark.usage.ingest.run import IngestRequest, ingest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MINUTES = 1440
+MINUTES = 240
+"""The minutes of a file: Spark holds the one JSON document of a file in memory, with an object per value."""
 START = 1_795_000_000
 NAMES = ("kafka_server_quota_byte_rate", "kafka_server_quota_throttle_time")
 ANSWER = """
@@ -57,23 +58,21 @@ def labels(bucket: int) -> dict[str, str]:
     }
 
 
-def write_answers(folder: Path, samples: int, series: int) -> int:
-    """Write answers of Prometheus, a file per day, and return how many samples they have."""
+def write_answers(folder: Path, samples: int, series: int) -> None:
+    """Write answers of Prometheus, a file per slice of time."""
     values = [repr(random.Random(number).random() * 1e6) for number in range(5000)]
-    days = max(1, round(samples / (series * MINUTES)))
-    for day in range(days):
-        times = [str(START + 60 * (day * MINUTES + minute)) for minute in range(MINUTES)]
-        with (folder / f"day-{day:03}.json").open("w", encoding="utf-8") as file:
+    for place in range(max(1, round(samples / (series * MINUTES)))):
+        times = [str(START + 60 * (place * MINUTES + minute)) for minute in range(MINUTES)]
+        with (folder / f"slice-{place:04}.json").open("w", encoding="utf-8") as file:
             file.write('{"status":"success","data":{"resultType":"matrix","result":[')
             for number in range(series):
                 metric = json.dumps({"__name__": NAMES[number % 2], **labels(number // 2)}, separators=(",", ":"))
-                start = (number * 977 + day * 131) % 3500
+                start = (number * 977 + place * 131) % (len(values) - MINUTES)
                 pairs = ",".join(
                     [f'[{ts},"{value}"]' for ts, value in zip(times, values[start : start + MINUTES], strict=True)]
                 )
                 file.write(f'{"," if number else ""}{{"metric":{metric},"values":[{pairs}]}}')
             file.write("]}}")
-    return days * series * MINUTES
 
 
 def write_table(spark: SparkSession, folder: Path, samples: int, series: int) -> None:

@@ -174,5 +174,5 @@ def pairs(data: bytes) -> tuple[numpy.ndarray, numpy.ndarray] | None:
 
 def _has_numbers_within(data: bytes, count: int) -> bool:
     """Whether nothing stands between the signs of so many pairs where no number belongs."""
-    between = (data.count(b',"'), data.count(b'"]'), data.count(b"],["))
-    return between == (count, count, count - 1) and data.startswith(b"[") and data.endswith(b"]")
+    is_closed = data.startswith(b"[") and data.endswith(b'"]')
+    return is_closed and data.count(b'"],[') == count - 1 and data.count(b',"') == count

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from io import BytesIO
 from itertools import pairwise
+from typing import Any
 from unittest import mock
 
 import numpy
+import pyarrow
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quotaform.core.usage.format.prometheus import parse_element
+from quotaform.core.usage.format.table import parse_rows
 from quotaform.core.usage.merge import merge
 from quotaform.core.usage.origin import Origin
 from quotaform.core.usage.sample import Dropped, DropReason, Rejected, Sample
 from quotaform.core.usage.series import Attribute, Series
+from quotaform.core.usage.table_mapping import TableMapping
 from quotaform.spark.usage.ingest import part as part_module
 from quotaform.spark.usage.ingest.element import add_element, pairs
 from quotaform.spark.usage.ingest.parsed_rows import ParsedRows
 from quotaform.spark.usage.ingest.part import Part, elements, lines
 from quotaform.spark.usage.ingest.sample_array import ATTRIBUTES, SampleArrays, merged_arrays
+from quotaform.spark.usage.ingest.table_rows import Reader, parsed_batches
 
 PIECES = (b'{"metric":{"a":"b"}}', b",", b"x\n", b'{"metric" : {1', b"{", b'{"met', b'{"metric":"a"')
 SERIES = Series("prod", "1", "producer_byte_rate", "alice", None, None, Attribute.RATE)
@@ -137,3 +143,61 @@ def test_values_that_are_not_pairs_are_not_read_as_pairs(pieces: list[bytes]) ->
         values = None
     if found is not None:
         assert values == [[ts, str(round(value))] for ts, value in zip(*(each.tolist() for each in found), strict=True)]
+
+
+MAPPING = TableMapping(columns={"ts": "t", "metric": "name", "value": "v"}, labels={"user": "user"})
+READER = Reader("a table", MAPPING, Origin("prod"), ("name", "user"), ("value",), "row")
+table_rows = st.lists(
+    st.tuples(
+        st.sampled_from(["kafka_server_produce_byte_rate", "kafka_server_produce_throttle_time", "up"]),
+        st.sampled_from(["a", "%2A", None]),
+        st.integers(1_700_000_000, 1_700_000_003) | st.none(),
+        st.sampled_from([0.0, 1.5, float("nan"), -1.0, float("inf"), None]),
+    ),
+    max_size=12,
+)
+
+
+@given(st.lists(table_rows, max_size=3))
+def test_rows_of_a_table_are_read_as_the_definition_reads_them(batches: list[list[Any]]) -> None:
+    """The columns are those that Spark computes of a table."""
+    cells = [dict(zip(("name", "user", "t", "v"), row, strict=True)) for batch in batches for row in batch]
+    expected = Counter[Any]()
+    for item in parse_rows(cells, MAPPING, Origin("prod")):
+        if isinstance(item, Sample):
+            expected[item.series, item.ts, item.value] += 1
+        else:
+            expected[item.reason if isinstance(item, Dropped) else "rejected"] += getattr(item, "samples", 1)
+    found = Counter[Any]()
+    for batch in parsed_batches(READER, iter([as_spark_has_it(rows) for rows in batches])):
+        for row in batch.to_pylist():
+            if row["ts"]:
+                series = Series(*(row[name] for name in Series._fields))
+                times = numpy.frombuffer(row["ts"], numpy.int64) / 1e6
+                for ts, value in zip(times, numpy.frombuffer(row["value"], numpy.float64), strict=True):
+                    found[series, ts, value] += 1
+            elif row["dropped"]:
+                found[DropReason(row["dropped"])] += row["samples"]
+            elif row["reason"]:
+                found["rejected"] += row["samples"]
+    assert found == expected
+
+
+def as_spark_has_it(rows: list[Any]) -> pyarrow.RecordBatch:
+    """Return rows as `parsed_table` selects them."""
+    odd = [value is not None and (value < 0 or value == float("inf")) for *_, value in rows]
+    return pyarrow.record_batch(
+        {
+            "name_0": pyarrow.array([row[0] for row in rows], "string"),
+            "name_1": pyarrow.array([row[1] for row in rows], "string"),
+            "seconds": pyarrow.array([row[2] for row in rows], "double"),
+            "odd_ts": pyarrow.nulls(len(rows), "string"),
+            "value": pyarrow.array([row[3] for row in rows], "double"),
+            "odd_value": pyarrow.array(
+                [str(row[3]) if is_odd else None for row, is_odd in zip(rows, odd, strict=True)], "string"
+            ),
+            "file": pyarrow.nulls(len(rows), "string"),
+            "position": pyarrow.nulls(len(rows), "int64"),
+            "is_odd": pyarrow.array([is_odd or row[2] is None for row, is_odd in zip(rows, odd, strict=True)], "bool"),
+        }
+    )

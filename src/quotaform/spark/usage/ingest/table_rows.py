@@ -54,7 +54,7 @@ _SIZES: Final = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class Reader:
     """How rows are read.
 
     Attributes:
@@ -113,10 +113,10 @@ def parsed_table(table: DataFrame, name: str, kind: str | None, mapping: TableMa
         *(column.alias(each) for each, column in selected.items()),
         is_odd.alias(_IS_ODD),
     )
-    reader = _Reader(
+    reader = Reader(
         name, mapping, origin, tuple(names), values, "row" if kind in _POSITIONS else "in the block at byte"
     )
-    return rows.mapInArrow(partial(_parsed, reader), PARSED)
+    return rows.mapInArrow(partial(parsed_batches, reader), PARSED)
 
 
 def _column(name: str) -> Column:
@@ -169,7 +169,7 @@ class _Columns(NamedTuple):
     rows: numpy.ndarray
 
 
-def _parsed(reader: _Reader, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+def parsed_batches(reader: Reader, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
     """Parse rows; runs on an executor."""
     rows = ParsedRows()
     known: dict[tuple[str | None, ...], list[_Measured]] = {}
@@ -186,23 +186,22 @@ def _parsed(reader: _Reader, batches: Iterator[pyarrow.RecordBatch]) -> Iterator
 
 
 def _add_rows(
-    table: pyarrow.Table, reader: _Reader, known: dict[tuple[str | None, ...], list[_Measured]], rows: ParsedRows
+    table: pyarrow.Table, reader: Reader, known: dict[tuple[str | None, ...], list[_Measured]], rows: ParsedRows
 ) -> None:
     """Add the rows of a table, series by series."""
     if not table.num_rows:
         return
     table = table.combine_chunks()
     code = _codes([table.column(f"name_{number}") for number in range(len(reader.names))], table.num_rows)
-    order = None if (code[1:] >= code[:-1]).all() else numpy.argsort(code, kind="stable")
-    if order is not None:
-        code, table = code[order], table.take(pyarrow.array(order))
+    # Only numbers are brought into the order of series: names are long, and few of them differ.
+    order = numpy.argsort(code, kind="stable")
+    code = code[order]
     begins = numpy.flatnonzero(numpy.append(True, code[1:] != code[:-1]))
-    names = [
-        table.column(f"name_{number}").take(pyarrow.array(begins)).to_pylist() for number in range(len(reader.names))
-    ]
-    columns = {each: table.column(each).to_numpy() for each in (_SECONDS, *reader.values)}
-    absent = {each: table.column(each).is_null().to_numpy() for each in reader.values}
-    is_odd = table.column(_IS_ODD).to_numpy()
+    firsts = pyarrow.array(order[begins])
+    names = [table.column(f"name_{number}").take(firsts).to_pylist() for number in range(len(reader.names))]
+    columns = {each: table.column(each).to_numpy()[order] for each in (_SECONDS, *reader.values)}
+    absent = {each: table.column(each).is_null().to_numpy()[order] for each in reader.values}
+    is_odd = table.column(_IS_ODD).to_numpy()[order]
     ends = [*begins[1:], table.num_rows]
     series = zip(*names, strict=True) if names else [()]
     for cells, begin, end in zip(series, begins, ends, strict=True):
@@ -212,7 +211,7 @@ def _add_rows(
         chosen = numpy.flatnonzero(~is_odd[begin:end]) + begin
         _add_series(measured, _Columns(columns, absent, chosen), reader, rows)
         if len(chosen) < end - begin:
-            odd = numpy.flatnonzero(is_odd[begin:end]) + begin
+            odd = order[begin:end][is_odd[begin:end]]
             _add_odd(cells, table.take(pyarrow.array(odd)).to_pylist(), reader, rows)
 
 
@@ -228,13 +227,13 @@ def _codes(columns: list[pyarrow.ChunkedArray], count: int) -> numpy.ndarray:
     return code
 
 
-def _cells(names: tuple[str | None, ...], reader: _Reader, numbers: dict[str, object]) -> dict[str, object]:
+def _cells(names: tuple[str | None, ...], reader: Reader, numbers: dict[str, object]) -> dict[str, object]:
     """Return a row as the definition takes it."""
     found: dict[str, object] = dict(zip(reader.names, names, strict=True))
     return found | {reader.mapping.columns[field]: number for field, number in numbers.items()}
 
 
-def _measured(names: tuple[str | None, ...], reader: _Reader) -> list[_Measured]:
+def _measured(names: tuple[str | None, ...], reader: Reader) -> list[_Measured]:
     """Return what the fields of a series are: what the definition says of rows in which one field is 1."""
     found = []
     for field in reader.values:
@@ -244,7 +243,7 @@ def _measured(names: tuple[str | None, ...], reader: _Reader) -> list[_Measured]
     return found
 
 
-def _add_series(measured: list[_Measured], columns: _Columns, reader: _Reader, rows: ParsedRows) -> None:
+def _add_series(measured: list[_Measured], columns: _Columns, reader: Reader, rows: ParsedRows) -> None:
     """Add the samples of rows of one series, none of which is odd."""
     count = len(columns.rows)
     if not count:
@@ -274,7 +273,7 @@ def _add_series(measured: list[_Measured], columns: _Columns, reader: _Reader, r
         rows.add_dropped(DropReason.MISSING, missing)
 
 
-def _add_odd(names: tuple[str | None, ...], found: list[dict[str, Any]], reader: _Reader, rows: ParsedRows) -> None:
+def _add_odd(names: tuple[str | None, ...], found: list[dict[str, Any]], reader: Reader, rows: ParsedRows) -> None:
     """Add rows that are read by the definition, one by one."""
     for cells in found:
         numbers: dict[str, object] = {TS: cells[f"{_ODD}{TS}"] if cells[_SECONDS] is None else _time(cells, reader)}
@@ -292,7 +291,7 @@ def _placed(position: int | None, place: str, item: Rejected) -> Rejected:
     return item._replace(position=position, reason=f"{place} {position}: {item.reason.removeprefix(_FIRST_ROW)}")
 
 
-def _time(cells: dict[str, Any], reader: _Reader) -> float:
+def _time(cells: dict[str, Any], reader: Reader) -> float:
     unit = reader.mapping.time_unit
     seconds: float = cells[_SECONDS]
     return seconds * (UNITS_PER_SECOND[unit] if unit is not None else 1.0)

@@ -167,7 +167,7 @@ def _waits(rows: DataFrame) -> DataFrame:
         columns[f"delay_s{name}"] = f.least("cap_s", f.try_divide(reached - f.col("burst"), f.col("limit")))
     at_once = f.col("middle_high") + f.col("rate") * f.col("seen_s") - f.col("burst")
     delay = f.try_divide(at_once, f.col("limit"))
-    is_at_once = f.col("is_bucket") & (f.col("rate") > 0)
+    is_at_once = f.col("is_bucket") & (f.col("rate") > 0) & f.col("limit").isNotNull()
     columns["wait_s_high"] = f.when(is_at_once, f.greatest(columns["wait_s_high"], f.least("step_s", delay))).otherwise(
         columns["wait_s_high"]
     )

@@ -47,7 +47,7 @@ def backtest(usage: DataFrame, found: DataFrame) -> DataFrame:
             name: f.when(~is_coarse, f.col(name))
             for name in ("first_throttled", "last_throttled", "worst_at", "backlog_s")
         },
-        "longest_s": f.when(~is_coarse, f.least("longest_s", "throttled_s")),
+        "longest_s": f.when(~is_coarse & f.col("longest_s").isNotNull(), f.least("longest_s", "throttled_s")),
     }
     return rows.withColumns(unknown).select(*BACKTEST.names)
 

@@ -1,0 +1,280 @@
+"""The backtest of small recordings, against loops over each bucket."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from quotaform.document.snapshot import dump_snapshot
+from quotaform.model.address import parse_address
+from quotaform.model.entity import Entity
+from quotaform.model.snapshot import Snapshot
+from quotaform.schema.validator import explainer
+from tests.spark.backtest_oracle import VARIANTS, replay
+from tests.workflow.command import Repository
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+START = datetime(2026, 10, 1, tzinfo=UTC)
+PRODUCE, REQUEST = "producer_byte_rate", "request_percentage"
+MUTATION, CONNECTION = "controller_mutation_rate", "connection_creation_rate"
+
+
+class Sample(NamedTuple):
+    """A row of usage."""
+
+    at: float
+    rate: float | None
+    key: str = PRODUCE
+    user: str | None = "alice"
+    client_id: str | None = None
+    ip: str | None = None
+    broker: str | None = "1"
+    throttle_ms: float | None = None
+    cluster: str | None = "prod"
+    window_s: float | None = 10.5
+
+
+def usage_table(spark: SparkSession, samples: Sequence[Sample]) -> DataFrame:
+    """Return `schemas.USAGE`."""
+    from quotaform.spark.schemas import make_table
+    from quotaform.spark.usage.schemas import USAGE
+
+    rows = [{**each._asdict(), "ts": START + timedelta(seconds=each.at)} for each in samples]
+    return make_table(spark, USAGE, [[row[name] for row in rows] for name in USAGE.names])
+
+
+def quotas_table(spark: SparkSession, values: Mapping[str, Mapping[str, float]], cluster: str = "prod") -> DataFrame:
+    """Return `schemas.QUOTAS` of a cluster, from address to key to value."""
+    from quotaform.spark.schemas import QUOTAS, make_table
+
+    rows: list[dict[str, Any]] = [
+        {
+            "cluster": cluster,
+            "entity_key": parse_address(address).address,
+            "entity": list(parse_address(address).parts),
+            "key": key,
+            "value": value,
+        }
+        for address, keys in values.items()
+        for key, value in keys.items()
+    ]
+    return make_table(spark, QUOTAS, [[row.get(name) for row in rows] for name in QUOTAS.names])
+
+
+@contextmanager
+def replayed(
+    spark: SparkSession,
+    samples: Sequence[Sample],
+    after: Mapping[str, Mapping[str, float]],
+    before: Mapping[str, Mapping[str, float]] | None = None,
+) -> Iterator[dict[tuple[str, str, str | None], dict[str, Any]]]:
+    """Give the rows of `schemas.BACKTEST` by bucket, key and broker."""
+    from quotaform.spark.job.kept_rows import table_rows
+    from quotaform.spark.usage.backtest import backtest
+    from quotaform.spark.usage.demand import members, recorded
+
+    usage = usage_table(spark, samples)
+    old = quotas_table(spark, after if before is None else before)
+    with table_rows(recorded(usage)) as series, table_rows(members(series, quotas_table(spark, after), old)) as found:
+        rows = backtest(usage, found).toArrow().to_pylist()
+        yield {(row["bucket"], row["key"], row["broker"]): row for row in rows}
+
+
+LIMITS = {
+    "user=<default>": {PRODUCE: 100.0, REQUEST: 50.0, MUTATION: 5.0},
+    "ip=<default>": {CONNECTION: 10.0},
+}
+
+
+def random_samples(random: Random) -> list[Sample]:
+    """Return samples of several buckets, with steps of seconds and of minutes, gaps and rows in any order."""
+    samples: list[Sample] = []
+    for key, limit in ((PRODUCE, 100.0), (REQUEST, 50.0), (MUTATION, 5.0), (CONNECTION, 10.0)):
+        for number, step in enumerate((1.0, 2.0, 5.0, 10.0, 15.0, 60.0, 300.0)):
+            at = 0.0
+            rate = limit
+            for _ in range(40):
+                at += step if random.random() < 0.9 else step * random.choice((2.0, 3.0, 700.0))
+                if random.random() < 0.4:
+                    rate = limit * random.choice((0.0, 0.3, 0.9, 1.0, 1.2, 2.0, 6.0))
+                names: dict[str, Any] = {"user": f"u{number}"}
+                if key == CONNECTION:
+                    names = {"user": None, "ip": f"10.0.0.{number}"}
+                samples.append(Sample(at, rate, key, **names))
+    random.shuffle(samples)
+    return samples
+
+
+def test_a_backtest_is_what_loops_over_each_bucket_find(spark: SparkSession) -> None:
+    samples = random_samples(Random(1))
+    by_bucket: dict[tuple[str, str, str | None], dict[float, float]] = {}
+    for each in samples:
+        bucket = f"ip={each.ip}" if each.ip else f"user={each.user}"
+        broker = None if each.key == MUTATION else each.broker
+        by_bucket.setdefault((bucket, each.key, broker), {})[each.at] = each.rate or 0.0
+    with replayed(spark, samples, LIMITS) as found:
+        assert found.keys() == by_bucket.keys()
+        for place, rates in by_bucket.items():
+            row = found[place]
+            wanted = replay(rates, row["limit"], place[1])
+            assert row["samples"] == wanted.samples
+            assert row["recorded_s"] == pytest.approx(wanted.recorded_s)
+            for variant in VARIANTS:
+                name = f"throttled_s{variant}"
+                assert row[name] == pytest.approx(wanted.throttled[variant], abs=1e-6), (place, name)
+                name = f"delay_s_max{variant}"
+                assert (row[name] or 0.0) == pytest.approx(wanted.delay[variant], abs=1e-6), (place, name)
+            assert row["throttled_s_low"] <= row["throttled_s"] + 1e-6
+            assert row["throttled_s"] <= row["throttled_s_high"] + 1e-6
+            assert row["over_max"] == pytest.approx(wanted.over_max)
+            first = min(wanted.times, default=None)
+            assert row["first_throttled"] == (None if first is None else START + timedelta(seconds=first))
+            assert row["backlog_s"] == pytest.approx(wanted.backlog_s, abs=1e-6), place
+            if place[1] == CONNECTION:
+                assert row["refused"] == pytest.approx(wanted.refused)
+
+
+MIB = 2.0**20
+
+
+@pytest.fixture
+def repository(tmp_path: Path, spark: SparkSession) -> Repository:
+    """A cluster with a limit of 10 MiB/s for everybody, files that lower that of alice, and a recording of an hour."""
+    made = Repository(tmp_path)
+    quotas = {Entity(user=None): {PRODUCE: 10 * MIB}, Entity(user="alice"): {PRODUCE: 10 * MIB}}
+    taken = Snapshot(cluster_name="lab", cluster_id="id-lab", captured_at="2026-10-02T00:00:00Z", quotas=quotas)
+    (tmp_path / "lab.json").write_text(dump_snapshot(taken), encoding="utf-8")
+    (tmp_path / "quotaform.yaml").write_text("clusters: {lab: {snapshot: lab.json}}\n", encoding="utf-8")
+    made.write("quotas.d/alice.yaml", "quotas: [{match: {user: alice}, values: {producer_byte_rate: 4MiB/s}}]\n")
+    samples = [
+        *(Sample(minute * 60.0, (8 if 10 <= minute < 20 else 1) * MIB, cluster="lab") for minute in range(60)),
+        *(
+            Sample(minute * 60.0, 12 * MIB, user="bob", cluster="lab", throttle_ms=100.0 + minute)
+            for minute in range(60)
+        ),
+        Sample(0.0, 1.0, user="zoe", cluster="prod"),
+    ]
+    usage_table(spark, samples).write.parquet(str(tmp_path / "usage"))
+    return made
+
+
+def test_the_command_says_who_would_have_been_throttled_when_and_for_how_long(
+    repository: Repository, spark: SparkSession
+) -> None:
+    options = ("usage", "backtest", "--usage", "usage", "--cluster", "lab")
+    done = repository(*options, "--out", "json=found.json", "--out", "markdown=found.md", "--out", "parquet=rows")
+    assert done.code == 0, done.err
+    assert done.out.splitlines() == [
+        "Backtest  lab   usage usage, 2 series from 2026-10-01T00:00:00Z to 2026-10-01T00:59:00Z",
+        "",
+        "Changed by the plan",
+        "  user=alice on broker 1  producer_byte_rate 10 MiB/s -> 4 MiB/s: throttled for 23m 15s (2m 37s to 25m 11s)",
+        "    # from 2026-10-01T00:10:00Z to 2026-10-01T00:33:00Z, longest 23m 15s, longest delay 10m (10s to 10m 49s) "
+        "at 2026-10-01T00:19:00Z",
+        "    # at most 200 % of the limit, 59m 10s recorded",
+        "",
+        "Not changed by the plan",
+        "  user=bob on broker 1  producer_byte_rate 10 MiB/s: throttled for 59m 10s (3m 57s to 59m 10s); was throttled "
+        "for 59m 10s",
+        "    # from 2026-10-01T00:00:00Z to 2026-10-01T00:59:00Z, longest 59m 10s, longest delay 11m 50s "
+        "(2s to 11m 50s) at 2026-10-01T00:59:00Z",
+        "    # 11m 50s more after the recording, at most 120 % of the limit, limit of user=<default>, demand hidden "
+        "for 59m 10s, 59m 10s recorded",
+        "",
+        "  1 bucket was throttled while recorded, which hid a part of its demand: what is said of it is a lower bound.",
+        "Of 1 bucket with changed limits, 1 would have been throttled, 0 were; of 1 others, 1 would have been "
+        "throttled, 1 were.",
+        "",
+        "Recorded and not tested: prod.",
+    ]
+    found = json.loads(repository.read("found.json"))
+    assert not list(explainer("usage-backtest").iter_errors(found))
+    assert found["not_tested"] == ["prod"]
+    rows = spark.read.parquet(str(repository.path / "rows")).collect()
+    assert {row["bucket"]: row["is_changed"] for row in rows} == {"user=alice": True, "user=bob": False}
+    assert "`user=alice on broker 1`" in repository.read("found.md")
+
+
+def test_a_plan_has_its_backtest_and_keeps_its_id(repository: Repository) -> None:
+    plain = repository("plan", "--out", "json=plain.json")
+    done = repository("plan", "--backtest", "usage", "--out", "json=plan.json", "--out", "markdown=plan.md")
+    assert (plain.code, done.code) == (0, 0), done.err
+    assert "Backtest: Of 1 bucket with changed limits, 1 would have been throttled" in done.out
+    assert "**Backtest:** Of 1 bucket with changed limits" in repository.read("plan.md")
+    saved = json.loads(repository.read("plan.json"))
+    assert not list(explainer("plan").iter_errors(saved))
+    assert saved["plan_id"] == json.loads(repository.read("plain.json"))["plan_id"]
+    [row] = saved["backtest"]["changed"]["rows"]
+    assert row["bucket"] == "user=alice"
+    shown = repository("show", "plan.json")
+    assert "Backtest: Of 1 bucket with changed limits" in shown.out
+    again = repository(
+        "usage", "backtest", "plan.json", "--usage", "usage", "--snapshot", "lab.json", "--format", "json"
+    )
+    assert again.code == 0, again.err
+    assert json.loads(again.out)["clusters"][0]["changed"]["rows"] == [row]
+
+
+def test_what_a_recording_cannot_tell_apart_has_an_upper_bound_alone(spark: SparkSession) -> None:
+    busy = [Sample(minute * 60.0, 90.0) for minute in range(10)]
+    idle = [Sample(minute * 60.0, 5.0, user="bob") for minute in range(10)]
+    free = [Sample(minute * 60.0, 70.0, user="eve", broker="2") for minute in range(10)]
+    before = {"user=alice": {PRODUCE: 100.0}, "user=bob": {PRODUCE: 100.0}}
+    new = {f"user={user},client-id=app": {PRODUCE: 10.0} for user in ("alice", "bob", "eve")}
+    with replayed(spark, [*busy, *idle, *free], {**before, **new}, before) as found:
+        alice, bob, eve = (
+            found[f"user={user}", PRODUCE, broker] for user, broker in (("alice", "1"), ("bob", "1"), ("eve", "2"))
+        )
+    assert all(row["is_coarse"] and row["is_changed"] for row in (alice, bob, eve))
+    # Whatever part of it the client has: all of it would wait under the limit of the client.
+    for row in (alice, eve):
+        assert (row["throttled_s"], row["throttled_s_low"], row["delay_s_max"]) == (None, 0.0, None)
+        assert row["throttled_s_high"] == pytest.approx(10.5 + 9 * 60)
+    assert (bob["throttled_s"], bob["throttled_s_high"]) == (0.0, 0.0)
+
+
+def test_series_that_a_plan_joins_are_added_up_once_per_time(spark: SparkSession) -> None:
+    times = [minute * 60.0 for minute in range(10)]
+    rows = [Sample(at, 60.0, user=None, client_id=client) for at in times for client in ("a", "b")]
+    apart = [Sample(at, None, user=None, client_id="a", throttle_ms=50.0) for at in times[:5]]
+    before = {"client-id=<default>": {PRODUCE: 100.0}}
+    after = {"client-id=<default>": {PRODUCE: 50.0}}
+    # A recording that was ingested twice, with throttle times in rows of their own.
+    with replayed(spark, [*rows, *rows, *apart], after, before) as found:
+        row = found["client-id=a", PRODUCE, "1"]
+    assert (row["samples"], row["over_max"]) == (10, pytest.approx(1.2))
+    # The gauge keeps its value while nothing new is throttled.
+    assert row["recorded_throttled_s"] == pytest.approx(10.5)
+    assert row["hidden_s"] == pytest.approx(10.5 + 4 * 60)
+    joined = [Sample(at, 60.0, user="u", client_id=client) for at in times for client in ("a", "b")]
+    with replayed(spark, [*joined, *joined], {"user=u": {PRODUCE: 100.0}}, {"user=u": {PRODUCE: 200.0}}) as found:
+        assert [key[0] for key in found] == ["user=u"]
+        [row] = found.values()
+    assert (row["samples"], row["over_max"]) == (10, pytest.approx(1.2))
+    assert row["throttled_s"] == pytest.approx(10.5 + 9 * 60)
+
+
+def test_the_usage_is_shuffled_once(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    from quotaform.spark.job.kept_rows import table_rows
+    from quotaform.spark.usage.backtest import backtest
+    from quotaform.spark.usage.demand import members, recorded
+
+    usage = usage_table(spark, [Sample(0.0, 60.0)])
+    quotas = quotas_table(spark, LIMITS)
+    with table_rows(recorded(usage)) as series, table_rows(members(series, quotas, quotas)) as found:
+        backtest(usage, found).explain()
+    plan = capsys.readouterr().out
+    # The first branch that is printed is that of the usage.
+    usage_branch = plan.partition("LocalTableScan")[0]
+    [shuffle] = [line for line in usage_branch.splitlines() if " Exchange " in line]
+    assert "hashpartitioning(bucket_id" in shuffle
+    assert "REPARTITION_BY_COL" in shuffle

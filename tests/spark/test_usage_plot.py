@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.types import StructType
 
 from quotaform.core.usage import chart
 from quotaform.model.entity import Entity
 from quotaform.spark.schemas import make_table
 from quotaform.spark.usage import curve
 from quotaform.spark.usage.curve import entity_curves
-from quotaform.spark.usage.schemas import USAGE
+from quotaform.spark.usage.replay import replay_slots
+from quotaform.spark.usage.schemas import USAGE, WAITS
 from tests.builder import PRODUCER, REQUEST
 from tests.spark.test_history_command import write_snapshot
 from tests.workflow.command import Repository
@@ -132,6 +134,56 @@ def test_headroom_is_drawn(spark: SparkSession, repository: Repository) -> None:
     for name in ("headroom.html", "headroom.svg"):
         for text in ("producer_byte_rate", "user=alice", "2 MiB/s", "limit", "Usage usage: 2026-11-01 09:00"):
             assert text in repository.read(name)
+
+
+def test_a_backtest_is_drawn(spark: SparkSession, repository: Repository) -> None:
+    usage_table(spark, usage_rows(40)).write.parquet(str(repository.path / "usage"))
+    repository.write("quotas.d/lab.yaml", "quotas:\n  - entity: {user: alice}\n    producer_byte_rate: 500B/s\n")
+    arguments = ("usage", "backtest", "quotas.d", "--usage", "usage", "--snapshot", "taken/lab-2.json")
+    shown = repository(*arguments, "--out", "html=backtest.html", "--out", "svg=backtest.svg")
+    assert shown.code == 0, shown.err
+    svg = repository.read("backtest.svg")
+    for text in ("user=alice", "limit before", "2 MiB/s", "limit after", "500 B/s", "would throttle", ">B/s<", " UTC<"):
+        assert text in svg
+    page = repository.read("backtest.html")
+    assert page.count("<svg ") == page.count("<table>") == 2
+    assert "when it would have been throttled" in page
+
+
+def test_slots_have_the_highest_rate_and_from_when_to_when_requests_waited(spark: SparkSession) -> None:
+    random = Random(3)
+    names = ("bucket_id", "at", "step_s", "wait_s", "wait_s_high", "ratio", "throttle_ms")
+    rows: list[dict[str, Any]] = [
+        dict(
+            zip(
+                names,
+                (
+                    bucket, second * 10_000_000, 10.0, random.choice((0.0, 4.0)), random.choice((0.0, 9.0)),
+                    random.random(), random.choice((None, 5.0, 7.0)),
+                ),
+                strict=True,
+            )
+        )
+        for bucket in (1, 2)
+        for second in range(1, 40)
+    ]  # fmt: skip
+    table = make_table(
+        spark, StructType([field for field in WAITS if field.name in names]),
+        [[row[field.name] for row in rows] for field in WAITS if field.name in names],
+    )  # fmt: skip
+    found = {(row["bucket_id"], row["at"]): row for row in replay_slots(table, 60.0).toArrow().to_pylist()}
+    slots: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        slots[row["bucket_id"], row["at"] // 60_000_000].append(row)
+    assert len(found) == len(slots)
+    for (bucket, _), each in slots.items():
+        slot = found[bucket, max(row["at"] for row in each)]
+        assert slot["ratio"] == max(row["ratio"] for row in each)
+        assert slot["throttle_ms"] == max((row["throttle_ms"] for row in each if row["throttle_ms"]), default=None)
+        for suffix in ("", "_high"):
+            waited = [row for row in each if row[f"wait_s{suffix}"] > 0]
+            assert slot[f"start{suffix}"] == min((row["at"] - 10_000_000 for row in waited), default=None)
+            assert slot[f"end{suffix}"] == max((row["at"] for row in waited), default=None)
 
 
 def test_what_cannot_be_drawn_is_one_sentence(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,5 +31,5 @@ def _html(chart: Chart) -> bytes:
 PICTURES: Final[Mapping[str, Callable[[Chart], bytes]]] = {"html": _html, "png": _png, "svg": _svg}
 """Format to what draws a chart in it, which needs matplotlib."""
 
-DRAWN: Final = frozenset({"history", "usage-headroom"})
+DRAWN: Final = frozenset({"history", "usage-backtest", "usage-headroom"})
 """The subjects of which there are charts."""

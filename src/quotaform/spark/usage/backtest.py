@@ -32,7 +32,7 @@ def backtest(usage: DataFrame, found: DataFrame) -> DataFrame:
         usage: `schemas.USAGE`.
         found: `quotaform.spark.usage.demand.members`, persisted: they are read several times.
     """
-    tested = _buckets(found)
+    tested = tested_buckets(found)
     # Of parts that cannot be told apart, no one waits longer than all of it would under the least of the limits.
     limit = f.when(f.col("is_coarse"), f.col("least_limit")).otherwise(f.col("limit"))
     limits = tested.select("bucket_id", "key", limit.alias("limit"), "pace_s")
@@ -52,7 +52,7 @@ def backtest(usage: DataFrame, found: DataFrame) -> DataFrame:
     return rows.withColumns(unknown).select(*BACKTEST.names)
 
 
-def _buckets(found: DataFrame) -> DataFrame:
+def tested_buckets(found: DataFrame) -> DataFrame:
     """Return a row per bucket and broker."""
     # Two series of one bucket that had different limits: the plan changes what at least one of them had.
     is_split = f.col("is_coarse") & ~f.col("least_limit").eqNullSafe(f.col("before_limit"))

@@ -18,11 +18,15 @@ from quotaform.spark.job.kept_rows import table_rows
 from quotaform.spark.schemas import QUOTAS, make_table
 from quotaform.spark.usage.backtest import backtest
 from quotaform.spark.usage.demand import members, recorded
+from quotaform.spark.usage.replay import replays
 from quotaform.spark.usage.schemas import BACKTEST
 from quotaform.spark.usage.usage_table import read_usage
+from quotaform.views.usage.backtest_chart import backtest_chart, bucket_of, drawn_buckets
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+    from quotaform.core.usage.chart import Chart
 
 _MOST_UNKNOWN = 100
 _Values = Mapping[tuple[Entity, str], float]
@@ -47,7 +51,10 @@ class BacktestRequest:
 
 @contextmanager
 def backtested(
-    spark: SparkSession, request: BacktestRequest, plans: Sequence[Plan]
+    spark: SparkSession,
+    request: BacktestRequest,
+    plans: Sequence[Plan],
+    draw: Callable[[Chart], None] | None = None,
 ) -> Iterator[tuple[Backtest, DataFrame]]:
     """Give the backtest of plans, and `schemas.BACKTEST` with all its rows as long as the context lasts.
 
@@ -55,6 +62,7 @@ def backtested(
         spark: The session.
         request: What to test.
         plans: One plan per cluster, each with what the cluster holds (`Plan.actual`).
+        draw: Draws a chart of the result, if one is needed: the usage of some buckets is read again for it.
 
     Raises:
         InvalidFilesError: The usage cannot be read.
@@ -74,7 +82,14 @@ def backtested(
             clusters=_clusters(request, plans, _recordings(mine, found), rows),
             unknown=_unknown(series, names),
         )
+        if draw is not None:
+            draw(_chart(result, usage, found))
         yield result, rows.orderBy("cluster", f.desc("throttled_s"), "key", "bucket", "broker")
+
+
+def _chart(result: Backtest, usage: DataFrame, found: DataFrame) -> Chart:
+    slots, step_s = replays(usage, found, [bucket_of(row) for row in drawn_buckets(result)])
+    return backtest_chart(result, slots, step_s)
 
 
 def _within(usage: DataFrame, request: BacktestRequest) -> DataFrame:

@@ -14,6 +14,7 @@ from quotaform.cli.exit_code import gravest
 from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import ManyClusters
 from quotaform.cli.option.common import SnapshotOption
+from quotaform.cli.option.drawn_output import DrawnOutOption
 from quotaform.cli.option.engine import SparkPlace
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.moment import read_moment_option
@@ -50,14 +51,7 @@ def backtest(
     ] = None,
     until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only usage before this time.")] = None,
     top: Annotated[int, typer.Option("--top", min=1, max=_MOST, help="How many buckets of each kind are shown.")] = 20,
-    out: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--out",
-            metavar="FORMAT=PATH|parquet=DIR",
-            help="Also write the result to a file, or all of its rows as Parquet to a new directory. Repeatable.",
-        ),
-    ] = None,
+    out: DrawnOutOption = None,
     place: SparkPlace,
     format_name: Annotated[str, format_option(_SUBJECT)] = "text",
     output: Output,
@@ -72,6 +66,7 @@ def backtest(
     Examples:
       quotaform usage backtest --usage /srv/usage
       quotaform usage backtest plan.json --usage /srv/usage --since 30d
+      quotaform usage backtest plan.json --usage /srv/usage --out html=backtest.html
       quotaform usage backtest proposal/quotas.d --snapshot prod.json --usage /srv/usage --out parquet=backtest
     """
     console = output.console()
@@ -95,7 +90,8 @@ def backtest(
         progress = JobProgress(console, "Replaying usage", session)
         with spark_session(session, progress) as spark:
             progress("Replaying usage", 0, 0)
-            with backtested(spark, request, plans) as (found, rows):
+            draw = files.draw if files.has_pictures else None
+            with backtested(spark, request, plans, draw) as (found, rows):
                 files.write(found, rows)
         console.echo(render(_SUBJECT, format_name, found, style=console.style()))
     report_failures(console, outcomes)

@@ -138,7 +138,9 @@ def test_headroom_is_drawn(spark: SparkSession, repository: Repository) -> None:
 
 def test_a_backtest_is_drawn(spark: SparkSession, repository: Repository) -> None:
     usage_table(spark, usage_rows(40)).write.parquet(str(repository.path / "usage"))
-    repository.write("quotas.d/lab.yaml", "quotas:\n  - match: {user: alice}\n    values: {producer_byte_rate: 500B/s}\n")
+    repository.write(
+        "quotas.d/lab.yaml", "quotas:\n  - match: {user: alice}\n    values: {producer_byte_rate: 500B/s}\n"
+    )
     arguments = ("usage", "backtest", "quotas.d", "--usage", "usage", "--snapshot", "taken/lab-2.json")
     shown = repository(*arguments, "--out", "html=backtest.html", "--out", "svg=backtest.svg")
     assert shown.code == 0, shown.err

@@ -21,6 +21,7 @@ from quotaform.core.usage.chart import (
     Chart,
     Curve,
     HeadroomPart,
+    Limit,
     LimitPart,
     ReplayPart,
     ReplaySlot,
@@ -194,6 +195,18 @@ def test_a_value_that_ended_leaves_a_gap_and_the_usage_is_behind_the_limits() ->
         assert [heights[0] for heights in lines(axes, "limit")] == [limit.value for limit in part.limits]
         assert lines(axes, "rate")
         assert [text.get_text() for text in axes.texts if "no value" in text.get_text()] == ["no value of its own"]
+
+
+def test_a_value_is_dashed_after_the_last_snapshot() -> None:
+    """One of a single snapshot could not be seen."""
+    (part,) = history_example().parts
+    assert isinstance(part, LimitPart)
+    alone = replace(part, limits=(Limit(START, None, 1048576.0),), until=START)
+    with settings():
+        (axes,) = draw_part(alone).axes
+        assert lines(axes, "open") == [[1048576.0] * 2]
+        (line,) = [line for line in axes.lines if line.get_label() == "open"]
+        assert line.get_xdata()[1] == axes.get_xlim()[1]
 
 
 def test_a_curve_is_broken_where_nothing_was_recorded() -> None:

@@ -51,7 +51,7 @@ def draw_limit(sheet: Sheet, top: float, part: LimitPart) -> None:
     if part.usage.times:
         draw_curve(axes, part.usage, color=BLUE, linewidth=0.8, label="rate", zorder=2)
         labels.append((part.usage.values[-1], "rate", BLACK))
-    _draw_steps(axes, drawn, part.until)
+    _draw_steps(axes, drawn, part.until, until)
     last = part.limits[-1]
     if last.end is None:
         labels.append(
@@ -68,14 +68,27 @@ def draw_limit(sheet: Sheet, top: float, part: LimitPart) -> None:
     _write_values(axes, part, start, until, end)
 
 
-def _draw_steps(axes: Axes, limits: list[Limit], until: datetime) -> None:
-    """Draw values as level lines, and a thin upright one where a value follows another at once."""
+def _draw_steps(axes: Axes, limits: list[Limit], known_until: datetime, until: datetime) -> None:
+    """Draw values as level lines, and a thin upright one where a value follows another at once.
+
+    A value that the last snapshot has is dashed from there on: nobody has looked since.
+    """
     before: Limit | None = None
     for limit in limits:
         start = number_of(limit.start)
         axes.plot(
-            [start, number_of(limit.end or until)], [limit.value] * 2, color=BLACK, linewidth=2, label="limit", zorder=4
+            [start, number_of(limit.end or known_until)],
+            [limit.value] * 2,
+            color=BLACK,
+            linewidth=2,
+            label="limit",
+            zorder=4,
         )
+        if limit.end is None and until > known_until:
+            later = [number_of(known_until), number_of(until)]
+            axes.plot(
+                later, [limit.value] * 2, color=BLACK, linewidth=1.4, linestyle=(0, (4, 2)), zorder=4, label="open"
+            )
         if before is not None and before.end == limit.start:
             axes.plot([start] * 2, [before.value, limit.value], color=BLACK, linewidth=0.8, zorder=4)
         before = limit

@@ -145,7 +145,16 @@ def test_a_backtest_is_drawn(spark: SparkSession, repository: Repository) -> Non
     shown = repository(*arguments, "--out", "html=backtest.html", "--out", "svg=backtest.svg")
     assert shown.code == 0, shown.err
     svg = repository.read("backtest.svg")
-    for text in ("user=alice", "limit before", "2 MiB/s", "limit after", "500 B/s", "would throttle", ">KiB/s<", " UTC<"):
+    for text in (
+        "user=alice",
+        "limit before",
+        "2 MiB/s",
+        "limit after",
+        "500 B/s",
+        "would throttle",
+        ">KiB/s<",
+        " UTC<",
+    ):
         assert text in svg
     page = repository.read("backtest.html")
     assert page.count("<svg ") == page.count("<table>") == 2

@@ -21,7 +21,7 @@ figure > svg { display: block; width: 100%; height: auto; background: #fff; bord
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; margin: .75rem 0 0; font-size: .8rem; min-width: 40%; }
 caption { text-align: left; font-weight: 600; padding-bottom: .25rem; overflow-wrap: anywhere; }
-th, td { text-align: left; padding: .2rem .6rem; border-bottom: 1px solid #8886; }
+th, td { text-align: left; padding: .2rem .45rem; border-bottom: 1px solid #8886; }
 th { font-weight: 600; vertical-align: bottom; }
 td:first-child { overflow-wrap: anywhere; min-width: 8rem; }
 .number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }

@@ -38,6 +38,7 @@ ONE_WORKER: Final = (
     "tests/spark/test_usage_seen.py",
     "tests/spark/test_usage_stream.py",
     "tests/spark/test_usage_backtest.py",
+    "tests/spark/test_usage_backtest_broker.py",
     "tests/spark/test_usage_table.py",
 )
 """How the ids of these tests begin; those of a folder run on one worker, and every other test on any."""

@@ -23,7 +23,7 @@ FULL := $(VENV)/.quotaform-dev
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv setup demo demo-fleet test test-fast test-kafka test-spark check lint format fuzz faults bench golden schemas docs constraints clean
+.PHONY: help venv setup demo demo-fleet demo-usage test test-fast test-kafka test-spark check lint format fuzz faults bench golden schemas docs constraints clean
 
 help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,9 @@ demo: $(LEAN) ## run the full workflow on a real Apache Kafka; needs only Python
 
 demo-fleet: $(FULL) ## plan and apply three clusters on Spark, with history (two minutes); needs a JDK 17+
 	@$(BIN)/quotaform demo --fleet
+
+demo-usage: $(FULL) ## record real traffic, backtest a plan and right-size quotas on Spark (three minutes); needs a JDK 17+
+	@$(BIN)/quotaform demo --usage
 
 test: $(FULL) ## run the tests; a broker is started by the tests, Spark needs a JDK 17+
 	$(PYTEST)

@@ -68,12 +68,12 @@ class Traffic:
         )
 
     def consume(self, topic: str, client_id: str) -> None:
-        """Start a consumer that reads all of a topic, from its beginning on."""
+        """Start a consumer that reads a topic from where its group has read to, or from its beginning on."""
         self._consumers.append(
             self._start(
                 _CONSUMER,
                 *("--bootstrap-server", self._kafka.bootstrap_servers),
-                *("--topic", topic, "--from-beginning"),
+                *("--topic", topic, "--group", client_id, "--from-beginning"),
                 *("--command-property", f"client.id={client_id}"),
             )
         )

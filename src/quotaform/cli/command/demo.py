@@ -11,6 +11,7 @@ from quotaform.cli.command.sandbox import step_console
 from quotaform.cli.console import Color, Console
 from quotaform.cli.demo.session import DemoSession
 from quotaform.cli.option.common import ColorOption
+from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
     from quotaform.sandbox import Sandbox
@@ -38,21 +39,33 @@ def demo(
     fleet: Annotated[
         bool, typer.Option("--fleet", help="On three clusters, planned and applied on Spark, with history.")
     ] = False,
+    usage: Annotated[
+        bool, typer.Option("--usage", help="With real traffic: recorded, replayed on Spark, and quotas that fit it.")
+    ] = False,
     color: ColorOption = Color.AUTO,
 ) -> int:
     """Run the full workflow on a real Apache Kafka, which is started for the demo and stopped at the end.
 
     Import existing quotas, edit, validate, plan, apply, detect drift and repair it. All output is that of the commands
-    shown. With --fleet, three brokers and Spark are used: blast radius, one report of all clusters, and history.
+    shown. With --fleet, three brokers and Spark are used: blast radius, one report of all clusters, and history. With
+    --usage, clients produce and consume at known rates: headroom, a backtest of a plan, and a recommendation.
 
     \b
     Examples:
       quotaform demo
       quotaform demo --fleet
+      quotaform demo --usage
     """
     from quotaform.sandbox import Sandbox
 
+    if fleet and usage:
+        raise UsageError("--fleet and --usage are two demos; give one of them")
     console = Console(color)
+    if usage:
+        from quotaform.cli.demo.usage import run_usage_demo
+
+        run_usage_demo(console)
+        return 0
     if fleet:
         from quotaform.cli.demo.fleet import run_fleet_demo
 

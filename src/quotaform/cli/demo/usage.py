@@ -27,22 +27,21 @@ quotas:
 
   # Limits that were guessed.
   - match: {client-id: checkout}
-    values: {producer_byte_rate: 20MB/s}
+    values: {producer_byte_rate: 10MB/s}
     owner: team-orders
 
   - match: {client-id: etl}
-    values: {producer_byte_rate: 20MB/s}
+    values: {producer_byte_rate: 10MB/s}
     owner: team-data
 """
 _FILE: Final = "quotas.d/quotas.yaml"
-_GUESS: Final = "match: {client-id: etl}\n    values: {producer_byte_rate: 20MB/s}"
-_TIGHT: Final = "match: {client-id: etl}\n    values: {producer_byte_rate: 1MB/s}"
+_GUESS: Final = "match: {client-id: etl}\n    values: {producer_byte_rate: 10MB/s}"
+_TIGHT: Final = "match: {client-id: etl}\n    values: {producer_byte_rate: 2MB/s}"
 _SECONDS: Final = 25
-_SETTLE: Final = 5
-"""Seconds in which the JVMs of the clients start."""
-_THROTTLED_SECONDS: Final = 40
-"""More seconds that etl takes with the recommended limit."""
-_CAP: Final = "producer_byte_rate=2MB/s"
+_RECORDED: Final = 45
+"""Seconds with those in which clients start, and in which etl ends with the recommended limit."""
+_CAP: Final = "producer_byte_rate=3MB/s"
+_RECORD: Final = ("usage", "record", "--interval", "1s", "--for", f"{_RECORDED}s", "--usage")
 
 
 def run_usage_demo(console: Console) -> None:
@@ -109,17 +108,17 @@ def _run(session: _UsageSession, kafka: Sandbox) -> None:
         f"Traffic of {_SECONDS} s: checkout produces 1 MB/s, etl 4 MB/s, reports consumes what etl made."
     )
     with _traffic(kafka):
-        session.quotaform("usage", "record", "--interval", "1s", "--for", f"{_SECONDS + _SETTLE}s", "--usage", "before")
+        session.quotaform(*_RECORD, "before")
 
     session.print_step("How close is everybody to the limits?")
     session.quotaform("usage", "headroom", "--usage", "before")
 
-    session.print_step("What would a limit of 1 MB/s have done to etl?")
+    session.print_step("What would a limit of 2 MB/s have done to etl?")
     session.edit(_FILE, _QUOTAS.replace(_GUESS, _TIGHT))
     session.quotaform("plan", "--backtest", "before")
     session.edit(_FILE, _QUOTAS)
 
-    session.print_step("Quotas that follow from the recording, where no client may have more than 2 MB/s.")
+    session.print_step("Quotas that follow from the recording, where no client may have more than 3 MB/s.")
     session.quotaform(
         *("usage", "recommend", "--usage", "before", "--min-history", "20s", "--min-samples", "20"),
         *("--headroom", "1.2", "--cap", _CAP, "--write"),
@@ -129,13 +128,7 @@ def _run(session: _UsageSession, kafka: Sandbox) -> None:
     session.quotaform("apply", "plan.json")
 
     session.print_step("The same traffic again. Who is throttled now, and by which quota?")
-    seconds = _SECONDS + _SETTLE + _THROTTLED_SECONDS
-    with (
-        _traffic(kafka),
-        session.in_background(
-            *("usage", "record", "--interval", "1s", "--for", f"{seconds}s", "--usage", "after", "--quiet")
-        ),
-    ):
+    with _traffic(kafka), session.in_background(*_RECORD, "after", "--quiet"):
         time.sleep(_SECONDS)
         session.quotaform("top", "--once")
 

@@ -58,7 +58,6 @@ def snapshot(path: Path, quotas: dict[Entity, dict[str, float]]) -> None:
 
 
 def test_the_demand_of_buckets_equals_a_slow_oracle(spark: SparkSession) -> None:
-    from quotaform.spark.usage.bucket import bucket_address
     from quotaform.spark.usage.recommend import bucket_days, bucket_demands, recorded
 
     samples = [
@@ -77,13 +76,14 @@ def test_the_demand_of_buckets_equals_a_slow_oracle(spark: SparkSession) -> None
     from pyspark.sql import functions as f
 
     found = usage.select(
-        "*",
+        *("cluster", "key", "user", "client_id", "ip"),
         f.concat(f.lit("user="), "user").alias("bucket"),
         f.lit(8.0).alias("limit"),
+        f.lit("DefaultUser").alias("source"),
         f.lit("user=<default>").alias("entity_key"),
         f.lit(False).alias("is_coarse"),
-    )
-    days = bucket_days(found, 90.0).persist()
+    ).distinct()
+    days = bucket_days(usage, found, 90.0).persist()
     demands = {(row.key, row.bucket): row for row in bucket_demands(days).collect()}
     expected, keys = oracle(samples, 90.0)
     assert demands.keys() == expected.keys()
@@ -93,7 +93,6 @@ def test_the_demand_of_buckets_equals_a_slow_oracle(spark: SparkSession) -> None
         assert (row.first.astimezone(UTC), row.last_used.astimezone(UTC), row.hours) == (first, last_used, hours), place
     spans = {row.key: (row.key_last.astimezone(UTC), row.recent_hours) for row in recorded(days, 1).collect()}
     assert spans == keys
-    assert bucket_address({"user": "a", "client_id": None, "ip": None}, "user") == "user=a"
 
 
 def oracle(samples: list[Sample], percentile: float) -> tuple[dict[Any, Any], dict[Any, Any]]:

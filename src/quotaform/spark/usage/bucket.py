@@ -21,7 +21,7 @@ from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.spark.resolve.level import LEVEL_OF, source_of
 from quotaform.spark.resolve.resolved import resolved
 from quotaform.spark.schemas import CLUSTER
-from quotaform.spark.usage.schemas import BUCKET_NAMES, BUCKETS, SERIES, USAGE
+from quotaform.spark.usage.schemas import BUCKET_NAMES, BUCKETS
 
 if TYPE_CHECKING:
     import pyarrow
@@ -76,25 +76,6 @@ def buckets(series: DataFrame, quotas: DataFrame, before: DataFrame | None = Non
         rows, is_split, least = _beside_entries(rows, _named_entries(quotas, before))
     rows = rows.withColumns({"is_coarse": _is_coarser() | is_split, "least_limit": least})
     return _with_address(rows).select(*BUCKETS.names)
-
-
-def with_bucket(usage: DataFrame, found: DataFrame) -> DataFrame:
-    """Return usage with `bucket`, `limit`, `source`, `entity_key` and `is_coarse` of `schemas.BUCKETS`.
-
-    The broker is null for keys whose limit holds for a whole cluster, as theirs is one bucket on all brokers.
-
-    Args:
-        usage: `schemas.USAGE`.
-        found: `buckets` of its series; few enough to be broadcast.
-    """
-    joined = usage.alias("usage").join(
-        f.broadcast(found.alias("found")), same_columns("usage", "found", OF_SERIES), "left"
-    )
-    broker = f.when(~f.col("usage.key").isin(CLUSTER_KEYS), f.col("usage.broker")).alias("broker")
-    return joined.select(
-        *(broker if name == "broker" else f.col(f"usage.{name}") for name in USAGE.names),
-        *(f.col(f"found.{name}") for name in BUCKETS.names if name not in SERIES),
-    )
 
 
 def same_columns(left: str, right: str, columns: Iterable[str]) -> Column:

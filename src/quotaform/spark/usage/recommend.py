@@ -6,6 +6,7 @@ usage -> `bucket_days` (one shuffle of the samples) -> `bucket_demands` -> `reco
 from __future__ import annotations
 
 from datetime import datetime
+from sys import float_info
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import Window
@@ -26,7 +27,8 @@ from quotaform.core.usage.recommendation import Action, OwnValue, Recommendation
 from quotaform.core.usage.right_size import recommend
 from quotaform.model.entity import Entity
 from quotaform.spark.schemas import row_batch
-from quotaform.spark.usage.schemas import RECOMMENDATIONS, SERIES
+from quotaform.spark.usage.bucket import CLUSTER_KEYS, OF_SERIES, same_columns
+from quotaform.spark.usage.schemas import RECOMMENDATIONS
 
 if TYPE_CHECKING:
     import pyarrow
@@ -107,49 +109,70 @@ BUCKET_DEMANDS: Final = StructType(
 """What each bucket used; see `core.usage.demand.BucketDemand`."""
 
 
-def bucket_days(usage: DataFrame, percentile: float) -> DataFrame:
+def bucket_days(usage: DataFrame, found: DataFrame, percentile: float) -> DataFrame:
     """Return `BUCKET_DAYS`: what each bucket used of each broker on each day.
 
-    A series counts once per time, however often it is there, and the series of a bucket are added up per time. Rates
-    that are no numbers from 0 on are left out.
+    A series counts once per time, however often it is there, and the series of a bucket are added up per time. Of
+    several brokers that report a series whose limit is one of the cluster, the highest rate counts. Rates that are no
+    numbers from 0 on are left out. Samples are shuffled once, as numbers.
 
     Args:
-        usage: `bucket.with_bucket`.
+        usage: `schemas.USAGE`.
+        found: `schemas.BUCKETS` of its series, a table or persisted.
         percentile: Of the rates of a day, above 0 and up to 100.
     """
-    rate, throttle = f.col("rate"), f.col("throttle_ms")
-    seconds = f.unix_seconds("ts")
-    day = f.floor(seconds / _DAY_S).alias("day")
-    bucket = [*_OF_BUCKET, "broker"]
-    samples = usage.where(f.col("ts").isNotNull() & f.col("bucket").isNotNull()).select(
-        *SERIES,
-        "bucket",
-        *_LIMITED,
-        day,
-        "ts",
-        f.when((rate >= 0) & (rate < float("inf")), rate).alias("rate"),
-        (throttle > 0).alias("is_throttled"),
+    series = found.withColumns(
+        {
+            "number": f.dense_rank().over(Window.orderBy(*_OF_BUCKET)),
+            "member": f.row_number().over(Window.orderBy(*OF_SERIES)),
+        }
     )
-    # One shuffle for what follows: each grouping is by these columns and others.
-    parted = samples.repartition(*bucket, "day")
-    once = parted.groupBy(*SERIES, "bucket", *_LIMITED, "day", "ts").agg(
-        f.max("rate").alias("rate"), f.max("is_throttled").alias("is_throttled")
+    samples = _samples(usage, series.select(*OF_SERIES, "number", "member"))
+    place = ["number", "broker", "day"]
+    throttled = f.max("is_throttled").alias("is_throttled")
+    # What follows groups by these columns and others, in the same tasks.
+    once = samples.repartition(*place).groupBy(*place, "member", "at").agg(f.max("rate").alias("rate"), throttled)
+    added = once.groupBy(*place, "at").agg(f.sum("rate").alias("rate"), throttled)
+    rates = f.sort_array(f.collect_list("rate")).alias("rates")
+    days = added.groupBy(*place).agg(
+        f.bit_or(f.expr(f"shiftleft(1L, {_hour_of('at')})")).alias("hours"),
+        rates,
+        f.count("rate").alias("samples"),
+        f.count_if("is_throttled").alias("throttled"),
+        f.timestamp_micros(f.min("at")).alias("first"),
+        f.timestamp_micros(f.max("at")).alias("last"),
+        f.timestamp_micros(f.max(f.when(f.col("rate") > 0, f.col("at")))).alias("last_used"),
     )
-    added = once.groupBy(*bucket, *_LIMITED, "day", "ts").agg(
-        f.sum("rate").alias("rate"), f.max("is_throttled").alias("is_throttled")
+    rank = f.ceil(f.round(f.col("samples") * percentile / 100, 6)).cast("int")
+    buckets = series.groupBy("number", *_OF_BUCKET).agg(
+        f.first("entity_key").alias("entity_key"),
+        f.first("limit").alias("limit"),
+        f.bool_or("is_coarse").alias("is_coarse"),
     )
     return (
-        added.groupBy(*bucket, *_LIMITED, "day")
-        .agg(
-            f.bit_or(f.expr(f"shiftleft(1L, {_hour_of('ts')})")).alias("hours"),
-            f.expr(f"percentile_disc({percentile / 100!r}) WITHIN GROUP (ORDER BY rate)").alias("basis"),
-            f.count("rate").alias("samples"),
-            f.count_if("is_throttled").alias("throttled"),
-            f.min("ts").alias("first"),
-            f.max("ts").alias("last"),
-            f.max(f.when(f.col("rate") > 0, f.col("ts"))).alias("last_used"),
-        )
+        days.withColumn("basis", f.get("rates", rank - 1))
+        .join(f.broadcast(buckets), "number")
         .select(*BUCKET_DAYS.names)
+    )
+
+
+def _samples(usage: DataFrame, series: DataFrame) -> DataFrame:
+    """Return usage as numbers: `number` of the bucket, `member`, `broker`, `day`, `at` (microseconds) and values."""
+    joined = (
+        usage.where(f.col("ts").isNotNull())
+        .alias("usage")
+        .join(f.broadcast(series.alias("own")), same_columns("usage", "own", OF_SERIES))
+    )
+    rate, throttle = f.col("rate"), f.col("throttle_ms")
+    return joined.select(
+        "number",
+        "member",
+        f.when(~f.col("usage.key").isin(CLUSTER_KEYS), f.col("usage.broker")).alias("broker"),
+        f.floor(f.unix_seconds("ts") / _DAY_S).alias("day"),
+        f.unix_micros("ts").alias("at"),
+        # In SQL a NaN is larger than anything.
+        f.when((rate >= 0) & (rate <= float_info.max), rate).alias("rate"),
+        ((throttle > 0) & (throttle <= float_info.max)).alias("is_throttled"),
     )
 
 
@@ -193,14 +216,14 @@ def bucket_demands(days: DataFrame) -> DataFrame:
     )
     first_day = f.floor(f.unix_seconds("first") / _DAY_S)
     joined = demands.withColumn("day", first_day).join(_hours_from(_key_days(days)), ["cluster", "key", "day"], "left")
-    of_first_day = f.bit_count(f.expr(f"shiftright(day_hours, {_hour_of('first')})"))
+    of_first_day = f.bit_count(f.expr(f"shiftright(day_hours, {_hour_of('unix_micros(first)')})"))
     hours = (f.coalesce(of_first_day, f.lit(0)) + f.coalesce("later_hours", f.lit(0))).cast("long")
     return joined.withColumn("hours", hours).select(*BUCKET_DEMANDS.names)
 
 
 def _hour_of(column: str) -> str:
-    """Return the hour of a time (UTC) as SQL, whatever the time zone of the session is."""
-    return f"CAST(pmod(unix_seconds({column}), {_DAY_S}) DIV {_HOUR_S} AS INT)"
+    """Return the hour of the day (UTC) of a number of microseconds as SQL, whatever the time zone of the session is."""
+    return f"CAST(pmod({column}, {_DAY_S}000000) DIV {_HOUR_S}000000 AS INT)"
 
 
 def _key_days(days: DataFrame) -> DataFrame:

@@ -26,7 +26,7 @@ from quotaform.spark.failure import require_read
 from quotaform.spark.job.kept_rows import table_rows
 from quotaform.spark.source import read_clusters
 from quotaform.spark.table.named_table import bad_table
-from quotaform.spark.usage.bucket import buckets, recorded_series, with_bucket
+from quotaform.spark.usage.bucket import buckets, recorded_series
 from quotaform.spark.usage.recommend import (
     bucket_days,
     bucket_demands,
@@ -97,7 +97,7 @@ def recommended(
         mine = usage.where(f.col("cluster").isin(names))
         series = stack.enter_context(table_rows(recorded_series(mine)))
         found = stack.enter_context(table_rows(buckets(series, quotas)))
-        days = stack.enter_context(table_rows(bucket_days(with_bucket(mine, found), settings.percentile)))
+        days = stack.enter_context(table_rows(bucket_days(mine, found, settings.percentile)))
         recordings = _recordings(days, names)
         _require_recorded(usage, usage_name, recordings, warn)
         record = recorded(days, settings.unused_after_days)

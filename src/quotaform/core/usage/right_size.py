@@ -331,7 +331,7 @@ class _KeySizer:
         if case.before == after:
             return self.row(case, Action.KEEP, f"within {MIN_CHANGE:.0%} of what fits")
         factor = self.settings.headroom if headroom is None else headroom
-        reason = f"{self.percentile()} of {demand.hours / HOURS_OF_DAY:.0f} days {self.rate(demand.basis)} x {factor:g}"
+        reason = f"{self.percentile()} of {_recorded_time(demand.hours)} {self.rate(demand.basis)} x {factor:g}"
         notes = []
         if factor < self.settings.headroom:
             notes.append(f"x {self.settings.headroom:g} exceeds the capacity of {self.shown(self.capacity or 0.0)}")
@@ -384,3 +384,14 @@ def _limits(case: _Case, value: float | None) -> Mapping[str | None, float]:
     if value is None or is_unlimited(case.key, value):
         return case.demand.bases
     return {broker: number * value for broker, number in case.demand.buckets.items()}
+
+
+def _recorded_time(hours: float) -> str:
+    """Return for how long something is recorded, as a reason says it.
+
+    >>> _recorded_time(744), _recorded_time(5), _recorded_time(1)
+    ('31 days', '5 hours', '1 hour')
+    """
+    if hours >= 2 * HOURS_OF_DAY:
+        return f"{hours / HOURS_OF_DAY:.0f} days"
+    return f"{hours:.0f} hour{'s' if round(hours) != 1 else ''}"

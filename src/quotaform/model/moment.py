@@ -58,3 +58,12 @@ def spell_moment(moment: datetime) -> str:
     """
     text = moment.astimezone(UTC).replace(tzinfo=None).isoformat()
     return f"{text}Z"
+
+
+def spell_second(moment: datetime) -> str:
+    """Return a moment as ISO 8601 in UTC to the second, for people: what is below a second is left out.
+
+    >>> spell_second(datetime(2026, 11, 20, 9, 12, 44, 804514, tzinfo=UTC))
+    '2026-11-20T09:12:44Z'
+    """
+    return spell_moment(moment.replace(microsecond=0))

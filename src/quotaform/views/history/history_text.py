@@ -17,7 +17,7 @@ from quotaform.core.history import (
     HistoryRow,
 )
 from quotaform.model.entity import spell_name
-from quotaform.model.moment import spell_moment
+from quotaform.model.moment import spell_second
 from quotaform.model.text import inert
 from quotaform.views.plan.effect_text import value_text
 from quotaform.views.style import PLAIN, Style, counted
@@ -51,7 +51,7 @@ def _append_text(each: AppendedSnapshot) -> str:
         Append.LATE: "appended late, before one that was known",
         Append.KNOWN: "known already",
     }
-    at = "" if each.read_at is None else spell_moment(each.read_at)
+    at = "" if each.read_at is None else spell_second(each.read_at)
     status = "" if each.status is None else about[each.status]
     return f"{at}  {counted(each.values, 'value')}  {status}"
 
@@ -64,7 +64,7 @@ def render_entity_history(found: EntityHistory, style: Style = PLAIN) -> str:
 def _history_lines(found: EntityHistory, style: Style) -> Iterator[str]:
     span = "no snapshots"
     if found.since is not None and found.until is not None:
-        span = f"snapshots from {spell_moment(found.since)} to {spell_moment(found.until)}"
+        span = f"snapshots from {spell_second(found.since)} to {spell_second(found.until)}"
     yield f"History  {style.paint(inert(found.table), 'bold')}   {span}"
     for (cluster, address), rows in groupby(found.rows, lambda row: (row.cluster, row.entity.address)):
         yield ""
@@ -81,8 +81,8 @@ def _history_lines(found: EntityHistory, style: Style) -> Iterator[str]:
 
 
 def _row_text(row: HistoryRow) -> str:
-    end = "now" if row.valid_to is None else spell_moment(row.valid_to)
-    text = f"{value_text(row.key, row.value)}   {spell_moment(row.valid_from)} to {end}"
+    end = "now" if row.valid_to is None else spell_second(row.valid_to)
+    text = f"{value_text(row.key, row.value)}   {spell_second(row.valid_from)} to {end}"
     about = [f"set {_by(row.changed_by)}"] if row.changed_by else []
     about += [f"ended {_by(row.ended_by)}"] if row.ended_by else []
     return f"{text}   ({'; '.join(about)})" if about else text
@@ -91,7 +91,7 @@ def _row_text(row: HistoryRow) -> str:
 def _by(changer: Changer) -> str:
     commit = f", commit {inert(changer.commit)[:7]}" if changer.commit else ""
     plan = inert(changer.plan_id).removeprefix("sha256:")[:8]
-    return f"by {inert(changer.actor)} at {spell_moment(changer.at)}, plan {plan}{commit}"
+    return f"by {inert(changer.actor)} at {spell_second(changer.at)}, plan {plan}{commit}"
 
 
 def render_history_difference(found: HistoryDifference, style: Style = PLAIN) -> str:
@@ -100,7 +100,7 @@ def render_history_difference(found: HistoryDifference, style: Style = PLAIN) ->
 
 
 def _difference_lines(found: HistoryDifference, style: Style) -> Iterator[str]:
-    times = f"{spell_moment(found.since)} to {spell_moment(found.until)}"
+    times = f"{spell_second(found.since)} to {spell_second(found.until)}"
     yield f"History  {style.paint(inert(found.table), 'bold')}   {times}"
     covered = {each.cluster: each for each in found.clusters}
     for cluster, rows in groupby(found.rows, lambda row: row.cluster):
@@ -110,10 +110,10 @@ def _difference_lines(found: HistoryDifference, style: Style) -> Iterator[str]:
     unknown = [each for each in found.clusters if not each.is_compared]
     if unknown:
         yield ""
-        yield f"Not compared, since there is no snapshot at or before {spell_moment(found.since)}:"
+        yield f"Not compared, since there is no snapshot at or before {spell_second(found.since)}:"
         width = max(len(spell_name(each.cluster)) for each in unknown[:_MOST_UNKNOWN])
         for each in unknown[:_MOST_UNKNOWN]:
-            yield f"  {spell_name(each.cluster):<{width}}  first snapshot of {spell_moment(each.first_at)}"
+            yield f"  {spell_name(each.cluster):<{width}}  first snapshot of {spell_second(each.first_at)}"
         if len(unknown) > _MOST_UNKNOWN:
             yield f"  ... and {len(unknown) - _MOST_UNKNOWN:,} more (all: --format json)"
     yield ""
@@ -134,14 +134,14 @@ def _difference_total(found: HistoryDifference) -> str:
 
 def _coverage_text(each: Coverage) -> str:
     # Both are there where something differs.
-    times = [spell_moment(at) for at in (each.before_at, each.after_at) if at is not None]
+    times = [spell_second(at) for at in (each.before_at, each.after_at) if at is not None]
     return f"snapshots of {' and '.join(times)}"
 
 
 def _change_text(row: HistoryChange, style: Style) -> str:
     sign = "+" if row.before is None else "-" if row.after is None else "~"
     values = " -> ".join(value_text(row.key, value) for value in (row.before, row.after) if value is not None)
-    about = "" if row.changed_at is None else f"   (seen {spell_moment(row.changed_at)})"
+    about = "" if row.changed_at is None else f"   (seen {spell_second(row.changed_at)})"
     if row.changed_by is not None:
         about = f"   ({_by(row.changed_by)})"
     return f"{style.paint(sign, _COLOURS[sign])} {row.entity.address}  {spell_name(row.key)} : {values}{about}"

@@ -8,7 +8,7 @@ from typing import Final
 from quotaform.core.usage.backtest import Backtest, BucketBacktest, BucketCounts, ClusterBacktest, Estimate
 from quotaform.core.usage.label import span_text, value_text
 from quotaform.model.entity import spell_name
-from quotaform.model.moment import spell_moment
+from quotaform.model.moment import spell_second
 from quotaform.model.text import inert, listed
 from quotaform.views.style import PLAIN, Style, counted
 
@@ -53,7 +53,7 @@ def recorded_text(found: ClusterBacktest) -> str:
     """Return what was recorded of a cluster."""
     if found.first is None or found.last is None:
         return "nothing recorded of this cluster"
-    return f"{counted(found.series, 'series', 'series')} from {spell_moment(found.first)} to {spell_moment(found.last)}"
+    return f"{counted(found.series, 'series', 'series')} from {spell_second(found.first)} to {spell_second(found.last)}"
 
 
 def total_text(found: ClusterBacktest) -> str:
@@ -145,11 +145,11 @@ def time_text(row: BucketBacktest) -> str:
     """Return when, and how long at a time."""
     parts = []
     if row.first is not None and row.last is not None:
-        parts.append(f"from {spell_moment(row.first)} to {spell_moment(row.last)}")
+        parts.append(f"from {spell_second(row.first)} to {spell_second(row.last)}")
     if row.longest_s:
         parts.append(f"longest {span_text(row.longest_s)}")
     if row.delay_s.high > 0 and not row.is_coarse:
-        worst = "" if row.worst_at is None else f" at {spell_moment(row.worst_at)}"
+        worst = "" if row.worst_at is None else f" at {spell_second(row.worst_at)}"
         parts.append(f"longest delay {estimate_text(row.delay_s)}{worst}")
     return ", ".join(parts)
 

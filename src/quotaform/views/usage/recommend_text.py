@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from quotaform.core.usage.recommendation import Action, ClusterRecording, Recommendation, RecommendReport
 from quotaform.model.entity import spell_name
-from quotaform.model.moment import spell_moment
+from quotaform.model.moment import spell_second
 from quotaform.model.text import inert, listed
 from quotaform.views.plan.effect_text import value_text
 from quotaform.views.style import PLAIN, Style, counted
@@ -54,7 +54,7 @@ def recording_text(cluster: ClusterRecording) -> str:
     name = spell_name(cluster.cluster)
     if cluster.first is None or cluster.last is None:
         return f"{name}  nothing recorded"
-    return f"{name}  recorded from {spell_moment(cluster.first)} to {spell_moment(cluster.last)}"
+    return f"{name}  recorded from {spell_second(cluster.first)} to {spell_second(cluster.last)}"
 
 
 def change_text(each: Recommendation) -> str:

@@ -82,7 +82,10 @@ def repository(metered_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactor
     quotas = {Entity(user="admin"): {KEY: LIMIT}, Entity(ip=None): {"connection_creation_rate": 1000.0}}
     is_over = Event()
     with QuotaAdmin.connect(metered_sandbox.bootstrap_servers, command_config=config) as admin:
-        admin.alter([Alteration(entity, values) for entity, values in quotas.items()]).raise_for_errors()
+        others = {entity: values for entity, values in admin.describe().items() if entity not in quotas}
+        changes = [Alteration(entity, dict.fromkeys(values)) for entity, values in others.items()]
+        changes += [Alteration(entity, values) for entity, values in quotas.items()]
+        admin.alter(changes).raise_for_errors()
         wait_for(admin, quotas)
         traffic = Thread(target=produce, args=(metered_sandbox, is_over))
         traffic.start()

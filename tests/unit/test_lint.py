@@ -553,7 +553,10 @@ lints:
             "clusters: {a: {snapshot: x, policies: [p.json]}}",
             '1:29: error: unknown field "policies"; it belongs to the top of the file. The fields are ',
         ),
-        ("brokers: [kafka]", '1:1: error: unknown field "brokers"; it belongs to principals. The fields'),
+        (
+            "brokers: [kafka]",
+            '1:1: error: unknown field "brokers"; it belongs to clusters.NAME.metrics or principals. ',
+        ),
         ("quotas: []", '1:1: error: unknown field "quotas"; it belongs to the top of a file of quotas.d. The fields'),
         ("lint: {}", '1:1: error: unknown field "lint"; did you mean lints?'),
     ],

@@ -43,6 +43,10 @@ READING = {
     "quotaform history append --history kept nothing.json": 64,
     "quotaform history show": 64,
     "quotaform history diff": 64,
+    "quotaform usage ingest --usage usage": 64,
+    "quotaform usage headroom": 64,
+    "quotaform usage backtest": 64,
+    "quotaform usage recommend": 64,
     "quotaform scram describe": 0,
     "quotaform sandbox status --name none": 1,
     "quotaform sandbox stop --name none": 0,
@@ -64,7 +68,12 @@ WRITING = {
 }
 """What changes something, in this order, and a part of what it prints."""
 
-ELSEWHERE = {"quotaform demo": "test_demo", "quotaform sandbox start": "test_docs and tests/kafka/test_sandbox"}
+ELSEWHERE = {
+    "quotaform demo": "test_demo",
+    "quotaform sandbox start": "test_docs and tests/kafka/test_sandbox",
+    "quotaform top": "test_usage_live",
+    "quotaform usage record": "test_usage_live",
+}
 
 
 @pytest.fixture

@@ -73,13 +73,11 @@ def measured(spark: SparkSession, work: Callable[[], object]) -> dict[str, Any]:
 
 def shuffled(spark: SparkSession) -> int:
     """Return how many bytes all stages have written for shuffles so far."""
+    gateway: Any = spark.sparkContext._gateway
+    nothing = gateway.jvm.java.util.ArrayList()
     store = spark.sparkContext._jsc.sc().statusStore()
-    return sum(int(stage.shuffleWriteBytes()) for stage in listed(spark, store.stageList(None)))
-
-
-def listed(spark: SparkSession, stages: Any) -> list[Any]:
-    """Return a sequence of Scala as a list."""
-    return [stages.apply(place) for place in range(stages.size())]
+    stages: Any = store.stageList(None, False, False, gateway.new_array(gateway.jvm.double, 0), nothing)
+    return sum(int(stages.apply(place).shuffleWriteBytes()) for place in range(stages.size()))
 
 
 def peak(spark: SparkSession) -> float:

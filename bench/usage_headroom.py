@@ -82,7 +82,10 @@ def measured(spark: SparkSession, work: Callable[[], object]) -> dict[str, Any]:
 
 def shuffled(spark: SparkSession) -> int:
     """Return how many bytes all stages have written for shuffles so far."""
-    stages: Any = spark.sparkContext._jsc.sc().statusStore().stageList(None)
+    gateway: Any = spark.sparkContext._gateway
+    nothing = gateway.jvm.java.util.ArrayList()
+    store = spark.sparkContext._jsc.sc().statusStore()
+    stages: Any = store.stageList(None, False, False, gateway.new_array(gateway.jvm.double, 0), nothing)
     return sum(int(stages.apply(place).shuffleWriteBytes()) for place in range(stages.size()))
 
 

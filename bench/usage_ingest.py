@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # as a script it finds the modules beside it only
+
 from bench.history import jvm_peak, seconds
 from quotaform.core.usage.origin import Origin
 from quotaform.spark.session.options import SessionOptions

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from quotaform.app.quota_edit.quota_edit import edit_quotas
 from quotaform.app.repository.repository import Repository
-from quotaform.core.usage.recommendation import Action, Recommendation
+from quotaform.core.usage.sizing.recommendation import Action, Recommendation
 from quotaform.model.entity import Entity
 from tests.builder import CONSUMER, PRODUCER
 

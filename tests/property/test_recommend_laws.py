@@ -8,10 +8,11 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quotaform.core.usage.demand import BrokerDemand, BucketDemand, Recorded
-from quotaform.core.usage.recommendation import Action, OwnValue, RecommendSettings
-from quotaform.core.usage.right_size import recommend
-from quotaform.core.usage.rounding import round_up, spell_rounded
+from quotaform.core.usage.sizing.busiest_day import BusiestDay
+from quotaform.core.usage.sizing.demand import BrokerDemand, BucketDemand, Recorded
+from quotaform.core.usage.sizing.recommendation import Action, OwnValue, RecommendSettings
+from quotaform.core.usage.sizing.right_size import recommend
+from quotaform.core.usage.sizing.rounding import round_up, spell_rounded
 from quotaform.model.address import parse_address
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey
@@ -38,6 +39,10 @@ def test_rounding_never_decreases_keeps_the_order_and_leaves_its_results(
         assert rounded <= low * 1.25 or rounded == key.maximum
 
 
+def _basis(part: BrokerDemand) -> float:
+    return part.busiest.basis if part.busiest else 0.0
+
+
 @st.composite
 def _buckets(draw: st.DrawFn) -> list[BucketDemand]:
     names = draw(st.lists(st.sampled_from("abcdef"), unique=True, min_size=1))
@@ -50,8 +55,7 @@ def _buckets(draw: st.DrawFn) -> list[BucketDemand]:
             brokers=tuple(
                 BrokerDemand(
                     broker=broker,
-                    basis=draw(SIZES),
-                    day=1,
+                    busiest=BusiestDay(basis=draw(SIZES), day=1),
                     samples=draw(st.integers(1, 400)),
                     throttled=draw(st.sampled_from([0, 0, 5])),
                 )
@@ -88,13 +92,13 @@ def test_proposals_fit_the_capacity_or_only_lower_values_and_rest_on_enough_data
     found = recommend("prod", own, limited, recorded, settings)
     after = {**values, **{each.entity.address: each.after for each in found if each.action is not Action.NONE}}
     increased = [each for each in found if (each.after or 0) > (each.before or 0)]
-    bases = {each.bucket: max(part.basis or 0 for part in each.brokers) for each in limited}
+    bases = {each.bucket: max(_basis(part) for part in each.brokers) for each in limited}
     total: dict[str | None, float] = {}
     for each in limited:
         source = each.bucket if after.get(each.bucket) is not None else each.entity_key
         limit = after.get(source) if source is not None else None
         for part in each.brokers:
-            total[part.broker] = total.get(part.broker, 0.0) + (limit if limit is not None else part.basis or 0.0)
+            total[part.broker] = total.get(part.broker, 0.0) + (limit if limit is not None else _basis(part))
     assert not increased or all(rate <= capacity * (1 + 1e-9) for rate in total.values())
     for row in found:
         if row.action in (Action.CREATE, Action.UPDATE):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from math import ceil
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from quotaform.core.usage.sizing.busiest_day import BusiestDay
 from quotaform.document.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
 from quotaform.model.snapshot import Snapshot
@@ -58,7 +60,8 @@ def snapshot(path: Path, quotas: dict[Entity, dict[str, float]]) -> None:
 
 
 def test_the_demand_of_buckets_equals_a_slow_oracle(spark: SparkSession) -> None:
-    from quotaform.spark.usage.recommend import bucket_days, bucket_demands, recorded
+    from quotaform.spark.usage.bucket_day import bucket_days, recorded
+    from quotaform.spark.usage.bucket_demand import bucket_demands
 
     samples = [
         *(sample(hour, "a", 10 + (hour * 7) % 11, client_id=f"c{hour % 3}") for hour in range(40)),
@@ -89,10 +92,73 @@ def test_the_demand_of_buckets_equals_a_slow_oracle(spark: SparkSession) -> None
     assert demands.keys() == expected.keys()
     for place, (brokers, first, last_used, hours) in expected.items():
         row = demands[place]
-        assert {each.broker: (each.basis, each.samples, each.throttled) for each in row.brokers} == brokers, place
+        assert {each.broker: (each.busiest.basis, each.samples, each.throttled) for each in row.brokers} == brokers, (
+            place
+        )
         assert (row.first.astimezone(UTC), row.last_used.astimezone(UTC), row.hours) == (first, last_used, hours), place
     spans = {row.key: (row.key_last.astimezone(UTC), row.recent_hours) for row in recorded(days, 1).collect()}
     assert spans == keys
+
+
+@pytest.mark.parametrize("outlier_days", [0, 1, 3])
+def test_the_busiest_day_equals_a_slow_oracle(spark: SparkSession, outlier_days: int) -> None:
+    from pyspark.sql import functions as f
+
+    from quotaform.spark.usage.bucket_demand import busiest_day
+
+    random = Random(1107)
+    cases: list[dict[int, float]] = []
+    for _ in range(300):
+        days = random.sample(range(20_700, 20_700 + random.choice([9, 40])), random.randint(0, 9))
+        cases.append({day: float(random.choice([0, 1, 2, 3, 5, 9])) for day in days})
+    for _ in range(300):
+        weekly = random.choice([1.0, 1.05, 2.0, 4.0])
+        length = random.randint(5, 40)
+        cases.append(
+            {
+                day: (weekly if (day + 3) % 7 == 0 else 1.0) * random.choice([1.0, 1.0, 1.0, 1.01, 1.4, 8.0])
+                for day in range(20_700, 20_700 + length)
+                if random.random() < 0.9
+            }
+        )
+    rows = [(number, [(basis, day) for day, basis in days.items()]) for number, days in enumerate(cases)]
+    table = spark.createDataFrame(rows, "number long, days array<struct<basis: double, day: long>>")
+    found = table.select("number", busiest_day(f.col("days"), outlier_days).alias("busiest")).collect()
+    assert len(found) == len(cases)
+    for row in found:
+        expected = busiest_of(cases[row.number], outlier_days)
+        assert (None if row.busiest is None else BusiestDay(**row.busiest.asDict())) == expected, cases[row.number]
+
+
+def busiest_of(days: dict[int, float], outlier_days: int) -> BusiestDay | None:
+    """What `busiest_day` is, by loops over real weekdays."""
+    by_weekday: dict[int, list[tuple[float, int]]] = {}
+    for day, basis in days.items():
+        by_weekday.setdefault((date(1970, 1, 1) + timedelta(days=day)).weekday(), []).append((basis, day))
+    counted: list[tuple[float, int]] = []
+    typical: dict[int, float] = {}
+    for weekday, found in by_weekday.items():
+        found.sort()
+        counted += found[: max(1, len(found) - outlier_days)]
+        typical[weekday] = found[(len(found) - 1) // 2][0]
+    if not counted:
+        return None
+    basis, day = max(counted)
+    own = (date(1970, 1, 1) + timedelta(days=day)).weekday()
+    others = [median for weekday, median in typical.items() if weekday != own]
+    left_out = max((basis, day) for day, basis in days.items())
+    has_outlier = left_out[0] > basis
+    return BusiestDay(
+        basis=basis,
+        day=day,
+        is_weekly=len(by_weekday[own]) > 1
+        and typical[own] > 1.1 * max(others, default=0.0)
+        and basis <= 1.5 * typical[own],
+        weekday_days=len(by_weekday[own]),
+        next_basis=max((each[0] for each in counted if each != (basis, day)), default=None),
+        outlier=left_out[0] if has_outlier else None,
+        outlier_day=left_out[1] if has_outlier else None,
+    )
 
 
 def oracle(samples: list[Sample], percentile: float) -> tuple[dict[Any, Any], dict[Any, Any]]:
@@ -132,7 +198,7 @@ def oracle(samples: list[Sample], percentile: float) -> tuple[dict[Any, Any], di
         found[key, f"user={user}"] = brokers, first, used, hours
     last = {key: max(at for k, _, _, at in times if k == key) for key in recorded_hours}
     recent = {
-        key: (last[key], sum(hour.date() == last[key].date() for hour in hours))
+        key: (last[key], sum(hour > last[key] - timedelta(days=1) for hour in hours))
         for key, hours in recorded_hours.items()
     }
     return found, recent
@@ -204,7 +270,7 @@ def test_the_command_writes_what_is_proposed_and_a_plan_shows_just_that(
         "  lab  recorded from 2026-11-01T22:30:00Z to 2026-11-06T21:30:00Z\n"
         "\n"
         "+ user=eve  producer_byte_rate : none -> 6 MiB/s\n"
-        "    # p99 of 5 days 4 MiB/s x 1.5\n"
+        "    # p99 of 5 days, 4 MiB/s on Friday 2026-11-06, x 1.5\n"
         "    # of user=eve on broker 1, 120 samples\n"
         "    # throttled in 120 of 120 samples: demand was higher\n"
         "\n"
@@ -214,7 +280,7 @@ def test_the_command_writes_what_is_proposed_and_a_plan_shows_just_that(
         "\n"
         "Nothing proposed:\n"
         "  no usage of request_percentage is recorded: user=alice request_percentage\n"
-        "  0.8 of 3 days recorded: user=bob producer_byte_rate\n"
+        "  0.7 of 3 days recorded: user=bob producer_byte_rate\n"
         "\n"
         "Kept:\n"
         "  those that it limits get values of their own: user=<default> producer_byte_rate\n"
@@ -231,7 +297,8 @@ def test_the_command_writes_what_is_proposed_and_a_plan_shows_just_that(
     rows = spark.read.parquet(str(repository.path / "rows")).collect()
     assert len(rows) == sum(found["summary"].values()) == len(found["proposals"]) + len(found["others"])
     markdown = repository.read("found.md")
-    assert "| + | `lab` | `user=eve` | `producer_byte_rate` | none | 6 MiB/s | p99 of 5 days 4 MiB/s x 1.5;" in markdown
+    reason = "p99 of 5 days, 4 MiB/s on Friday 2026-11-06, x 1.5"
+    assert f"| + | `lab` | `user=eve` | `producer_byte_rate` | none | 6 MiB/s | {reason};" in markdown
     assert repository("validate").code == 0
     assert repository("fmt", "--check").code == 0
     plan = json.loads(repository("plan", "--format", "json").out)

@@ -10,8 +10,8 @@ import pytest
 from quotaform.app.quota_edit import placement
 from quotaform.app.quota_edit.quota_edit import EditedFiles, edit_quotas, write_quotas
 from quotaform.app.repository.repository import Repository
-from quotaform.core.usage.entry_reason import entry_reason
-from quotaform.core.usage.recommendation import Action, Recommendation
+from quotaform.core.usage.sizing.entry_reason import entry_reason
+from quotaform.core.usage.sizing.recommendation import Action, Recommendation
 from quotaform.errors import QuotaformError
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Values
@@ -327,6 +327,25 @@ def test_all_files_are_written_or_none(files: Files) -> None:
     with pytest.raises(QuotaformError, match="is a directory"):
         write_quotas(edited)
     assert edited.paths[0].read_text() == COMMON
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        "p99 of 31 days 8.2 MiB/s x 1.5 (2026-10-01)",
+        "p99 of 1 hour 1.07 MiB/s x 1.5 (2026-10-01)",
+        "p99.9 of 31 days, 10 MiB/s on Mondays, x 1.25 (2026-10-01)",
+        "p99 of 37s, 1.07 MiB/s, x 1.5 (2026-10-01)",
+        "p99 of 1d 12h, 1.07 MiB/s on Monday 2026-11-02, x 1.5 (2026-10-01)",
+        "not used for 12h (2026-10-01)",
+        "producer_byte_rate: p99 of 31 days, 2 MB/s on Mondays, x 2; consumer_byte_rate: not used for 30 days (2026-10-01)",
+    ],
+)
+def test_every_form_of_an_earlier_reason_is_replaced(earlier: str) -> None:
+    new = "p99 of 14 days 8.2 MiB/s x 1.5 (2026-11-22)"
+    assert entry_reason(earlier, [update()], DAY) == new
+    assert entry_reason(f"checkout; see #7; {earlier}", [update()], DAY) == f"checkout; see #7; {new}"
+    assert entry_reason("p99 matters here", [update()], DAY) == f"p99 matters here; {new}"
 
 
 def test_an_earlier_reason_of_a_proposal_is_replaced() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from quotaform.core.scope import Pattern, Scope, Selection
-from quotaform.core.usage.demand import BrokerDemand, BucketDemand, Recorded
-from quotaform.core.usage.recommendation import Action, OwnValue, Recommendation, RecommendSettings
-from quotaform.core.usage.right_size import recommend
+from quotaform.core.usage.sizing.busiest_day import BusiestDay
+from quotaform.core.usage.sizing.demand import BrokerDemand, BucketDemand, Recorded
+from quotaform.core.usage.sizing.recommendation import Action, OwnValue, Recommendation, RecommendSettings
+from quotaform.core.usage.sizing.right_size import recommend
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import CONTROLLER_MUTATION_RATE, PRODUCER_BYTE_RATE
 from quotaform.model.units import UNLIMITED, parse_value
@@ -21,6 +22,7 @@ ALICE = Entity(user="alice")
 DEFAULT = Entity(user=None)
 MONTH = Recorded(first=LAST - timedelta(days=40), last=LAST, recent_hours=720)
 SETTINGS = RecommendSettings()
+MONDAYS = BusiestDay(basis=0.0, day=20759, is_weekly=True, weekday_days=5)
 
 
 def bucket(
@@ -35,6 +37,7 @@ def bucket(
     **more: Any,
 ) -> BucketDemand:
     """A bucket that used 2 MiB/s of broker 1 unless said otherwise."""
+    day: BusiestDay = more.pop("day", MONDAYS)
     samples, throttled = more.pop("samples", 1000), more.pop("throttled", 0)
     return BucketDemand(
         bucket=address,
@@ -42,7 +45,12 @@ def bucket(
         entity_key=entity,
         limit=limit,
         brokers=tuple(
-            BrokerDemand(broker=name, basis=basis, day=20000, samples=samples, throttled=throttled)
+            BrokerDemand(
+                broker=name,
+                busiest=None if basis is None else replace(day, basis=basis),
+                samples=samples,
+                throttled=throttled,
+            )
             for name, basis in ({"1": 2 * MIB} if brokers is None else brokers).items()
         ),
         first=LAST - timedelta(days=days),
@@ -69,7 +77,7 @@ def size(
 def test_a_value_becomes_the_highest_basis_of_a_broker_times_the_headroom_rounded_up() -> None:
     (found,) = size([bucket(brokers={"1": 2 * MIB, "2": 4.1 * MIB})]).values()
     assert (found.action, found.after, found.broker) == (Action.UPDATE, 6.5 * MIB, "2")
-    assert found.reason == "p99 of 40 days 4.1 MiB/s x 1.5"
+    assert found.reason == "p99 of 40 days, 4.1 MiB/s on Mondays, x 1.5"
 
 
 def test_a_change_of_less_than_a_tenth_is_not_proposed() -> None:
@@ -93,6 +101,46 @@ def test_nothing_is_proposed_from_too_little_history_or_too_few_samples() -> Non
     assert size([bucket(days=3.2)], settings=shorter)["user=alice"].action is Action.UPDATE
 
 
+def test_times_shorter_than_two_days_are_given_in_their_own_units() -> None:
+    """37 seconds of recording were called 1 hour, and were enough for a minimum of 30 minutes."""
+    seconds = bucket(days=37 / 86_400, hours=1)
+    short = Recorded(first=LAST - timedelta(seconds=37), last=LAST, recent_hours=1)
+    for minimum, reason in ((14, "37s of 14 days recorded"), (1 / 48, "37s of 30m recorded")):
+        settings = replace(SETTINGS, min_history_days=minimum)
+        found = size([seconds], settings=settings, recorded=short)["user=alice"]
+        assert (found.action, found.reason) == (Action.NONE, reason)
+    settings = replace(SETTINGS, min_history_days=30 / 86_400)
+    single = BusiestDay(basis=0.0, day=20759)
+    found = size([bucket(days=37 / 86_400, hours=1, day=single)], settings=settings, recorded=short)["user=alice"]
+    assert (found.action, found.reason) == (Action.UPDATE, "p99 of 37s, 2 MiB/s, x 1.5")
+    hours = replace(SETTINGS, min_history_days=0.1)
+    found = size([bucket(days=1.5)], settings=hours)["user=alice"]
+    assert found.reason == "p99 of 1d 12h, 2 MiB/s on Mondays, x 1.5"
+    almost = replace(short, first=LAST - timedelta(days=13.99), recent_hours=330)
+    found = size([bucket(days=13.2)], recorded=almost)["user=alice"]
+    assert found.reason == "13.2 of 14 days recorded"
+    day = replace(SETTINGS, unused_after_days=0.5)
+    found = size([bucket(used_days_ago=1)], settings=day)["user=alice"]
+    assert (found.action, found.reason) == (Action.DELETE, "not used for 12h")
+
+
+def test_the_reason_names_the_weekday_or_the_day_and_an_outlier_is_noted() -> None:
+    wednesday = BusiestDay(basis=0.0, day=20761, weekday_days=5, next_basis=4 * MIB)
+    (found,) = size([bucket(brokers={"1": 20 * MIB}, day=wednesday)]).values()
+    assert found.reason == "p99 of 40 days, 20 MiB/s on Wednesday 2026-11-04, x 1.5"
+    assert found.note == "that day stands out: at most 4 MiB/s on all others (--outlier-days 1 leaves it out)"
+    assert (found.day, found.is_weekly) == (date(2026, 11, 4), False)
+    (found,) = size([bucket(brokers={"1": 6 * MIB}, day=wednesday)], {ALICE: MIB}).values()
+    assert found.note is None
+    single = replace(wednesday, weekday_days=1)
+    (found,) = size([bucket(brokers={"1": 20 * MIB}, day=single)]).values()
+    assert found.note == "that day stands out: at most 4 MiB/s on all others"
+    left = replace(MONDAYS, outlier=20 * MIB, outlier_day=20761)
+    (found,) = size([bucket(day=left)], settings=replace(SETTINGS, outlier_days=1)).values()
+    assert (found.reason, found.after) == ("p99 of 40 days, 2 MiB/s on Mondays, x 1.5", 3 * MIB)
+    assert found.note == "left out: 20 MiB/s on Wednesday 2026-11-04"
+
+
 def test_a_throttled_entity_is_not_lowered_and_the_note_says_that_demand_was_hidden() -> None:
     (found,) = size([bucket(throttled=7)]).values()
     assert (found.action, found.after) == (Action.KEEP, 10 * MIB)
@@ -109,7 +157,7 @@ def test_a_value_that_nobody_used_is_removed_if_that_time_is_recorded() -> None:
     assert (found.action, found.after, found.reason) == (Action.DELETE, None, "not used for 30 days")
     holes = replace(MONTH, recent_hours=300)
     found = size([other], recorded=holes)["user=alice"]
-    assert (found.action, found.reason) == (Action.NONE, "not used, but only 12.5 of 30 days are recorded")
+    assert (found.action, found.reason) == (Action.NONE, "not used, but only 12.5 of 30 days recorded")
     short = Recorded(first=LAST - timedelta(days=20), last=LAST, recent_hours=480)
     assert size([other], recorded=short)["user=alice"].action is Action.NONE
 
@@ -196,7 +244,7 @@ def test_less_headroom_is_given_where_the_capacity_of_a_broker_is_short() -> Non
     settings = replace(SETTINGS, capacities={"prod": {PRODUCER: 50 * MIB}})
     found = size(buckets, values, settings)
     assert sum(each.after or 0 for each in found.values()) == 50 * MIB
-    assert found["user=alice"].reason == "p99 of 40 days 20 MiB/s x 1.25"
+    assert found["user=alice"].reason == "p99 of 40 days, 20 MiB/s on Mondays, x 1.25"
     assert found["user=alice"].note == "x 1.5 exceeds the capacity of 50 MiB/s"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from quotaform.cli.option.sizing import Sizing
-from quotaform.core.usage.recommendation import SizingSettings
+from quotaform.core.usage.sizing.recommendation import SizingSettings
 from quotaform.desired.config import Config
 from quotaform.desired.config_reader import read_config
 from quotaform.desired.tree import SourceFile
@@ -18,6 +18,7 @@ MIB = 2.0**20
 ALL = """\
 recommend:
   percentile: p99.9
+  outlier_days: 1
   headroom: 1.25
   floor: {producer_byte_rate: 1MiB/s, request_percentage: 10}
   cap: {producer_byte_rate: 1048577}
@@ -38,6 +39,7 @@ def test_the_section_gives_all_settings() -> None:
     assert problems == []
     assert config.sizing == SizingSettings(
         percentile=99.9,
+        outlier_days=1,
         headroom=1.25,
         floors={PRODUCER: MIB, REQUEST: 10.0},
         caps={PRODUCER: MIB + 1},
@@ -60,6 +62,8 @@ def test_the_section_gives_all_settings() -> None:
         ("recommend: {floor: {producer_rate: 1}}\n", "unknown quota key"),
         ("recommend: {cap: {producer_byte_rate: fast}}\n", "producer_byte_rate"),
         ("recommend: {floors: {producer_byte_rate: 1}}\n", "floors"),
+        ("recommend: {outlier_days: 101}\n", "outlier_days"),
+        ("recommend: {outlier_days: 1.5}\n", "outlier_days"),
         ("recommend: {min_samples: 0}\n", "min_samples"),
     ],
 )
@@ -78,6 +82,9 @@ def test_options_come_before_the_section() -> None:
     given = Sizing(percentile="p95", min_history="1d", min_samples=7, unused_after="90d").settings(config, ())
     assert (given.percentile, given.min_history_days, given.min_samples) == (95.0, 1.0, 7)
     assert given.unused_after_days == 90.0
+    assert [Sizing(outlier_days=number).settings(config, ()).outlier_days for number in (None, 0, 2)] == [1, 0, 2]
+    with pytest.raises(UsageError, match="--outlier-days 101: at most 100 can be left out"):
+        Sizing(outlier_days=101).settings(config, ())
 
 
 def test_a_floor_above_a_cap_is_refused_wherever_they_come_from() -> None:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from quotaform.core.check import rule
-from quotaform.core.usage.recommendation import SizingSettings, parse_percentile
+from quotaform.core.usage.sizing.recommendation import SizingSettings, parse_percentile
 from quotaform.desired.report import FileReport, Part
 from quotaform.desired.value import read_values
 from quotaform.model.duration import parse_duration
@@ -20,10 +20,11 @@ def read_sizing(root: dict[str, Any], report: FileReport) -> SizingSettings:
         return SizingSettings()
     part = report.at("recommend")
     default = SizingSettings()
-    headroom, samples = node.get("headroom"), node.get("min_samples")
+    headroom, samples, outliers = node.get("headroom"), node.get("min_samples"), node.get("outlier_days")
     is_number = isinstance(headroom, int | Decimal) and not isinstance(headroom, bool)
     return SizingSettings(
         percentile=_read_percentile(node, part, default.percentile),
+        outlier_days=outliers if type(outliers) is int else default.outlier_days,
         headroom=float(headroom) if is_number and headroom is not None else default.headroom,
         floors=_read_values(node, "floor", report),
         caps=_read_values(node, "cap", report),

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from quotaform.core.canonical import json_number
-from quotaform.core.usage.recommendation import QuotaEdit, Recommendation, RecommendReport, RecommendSettings
+from quotaform.core.usage.sizing.recommendation import QuotaEdit, Recommendation, RecommendReport, RecommendSettings
 from quotaform.document.envelope import envelope, indented
 from quotaform.document.field import dump_entity
 from quotaform.model.document_kind import USAGE_RECOMMEND
@@ -33,6 +33,7 @@ def dump_recommendations(report: RecommendReport) -> str:
 def _dump_settings(settings: RecommendSettings) -> dict[str, Any]:
     return {
         "percentile": json_number(settings.percentile),
+        "outlier_days": settings.outlier_days,
         "headroom": json_number(settings.headroom),
         "floors": {key: json_number(value) for key, value in settings.floors.items()},
         "caps": {key: json_number(value) for key, value in settings.caps.items()},
@@ -60,6 +61,8 @@ def _dump_row(each: Recommendation) -> dict[str, Any]:
         "samples": each.samples,
         "days": json_number(round(each.days, 3)),
         "basis": json_number(each.basis),
+        "day": None if each.day is None else each.day.isoformat(),
+        "weekly": each.is_weekly,
         "bucket": each.bucket,
         "broker": each.broker,
     }

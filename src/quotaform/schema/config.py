@@ -6,7 +6,7 @@ from quotaform.core.check.lint.setting import EXPIRES_WITHIN_DAYS
 from quotaform.core.check.rule import LINTS
 from quotaform.core.guard_limits import DEFAULT_GUARD_LIMITS, LEAST_MANAGED, CountLimit
 from quotaform.core.prune import PruneMode
-from quotaform.core.usage.recommendation import MOST_HEADROOM, SizingSettings
+from quotaform.core.usage.sizing.recommendation import MOST_HEADROOM, MOST_OUTLIER_DAYS, SizingSettings
 from quotaform.model.entity import DEFAULT_WORD, KNOWN_TYPES, EntityType
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.schema.node import Node, choice, closed, items, mapping, ref, text
@@ -120,6 +120,12 @@ def _recommend() -> Node:
         "How quotaform usage recommend sizes quotas; its options come first.",
         {
             "percentile": text("The percentile of each day on which a value rests (default: p99).", "p99.9"),
+            "outlier_days": _whole(
+                "How many of the highest days of each weekday are left out; the last one of a weekday never is.",
+                0,
+                MOST_OUTLIER_DAYS,
+            )
+            | {"default": default.outlier_days},
             "headroom": {
                 "description": "What it is multiplied by.",
                 "type": "number",

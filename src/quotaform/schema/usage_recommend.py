@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from quotaform.core.usage.recommendation import Action
+from quotaform.core.usage.sizing.recommendation import Action
 from quotaform.model.document_kind import USAGE_RECOMMEND
 from quotaform.schema.definition import document, quota_key
 from quotaform.schema.node import Node, boolean, choice, count, items, mapping, maybe, maybe_text, record, ref, text
@@ -40,6 +40,8 @@ def usage_recommend() -> tuple[Node, dict[str, Node]]:
             "samples": count("How many times with a rate were recorded."),
             "days": _number("How many days are recorded."),
             "basis": ref("maybe_value"),
+            "day": maybe_text("The day (UTC) of this rate, or null.", pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"),
+            "weekly": boolean("Whether the weekday of this day is the busiest of each week."),
             "bucket": maybe_text("The bucket with the rate on which the proposal rests, or null."),
             "broker": maybe_text("The broker on which it had this rate; null if the limit is one of the cluster."),
         },
@@ -94,6 +96,7 @@ def _settings() -> Node:
         "How quotas were sized.",
         {
             "percentile": _number("The percentile of each day."),
+            "outlier_days": count("How many of the highest days of each weekday were left out."),
             "headroom": _number("By how much it was multiplied."),
             "floors": values,
             "caps": values,

@@ -18,7 +18,7 @@ from quotaform.app.repository.repository import Repository
 from quotaform.app.repository.root import read_claims
 from quotaform.atomic_file import write_text_atomically
 from quotaform.core.claim import Claim
-from quotaform.core.usage.recommendation import QuotaEdit, Recommendation, UnwrittenProposal, WrittenFile
+from quotaform.core.usage.sizing.recommendation import QuotaEdit, Recommendation, UnwrittenProposal, WrittenFile
 from quotaform.desired.config import Config
 from quotaform.desired.edit.file_edit import FileEdit
 from quotaform.desired.edit.mapping_text import UneditableError

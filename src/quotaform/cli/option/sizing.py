@@ -13,7 +13,7 @@ from quotaform.cli.usage import shorten
 from quotaform.errors import UsageError
 
 if TYPE_CHECKING:
-    from quotaform.core.usage.recommendation import RecommendSettings
+    from quotaform.core.usage.sizing.recommendation import RecommendSettings
     from quotaform.desired.config import Cluster, Config
     from quotaform.model.quotas import Values
 
@@ -26,6 +26,15 @@ class Sizing:
         str | None,
         typer.Option(
             "--percentile", metavar="pN", help="Percentile of each day on which a value rests. [default: p99]"
+        ),
+    ] = None
+    outlier_days: Annotated[
+        int | None,
+        typer.Option(
+            "--outlier-days",
+            metavar="N",
+            min=0,
+            help="Leave out the N highest days of each weekday, but never its last one. [default: 0]",
         ),
     ] = None
     headroom: Annotated[
@@ -83,12 +92,19 @@ class Sizing:
             UsageError: An option has a value that cannot be used.
         """
         from quotaform.cli.plan_request import read_selection
-        from quotaform.core.usage.recommendation import MOST_HEADROOM, RecommendSettings
+        from quotaform.core.usage.sizing.recommendation import (
+            MOST_HEADROOM,
+            MOST_OUTLIER_DAYS,
+            RecommendSettings,
+        )
 
         known = config.sizing
         headroom = known.headroom if self.headroom is None else self.headroom
         if not 1 <= headroom <= MOST_HEADROOM:
             raise UsageError(f"--headroom {headroom:g}: it is a factor from 1 to {MOST_HEADROOM:g}")
+        outlier_days = known.outlier_days if self.outlier_days is None else self.outlier_days
+        if outlier_days > MOST_OUTLIER_DAYS:
+            raise UsageError(f"--outlier-days {outlier_days}: at most {MOST_OUTLIER_DAYS} can be left out")
         floors = {**known.floors, **_read_values("--floor", self.floor)}
         caps = {**known.caps, **_read_values("--cap", self.cap)}
         for key in floors.keys() & caps.keys():
@@ -97,6 +113,7 @@ class Sizing:
         capacity = _read_values("--capacity", self.capacity)
         return RecommendSettings(
             percentile=_read_percentile(self.percentile) or known.percentile,
+            outlier_days=outlier_days,
             headroom=headroom,
             floors=floors,
             caps=caps,
@@ -116,7 +133,7 @@ def _read_percentile(text: str | None) -> float | None:
     Raises:
         UsageError: It is none.
     """
-    from quotaform.core.usage.recommendation import parse_percentile
+    from quotaform.core.usage.sizing.recommendation import parse_percentile
 
     try:
         return None if text is None else parse_percentile(text)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as f
 
-from quotaform.core.usage.recommendation import (
+from quotaform.core.usage.sizing.recommendation import (
     PROPOSED,
     Action,
     ClusterRecording,
@@ -27,13 +27,9 @@ from quotaform.spark.job.kept_rows import table_rows
 from quotaform.spark.source import read_clusters
 from quotaform.spark.table.named_table import bad_table
 from quotaform.spark.usage.bucket import buckets, recorded_series
-from quotaform.spark.usage.recommend import (
-    bucket_days,
-    bucket_demands,
-    read_row,
-    recommendations,
-    recorded,
-)
+from quotaform.spark.usage.bucket_day import bucket_days, recorded
+from quotaform.spark.usage.bucket_demand import bucket_demands
+from quotaform.spark.usage.recommend import read_row, recommendations
 from quotaform.spark.usage.usage_table import read_usage
 
 if TYPE_CHECKING:
@@ -103,7 +99,8 @@ def recommended(
         record = recorded(days, settings.unused_after_days)
         tasks = min(len(names), _MOST_TASKS)
         held = quotas.where(f.col("failure").isNull())
-        rows = stack.enter_context(table_rows(recommendations(bucket_demands(days), record, held, settings, tasks)))
+        demands = bucket_demands(days, settings.outlier_days)
+        rows = stack.enter_context(table_rows(recommendations(demands, record, held, settings, tasks)))
         in_order = rows.orderBy("cluster", "entity_key", "key")
         proposed = [action.value for action in PROPOSED]
         counts = {row["action"]: row["count"] for row in rows.groupBy("action").count().toArrow().to_pylist()}

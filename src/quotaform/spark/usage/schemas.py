@@ -9,6 +9,7 @@ from typing import Final
 
 from pyspark.sql.types import (
     BooleanType,
+    DateType,
     DoubleType,
     LongType,
     MapType,
@@ -311,6 +312,8 @@ RECOMMENDATIONS: Final = StructType(
         StructField("bucket", StringType()),
         StructField("broker", StringType()),
         StructField("note", StringType()),
+        StructField("day", DateType()),
+        StructField("is_weekly", BooleanType()),
     ]
 )
 """Which quotas would fit.
@@ -324,4 +327,5 @@ RECOMMENDATIONS: Final = StructType(
 | basis | the rate on which the proposal rests |
 | bucket, broker | the bucket that had this rate, and the broker on which it had it; null for a limit of the cluster |
 | note | what else there is to know |
+| day, is_weekly | the day (UTC) of this rate, and whether its weekday is the busiest of each week |
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from quotaform.core.usage.recommendation import Action, Recommendation, RecommendReport
+from quotaform.core.usage.sizing.recommendation import Action, Recommendation, RecommendReport
 from quotaform.views.markdown import code, code_cell, details, table, words_cell
 from quotaform.views.plan.effect_text import value_text
 from quotaform.views.usage.recommend_text import SIGNS, busiest_text, recording_text, total_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from quotaform.core.usage.recommendation import Action, ClusterRecording, Recommendation, RecommendReport
+from quotaform.core.usage.sizing.recommendation import Action, ClusterRecording, Recommendation, RecommendReport
 from quotaform.model.entity import spell_name
 from quotaform.model.moment import spell_second
 from quotaform.model.text import inert, listed

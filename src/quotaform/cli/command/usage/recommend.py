@@ -26,7 +26,7 @@ from quotaform.errors import UsageError
 if TYPE_CHECKING:
     from quotaform.app.repository.repository import Repository
     from quotaform.cli.console import Console
-    from quotaform.core.usage.recommendation import RecommendReport
+    from quotaform.core.usage.sizing.recommendation import RecommendReport
     from quotaform.desired.config import Config
     from quotaform.spark.usage.recommend_run import Recommended
 
@@ -118,7 +118,7 @@ def _edited(found: Recommended, repository: Repository, config: Config, *, write
     """
     from quotaform.app.clock import SYSTEM_CLOCK, today
     from quotaform.app.quota_edit.quota_edit import edit_quotas, write_quotas
-    from quotaform.core.usage.recommendation import PROPOSED
+    from quotaform.core.usage.sizing.recommendation import PROPOSED
 
     total = sum(found.report.counts[action] for action in PROPOSED)
     if total > len(found.report.proposals):

@@ -8,10 +8,11 @@ from re import DOTALL
 from re import compile as regex
 from typing import Final
 
-from quotaform.core.usage.recommendation import Recommendation
+from quotaform.core.usage.sizing.recommendation import Recommendation
 
 _EARLIER: Final = regex(
-    r"(?:^|; )(?:[a-z_]+: )?(?:p[0-9.]+ of [0-9]+ days |not used for [0-9.]+ days).*\([0-9]{4}-[0-9]{2}-[0-9]{2}\)$",
+    r"(?:^|; )(?:[a-z_]+: )?(?:p[0-9.]+ of [0-9]+ (?:days|hours?) |p[0-9.]+ of [0-9dhms ]+(?:days)?, |"
+    r"not used for [0-9.]+ ?(?:days|[dhms])).*\([0-9]{4}-[0-9]{2}-[0-9]{2}\)$",
     DOTALL,
 )
 
@@ -19,14 +20,14 @@ _EARLIER: Final = regex(
 def entry_reason(before: str | None, proposals: Sequence[Recommendation], day: date) -> str:
     """Return the reason of an entry: what somebody wrote, then that of the proposals, in place of an earlier one.
 
-    >>> from quotaform.core.usage.recommendation import Action
+    >>> from quotaform.core.usage.sizing.recommendation import Action
     >>> from quotaform.model.entity import Entity
     >>> sized = Recommendation(
     ...     cluster="prod", entity=Entity(user="a"), key="producer_byte_rate", action=Action.UPDATE,
-    ...     before=1.0, after=2.0, reason="p99 of 14 days 6.1 MiB/s x 1.5",
+    ...     before=1.0, after=2.0, reason="p99 of 14 days, 6.1 MiB/s on Mondays, x 1.5",
     ... )
     >>> entry_reason("checkout", [sized], date(2026, 11, 22))
-    'checkout; p99 of 14 days 6.1 MiB/s x 1.5 (2026-11-22)'
+    'checkout; p99 of 14 days, 6.1 MiB/s on Mondays, x 1.5 (2026-11-22)'
 
     Args:
         before: The reason now.

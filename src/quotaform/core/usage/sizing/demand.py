@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from quotaform.core.usage.sizing.busiest_day import BusiestDay
+
 HOUR_S: Final = 3600
 HOURS_OF_DAY: Final = 24
 
@@ -36,15 +38,13 @@ class BrokerDemand:
 
     Attributes:
         broker: The broker; `None` for a whole cluster, or if clients measured.
-        basis: The highest of the percentiles of each day (UTC); `None` without a rate.
-        day: The day of that percentile, as days since 1970-01-01.
+        busiest: The day with the highest percentile; `None` without a rate.
         samples: Times with a rate.
         throttled: Times with a throttle time above 0.
     """
 
     broker: str | None
-    basis: float | None
-    day: int | None
+    busiest: BusiestDay | None
     samples: int
     throttled: int
 
@@ -83,9 +83,9 @@ class Demand:
     Attributes:
         buckets: How many buckets there are per broker.
         bases: The sum of their bases per broker.
-        basis: The highest basis of a bucket on a broker; `None` if nothing was used.
-        bucket: The bucket of the basis.
-        broker: The broker of the basis.
+        busiest: The day with the highest basis of a bucket on a broker; `None` without a rate.
+        bucket: The bucket of that basis.
+        broker: The broker of that basis.
         samples: Times with a rate, of all.
         throttled: Times with a throttle time above 0, of all.
         first: The first sample.
@@ -97,7 +97,7 @@ class Demand:
 
     buckets: Mapping[str | None, int]
     bases: Mapping[str | None, float]
-    basis: float | None
+    busiest: BusiestDay | None
     bucket: str | None
     broker: str | None
     samples: int
@@ -107,6 +107,11 @@ class Demand:
     hours: int
     coarse: str | None
     has_brokers: bool
+
+    @property
+    def basis(self) -> float | None:
+        """The highest basis; `None` without a rate."""
+        return None if self.busiest is None else self.busiest.basis
 
 
 def make_demand(buckets: Iterable[BucketDemand], *, is_per_broker: bool) -> Demand:
@@ -121,7 +126,7 @@ def make_demand(buckets: Iterable[BucketDemand], *, is_per_broker: bool) -> Dema
     listed = sorted(buckets, key=lambda each: each.bucket)
     counts: dict[str | None, int] = {}
     bases: dict[str | None, float] = {}
-    best: tuple[float, str, str | None] | None = None
+    best: tuple[BusiestDay, str, str | None] | None = None
     samples = throttled = 0
     has_brokers = not is_per_broker
     for each in listed:
@@ -134,15 +139,15 @@ def make_demand(buckets: Iterable[BucketDemand], *, is_per_broker: bool) -> Dema
             counts[row.broker] = counts.get(row.broker, 0) + 1
             samples += row.samples
             throttled += row.throttled
-            if row.basis is not None:
-                bases[row.broker] = bases.get(row.broker, 0.0) + row.basis
-                if best is None or row.basis > best[0]:
-                    best = row.basis, each.bucket, row.broker
+            if row.busiest is not None:
+                bases[row.broker] = bases.get(row.broker, 0.0) + row.busiest.basis
+                if best is None or row.busiest.basis > best[0].basis:
+                    best = row.busiest, each.bucket, row.broker
     used = [each.last_used for each in listed if each.last_used is not None]
     return Demand(
         buckets=counts,
         bases=bases,
-        basis=None if best is None else best[0],
+        busiest=None if best is None else best[0],
         bucket=None if best is None else best[1],
         broker=None if best is None else best[2],
         samples=samples,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
 from re import compile as regex
 from typing import Final
@@ -22,6 +22,9 @@ MIN_CHANGE: Final = 0.1
 
 MOST_HEADROOM: Final = 100.0
 """The largest headroom."""
+
+MOST_OUTLIER_DAYS: Final = 100
+"""The largest number of days of each weekday that are left out."""
 
 _PERCENTILE: Final = regex(r"p(100|[0-9]{1,2}(?:\.[0-9]{1,3})?)").fullmatch
 
@@ -69,6 +72,7 @@ class SizingSettings:
 
     Attributes:
         percentile: The percentile of each day on which a value rests, in percent.
+        outlier_days: How many of the highest days of each weekday are left out; the last one of a weekday never is.
         headroom: By how much it is multiplied; 1 or more.
         floors: No value is proposed below these, by quota key.
         caps: No value is proposed above these.
@@ -78,6 +82,7 @@ class SizingSettings:
     """
 
     percentile: float = 99.0
+    outlier_days: int = 0
     headroom: float = 1.5
     floors: Values = field(default_factory=dict)
     caps: Values = field(default_factory=dict)
@@ -129,6 +134,8 @@ class Recommendation:
         samples: Times with a rate that were recorded.
         days: How many days are recorded.
         basis: The rate on which the proposal rests.
+        day: The day (UTC) of this rate.
+        is_weekly: Whether the weekday of this day is the busiest of each week.
         bucket: The bucket with this rate.
         broker: The broker on which it had this rate; `None` if the limit is one of the whole cluster.
     """
@@ -144,6 +151,8 @@ class Recommendation:
     samples: int = 0
     days: float = 0.0
     basis: float | None = None
+    day: date | None = None
+    is_weekly: bool = False
     bucket: str | None = None
     broker: str | None = None
 

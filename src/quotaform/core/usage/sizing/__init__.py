@@ -1,0 +1,1 @@
+"""Right-sized quotas: what buckets used, and the values that fit it."""

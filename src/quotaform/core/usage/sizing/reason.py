@@ -1,0 +1,43 @@
+"""Why a value is proposed, in a line, and what else there is to know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from quotaform.core.usage.sizing.busiest_day import BusiestDay, day_text
+from quotaform.core.usage.sizing.demand import Demand
+from quotaform.core.usage.sizing.history import time_text
+from quotaform.core.usage.sizing.recommendation import SizingSettings
+from quotaform.model.quota_key import QuotaKey
+from quotaform.model.units import render_measured
+
+
+def size_reason(key: QuotaKey, busiest: BusiestDay, seconds: float, settings: SizingSettings, factor: float) -> str:
+    """Return the reason of a value.
+
+    Args:
+        key: The quota key.
+        busiest: The day on which it rests.
+        seconds: How much is recorded.
+        settings: How it was sized.
+        factor: The headroom that it was given.
+    """
+    rate = render_measured(key, busiest.basis)
+    parts = [f"p{settings.percentile:g} of {time_text(seconds)}", " ".join(filter(None, (rate, busiest.text)))]
+    return ", ".join((*parts, f"x {factor:g}"))
+
+
+def size_notes(key: QuotaKey, demand: Demand, settings: SizingSettings) -> Iterator[str]:
+    """Yield what else there is to know of a proposed value."""
+    if demand.throttled:
+        yield f"throttled in {demand.throttled:,} of {demand.samples:,} samples: demand was higher"
+    busiest = demand.busiest
+    if busiest is None:
+        return
+    if busiest.outlier is not None and busiest.outlier_day is not None:
+        yield f"left out: {render_measured(key, busiest.outlier)} on {day_text(busiest.outlier_day)}"
+    if busiest.stands_out and busiest.next_basis is not None:
+        others = f"that day stands out: at most {render_measured(key, busiest.next_basis)} on all others"
+        # The last day of a weekday is never left out.
+        can_be_left_out = busiest.weekday_days >= settings.outlier_days + 2
+        yield f"{others} (--outlier-days {settings.outlier_days + 1} leaves it out)" if can_be_left_out else others

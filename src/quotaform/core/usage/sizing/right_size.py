@@ -1,0 +1,224 @@
+"""Sizes the quotas of one cluster by what was recorded.
+
+A value becomes the basis times the headroom, not below its floor, rounded up and not above its cap, where the basis is
+that of the busiest weekday (see `busiest_day`) of each bucket that the value limits, on each broker. Besides:
+
+| case | proposed |
+| --- | --- |
+| not used for as long as the settings say, which is recorded | it is removed; that of a default is kept |
+| requests were throttled | not less than the value now: throttling hid demand |
+| the change is less than a tenth | nothing: it is kept |
+| `unlimited` | nothing: it is kept, as somebody exempted the entity |
+| the cap is below the basis | nothing |
+| too little is recorded, or it cannot be told apart | nothing |
+| the limits of all buckets on a broker would exceed its capacity | less headroom, down to the basis |
+| they would do so without headroom, too | no value is increased or created |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from quotaform.core.usage.sizing.busiest_day import date_of
+from quotaform.core.usage.sizing.capacity import fitting_headroom
+from quotaform.core.usage.sizing.demand import BucketDemand, Demand, Recorded
+from quotaform.core.usage.sizing.fallback import with_fallbacks
+from quotaform.core.usage.sizing.history import DAY_S, History, time_text
+from quotaform.core.usage.sizing.reason import size_notes, size_reason
+from quotaform.core.usage.sizing.recommendation import (
+    MIN_CHANGE,
+    Action,
+    OwnValue,
+    Recommendation,
+    RecommendSettings,
+)
+from quotaform.core.usage.sizing.sized_value import ValueSizer
+from quotaform.core.usage.sizing.sizing_case import SizingCase, sizing_cases
+from quotaform.model.address import parse_address
+from quotaform.model.entity import Entity
+from quotaform.model.quota_key import QUOTA_KEYS, QuotaKey, key_order
+from quotaform.model.units import is_unlimited, render_measured, render_value
+
+
+def recommend(
+    cluster: str,
+    values: Iterable[OwnValue],
+    buckets: Iterable[BucketDemand],
+    recorded: Mapping[str, Recorded],
+    settings: RecommendSettings,
+) -> list[Recommendation]:
+    """Return what is proposed for each value of a cluster, and for buckets without one, sorted by entity and key.
+
+    Args:
+        cluster: The name of the cluster.
+        values: What it holds.
+        buckets: What was recorded of its buckets under these values.
+        recorded: When each quota key was recorded.
+        settings: How quotas are sized.
+    """
+    found: list[Recommendation] = []
+    by_key: dict[str, list[BucketDemand]] = {}
+    for bucket in buckets:
+        by_key.setdefault(bucket.key, []).append(bucket)
+    own: dict[str, list[OwnValue]] = {}
+    quotas: dict[Entity, dict[str, float]] = {}
+    for value in values:
+        own.setdefault(value.key, []).append(value)
+        quotas.setdefault(value.entity, {})[value.key] = value.value
+    for name in sorted(own.keys() | by_key.keys(), key=key_order):
+        if (key := QUOTA_KEYS.get(name)) is not None:
+            sizer = _KeySizer(cluster, key, recorded.get(name), settings)
+            found += sizer.size(own.get(name, []), by_key.get(name, []))
+    return sorted(with_fallbacks(found, quotas), key=lambda each: (each.entity.address, key_order(each.key)))
+
+
+class _KeySizer:
+    """Sizes the values of one quota key on one cluster."""
+
+    def __init__(self, cluster: str, key: QuotaKey, recorded: Recorded | None, settings: RecommendSettings) -> None:
+        self.cluster = cluster
+        self.key = key
+        self.history = None if recorded is None else History(key, recorded, settings)
+        self.settings = settings
+        self.sizer = ValueSizer.of(key, settings)
+        self.capacity = settings.capacities.get(cluster, {}).get(key.name)
+
+    def size(self, values: Sequence[OwnValue], buckets: Sequence[BucketDemand]) -> list[Recommendation]:
+        settled: list[Recommendation] = []
+        sized: list[SizingCase] = []
+        fixed: dict[str | None, float] = {}
+        for case in sizing_cases(self.key, values, buckets, self.own_entity):
+            decided = self.settle(case)
+            if decided is None:
+                sized.append(case)
+                continue
+            if self.is_asked(case.entity) and not (case.before is None and decided.action is Action.NONE):
+                settled.append(decided)
+            if decided.action is not Action.DELETE:
+                for broker, rate in case.limits(case.limit).items():
+                    fixed[broker] = fixed.get(broker, 0.0) + rate
+        headroom = fitting_headroom(
+            sized, self.sizer.value, wanted=self.settings.headroom, capacity=self.capacity, fixed=fixed
+        )
+        return settled + [row for case in sized if (row := self.sized(case, headroom)) is not None]
+
+    def is_asked(self, entity: Entity) -> bool:
+        return self.settings.selection.contains(entity)
+
+    def missing(self, demand: Demand) -> str | None:
+        return f"no usage of {self.key.name} is recorded" if self.history is None else self.history.missing(demand)
+
+    def own_entity(self, bucket: BucketDemand, demand: Demand) -> Entity | None:
+        """Return the entity that gets a value for a bucket alone: it needs more than its default, or a limit at all."""
+        if not self.settings.has_creates or bucket.is_coarse:
+            return None
+        entity = parse_address(bucket.bucket)
+        if bucket.entity_key == entity.address or not all(name for _, name in entity.parts):
+            return None
+        if bucket.entity_key is not None and all(name for _, name in parse_address(bucket.entity_key).parts):
+            return None
+        if not (self.key.fits(entity) and self.settings.scope.contains(entity) and self.is_asked(entity)):
+            return None
+        if self.missing(demand) is not None or not demand.basis:
+            return None
+        if is_unlimited(self.key, bucket.limit) or bucket.limit is None:
+            return entity
+        target = self.sizer.target(demand.basis, None, self.settings.headroom)
+        return entity if target > bucket.limit * (1 + MIN_CHANGE) else None
+
+    def settle(self, case: SizingCase) -> Recommendation | None:
+        """Return what is known of a value before its size; `None` if it is to be sized."""
+        demand = case.demand
+        if not self.settings.scope.contains(case.entity):
+            return self.row(case, Action.NONE, "out of scope")
+        if case.before is None and not self.may_be_created(case):
+            return self.row(case, Action.NONE, "limited by no value of its own")
+        if case.is_exempt:
+            return self.row(case, Action.KEEP, "unlimited: the entity is exempt")
+        if self.history is None:
+            return self.row(case, Action.NONE, f"no usage of {self.key.name} is recorded")
+        if demand is None and case.has_created:
+            return self.row(case, Action.KEEP, "those that it limits get values of their own")
+        if demand is None or self.history.is_idle(demand):
+            return self.unused(case, self.history)
+        if (reason := self.history.missing(demand)) is not None:
+            return self.row(case, Action.NONE, reason)
+        if demand.basis and self.sizer.cap < demand.basis:
+            cap, basis = render_value(self.key, self.sizer.cap), render_measured(self.key, demand.basis)
+            return self.row(
+                case, Action.NONE, f"the cap of {cap} is below the p{self.settings.percentile:g} of {basis}"
+            )
+        return None if demand.basis else self.row(case, Action.KEEP, f"the p{self.settings.percentile:g} is 0")
+
+    def may_be_created(self, case: SizingCase) -> bool:
+        demand = case.demand
+        return (
+            self.settings.has_creates
+            and demand is not None
+            and self.key.fits(case.entity)
+            and all(name for _, name in case.entity.parts)
+            and self.is_asked(case.entity)
+            and self.missing(demand) is None
+            and bool(demand.basis)
+        )
+
+    def unused(self, case: SizingCase, history: History) -> Recommendation:
+        """Return what is proposed for a value that nobody used, as far as is recorded."""
+        covered = history.recent_seconds() / DAY_S
+        if (missing := history.missing_to_remove()) is not None:
+            return self.row(case, Action.NONE, f"not used, but only {missing}", days=covered)
+        idle = f"not used for {time_text(self.settings.unused_after_days * DAY_S)}"
+        if case.is_default:
+            return self.row(case, Action.KEEP, f"{idle}; a default also limits new clients")
+        return self.row(case, Action.DELETE, idle, days=covered)
+
+    def sized(self, case: SizingCase, headroom: float | None) -> Recommendation | None:
+        """Return what is proposed for a value of some size; `None` of one that was not asked for."""
+        demand, settings = case.demand, self.settings
+        if demand is None or demand.busiest is None or self.history is None or not self.is_asked(case.entity):
+            return None
+        factor = settings.headroom if headroom is None else headroom
+        after = self.sizer.value(case, factor)
+        capacity = render_value(self.key, self.capacity or 0.0)
+        if headroom is None and (case.before is None or after > case.before):
+            return self.row(case, Action.NONE, f"the capacity of {capacity} is used up")
+        if case.before == after:
+            return self.row(case, Action.KEEP, f"within {MIN_CHANGE:.0%} of what fits")
+        reason = size_reason(self.key, demand.busiest, self.history.seconds(demand), settings, factor)
+        notes = list(size_notes(self.key, demand, settings))
+        if factor < settings.headroom:
+            notes.insert(0, f"x {settings.headroom:g} exceeds the capacity of {capacity}")
+        action = Action.CREATE if case.before is None else Action.UPDATE
+        return self.row(case, action, reason, after=after, note="; ".join(notes) or None)
+
+    def row(
+        self,
+        case: SizingCase,
+        action: Action,
+        reason: str,
+        *,
+        after: float | None = None,
+        note: str | None = None,
+        days: float | None = None,
+    ) -> Recommendation:
+        demand = case.demand
+        if days is None:
+            days = 0.0 if demand is None or self.history is None else self.history.seconds(demand) / DAY_S
+        busiest = None if demand is None else demand.busiest
+        return Recommendation(
+            cluster=self.cluster,
+            entity=case.entity,
+            key=self.key.name,
+            action=action,
+            before=case.before,
+            after=case.before if action in (Action.KEEP, Action.NONE) else after,
+            reason=reason,
+            note=note,
+            samples=demand.samples if demand else 0,
+            days=days,
+            basis=None if busiest is None else busiest.basis,
+            day=None if busiest is None else date_of(busiest.day),
+            is_weekly=busiest is not None and busiest.is_weekly,
+            bucket=demand.bucket if demand else None,
+            broker=demand.broker if demand else None,
+        )

@@ -80,12 +80,13 @@ def replayed(
     """Give the rows of `schemas.BACKTEST` by bucket, key and broker."""
     from quotaform.spark.job.kept_rows import table_rows
     from quotaform.spark.usage.backtest import backtest
-    from quotaform.spark.usage.demand import members, recorded
+    from quotaform.spark.usage.demand import members
+    from quotaform.spark.usage.recorded import recorded, recorded_size
 
     usage = usage_table(spark, samples)
     old = quotas_table(spark, after if before is None else before)
     with table_rows(recorded(usage)) as series, table_rows(members(series, quotas_table(spark, after), old)) as found:
-        rows = backtest(usage, found).toArrow().to_pylist()
+        rows = backtest(usage, found, *recorded_size(series)).toArrow().to_pylist()
         yield {(row["bucket"], row["key"], row["broker"]): row for row in rows}
 
 
@@ -266,15 +267,16 @@ def test_series_that_a_plan_joins_are_added_up_once_per_time(spark: SparkSession
 def test_the_usage_is_shuffled_once(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     from quotaform.spark.job.kept_rows import table_rows
     from quotaform.spark.usage.backtest import backtest
-    from quotaform.spark.usage.demand import members, recorded
+    from quotaform.spark.usage.demand import members
+    from quotaform.spark.usage.recorded import recorded, recorded_size
 
     usage = usage_table(spark, [Sample(0.0, 60.0)])
     quotas = quotas_table(spark, LIMITS)
     with table_rows(recorded(usage)) as series, table_rows(members(series, quotas, quotas)) as found:
-        backtest(usage, found).explain()
+        backtest(usage, found, *recorded_size(series)).explain()
     plan = capsys.readouterr().out
     # The first branch that is printed is that of the usage.
     usage_branch = plan.partition("LocalTableScan")[0]
     [shuffle] = [line for line in usage_branch.splitlines() if " Exchange " in line]
     assert "hashpartitioning(bucket_id" in shuffle
-    assert "REPARTITION_BY_COL" in shuffle
+    assert "REPARTITION_BY_NUM" in shuffle

@@ -95,13 +95,16 @@ def found(spark: SparkSession) -> tuple[list[dict[str, Any]], list[Sample], dict
     """The rows of `headroom` about many clusters, each an example of its own: a job per example would take an hour."""
     from quotaform.spark.usage.bucket import buckets, recorded_series
     from quotaform.spark.usage.headroom import headroom
+    from quotaform.spark.usage.member import numbered
+    from quotaform.spark.usage.recorded import recorded, recorded_size
 
     random = Random(11)
     held = {f"c{number}": some_quotas(random) for number in range(40)}
     samples = [row for cluster in (*held, "nobody's", None) for row in some_samples(random, cluster)]
     usage = usage_table(spark, samples).persist()
-    series = buckets(recorded_series(usage), quota_table(spark, held).persist()).persist()
-    rows = headroom(usage, series).toArrow().to_pylist()
+    series = recorded(usage).persist()
+    members = numbered(series, buckets(recorded_series(series), quota_table(spark, held).persist())).persist()
+    rows = headroom(usage, members, *recorded_size(series)).toArrow().to_pylist()
     return rows, samples, held
 
 

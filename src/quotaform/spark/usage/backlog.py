@@ -36,170 +36,227 @@ org.apache.kafka.server.quota.QuotaUtils.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
-from pyspark.sql import Window
-from pyspark.sql import functions as f
+import numpy
 
-from quotaform.core.usage.enforcement import ENFORCEMENT, LONGEST_STEP_S, Enforcement
-from quotaform.core.usage.series import QUOTA_WINDOW_S
-from quotaform.spark.usage.schemas import WAITS
+from quotaform.core.usage.enforcement import Enforcement
+from quotaform.core.usage.series import LONGEST_STEP_S, QUOTA_WINDOW_S
+from quotaform.spark.usage.bucket_rows import Booleans, Floats, Integers
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
+VARIANTS: Final = ("", "_low", "_high")
+"""The estimate, and what bounds it, as the columns of a table name them."""
 _COMBS: Final = (10, 5, 2)
 """Into how many interleaved recordings one may be taken apart."""
 _WIDEST: Final = 1.3 * QUOTA_WINDOW_S
 """How far apart samples of an interleaved recording may be, as those of real recordings are not quite regular."""
-_VARIANTS: Final = ("", "_low", "_high")
 
 
-def waits(demand: DataFrame, limits: DataFrame) -> DataFrame:
-    """Return `schemas.WAITS` of buckets.
+@dataclass(frozen=True, slots=True, eq=False)
+class Demand:
+    """What was asked of a bucket on a broker, in the order of time; not empty.
 
-    Nothing is shuffled: the rows of a bucket must be in one partition.
+    Attributes:
+        at: Microseconds since 1970, each once.
+        rate: In the unit of the key.
+        window_s: How many seconds up to `at` the rate covers; NaN if that is not known.
+        pace_s: About how many seconds are between two samples, gaps aside; NaN of a single one.
+    """
+
+    at: Integers
+    rate: Floats
+    window_s: Floats
+    pace_s: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wait:
+    """How long requests would have waited, by time, in seconds.
+
+    Attributes:
+        waited: Of the step up to a time, those in which requests waited.
+        delay: How long what was asked for in it waited at most.
+    """
+
+    waited: Floats
+    delay: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """What would have happened to a bucket on a broker, by time.
+
+    Attributes:
+        step_s: How many seconds up to a time it stands for.
+        waits: The estimate and its bounds, by `VARIANTS`.
+        backlog_s: Seconds until nothing waits any more, if nothing else comes.
+        episode_s: For how long requests had waited without an end; NaN where they did not.
+    """
+
+    step_s: Floats
+    waits: Mapping[str, Wait]
+    backlog_s: Floats
+    episode_s: Floats
+
+
+def replay(demand: Demand, limit: float, enforcement: Enforcement) -> Replay:
+    """Replay what was asked of a bucket.
 
     Args:
-        demand: `schemas.DEMAND`, in partitions of buckets.
-        limits: The columns `bucket_id`, `key`, `limit` and `pace_s`, a row per bucket; few enough to be broadcast.
+        demand: What was asked.
+        limit: The limit; NaN if there is none.
+        enforcement: How a broker enforces it.
     """
-    steps = _steps(demand.join(f.broadcast(limits), "bucket_id"))
-    return _episodes(_waits(_backlogs(steps))).select(*WAITS.names)
+    steps = _steps(demand)
+    if not (demand.rate > (0.0 if enforcement.burst_s else limit)).any() or numpy.isnan(limit):
+        none = numpy.zeros(len(demand.at))
+        return Replay(steps.step_s, dict.fromkeys(VARIANTS, Wait(none, none)), none, numpy.full(len(none), numpy.nan))
+    backlogs = {variant: _backlog(steps, variant, limit, enforcement) for variant in VARIANTS}
+    waits = {variant: _wait(steps, variant, backlog, limit, enforcement) for variant, backlog in backlogs.items()}
+    end, burst = backlogs[""].end, enforcement.burst_s * limit
+    # What waits is sent later; where it is refused, nothing waits.
+    left = numpy.fmax(0.0, divided(end - burst, limit)) if enforcement.has_backlog else numpy.zeros(len(end))
+    return Replay(steps.step_s, waits, left, _episodes(steps, waits[""].waited, end <= burst))
 
 
-def _steps(rows: DataFrame) -> DataFrame:
-    """Add how long each row stands for, and which of the interleaved recordings it belongs to."""
-    in_time = Window.partitionBy("bucket_id").orderBy("at")
-    combs = f.lit(1)
-    for number in reversed(_COMBS):
-        combs = f.when(f.col("pace_s") * number <= _WIDEST, number).otherwise(combs)
-    since = {n: (f.col("at") - f.lag("at", n).over(in_time)) / 1e6 for n in (1, *_COMBS)}
-    rows = rows.withColumns(
-        {
-            "combs": combs,
-            "window_s": f.coalesce("window_s", f.lit(QUOTA_WINDOW_S)),
-            "place": f.row_number().over(in_time),
-            "rate_before": f.lag("rate").over(in_time),
-            "throttle_before": f.lag("throttle_sum").over(in_time),
-            **{f"since_{n}": column for n, column in since.items()},
-        }
+def divided(number: Floats, by: Floats | float) -> Floats:
+    """Return a quotient; NaN where the divisor is 0."""
+    with numpy.errstate(divide="ignore", invalid="ignore"):
+        return numpy.where(by == 0.0, numpy.nan, number / by)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Steps:
+    """How long each sample stands for, and which of the interleaved recordings it belongs to.
+
+    Attributes:
+        combs: How many interleaved recordings there are.
+        step_s: The seconds since the sample before it.
+        spaced_s: The seconds since the one before it in its recording.
+        seen_s: Those of `spaced_s` that the rate covers; the others come before them.
+        unseen_s: The others.
+        rate_before: The rate of the sample before it; NaN if there is none.
+    """
+
+    at: Integers
+    rate: Floats
+    combs: int
+    step_s: Floats
+    spaced_s: Floats
+    is_gap: Booleans
+    seen_s: Floats
+    unseen_s: Floats
+    rate_before: Floats
+
+    def unseen_rate(self, variant: str) -> Floats:
+        """Return the rate in the part of a step that was not recorded."""
+        if variant == "_low":
+            return numpy.zeros(len(self.rate))
+        rate = numpy.fmax(self.rate, self.rate_before) if variant == "_high" else self.rate
+        return numpy.where(self.is_gap, 0.0, rate)
+
+    def apart(self, values: Floats) -> Floats:
+        """Return values with a column for each interleaved recording; what is missing at the end is 0."""
+        rows = -(-len(values) // self.combs)
+        return numpy.append(values, numpy.zeros(rows * self.combs - len(values))).reshape(rows, self.combs)
+
+    def together(self, values: Floats) -> Floats:
+        """Return what `apart` took apart."""
+        return values.ravel()[: len(self.at)]
+
+
+def _steps(demand: Demand) -> _Steps:
+    at, pace_s = demand.at, demand.pace_s
+    combs = next((number for number in _COMBS if pace_s * number <= _WIDEST), 1)
+    window = numpy.where(numpy.isnan(demand.window_s), QUOTA_WINDOW_S, demand.window_s)
+    since = (at - _before(at, 1)) / 1e6
+    spaced = since if combs == 1 else (at - _before(at, combs)) / 1e6
+    spaced = numpy.where(numpy.isnan(spaced), window, spaced)
+    seen = numpy.minimum(window, spaced)
+    return _Steps(
+        at=at,
+        rate=demand.rate,
+        combs=combs,
+        # After a gap a sample stands for as long as others do, but not for more than it covers.
+        step_s=numpy.where(since <= LONGEST_STEP_S, since, numpy.fmin(window, pace_s)),
+        spaced_s=spaced,
+        is_gap=spaced > LONGEST_STEP_S,
+        seen_s=seen,
+        unseen_s=spaced - seen,
+        rate_before=_before(demand.rate, 1),
     )
-    spaced = f.coalesce(*(f.when(f.col("combs") == n, f.col(f"since_{n}")) for n in (1, *_COMBS)), f.col("window_s"))
-    is_gap = f.col("spaced_s") > LONGEST_STEP_S
-    return rows.withColumns({"spaced_s": spaced, "comb": f.col("place") % f.col("combs")}).withColumns(
-        {
-            "is_gap": is_gap,
-            "seen_s": f.least("window_s", "spaced_s"),
-            # After a gap a sample stands for as long as others do, but not for more than it covers.
-            "step_s": f.when(f.col("since_1") <= LONGEST_STEP_S, f.col("since_1")).otherwise(
-                f.least("window_s", "pace_s")
-            ),
-        }
-    )
 
 
-def _unseen_rates() -> Mapping[str, Column]:
-    """Return the rate in the part of a step that was not recorded, by variant."""
-    rate, idle = f.col("rate"), f.lit(0.0)
-    larger = f.greatest(rate, f.coalesce("rate_before", rate))
-    known = {"": rate, "_low": idle, "_high": larger}
-    return {name: f.when(f.col("is_gap"), idle).otherwise(column) for name, column in known.items()}
+def _before(values: Floats | Integers, places: int) -> Floats:
+    """Return the value so many places before each; NaN if there is none."""
+    found = numpy.full(len(values), numpy.nan)
+    found[places:] = values[:-places]
+    return found
 
 
-def _backlogs(rows: DataFrame) -> DataFrame:
-    """Add the backlog at the beginning of each step, by variant: Lindley's recursion, as sum less running minimum."""
-    comb = Window.partitionBy("bucket_id", "comb").orderBy("at")
-    earlier = comb.rowsBetween(Window.unboundedPreceding, -1)
-    unseen, limit = f.col("spaced_s") - f.col("seen_s"), f.col("limit")
-    rows = rows.withColumns(
-        {
-            "unseen_s": unseen,
-            "seen_rise": (f.col("rate") - limit) * f.col("seen_s"),
-            **{f"unseen_rise{name}": (rate - limit) * unseen for name, rate in _unseen_rates().items()},
-        }
-    )
-    rises = {name: f.col(f"unseen_rise{name}") + f.col("seen_rise") for name in _VARIANTS}
-    rows = rows.withColumns({f"sum{name}": f.sum(rise).over(comb) for name, rise in rises.items()})
-    # A backlog can be gone within a step, before its recorded part begins.
-    lowest = {name: f.least(f"sum{name}", f.col(f"sum{name}") - f.col("seen_rise")) for name in _VARIANTS}
-    rows = rows.withColumns({f"lowest{name}": f.min(column).over(earlier) for name, column in lowest.items()})
-    start = {
-        name: f.col(f"sum{name}") - rises[name] - f.least(f.lit(0.0), f.col(f"lowest{name}")) for name in _VARIANTS
-    }
-    has_backlog = _by_key(lambda row: f.lit(row.has_backlog))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Backlog:
+    """The backlog at the beginning of each step, before its recorded part, and at its end."""
+
+    start: Floats
+    middle: Floats
+    end: Floats
+
+
+def _backlog(steps: _Steps, variant: str, limit: float, enforcement: Enforcement) -> _Backlog:
+    """Return the backlogs of a variant: Lindley's recursion, as a running sum less its running minimum."""
+    seen = (steps.rate - limit) * steps.seen_s
     # Where delays are capped, requests that wait need not be held back.
-    keeps = {
-        "": has_backlog,
-        "_low": has_backlog & _by_key(lambda row: f.lit(row.longest_delay_s is None)),
-        "_high": has_backlog,
-    }
-    rows = rows.withColumns({f"start{name}": f.when(keeps[name], start[name]).otherwise(0.0) for name in _VARIANTS})
-    middle = {name: f.greatest(f.lit(0.0), f.col(f"start{name}") + f.col(f"unseen_rise{name}")) for name in _VARIANTS}
-    rows = rows.withColumns({f"middle{name}": f.when(keeps[name], middle[name]).otherwise(0.0) for name in _VARIANTS})
-    return rows.withColumns(
-        {f"end{name}": f.greatest(f.lit(0.0), f.col(f"middle{name}") + f.col("seen_rise")) for name in _VARIANTS}
-    )
+    if not enforcement.has_backlog or (variant == "_low" and enforcement.longest_delay_s is not None):
+        none = numpy.zeros(len(seen))
+        return _Backlog(none, none, numpy.maximum(0.0, seen))
+    unseen = (steps.unseen_rate(variant) - limit) * steps.unseen_s
+    sums = numpy.add.accumulate(steps.apart(unseen + seen))
+    # A backlog can be gone within a step, before its recorded part begins.
+    lowest = numpy.minimum.accumulate(numpy.minimum(sums, sums - steps.apart(seen)))
+    start = numpy.zeros_like(sums)
+    start[1:] = sums[:-1] - numpy.minimum(0.0, lowest[:-1])
+    begin = steps.together(start)
+    middle = numpy.maximum(0.0, begin + unseen)
+    return _Backlog(begin, middle, numpy.maximum(0.0, middle + seen))
 
 
-def _by_key(value: Callable[[Enforcement], Column]) -> Column:
-    """Return a column that depends on the quota key; that of a byte rate for an unknown one, which has no limit."""
-    cases = [f.when(f.col("key") == name, value(row)) for name, row in ENFORCEMENT.items()]
-    return f.coalesce(*cases, value(Enforcement()))
+def _wait(steps: _Steps, variant: str, backlog: _Backlog, limit: float, enforcement: Enforcement) -> Wait:
+    burst, is_high = enforcement.burst_s * limit, variant == "_high"
+    if steps.combs > 1:
+        waited = numpy.where(backlog.end > burst, steps.step_s, 0.0)
+    else:
+        waited = _coarse_wait(steps, steps.unseen_rate(variant), backlog, limit, burst)
+    reached = numpy.maximum(backlog.end, backlog.middle) if is_high else backlog.end
+    cap = numpy.inf if enforcement.longest_delay_s is None else enforcement.longest_delay_s
+    delay = numpy.fmax(0.0, numpy.fmin(cap, divided(reached - burst, limit)))
+    if is_high and enforcement.burst_s:
+        at_once = divided(backlog.middle + steps.rate * steps.seen_s - burst, limit)
+        is_used = steps.rate > 0
+        waited = numpy.where(is_used, numpy.fmax(waited, numpy.fmin(steps.step_s, at_once)), waited)
+        delay = numpy.where(is_used, numpy.fmax(delay, at_once), delay)
+    return Wait(waited, delay)
 
 
-def _waits(rows: DataFrame) -> DataFrame:
-    """Add how long requests wait in each step and how long the longest of them, by variant."""
-    burst = _by_key(lambda row: f.lit(row.burst_s)) * f.col("limit")
-    cap = _by_key(lambda row: f.lit(row.longest_delay_s if row.longest_delay_s is not None else float("inf")))
-    is_bucket = _by_key(lambda row: f.lit(row.burst_s > 0))
-    rows = rows.withColumns({"burst": burst, "cap_s": cap, "is_bucket": is_bucket})
-    unseen_rates = _unseen_rates()
-    columns: dict[str, Column] = {}
-    for name in _VARIANTS:
-        coarse = _unseen_wait(name, unseen_rates[name]) + _seen_wait(name, unseen_rates[name])
-        is_over = f.col(f"end{name}") > f.col("burst")
-        fine = f.when(is_over, f.col("step_s")).otherwise(0.0)
-        wait = f.when(f.col("combs") > 1, fine).otherwise(coarse)
-        columns[f"wait_s{name}"] = f.when(f.col("limit").isNotNull(), wait).otherwise(0.0)
-        reached = f.greatest(f"end{name}", f"middle{name}") if name == "_high" else f.col(f"end{name}")
-        columns[f"delay_s{name}"] = f.least("cap_s", f.try_divide(reached - f.col("burst"), f.col("limit")))
-    at_once = f.col("middle_high") + f.col("rate") * f.col("seen_s") - f.col("burst")
-    delay = f.try_divide(at_once, f.col("limit"))
-    is_at_once = f.col("is_bucket") & (f.col("rate") > 0) & f.col("limit").isNotNull()
-    columns["wait_s_high"] = f.when(is_at_once, f.greatest(columns["wait_s_high"], f.least("step_s", delay))).otherwise(
-        columns["wait_s_high"]
-    )
-    columns["delay_s_high"] = f.when(is_at_once, f.greatest(columns["delay_s_high"], delay)).otherwise(
-        columns["delay_s_high"]
-    )
-    rows = rows.withColumns(columns)
-    none = f.lit(0.0)
-    return rows.withColumns(
-        {f"delay_s{name}": f.greatest(none, f.coalesce(f"delay_s{name}", none)) for name in _VARIANTS}
-    )
-
-
-def _unseen_wait(name: str, rate: Column) -> Column:
-    """Return how long requests wait in the part of a step that was not recorded."""
-    wait = _part_wait(f.col(f"start{name}"), rate, f.col("unseen_s"), _passed(f.col("rate_before"), rate))
+def _coarse_wait(steps: _Steps, unseen_rate: Floats, backlog: _Backlog, limit: float, burst: float) -> Floats:
+    """Return how long requests wait in both parts of each step."""
+    has_unseen = steps.unseen_s > 0
+    passed = _passed(steps.rate_before, unseen_rate, limit)
+    unseen = _part_wait(backlog.start, unseen_rate, steps.unseen_s, passed, limit, burst)
+    passed = _passed(numpy.where(has_unseen, unseen_rate, steps.rate_before), steps.rate, limit)
+    seen = _part_wait(backlog.middle, steps.rate, steps.seen_s, passed, limit, burst)
     # Of a gap, nobody knows.
-    return f.when(f.col("is_gap") | (f.col("unseen_s") <= 0), 0.0).otherwise(wait)
+    return seen + numpy.where(has_unseen & ~steps.is_gap, unseen, 0.0)
 
 
-def _seen_wait(name: str, unseen_rate: Column) -> Column:
-    before = f.when(f.col("unseen_s") > 0, unseen_rate).otherwise(f.col("rate_before"))
-    return _part_wait(f.col(f"middle{name}"), f.col("rate"), f.col("seen_s"), _passed(before, f.col("rate")))
-
-
-def _passed(before: Column, rate: Column) -> Column:
+def _passed(before: Floats, rate: Floats, limit: float) -> Floats:
     """Return after which part of a window its rate passes the limit, on its way from one rate to a higher one."""
-    part = f.try_divide(f.col("limit") - before, rate - before)
-    return f.when(before < f.col("limit"), part).otherwise(0.0)
+    return numpy.where(before < limit, divided(limit - before, rate - before), 0.0)
 
 
-def _part_wait(backlog: Column, rate: Column, seconds: Column, passed: Column) -> Column:
+def _part_wait(backlog: Floats, rate: Floats, seconds: Floats, passed: Floats, limit: float, burst: float) -> Floats:
     """Return how long requests wait in a part of a step.
 
     Args:
@@ -207,40 +264,32 @@ def _part_wait(backlog: Column, rate: Column, seconds: Column, passed: Column) -
         rate: The rate in it.
         seconds: Its length.
         passed: After which part of a window the rate of the window passes the limit, if there is no backlog.
+        limit: The limit.
+        burst: What is admitted at once beyond it; 0 if the limit is one of windows.
     """
-    limit, burst, none = f.col("limit"), f.col("burst"), f.lit(0.0)
-    first = f.when(f.col("is_bucket"), f.try_divide(burst - backlog, rate - limit)).otherwise(
-        f.when(backlog > 0, none).otherwise(f.coalesce(passed, none) * f.least(seconds, f.lit(QUOTA_WINDOW_S)))
-    )
-    rising = seconds - f.greatest(none, f.least(seconds, first))
-    falling = f.when(
-        backlog > burst, f.least(seconds, f.coalesce(f.try_divide(backlog - burst, limit - rate), seconds))
-    ).otherwise(none)
-    return f.when(rate > limit, rising).otherwise(falling)
+    if burst:
+        first = divided(burst - backlog, rate - limit)
+    else:
+        first = numpy.where(backlog > 0, 0.0, numpy.nan_to_num(passed) * numpy.minimum(seconds, QUOTA_WINDOW_S))
+    rising = seconds - numpy.maximum(0.0, numpy.fmin(seconds, first))
+    falling = numpy.where(backlog > burst, numpy.fmin(seconds, divided(backlog - burst, limit - rate)), 0.0)
+    return numpy.where(rate > limit, rising, falling)
 
 
-def _episodes(rows: DataFrame) -> DataFrame:
-    """Add for how long requests had waited at each time, and what was throttled really."""
-    earlier = Window.partitionBy("bucket_id", "comb").orderBy("at").rowsBetween(Window.unboundedPreceding, -1)
-    has_backlog = _by_key(lambda row: f.lit(row.has_backlog))
-    begins = f.col("at") - f.col("spaced_s") * 1e6
-    calm = f.max(f.when(f.col("wait_s") <= 0, f.col("at"))).over(earlier)
-    rest = f.when((f.col("combs") == 1) & (f.col("end") <= f.col("burst")), f.col("step_s") - f.col("wait_s"))
-    since = f.coalesce(calm, f.min(begins).over(earlier), begins)
-    is_new = (
-        f.col("is_at_limit") | f.col("throttle_before").isNull() | (f.col("throttle_before") != f.col("throttle_sum"))
-    )
-    throttled = f.col("throttle_sum").isNotNull()
-    refused = f.greatest(f.lit(0.0), (f.col("rate") - f.col("limit")) * f.col("step_s"))
-    return rows.withColumns(
-        {
-            "episode_s": f.when(f.col("wait_s") > 0, (f.col("at") - since) / 1e6 - f.coalesce(rest, f.lit(0.0))),
-            "backlog_s": f.when(
-                has_backlog, f.greatest(f.lit(0.0), f.try_divide(f.col("end") - f.col("burst"), f.col("limit")))
-            ).otherwise(0.0),
-            "ratio": f.try_divide("rate", "limit"),
-            "refused": f.when(~has_backlog, refused),
-            "recorded_wait_s": f.when(throttled & is_new, f.col("step_s")).otherwise(0.0),
-            "hidden_s": f.when(throttled, f.col("step_s")).otherwise(0.0),
-        }
-    )
+def _episodes(steps: _Steps, waited: Floats, is_over: Booleans) -> Floats:
+    """Return for how long requests had waited at each time; NaN where they did not wait.
+
+    Args:
+        steps: The steps.
+        waited: How long requests waited in each.
+        is_over: Whether they no longer wait at its end.
+    """
+    begins = steps.at - steps.spaced_s * 1e6
+    calm = numpy.maximum.accumulate(steps.apart(numpy.where(waited > 0, -numpy.inf, steps.at.astype(numpy.float64))))
+    first = numpy.minimum.accumulate(steps.apart(begins))
+    since = steps.apart(begins)
+    since[1:] = numpy.where(numpy.isinf(calm[:-1]), first[:-1], calm[:-1])
+    episode = (steps.at - steps.together(since)) / 1e6
+    if steps.combs == 1:
+        episode = episode - numpy.where(is_over, steps.step_s - waited, 0.0)
+    return numpy.where(waited > 0, episode, numpy.nan)

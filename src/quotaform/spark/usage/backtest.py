@@ -11,33 +11,36 @@ The model of what brokers do is that of `quotaform.spark.usage.backlog`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy
 from pyspark.sql import functions as f
 
-from quotaform.spark.usage.backlog import waits
-from quotaform.spark.usage.demand import demand
-from quotaform.spark.usage.schemas import BACKTEST
+from quotaform.spark.usage.backlog import VARIANTS, divided
+from quotaform.spark.usage.bucket_rows import BucketRows, Floats, bucket_rows, per_bucket
+from quotaform.spark.usage.demand import REPLAYED, ReplayedBucket, replayed
+from quotaform.spark.usage.schemas import BACKTEST, TOTALS, WAITS
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
+
+_TIMES = ("first_throttled", "last_throttled", "worst_at")
 
 
-def backtest(usage: DataFrame, found: DataFrame) -> DataFrame:
+def backtest(usage: DataFrame, found: DataFrame, series: int, samples: int) -> DataFrame:
     """Return `schemas.BACKTEST` of all buckets that have a limit, before or after.
 
     The usage is shuffled once, by bucket.
 
     Args:
         usage: `schemas.USAGE`.
-        found: `quotaform.spark.usage.demand.members`, persisted: they are read several times.
+        found: `quotaform.spark.usage.demand.members`, persisted: it is read twice.
+        series: How many rows these are.
+        samples: About how many samples they have.
     """
-    tested = tested_buckets(found)
-    # Of parts that cannot be told apart, no one waits longer than all of it would under the least of the limits.
-    limit = f.when(f.col("is_coarse"), f.col("least_limit")).otherwise(f.col("limit"))
-    limits = tested.select("bucket_id", "key", limit.alias("limit"), "pace_s")
-    totals = _totals(waits(demand(usage, found), limits))
-    rows = totals.join(f.broadcast(tested.drop("pace_s", "least_limit")), "bucket_id")
+    totals = per_bucket(bucket_rows(usage, found, series, REPLAYED), samples, _totals, TOTALS)
+    times = {name: f.timestamp_micros(f.col(name).cast("long")) for name in _TIMES}
+    rows = totals.withColumns(times).join(f.broadcast(_tested_buckets(found)), "bucket_id")
     is_coarse = f.col("is_coarse")
     unknown = {
         "throttled_s": f.when(~is_coarse | (f.col("throttled_s_high") <= 0), f.col("throttled_s")),
@@ -52,7 +55,12 @@ def backtest(usage: DataFrame, found: DataFrame) -> DataFrame:
     return rows.withColumns(unknown).select(*BACKTEST.names)
 
 
-def tested_buckets(found: DataFrame) -> DataFrame:
+def waits(usage: DataFrame, found: DataFrame) -> DataFrame:
+    """Return `schemas.WAITS` of some buckets; the arguments are those of `backtest`."""
+    return per_bucket(bucket_rows(usage, found, 0, REPLAYED), 0, _waits, WAITS)
+
+
+def _tested_buckets(found: DataFrame) -> DataFrame:
     """Return a row per bucket and broker."""
     # Two series of one bucket that had different limits: the plan changes what at least one of them had.
     is_split = f.col("is_coarse") & ~f.col("least_limit").eqNullSafe(f.col("before_limit"))
@@ -64,35 +72,62 @@ def tested_buckets(found: DataFrame) -> DataFrame:
         f.first("key").alias("key"),
         f.first("bucket").alias("bucket"),
         *(f.max(name).alias(name) for name in ("limit", "entity_key", "source", "before_limit")),
-        f.min("least_limit").alias("least_limit"),
         f.bool_or(is_other).alias("is_changed"),
         f.bool_or("is_coarse").alias("is_coarse"),
-        f.min("pace_s").alias("pace_s"),
     )
 
 
-def _totals(rows: DataFrame) -> DataFrame:
-    """Return what the rows of `schemas.WAITS` amount to, per bucket and broker."""
-    time = f.timestamp_micros("at")
-    waited = f.col("wait_s") > 0
-    return rows.groupBy("bucket_id").agg(
-        f.count("*").alias("samples"),
-        f.sum("step_s").alias("recorded_s"),
-        *(f.sum(f"wait_s{each}").alias(f"throttled_s{each}") for each in ("", "_low", "_high")),
-        f.min(f.when(waited, time)).alias("first_throttled"),
-        f.max(f.when(waited, time)).alias("last_throttled"),
-        f.max("episode_s").alias("longest_s"),
-        *(f.max(_delay(each)).alias(f"delay_s_max{each}") for each in ("", "_low", "_high")),
-        f.max_by(f.when(waited, time), _delay("")).alias("worst_at"),
-        f.max_by("backlog_s", "at").alias("backlog_s"),
-        f.max("ratio").alias("over_max"),
-        f.sum("refused").alias("refused"),
-        f.sum("recorded_wait_s").alias("recorded_throttled_s"),
-        f.max("throttle_ms").alias("recorded_throttle_ms_max"),
-        f.sum("hidden_s").alias("hidden_s"),
-    )
+def _totals(rows: BucketRows) -> dict[str, Any] | None:
+    """Return the columns of `schemas.TOTALS` of a bucket on a broker."""
+    bucket = replayed(rows)
+    if bucket is None:
+        return None
+    demand, replay = bucket.demand, bucket.replay
+    step, estimate = replay.step_s, replay.waits[""]
+    when = demand.at[estimate.waited > 0]
+    found: dict[str, Any] = {
+        "samples": len(demand.at),
+        "recorded_s": step.sum(),
+        "first_throttled": when[0] if len(when) else None,
+        "last_throttled": when[-1] if len(when) else None,
+        "longest_s": _most(replay.episode_s),
+        "worst_at": when[estimate.delay[estimate.waited > 0].argmax()] if len(when) else None,
+        "backlog_s": replay.backlog_s[-1],
+        "over_max": _most(_ratio(bucket)),
+        "refused": None,
+        "recorded_throttled_s": step[bucket.is_newly_throttled].sum(),
+        "recorded_throttle_ms_max": _most(bucket.throttle_ms),
+        "hidden_s": step[bucket.is_throttled].sum(),
+    }
+    for variant in VARIANTS:
+        wait = replay.waits[variant]
+        found[f"throttled_s{variant}"] = wait.waited.sum()
+        found[f"delay_s_max{variant}"] = _most(wait.delay[wait.waited > 0])
+    if not bucket.enforcement.has_backlog:
+        found["refused"] = numpy.fmax(0.0, (demand.rate - bucket.limit) * step).sum()
+    return found
 
 
-def _delay(variant: str) -> Column:
-    """Return the longest wait of a row in which requests wait."""
-    return f.when(f.col(f"wait_s{variant}") > 0, f.col(f"delay_s{variant}"))
+def _waits(rows: BucketRows) -> dict[str, Any] | None:
+    """Return the columns of `schemas.WAITS` of a bucket on a broker."""
+    bucket = replayed(rows)
+    if bucket is None:
+        return None
+    return {
+        "at": bucket.demand.at,
+        "step_s": bucket.replay.step_s,
+        "wait_s": bucket.replay.waits[""].waited,
+        "wait_s_high": bucket.replay.waits["_high"].waited,
+        "ratio": _ratio(bucket),
+        "throttle_ms": bucket.throttle_ms,
+    }
+
+
+def _ratio(bucket: ReplayedBucket) -> Floats:
+    return divided(bucket.demand.rate, bucket.limit)
+
+
+def _most(values: Floats) -> float | None:
+    """Return the largest of values; `None` if there are none."""
+    found = values[~numpy.isnan(values)]
+    return float(found.max()) if len(found) else None

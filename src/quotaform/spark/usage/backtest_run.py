@@ -17,7 +17,8 @@ from quotaform.model.entity import Entity
 from quotaform.spark.job.kept_rows import table_rows
 from quotaform.spark.schemas import QUOTAS, make_table
 from quotaform.spark.usage.backtest import backtest
-from quotaform.spark.usage.demand import members, recorded
+from quotaform.spark.usage.demand import members
+from quotaform.spark.usage.recorded import recorded, recorded_size
 from quotaform.spark.usage.replay import replays
 from quotaform.spark.usage.schemas import BACKTEST
 from quotaform.spark.usage.usage_table import read_usage
@@ -76,7 +77,7 @@ def backtested(
         before = kept(table_rows(_quotas(spark, plans, _held)))
         after = kept(table_rows(_quotas(spark, plans, _planned)))
         found = kept(table_rows(members(mine, after, before)))
-        rows = kept(table_rows(backtest(usage.where(f.col("cluster").isin(names)), found)))
+        rows = kept(table_rows(backtest(usage.where(f.col("cluster").isin(names)), found, *recorded_size(mine))))
         result = Backtest(
             usage=request.usage,
             clusters=_clusters(request, plans, _recordings(mine, found), rows),

@@ -36,7 +36,11 @@ _WEAKEST: Final = 1 + max(level.number for level in LEVELS)
 
 
 def recorded_series(usage: DataFrame) -> DataFrame:
-    """Return what was recorded: the distinct `cluster`, `key`, `user`, `client_id` and `ip` of `schemas.USAGE`."""
+    """Return what was recorded: the distinct `cluster`, `key`, `user`, `client_id` and `ip`.
+
+    Args:
+        usage: `schemas.USAGE`, or any table with these columns.
+    """
     return usage.select(*OF_SERIES).distinct()
 
 

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import numpy
+from pyspark.sql import Window
 from pyspark.sql import functions as f
 
+from quotaform.core.usage.enforcement import ENFORCEMENT, Enforcement
 from quotaform.model.quota_key import QUOTA_KEYS
-from quotaform.spark.usage.bucket import CLUSTER_KEYS, OF_SERIES, buckets, recorded_series, same_columns
-from quotaform.spark.usage.schemas import BUCKET_NAMES, BUCKETS, DEMAND, MEMBERS, RECORDED, SERIES
+from quotaform.spark.usage.backlog import Demand, Replay, replay
+from quotaform.spark.usage.bucket import OF_SERIES, buckets, recorded_series, same_columns
+from quotaform.spark.usage.bucket_rows import Booleans, BucketRows, Floats, Integers
+from quotaform.spark.usage.member import numbered
+from quotaform.spark.usage.schemas import BUCKETS, MEMBERS, SERIES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+REPLAYED: Final = ("replayed_limit", "before_limit", "key_number")
+"""The columns of `MEMBERS` that a replay needs of each sample's series."""
 _AT_LIMIT: Final = 0.95
 """From which part of the limit on a rate is as high as the limit lets it be, as the window of a rate is not exact."""
-
-
-def recorded(usage: DataFrame) -> DataFrame:
-    """Return `schemas.RECORDED`: the recorded series, and how much there is of each.
-
-    Args:
-        usage: `schemas.USAGE`.
-    """
-    return (
-        usage.groupBy(*SERIES)
-        .agg(f.min("ts").alias("first"), f.max("ts").alias("last"), f.count("rate").alias("samples"), _pace())
-        .select(*RECORDED.names)
-    )
+_ENFORCEMENTS: Final = (Enforcement(), *ENFORCEMENT.values())
+"""By `key_number`; the first for keys that this version does not know."""
 
 
 def members(series: DataFrame, quotas: DataFrame, before: DataFrame) -> DataFrame:
@@ -51,81 +49,90 @@ def members(series: DataFrame, quotas: DataFrame, before: DataFrame) -> DataFram
             f.col("before.bucket").alias("before_bucket"),
         )
     )
-    rows = series.alias("recorded").join(
-        f.broadcast(found.alias("found")), same_columns("recorded", "found", OF_SERIES)
-    )
-    broker = f.when(~f.col("recorded.key").isin(CLUSTER_KEYS), f.col("recorded.broker"))
-    known = {name: _finite(f.col(f"found.{name}")) for name in ("limit", "least_limit", "before_limit")}
-    # What clients measure is the sum of all brokers, each of which has the whole limit.
-    is_sum = f.col("recorded.broker").isNull() & ~f.col("recorded.key").isin(CLUSTER_KEYS)
-    known["is_coarse"] = f.col("found.is_coarse") | is_sum
-    return (
-        rows.select(
-            *(f.col(f"recorded.{name}") for name in (*SERIES, "pace_s")),
-            broker.alias("bucket_broker"),
-            *(known.get(name, f.col(f"found.{name}")).alias(name) for name in found.columns if name not in SERIES),
-        )
-        .where(f.col("least_limit").isNotNull() | f.col("before_limit").isNotNull())
-        .withColumn("bucket_id", f.xxhash64("cluster", "bucket_broker", "key", "bucket"))
-        .withColumn("series_id", f.xxhash64("broker", *BUCKET_NAMES))
-        .select(*MEMBERS.names)
-    )
+    known = {name: _finite(name) for name in ("limit", "least_limit", "before_limit")}
+    rows = numbered(series, found.withColumns(known))
+    limited = rows.where(f.col("least_limit").isNotNull() | f.col("before_limit").isNotNull())
+    bucket = Window.partitionBy("bucket_id")
+    is_coarse = f.bool_or("is_coarse").over(bucket)
+    # Of parts that cannot be told apart, no one waits longer than all of it would under the least of the limits.
+    limit = f.when(is_coarse, f.min("least_limit").over(bucket)).otherwise(f.max("limit").over(bucket))
+    number = f.create_map(*(f.lit(each) for place, key in enumerate(ENFORCEMENT) for each in (key, place + 1)))
+    return limited.withColumns(
+        {"replayed_limit": limit, "key_number": f.coalesce(f.try_element_at(number, f.col("key")), f.lit(0))}
+    ).select(*MEMBERS.names)
 
 
-def _pace() -> Column:
-    """Return the seconds between two samples: of short recordings the mean step, and of others that of the minutes in
-    which there are samples, so that gaps do not count."""
-    rates = f.count("rate")
-    seconds = f.timestamp_diff("MICROSECOND", f.min("ts"), f.max("ts")) / 1e6
-    minutes = f.approx_count_distinct(f.date_trunc("minute", "ts")) * 60
-    return f.least(f.try_divide(seconds, rates - 1), f.try_divide(minutes, rates)).alias("pace_s")
-
-
-def _finite(limit: Column) -> Column:
+def _finite(name: str) -> Column:
     """Return a limit, null if it limits nothing: the maximum of its key and more, and on most keys NaN."""
-    maximum = f.coalesce(*(f.when(f.col("found.key") == key.name, key.maximum) for key in QUOTA_KEYS.values()))
-    return f.when(limit < maximum, limit)
+    maximum = f.coalesce(*(f.when(f.col("key") == key.name, key.maximum) for key in QUOTA_KEYS.values()))
+    return f.when(f.col(name) < maximum, f.col(name))
 
 
-def demand(usage: DataFrame, found: DataFrame) -> DataFrame:
-    """Return `schemas.DEMAND`: a row per bucket, broker and time, where a series counts once per time.
+@dataclass(frozen=True, slots=True, eq=False)
+class ReplayedBucket:
+    """What was recorded of a bucket on a broker, and what would have happened to it, by time.
 
-    The rows are in partitions of their buckets: nothing that follows has to be shuffled.
+    Attributes:
+        demand: What was asked.
+        limit: The limit; NaN if there is none.
+        enforcement: How brokers enforce it.
+        replay: What would have happened.
+        throttle_ms: The largest throttle time of the series; NaN without any.
+        is_throttled: Whether requests were throttled while it was recorded.
+        is_newly_throttled: Whether some were since the time before: the throttle time of a broker stays for a minute.
+    """
+
+    demand: Demand
+    limit: float
+    enforcement: Enforcement
+    replay: Replay
+    throttle_ms: Floats
+    is_throttled: Booleans
+    is_newly_throttled: Booleans
+
+
+def replayed(rows: BucketRows) -> ReplayedBucket | None:
+    """Return what would have happened to a bucket; `None` if no rate was recorded.
 
     Args:
-        usage: `schemas.USAGE`.
-        found: `members`, few enough to be broadcast.
+        rows: With the columns `REPLAYED`.
     """
-    rate = f.when((f.col("rate") >= 0) & (f.col("rate") < float("inf")), f.col("rate"))
-    window = f.when((f.col("window_s") > 0) & (f.col("window_s") < float("inf")), f.col("window_s"))
-    throttle = f.when((f.col("throttle_ms") > 0) & (f.col("throttle_ms") < float("inf")), f.col("throttle_ms"))
-    known = usage.where(f.col("ts").isNotNull()).alias("usage")
-    own = f.broadcast(found.select(*SERIES, "bucket_id", "series_id", "before_limit").alias("member"))
-    rows = known.join(own, same_columns("usage", "member", SERIES)).select(
-        "bucket_id",
-        "series_id",
-        f.unix_micros("ts").alias("at"),
-        window.alias("window_s"),
-        rate.alias("rate"),
-        throttle.alias("throttle_ms"),
-        "before_limit",
+    limit, key_number = (float(rows.of_series[name][0]) for name in ("replayed_limit", "key_number"))
+    throttle = rows.throttle_ms
+    is_at_limit = ~numpy.isnan(throttle) & (rows.rate >= rows.of_series["before_limit"] * _AT_LIMIT)
+    at, rate, window, total = rows.at, rows.rate, rows.window_s, throttle
+    starts = rows.starts()
+    if starts is not None:
+        at, rate, total = at[starts], rows.summed(rate), rows.summed(throttle)
+        window, throttle = (numpy.fmax.reduceat(each, starts) for each in (window, throttle))
+        is_at_limit = numpy.logical_or.reduceat(is_at_limit, starts)
+    has_rate = ~numpy.isnan(rate)
+    if not has_rate.all():
+        at, is_at_limit = at[has_rate], is_at_limit[has_rate]
+        rate, window, throttle, total = (each[has_rate] for each in (rate, window, throttle, total))
+    if not len(at):
+        return None
+    demand = Demand(at, rate, window, _pace(at))
+    enforcement = _ENFORCEMENTS[int(key_number)]
+    is_throttled = ~numpy.isnan(total)
+    # Nothing equals NaN: after a time without throttling, all of it is new.
+    is_new = numpy.append(True, total[1:] != total[:-1])
+    return ReplayedBucket(
+        demand=demand,
+        limit=limit,
+        enforcement=enforcement,
+        replay=replay(demand, limit, enforcement),
+        throttle_ms=throttle,
+        is_throttled=is_throttled,
+        is_newly_throttled=is_throttled & (is_new | is_at_limit),
     )
-    # A recording that was ingested twice has a time twice, and some sources give rates and throttle times apart.
-    once = (
-        rows.repartition("bucket_id")
-        .groupBy("bucket_id", "series_id", "at")
-        .agg(*(f.max(name).alias(name) for name in ("window_s", "rate", "throttle_ms", "before_limit")))
-    )
-    is_at_limit = f.col("throttle_ms").isNotNull() & (f.col("rate") >= f.col("before_limit") * _AT_LIMIT)
-    return (
-        once.groupBy("bucket_id", "at")
-        .agg(
-            f.sum("rate").alias("rate"),
-            f.max("window_s").alias("window_s"),
-            f.max("throttle_ms").alias("throttle_ms"),
-            f.sum("throttle_ms").alias("throttle_sum"),
-            f.coalesce(f.bool_or(is_at_limit), f.lit(False)).alias("is_at_limit"),
-        )
-        .where(f.col("rate").isNotNull())
-        .select(*DEMAND.names)
-    )
+
+
+def _pace(at: Integers) -> float:
+    """Return the seconds between two samples: of short recordings the mean step, and of others that of the minutes in
+    which there are samples, so that gaps do not count; NaN of a single one."""
+    if len(at) < 2:
+        return float("nan")
+    minutes = at // 60_000_000
+    number = 1 + int(numpy.count_nonzero(minutes[1:] != minutes[:-1]))
+    return min(float(at[-1] - at[0]) / 1e6 / (len(at) - 1), number * 60 / len(at))

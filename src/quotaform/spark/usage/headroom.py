@@ -11,64 +11,114 @@ average that does not change is an old one, unless every delay is as long as the
 tells. A time that is throttled may thus be counted up to 60 seconds too late or too long, once each time that
 throttling begins or ends, and less than a sample's seconds cannot be told.
 
-A percentile is the smallest rate that at least that share of the samples does not exceed (nearest rank): exact up to
-5,000 samples, and beyond that at most 0.01 % of the ranks away.
+A percentile is the smallest rate that at least that share of the samples does not exceed (nearest rank).
 
 The limit on mutations is one of the whole cluster, which its active controller enforces. So brokers are not added up:
 of several that report a series at one time, as after a failover, the highest rate counts.
-
-Series of one bucket are shuffled once, as numbers. Of those that share one, the usage is read a second time.
 """
 
 from __future__ import annotations
 
-from sys import float_info
-from typing import TYPE_CHECKING, Final
+from math import ceil
+from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import Window
+import numpy
 from pyspark.sql import functions as f
+from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from quotaform.core.usage.headroom import AT_LIMIT_RATIO
 from quotaform.core.usage.series import LONGEST_STEP_S, QUOTA_WINDOW_S
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.spark.resolve.level import source_of
-from quotaform.spark.usage.bucket import CLUSTER_KEYS, OF_SERIES, same_columns
+from quotaform.spark.usage.bucket_rows import BucketRows, Floats, bucket_rows, per_bucket
 from quotaform.spark.usage.schemas import HEADROOM
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_NAMES: Final = ("cluster", "key", "bucket")
-_BUCKET: Final = ("number", "broker")
-"""Columns that stand for a bucket on a broker while rows are many."""
-_ACCURACY: Final = 10_000
 _SHARES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-_MOST_BROADCAST: Final = 500_000
-"""How many series are broadcast; about 200 bytes each."""
+_USES: Final = StructType(
+    [
+        *(StructField(name, LongType()) for name in ("bucket_id", "samples", "first", "last")),
+        *(StructField(name, DoubleType()) for name in (*_SHARES, "max")),
+        *(StructField(name, DoubleType()) for name in ("recorded_s", "throttled_s", "throttle_ms_max")),
+        *(StructField(name, LongType()) for name in ("members", "top_series")),
+        StructField("top_share", DoubleType()),
+    ]
+)
+"""What the samples of a bucket on a broker say; times are in microseconds since 1970."""
 
 
-def headroom(usage: DataFrame, found: DataFrame) -> DataFrame:
-    """Return the rows of `schemas.HEADROOM` about buckets.
-
-    The buckets are looked through at once, to see whether any is shared.
+def headroom(usage: DataFrame, found: DataFrame, series: int, samples: int) -> DataFrame:
+    """Return the rows of `schemas.HEADROOM` about buckets. The usage is shuffled once, by bucket.
 
     Args:
         usage: `schemas.USAGE`.
-        found: `schemas.BUCKETS` of its series, a table or persisted.
+        found: `quotaform.spark.usage.member.numbered` of its series, persisted: it is read three times.
+        series: How many rows these are.
+        samples: About how many samples they have.
     """
-    sizes = found.groupBy(*_NAMES).agg(f.count("*").alias("members"))
-    ((number, largest),) = sizes.agg(f.coalesce(f.sum("members"), f.lit(0)), f.max("members")).collect()
-    hint = "broadcast" if number <= _MOST_BROADCAST else "shuffle_hash"
-    series = _numbered(found)
-    is_shared = f.col("members") > 1
-    alone = _once(_rows(usage, series.where(~is_shared), hint), _BUCKET)
-    # Of a bucket with one series, its address is that of the only member.
-    no_member = {"members": f.lit(1), "top_member": f.lit(None).cast("string"), "top_share": f.lit(1.0)}
-    use = _used(alone).withColumns(no_member)
-    if largest is not None and largest > 1:
-        shared = _once(_rows(usage, series.where(is_shared), hint), (*_BUCKET, "member"))
-        use = use.unionByName(_beside_members(_used(_summed(shared)), shared))
-    return _beside_limits(use, series).select(*HEADROOM.names)
+    at_limit = (finite_limit() * AT_LIMIT_RATIO).alias("at_limit")
+    rows = bucket_rows(usage, found.select("*", at_limit), series, ("at_limit",))
+    use = per_bucket(rows, samples, _use, _USES)
+    names = ("cluster", "key", "bucket", "limit", "source", "entity_key")
+    buckets = found.groupBy("bucket_id").agg(
+        *(f.first(name).alias(name) for name in names),
+        f.first("bucket_broker").alias("broker"),
+        f.bool_or("is_coarse").alias("is_coarse"),
+    )
+    top = found.select("bucket_id", f.col("series_id").alias("top_series"), f.col("member").alias("top_member"))
+    return (
+        use.join(buckets, "bucket_id")
+        .join(top.distinct(), ["bucket_id", "top_series"])
+        .withColumns(
+            {
+                **{name: f.timestamp_micros(name) for name in ("first", "last")},
+                "used_ratio": f.when(finite_limit() > 0, f.col("p99") / finite_limit()),
+                "top_member_share": f.when(f.col("members") > 1, f.col("top_share")).otherwise(1.0),
+            }
+        )
+        .select(*HEADROOM.names)
+    )
+
+
+def _use(rows: BucketRows) -> dict[str, Any]:
+    """Return the columns of `_USES` of a bucket on a broker."""
+    at, rate, window, throttle = rows.at, rows.rate, rows.window_s, rows.throttle_ms
+    window = numpy.where(numpy.isnan(window), QUOTA_WINDOW_S, window)
+    starts = rows.starts()
+    if starts is not None:
+        at, rate = at[starts], rows.summed(rate)
+        window, throttle = (numpy.fmax.reduceat(each, starts) for each in (window, throttle))
+    step = numpy.append(numpy.nan, (at[1:] - at[:-1]) / 1e6)
+    seconds = numpy.where(step <= LONGEST_STEP_S, step, window)
+    # Nothing equals NaN: after a time without throttling, all of it is new.
+    is_new = numpy.append(True, throttle[1:] != throttle[:-1])
+    is_throttled = ~numpy.isnan(throttle) & (is_new | (rate >= rows.of_series["at_limit"][0]))
+    rates = numpy.sort(rate[~numpy.isnan(rate)])
+    delays = throttle[~numpy.isnan(throttle)]
+    series, place = numpy.unique(rows.series, return_inverse=True)
+    totals = numpy.bincount(place, weights=numpy.nan_to_num(rows.rate))
+    total = float(totals.sum())
+    return {
+        "samples": len(rates),
+        "first": at[0],
+        "last": at[-1],
+        **{name: _rank(rates, share) for name, share in _SHARES.items()},
+        "max": _rank(rates, 1.0),
+        "recorded_s": seconds.sum(),
+        "throttled_s": seconds[is_throttled].sum(),
+        "throttle_ms_max": float(delays.max()) if len(delays) else None,
+        "members": len(series),
+        # Of equals the first by address.
+        "top_series": series[totals.argmax()],
+        "top_share": float(totals.max()) / total if total else None,
+    }
+
+
+def _rank(rates: Floats, share: float) -> float | None:
+    """Return the smallest of sorted rates that at least a share of them does not exceed; `None` without any."""
+    return float(rates[ceil(share * len(rates)) - 1]) if len(rates) else None
 
 
 def unused(quotas: DataFrame, found: DataFrame, use: DataFrame) -> DataFrame:
@@ -110,107 +160,6 @@ def _recorded(use: DataFrame) -> DataFrame:
     """Return when each key was recorded on each cluster; as long as in the bucket that was recorded longest."""
     return use.groupBy("cluster", "key").agg(
         f.min("first").alias("first"), f.max("last").alias("last"), f.max("recorded_s").alias("recorded_s")
-    )
-
-
-def _numbered(found: DataFrame) -> DataFrame:
-    """Return `schemas.BUCKETS` with the number of each bucket, and how many series make one."""
-    return found.withColumns(
-        {
-            "number": f.dense_rank().over(Window.orderBy(*_NAMES)),
-            "members": f.count("*").over(Window.partitionBy(*_NAMES)),
-        }
-    )
-
-
-def _rows(usage: DataFrame, series: DataFrame, hint: str) -> DataFrame:
-    """Return usage of some series with the numbers of their buckets; what is no number of its kind becomes null."""
-    at_limit = (finite_limit() * AT_LIMIT_RATIO).alias("at_limit")
-    own = series.select(*OF_SERIES, "number", "member", at_limit).hint(hint)
-    joined = (
-        usage.where(f.col("ts").isNotNull())
-        .alias("usage")
-        .join(own.alias("own"), same_columns("usage", "own", OF_SERIES))
-    )
-    rate, throttle, window = f.col("rate"), f.col("throttle_ms"), f.col("window_s")
-    # In SQL a NaN is larger than anything.
-    return joined.select(
-        "number",
-        f.when(~f.col("usage.key").isin(CLUSTER_KEYS), f.col("usage.broker")).alias("broker"),
-        "member",
-        f.unix_micros("ts").alias("at"),
-        f.when((rate >= 0) & (rate <= float_info.max), rate).alias("rate"),
-        f.when((throttle > 0) & (throttle <= float_info.max), throttle).alias("throttle_ms"),
-        f.when((window > 0) & (window <= LONGEST_STEP_S), window).otherwise(QUOTA_WINDOW_S).alias("window_s"),
-        "at_limit",
-    )
-
-
-def _once(rows: DataFrame, by: tuple[str, ...]) -> DataFrame:
-    """Return one row per time: some are there twice, and some have the rate apart from the throttle time."""
-    largest = (f.max(name).alias(name) for name in ("rate", "throttle_ms", "window_s", "at_limit"))
-    return rows.repartition(*_BUCKET).groupBy(*by, "at").agg(*largest)
-
-
-def _summed(members: DataFrame) -> DataFrame:
-    """Return the use of buckets whose members are added up, time by time."""
-    others = (f.max(name).alias(name) for name in ("throttle_ms", "window_s", "at_limit"))
-    return members.groupBy(*_BUCKET, "at").agg(f.sum("rate").alias("rate"), *others)
-
-
-def _used(times: DataFrame) -> DataFrame:
-    """Return a row per bucket and broker: what its samples say, in the order of time."""
-    in_order = Window.partitionBy(*_BUCKET).orderBy("at")
-    step = (f.col("at") - f.lag("at").over(in_order)) / 1e6
-    seconds = f.when(step <= LONGEST_STEP_S, step).otherwise(f.col("window_s"))
-    is_new = ~f.col("throttle_ms").eqNullSafe(f.lag("throttle_ms").over(in_order))
-    is_throttled = f.col("throttle_ms").isNotNull() & (
-        is_new | f.coalesce(f.col("rate") >= f.col("at_limit"), f.lit(False))
-    )
-    rows = times.select(*_BUCKET, "at", "rate", "throttle_ms", seconds.alias("s"), is_throttled.alias("is_throttled"))
-    ranks = f.percentile_approx("rate", list(_SHARES.values()), _ACCURACY)
-    found = rows.groupBy(*_BUCKET).agg(
-        f.count("rate").alias("samples"),
-        f.timestamp_micros(f.min("at")).alias("first"),
-        f.timestamp_micros(f.max("at")).alias("last"),
-        ranks.alias("ranks"),
-        f.max("rate").alias("max"),
-        f.sum("s").alias("recorded_s"),
-        f.sum(f.when(f.col("is_throttled"), f.col("s")).otherwise(0.0)).alias("throttled_s"),
-        f.max("throttle_ms").alias("throttle_ms_max"),
-    )
-    return found.withColumns({name: f.col("ranks")[place] for place, name in enumerate(_SHARES)}).drop("ranks")
-
-
-def _beside_members(use: DataFrame, members: DataFrame) -> DataFrame:
-    """Return the use of shared buckets with how many share it, and who uses most; of equals the first by address."""
-    totals = members.groupBy(*_BUCKET, "member").agg(f.coalesce(f.sum("rate"), f.lit(0.0)).alias("total"))
-    found = totals.groupBy(*_BUCKET).agg(
-        f.count("*").alias("members"),
-        f.min_by("member", f.struct(-f.col("total"), f.col("member"))).alias("top_member"),
-        f.try_divide(f.max("total"), f.sum("total")).alias("top_share"),
-    )
-    columns = ("members", "top_member", "top_share")
-    joined = use.alias("use").join(found.alias("found"), same_columns("use", "found", _BUCKET))
-    return joined.select("use.*", *(f"found.{name}" for name in columns))
-
-
-def _beside_limits(use: DataFrame, series: DataFrame) -> DataFrame:
-    """Return the use of buckets with their names and limits."""
-    names = ("cluster", "key", "bucket", "limit", "source", "entity_key")
-    buckets = series.groupBy("number").agg(
-        *(f.first(name).alias(name) for name in names),
-        f.first("member").alias("only_member"),
-        f.bool_or("is_coarse").alias("is_coarse"),
-    )
-    is_of_client = f.col("broker").isNull() & ~f.col("key").isin(CLUSTER_KEYS)
-    return use.join(buckets, "number").withColumns(
-        {
-            "used_ratio": f.when(finite_limit() > 0, f.col("p99") / finite_limit()),
-            "top_member": f.coalesce("top_member", "only_member"),
-            "top_member_share": f.when(f.col("members") > 1, f.col("top_share")).otherwise(1.0),
-            "is_coarse": f.col("is_coarse") | is_of_client,
-        }
     )
 
 

@@ -28,6 +28,9 @@ from quotaform.spark.job.kept_rows import final_rows, table_rows
 from quotaform.spark.table.named_table import bad_table
 from quotaform.spark.usage.bucket import buckets, recorded_series
 from quotaform.spark.usage.headroom import finite_limit, headroom, unrecorded, unused
+from quotaform.spark.usage.member import numbered
+from quotaform.spark.usage.recorded import recorded, recorded_size
+from quotaform.spark.usage.schemas import SERIES
 from quotaform.spark.usage.usage_quotas import QuotaSource, failures_of, known_clusters
 from quotaform.spark.usage.usage_table import read_usage
 
@@ -102,9 +105,10 @@ def measured_headroom(
         known = known_clusters(quotas)
         if request.only_chosen:
             usage = usage.where(f.col("cluster").isNull() | f.col("cluster").isin([*known, *dict(failures)]))
-        usage, series = _named(usage, kept(recorded_series(usage)), known, request, warn)
-        found = kept(buckets(series, quotas))
-        use = kept(headroom(usage, found))
+        usage, series = _named(usage, kept(recorded(usage)), known, request, warn)
+        number, samples = recorded_size(series)
+        found = kept(numbered(series, buckets(recorded_series(series), quotas)))
+        use = kept(headroom(usage, found, number, samples))
         idle = kept(unused(quotas, found, use))
         rows = use.unionByName(idle).orderBy("cluster", "key", "bucket", "broker", "entity_key")
         yield HeadroomResult(_report(request, quotas, use, idle, known), rows, failures)
@@ -141,7 +145,8 @@ def _named(
     if request.is_unnamed and len(others) == 1 and known[0] not in names:
         warn(f"the usage is of {spell_name(others[0])}, and is held against the quotas of {spell_name(known[0])}")
         name = f.lit(known[0])
-    return usage.withColumn("cluster", name), series.withColumn("cluster", name).distinct()
+    renamed = series.withColumn("cluster", name).groupBy(*SERIES)
+    return usage.withColumn("cluster", name), renamed.agg(f.sum("samples").alias("samples"))
 
 
 def _nothing(request: HeadroomRequest, known: Sequence[str]) -> str:

@@ -12,10 +12,8 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 from quotaform.core.usage.chart import Bucket, ReplaySlot, Span
 from quotaform.spark.job.kept_rows import repeatable_rows
 from quotaform.spark.schemas import make_table
-from quotaform.spark.usage.backlog import waits
-from quotaform.spark.usage.backtest import tested_buckets
+from quotaform.spark.usage.backtest import waits
 from quotaform.spark.usage.curve import slot_seconds
-from quotaform.spark.usage.demand import demand
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -45,12 +43,9 @@ def replays(
     for name, other in _NAMES.items():
         same &= f.col(name).eqNullSafe(f.col(other))
     own = found.join(f.broadcast(wanted), same)
-    limits = tested_buckets(own).select("bucket_id", "key", "limit", "pace_s")
-    numbers = (
-        own.select("bucket_id", "number", "limit").groupBy("bucket_id", "number").agg(f.max("limit").alias("limit"))
-    )
+    numbers = own.groupBy("bucket_id", "number").agg(f.max("limit").alias("limit"))
     slots: dict[Bucket, list[ReplaySlot]] = {}
-    with repeatable_rows(waits(demand(usage, own.drop("number", *_NAMES.values())), limits)) as kept:
+    with repeatable_rows(waits(usage, own)) as kept:
         step_s = slot_seconds(kept.select(f.timestamp_micros("at").alias("ts")))
         points = replay_slots(kept, step_s).join(f.broadcast(numbers), "bucket_id").orderBy("number", "at")
         for row in points.toArrow().to_pylist():

@@ -11,6 +11,7 @@ from pyspark.sql.types import (
     BooleanType,
     DateType,
     DoubleType,
+    IntegerType,
     LongType,
     MapType,
     StringType,
@@ -157,16 +158,9 @@ RECORDED: Final = StructType(
         StructField("first", TimestampType()),
         StructField("last", TimestampType()),
         StructField("samples", LongType()),
-        StructField("pace_s", DoubleType()),
     ]
 )
-"""The recorded series, and how much there is of each; for the backtest alone.
-
-| column | content |
-| --- | --- |
-| samples | rows with a rate, doubled ones included |
-| pace_s | about how many seconds are between two samples, gaps aside; null of a single one |
-"""
+"""The recorded series, and how much there is of each, in rows; for computing alone."""
 
 MEMBERS: Final = StructType(
     [
@@ -182,70 +176,59 @@ MEMBERS: Final = StructType(
         StructField("is_coarse", BooleanType()),
         StructField("before_limit", DoubleType()),
         StructField("before_bucket", StringType()),
-        StructField("pace_s", DoubleType()),
+        StructField("replayed_limit", DoubleType()),
+        StructField("key_number", IntegerType()),
     ]
 )
 """The recorded series that a limit holds for, before or after a plan, and their buckets; for the backtest alone.
 
 | column | content |
 | --- | --- |
-| bucket_id | what stands for a bucket on a broker in large tables |
-| series_id | what stands for a series in its bucket |
-| bucket_broker | the broker; null where one limit holds for all of them |
+| bucket_id, series_id, bucket_broker | see `quotaform.spark.usage.member` |
 | limit, before_limit | null if nothing limits the series |
-| pace_s | as in `RECORDED` |
+| replayed_limit | that of the bucket; the least of its parts where they cannot be told apart |
+| key_number | stands for the quota key among numbers |
 """
+
+TOTALS: Final = StructType(
+    [
+        StructField("bucket_id", LongType()),
+        StructField("samples", LongType()),
+        *(
+            StructField(name, DoubleType())
+            for name in (
+                "recorded_s",
+                *("throttled_s", "throttled_s_low", "throttled_s_high"),
+                *("first_throttled", "last_throttled", "longest_s"),
+                *("delay_s_max", "delay_s_max_low", "delay_s_max_high"),
+                *("worst_at", "backlog_s", "over_max", "refused"),
+                *("recorded_throttled_s", "recorded_throttle_ms_max", "hidden_s"),
+            )
+        ),
+    ]
+)
+"""`BACKTEST` without the columns that name the bucket and its limits; times are in microseconds since 1970."""
 
 WAITS: Final = StructType(
     [
         StructField("bucket_id", LongType()),
         StructField("at", LongType()),
         StructField("step_s", DoubleType()),
-        *(StructField(f"wait_s{each}", DoubleType()) for each in ("", "_low", "_high")),
-        *(StructField(f"delay_s{each}", DoubleType()) for each in ("", "_low", "_high")),
-        StructField("backlog_s", DoubleType()),
-        StructField("episode_s", DoubleType()),
+        StructField("wait_s", DoubleType()),
+        StructField("wait_s_high", DoubleType()),
         StructField("ratio", DoubleType()),
-        StructField("refused", DoubleType()),
-        StructField("recorded_wait_s", DoubleType()),
         StructField("throttle_ms", DoubleType()),
-        StructField("hidden_s", DoubleType()),
     ]
 )
-"""What would have happened to a bucket on a broker, a row per time; for the backtest alone.
-
-| column | content |
-| --- | --- |
-| step_s | how many seconds up to `at` the row stands for |
-| wait_s | seconds of these in which requests would have waited |
-| delay_s | how long what was asked for at the time would have waited |
-| backlog_s | seconds until nothing waits any more, if nothing else comes |
-| episode_s | for how long, at the time, requests had waited without an end |
-| ratio | the rate / the limit |
-| refused | connections that would have been refused |
-| recorded_wait_s, throttle_ms | seconds in which requests were throttled really, and their average delay |
-| hidden_s | seconds in which throttling can have hidden demand |
-"""
-
-DEMAND: Final = StructType(
-    [
-        StructField("bucket_id", LongType()),
-        StructField("at", LongType()),
-        StructField("rate", DoubleType()),
-        StructField("window_s", DoubleType()),
-        StructField("throttle_ms", DoubleType()),
-        StructField("throttle_sum", DoubleType()),
-        StructField("is_at_limit", BooleanType()),
-    ]
-)
-"""What was asked of a bucket on a broker, a row per time; for the backtest alone.
+"""What would have happened to a bucket on a broker, a row per time; for pictures alone.
 
 | column | content |
 | --- | --- |
 | at | microseconds since 1970 |
-| rate | the sum of those of the recorded series |
-| throttle_ms, throttle_sum | the largest of the throttle times of the series, and their sum; null without any |
-| is_at_limit | whether a series was throttled and as fast as its limit let it be |
+| step_s | how many seconds up to `at` the row stands for |
+| wait_s, wait_s_high | seconds of these in which requests would have waited |
+| ratio | the rate / the limit |
+| throttle_ms | the average delay of requests that were throttled really |
 """
 
 BACKTEST: Final = StructType(

@@ -13,28 +13,35 @@ SAMPLE_S = 1.0
 
 
 @dataclass
-class WindowedRate:
-    """The rate over the samples of the last 10 to 11 seconds."""
+class Sample:
+    """What was recorded in about a second."""
 
-    starts: list[float] = field(default_factory=list)
-    sums: list[float] = field(default_factory=list)
+    start: float
+    last: float
+    total: float = 0.0
+
+
+@dataclass
+class WindowedRate:
+    """The rate over the samples whose last request is less than 11 seconds old, as of Kafka 3.8."""
+
+    samples: list[Sample] = field(default_factory=list)
 
     def record(self, value: float, now: float) -> None:
         """Add a value to the current sample, or to a new one."""
-        if not self.starts or now - self.starts[-1] >= SAMPLE_S:
-            self.starts.append(now)
-            self.sums.append(0.0)
-        self.sums[-1] += value
+        if not self.samples or now - self.samples[-1].start >= SAMPLE_S:
+            self.samples = [*self.samples[-SAMPLES:], Sample(now, now)]
+        self.samples[-1].total += value
+        self.samples[-1].last = now
 
     def measure(self, now: float) -> tuple[float, float]:
         """Return the rate, and the seconds that it covers."""
-        while self.starts and now - self.starts[0] >= SAMPLES * SAMPLE_S:
-            del self.starts[0], self.sums[0]
-        elapsed = now - self.starts[0] if self.starts else 0.0
+        self.samples = [each for each in self.samples if now - each.last < SAMPLES * SAMPLE_S]
+        elapsed = now - self.samples[0].start if self.samples else 0.0
         full = int(elapsed / SAMPLE_S)
         if full < SAMPLES - 1:
             elapsed += (SAMPLES - 1 - full) * SAMPLE_S
-        return sum(self.sums) / elapsed, elapsed
+        return sum(each.total for each in self.samples) / elapsed, elapsed
 
 
 def recorded_rates(due: Iterable[tuple[float, float]], until: float, step: float) -> dict[float, float]:

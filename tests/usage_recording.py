@@ -134,7 +134,7 @@ def write_parquet(path: str) -> None:
     rows = list(samples(tenants()))
     columns = {
         "ts": pyarrow.array([row.at for row in rows], pyarrow.timestamp("us", "UTC")),
-        "window_s": pyarrow.array([10.5] * len(rows)),
+        "window_s": pyarrow.array([11.5] * len(rows)),
         "cluster": pyarrow.array(["prod-eu"] * len(rows)),
         "broker": pyarrow.array(["1"] * len(rows)),
         "key": pyarrow.array([row.tenant.key for row in rows]),

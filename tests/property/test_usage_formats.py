@@ -83,7 +83,7 @@ def test_every_value_is_a_sample_dropped_or_rejected(name: str, recorded: list[R
 SAMPLES = st.lists(
     st.builds(
         lambda attribute, ts, value: Sample(
-            Series("prod", "1", "producer_byte_rate", "a", None, None, attribute), ts, value, 10.5
+            Series("prod", "1", "producer_byte_rate", "a", None, None, attribute), ts, value, 11.5
         ),
         st.sampled_from(Attribute),
         st.integers(1, 6).map(float),

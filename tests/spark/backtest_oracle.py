@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-WINDOW = 10.5
+WINDOW = 11.5
 GAP = 600.0
 BURST = 11.0
 VARIANTS = ("", "_low", "_high")
@@ -30,7 +30,7 @@ def replay(rates: Mapping[float, float], limit: float, key: str, window: float =
     times = sorted(rates)
     found = Oracle(samples=len(times))
     pace = _pace(times)
-    combs = next((n for n in (10, 5, 2) if pace is not None and pace * n <= 1.3 * WINDOW), 1)
+    combs = next((n for n in (12, 6, 3, 2) if pace is not None and pace * n <= 1.35 * WINDOW), 1)
     first_step = window if pace is None else min(window, pace)
     for comb in range(combs):
         _replay_comb(found, times, rates, range(comb, len(times), combs), combs, limit, key, window, first_step)
@@ -75,7 +75,7 @@ def _replay_comb(
             found.refused += max(0.0, (rate - limit) * counted)
         unseen_rates = {"": rate, "_low": 0.0, "_high": max(rate, rate if before is None else before)}
         for variant in VARIANTS:
-            keeps = not is_connection and not (is_request and variant == "_low")
+            keeps = not ((is_request or is_connection) and variant == "_low")
             unseen_rate = 0.0 if is_gap else unseen_rates[variant]
             start = backlog[variant] if keeps else 0.0
             first = (
@@ -93,13 +93,15 @@ def _replay_comb(
                 wait, delay = max(wait, min(counted, at_once)), max(delay, at_once)
             if is_request or is_connection:
                 delay = min(delay, 1.0)
+            if is_connection and variant == "_low":
+                wait = min(counted, seen) * max(0.0, 1 - limit / rate) if rate else 0.0
             found.throttled[variant] += wait
             if wait > 0:
                 found.delay[variant] = max(found.delay[variant], delay)
                 if not variant:
                     found.times.append(time)
             backlog[variant] = end
-            if not variant and place == len(times) - 1 and not is_connection:
+            if not variant and place == len(times) - 1:
                 found.backlog_s = max(0.0, end - burst) / limit
 
 

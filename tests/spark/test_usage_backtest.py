@@ -40,7 +40,7 @@ class Sample(NamedTuple):
     broker: str | None = "1"
     throttle_ms: float | None = None
     cluster: str | None = "prod"
-    window_s: float | None = 10.5
+    window_s: float | None = 11.5
 
 
 def usage_table(spark: SparkSession, samples: Sequence[Sample]) -> DataFrame:
@@ -239,7 +239,7 @@ def test_what_a_recording_cannot_tell_apart_has_an_upper_bound_alone(spark: Spar
     # Whatever part of it the client has: all of it would wait under the limit of the client.
     for row in (alice, eve):
         assert (row["throttled_s"], row["throttled_s_low"], row["delay_s_max"]) == (None, 0.0, None)
-        assert row["throttled_s_high"] == pytest.approx(10.5 + 9 * 60)
+        assert row["throttled_s_high"] == pytest.approx(11.5 + 9 * 60)
     assert (bob["throttled_s"], bob["throttled_s_high"]) == (0.0, 0.0)
 
 
@@ -254,14 +254,14 @@ def test_series_that_a_plan_joins_are_added_up_once_per_time(spark: SparkSession
         row = found["client-id=a", PRODUCE, "1"]
     assert (row["samples"], row["over_max"]) == (10, pytest.approx(1.2))
     # The gauge keeps its value while nothing new is throttled.
-    assert row["recorded_throttled_s"] == pytest.approx(10.5)
-    assert row["hidden_s"] == pytest.approx(10.5 + 4 * 60)
+    assert row["recorded_throttled_s"] == pytest.approx(11.5)
+    assert row["hidden_s"] == pytest.approx(11.5 + 4 * 60)
     joined = [Sample(at, 60.0, user="u", client_id=client) for at in times for client in ("a", "b")]
     with replayed(spark, [*joined, *joined], {"user=u": {PRODUCE: 100.0}}, {"user=u": {PRODUCE: 200.0}}) as found:
         assert [key[0] for key in found] == ["user=u"]
         [row] = found.values()
     assert (row["samples"], row["over_max"]) == (10, pytest.approx(1.2))
-    assert row["throttled_s"] == pytest.approx(10.5 + 9 * 60)
+    assert row["throttled_s"] == pytest.approx(11.5 + 9 * 60)
 
 
 def test_the_usage_is_shuffled_once(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:

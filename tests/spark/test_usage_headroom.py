@@ -61,7 +61,7 @@ def some_samples(random: Random, cluster: str | None) -> list[Sample]:
                 rate = random.choice([0.0, 1.0, 4.0, 4.9, 9.4, 9.6, 12.0, NAN, None, -1.0, float("inf")])
                 throttle = random.choice([None, None, 0.0, 30.0, 30.0, 1000.0, NAN, -5.0])
                 row = Sample(
-                    at, random.choice([10.5, 300.0, None, NAN, 0.0]), cluster, broker, key, *names, rate, throttle
+                    at, random.choice([11.5, 300.0, None, NAN, 0.0]), cluster, broker, key, *names, rate, throttle
                 )
                 apart = [row._replace(throttle_ms=None), row._replace(rate=None)]
                 rows += random.choice([[row], [row], [row, row], apart, [row, row._replace(rate=2.0)]])

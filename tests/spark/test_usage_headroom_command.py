@@ -31,7 +31,7 @@ HELD: Final = {
 
 
 def sample(minute: int, user: str, client_id: str | None, rate: float, throttle: float | None = None) -> Sample:
-    return Sample(minute * 60.0, 10.5, "lab", "1", PRODUCER, user, client_id, None, rate, throttle)
+    return Sample(minute * 60.0, 11.5, "lab", "1", PRODUCER, user, client_id, None, rate, throttle)
 
 
 SAMPLES: Final = [

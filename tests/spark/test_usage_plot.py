@@ -45,12 +45,12 @@ def usage_rows(minutes: int) -> list[Row]:
         for broker in ("1", "2"):
             for user, client in (("alice", None), ("alice", "app"), ("bob", "one"), ("bob", "two")):
                 rate = None if random.random() < 0.1 else float(random.randrange(1000))
-                row: Row = (at, 10.5, "lab", broker, PRODUCER, user, client, None, rate, None)
+                row: Row = (at, 11.5, "lab", broker, PRODUCER, user, client, None, rate, None)
                 rows.extend([row] * random.choice((1, 1, 2)))
-    rows.append((START, 10.5, "other", "1", PRODUCER, "alice", None, None, 1e9, None))
-    rows.append((START, 10.5, "lab", "1", REQUEST, "alice", None, None, 1e9, None))
-    rows.append((START, 10.5, "lab", "1", PRODUCER, "alice", None, None, float("nan"), None))
-    rows.append((START, 10.5, "lab", "1", PRODUCER, "alice", None, None, float("inf"), None))
+    rows.append((START, 11.5, "other", "1", PRODUCER, "alice", None, None, 1e9, None))
+    rows.append((START, 11.5, "lab", "1", REQUEST, "alice", None, None, 1e9, None))
+    rows.append((START, 11.5, "lab", "1", PRODUCER, "alice", None, None, float("nan"), None))
+    rows.append((START, 11.5, "lab", "1", PRODUCER, "alice", None, None, float("inf"), None))
     return rows
 
 

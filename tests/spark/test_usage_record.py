@@ -15,8 +15,8 @@ from quotaform.spark.usage.usage_table import read_usage
 pytestmark = pytest.mark.spark
 
 ROWS = [
-    UsageRow(1795370209.123456, 10.5, "lab", "1", "producer_byte_rate", 'a"\n*', "", None, 5.0, None),
-    UsageRow(0.5, 10.5, "lab", None, "connection_creation_rate", None, None, "::1", None, 3.0),
+    UsageRow(1795370209.123456, 11.5, "lab", "1", "producer_byte_rate", 'a"\n*', "", None, 5.0, None),
+    UsageRow(0.5, 11.5, "lab", None, "connection_creation_rate", None, None, "::1", None, 3.0),
 ]
 
 

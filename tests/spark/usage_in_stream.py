@@ -83,7 +83,7 @@ class Stream:
         found = self.spark.read.parquet(str(self.folder / "usage"))
         assert found.schema == USAGE, found.schema
         same = {(row.cluster, row.broker, row.key, row.ip, row.window_s) for row in found.collect()}
-        assert same == {("prod", "b1", "producer_byte_rate", None, 10.5)}, same
+        assert same == {("prod", "b1", "producer_byte_rate", None, 11.5)}, same
         rows = [
             (round(row.ts.timestamp() * 1000), row.user, row.client_id, row.rate, row.throttle_ms)
             for row in found.collect()

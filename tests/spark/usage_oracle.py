@@ -117,7 +117,7 @@ def _row(
                 rate = (rate or 0.0) + used
                 totals[name] += used
         throttle = highest((row.throttle_ms for row in rows), least=1e-9)
-        window = max(highest([row.window_s], least=1e-9) or 10.5 for row in rows)
+        window = max(highest([row.window_s], least=1e-9) or 11.5 for row in rows)
         seconds = at - before if before is not None and at - before <= 600 else window
         recorded += seconds
         if rate is not None:

@@ -17,9 +17,9 @@ def parse(text: str, ts: float | None = TS) -> list[Item]:
 
 def test_a_page_of_a_real_broker_is_read() -> None:
     items = list(parse_exposition((DATA / "exposition.txt").read_bytes(), ORIGIN, TS))
-    assert Sample(series(user="alice", client_id="x"), TS, 55300.99502487562, 10.5) in items
+    assert Sample(series(user="alice", client_id="x"), TS, 55300.99502487562, 11.5) in items
     tenant = series(user="CN=tenant a,O=Tenants", attribute=Attribute.THROTTLE_TIME)
-    assert Sample(tenant, TS, 380.4035087719298, 10.5) in items
+    assert Sample(tenant, TS, 380.4035087719298, 11.5) in items
     assert len(samples(items)) == 10
     assert dropped(items) == {DropReason.OTHER_ATTRIBUTE: 5, DropReason.NAN: 6}
     assert reasons(items) == []

@@ -24,7 +24,7 @@ def test_a_table_of_a_real_broker_is_read() -> None:
     assert dropped(items) == {DropReason.NAN: 36}
     assert reasons(items) == []
     tenant = series(user="CN=tenant a,O=Tenants", attribute=Attribute.THROTTLE_TIME)
-    assert Sample(tenant, 1795212256.157, 351.93939393939394, 10.5) in items
+    assert Sample(tenant, 1795212256.157, 351.93939393939394, 11.5) in items
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_a_header_stands_again_where_a_run_was_appended() -> None:
     bob = ALICE.replace("alice", "bob")
     items = parse(f'"time","{ALICE}"', f"{MILLISECONDS},1", f'"time","{bob}","{ALICE}"', f"{MILLISECONDS + 1000},2,3")
     assert samples(items) == [
-        Sample(series(user="alice"), TS, 1, 10.5),
-        Sample(series(user="bob"), TS + 1, 2, 10.5),
-        Sample(series(user="alice"), TS + 1, 3, 10.5),
+        Sample(series(user="alice"), TS, 1, 11.5),
+        Sample(series(user="bob"), TS + 1, 2, 11.5),
+        Sample(series(user="alice"), TS + 1, 3, 11.5),
     ]
 
 

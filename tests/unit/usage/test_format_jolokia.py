@@ -39,7 +39,7 @@ def parse(document: Any, ts: float | None = None) -> list[Item]:
     ],
 )
 def test_a_value_goes_by_the_request(document: Any) -> None:
-    assert parse(document) == [Sample(series(user="CN=a"), TS, 5.5, 10.5)]
+    assert parse(document) == [Sample(series(user="CN=a"), TS, 5.5, 11.5)]
 
 
 def test_a_bulk_read_and_polls_hold_many_answers() -> None:

@@ -47,7 +47,7 @@ def parse(*metrics: Any, ts: float | None = None, **resource: str) -> list[Item]
 def test_a_metric_of_a_broker_has_its_names_in_attributes() -> None:
     produce = [*ALICE, *attributes(quota_type="Produce")]
     items = parse(metric("kafka_server_quota_byte_rate", point(attributes=produce)), cluster="c", broker="b")
-    assert items == [Sample(series(user="alice", client_id="x", broker="b")._replace(cluster="c"), TS, 5.5, 10.5)]
+    assert items == [Sample(series(user="alice", client_id="x", broker="b")._replace(cluster="c"), TS, 5.5, 11.5)]
 
 
 @pytest.mark.parametrize("value", [{"asDouble": 7.0}, {"asInt": "7"}, {"asInt": 7}, {"asDouble": "7"}])

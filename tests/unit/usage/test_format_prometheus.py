@@ -32,8 +32,8 @@ def parse(document: Any) -> list[Item]:
 )
 def test_every_part_of_an_answer_is_a_document(document: Any) -> None:
     assert parse(document) == [
-        Sample(series(user="alice"), TS, 1.5, 10.5),
-        Sample(series(user="alice"), TS + 60, 2.0, 10.5),
+        Sample(series(user="alice"), TS, 1.5, 11.5),
+        Sample(series(user="alice"), TS + 60, 2.0, 11.5),
     ]
 
 

@@ -36,7 +36,7 @@ def parse(mapping: TableMapping, *rows: dict[str, Any]) -> list[Item]:
     ],
 )
 def test_labels_are_a_map_pairs_or_json(labels: Any) -> None:
-    assert parse(METRICS, {"t": TS, "m": METRIC, "v": 5.5, "l": labels}) == [Sample(series(user="CN=a"), TS, 5.5, 10.5)]
+    assert parse(METRICS, {"t": TS, "m": METRIC, "v": 5.5, "l": labels}) == [Sample(series(user="CN=a"), TS, 5.5, 11.5)]
 
 
 def test_labels_may_be_columns_and_the_metric_a_constant() -> None:
@@ -47,7 +47,7 @@ def test_labels_may_be_columns_and_the_metric_a_constant() -> None:
         factors={"value": 1024},
     )
     items = parse(mapping, {"t": TS, "v": "2", "u": "a", "c": None, "b": 7})
-    assert items == [Sample(series(user="a", broker="7")._replace(cluster="c"), TS, 2048, 10.5)]
+    assert items == [Sample(series(user="a", broker="7")._replace(cluster="c"), TS, 2048, 11.5)]
 
 
 def test_a_row_of_a_bucket_has_a_rate_a_throttle_time_or_both() -> None:

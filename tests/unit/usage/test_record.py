@@ -91,8 +91,8 @@ def failing(_: int) -> bytes:
 def test_rates_and_throttle_times_of_a_bucket_are_one_row_and_nan_is_counted() -> None:
     read = read_rows(parse_exposition(PAGE, origin_of("lab", "1"), 100.0))
     assert sorted(read.rows) == [
-        (100.0, 10.5, "lab", "1", "producer_byte_rate", "CN=a", "app", None, 1000.5, 42.0),
-        (100.0, 10.5, "lab", "1", "producer_byte_rate", "b", None, None, 0.0, None),
+        (100.0, 11.5, "lab", "1", "producer_byte_rate", "CN=a", "app", None, 1000.5, 42.0),
+        (100.0, 11.5, "lab", "1", "producer_byte_rate", "b", None, None, 0.0, None),
     ]
     assert {reason.name: count for reason, count in read.dropped} == {"NAN": 1, "OTHER_ATTRIBUTE": 1, "OTHER_METRIC": 1}
 
@@ -251,8 +251,8 @@ def test_a_source_that_hangs_is_given_up_in_time() -> None:
 
 def test_a_file_is_whole_and_has_the_columns_of_the_table(tmp_path: Path) -> None:
     rows = [
-        UsageRow(1.5, 10.5, "lab", "1", "producer_byte_rate", "a", None, None, 5.0, None),
-        UsageRow(2.0, 10.5, "lab", None, "connection_creation_rate", None, None, "::1", None, 3.0),
+        UsageRow(1.5, 11.5, "lab", "1", "producer_byte_rate", "a", None, None, 5.0, None),
+        UsageRow(2.0, 11.5, "lab", None, "connection_creation_rate", None, None, "::1", None, 3.0),
     ]
     path = UsageDirectory(tmp_path / "a" / "usage").write(rows)
     table = parquet.read_table(path)
@@ -284,7 +284,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(Path, "rename", fail)
     with pytest.raises(QuotaformError, match="cannot be written: No space left on device; files written before stay"):
-        table.write([UsageRow(1.5, 10.5, "lab", "1", "producer_byte_rate", "a", None, None, 5.0, None)])
+        table.write([UsageRow(1.5, 11.5, "lab", "1", "producer_byte_rate", "a", None, None, 5.0, None)])
     assert list(tmp_path.iterdir()) == []
 
 

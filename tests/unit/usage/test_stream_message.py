@@ -28,7 +28,7 @@ def dropped(message: Message) -> dict[DropReason, int]:
 
 def test_rate_and_throttle_time_are_a_row_of_two_samples_at_the_time_of_the_record() -> None:
     message = parse(RATE, TIME)
-    assert message.rows == [(AT, 10.5, "prod", "b1", "producer_byte_rate", "a=b", None, None, 5.0, 7.0)]
+    assert message.rows == [(AT, 11.5, "prod", "b1", "producer_byte_rate", "a=b", None, None, 5.0, 7.0)]
     assert (message.samples, message.newest, dropped(message)) == (2, AT, {})
 
 

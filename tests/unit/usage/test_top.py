@@ -51,7 +51,7 @@ def row(
     broker: str = "1",
     ts: float = 1.0,
 ) -> UsageRow:
-    return UsageRow(ts, 10.5, "lab", broker, key, user, client_id, ip, rate, throttle)
+    return UsageRow(ts, 11.5, "lab", broker, key, user, client_id, ip, rate, throttle)
 
 
 def top(*rows: UsageRow, quotas: Quotas | None = QUOTAS, unread: tuple[Unread, ...] = ()) -> Top:

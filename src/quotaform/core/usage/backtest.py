@@ -47,7 +47,7 @@ class BucketBacktest:
         worst_at: When that was.
         backlog_s: Seconds after the recording until nothing waits any more, if nothing else comes.
         over: The highest rate / limit.
-        refused: Connections that would have been refused; `None` for other keys.
+        refused: Connections that would have been refused, each counted once; `None` for other keys.
         recorded_throttled_s: Seconds in which requests were throttled really.
         recorded_delay_ms: The largest average delay then.
         hidden_s: Seconds in which throttling hid a part of the demand.

@@ -5,7 +5,7 @@
 | producer_byte_rate, consumer_byte_rate | while the rate of the window is over the limit | is sent later | none |
 | request_percentage | likewise | is sent later | 1 s per request |
 | controller_mutation_rate | while a token bucket of 11 s of the limit is overdrawn | is sent later | none |
-| connection_creation_rate | while the rate of the window is over the limit | is refused | 1 s |
+| connection_creation_rate | while the rate of the window is over the limit | is refused, and comes again | 1 s |
 
 The numbers are those of the defaults of `quota.window.num` and `quota.window.size.seconds`, and of the same settings of
 controllers.
@@ -38,12 +38,12 @@ class Enforcement:
 
     Attributes:
         burst_s: How many seconds of the limit are admitted at once, beyond those of the rate's own window.
-        has_backlog: Whether demand over the limit is sent later; it is refused otherwise.
+        is_refused: Whether what is over the limit is refused: it waits as long as clients try again.
         longest_delay_s: The longest delay of one request; `None` if there is no such cap.
     """
 
     burst_s: float = 0.0
-    has_backlog: bool = True
+    is_refused: bool = False
     longest_delay_s: float | None = None
 
 
@@ -52,6 +52,6 @@ ENFORCEMENT: Final = {
     CONSUMER_BYTE_RATE.name: Enforcement(),
     REQUEST_PERCENTAGE.name: Enforcement(longest_delay_s=1.0),
     CONTROLLER_MUTATION_RATE.name: Enforcement(burst_s=11.0),
-    CONNECTION_CREATION_RATE.name: Enforcement(has_backlog=False, longest_delay_s=1.0),
+    CONNECTION_CREATION_RATE.name: Enforcement(is_refused=True, longest_delay_s=1.0),
 }
 """How brokers enforce the known quota keys; a key that they do not know limits nothing."""

@@ -15,11 +15,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-QUOTA_WINDOW_S: Final = 10.5
-"""Seconds that a rate of a broker covers: between 10 and 11 with the defaults of `quota.window.num` and
-`quota.window.size.seconds`, as the current window has begun but not ended.
+QUOTA_WINDOW_S: Final = 11.5
+"""Seconds that a rate of a broker covers: between 11 and 12 with the defaults of `quota.window.num` and
+`quota.window.size.seconds`, as the current window has begun but not ended, and one whose last request is less than 11 s
+old counts as a whole; between 10 and 11 for the first seconds after a time without requests, and before Kafka 3.8.
 
-Source: org.apache.kafka.common.metrics.stats.Rate.
+Source: org.apache.kafka.common.metrics.stats.Rate and SampledStat.
 """
 
 LONGEST_STEP_S: Final = 600.0

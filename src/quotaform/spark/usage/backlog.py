@@ -1,6 +1,6 @@
 """What brokers would have done with a recorded demand under other limits: their windows of rates as running minima.
 
-Let L be the limit, W the window (10.5 s), O the recorded rate of a window, and A(t) what was asked for until t. A
+Let L be the limit, W the window (11.5 s), O the recorded rate of a window, and A(t) what was asked for until t. A
 broker admits what keeps the sum of its window within L x W, and lets requests wait otherwise. What it has served is
 
     S(t) = min over k = 0, 1, 2, ... of A(t - k W) + k L W
@@ -14,13 +14,13 @@ its running minimum. This is the model of the quota keys:
 | byte rates | while there is a backlog | backlog / L |
 | request time | likewise; at least while O > L, as the cap on delays may keep the backlog small | the same, up to 1 s |
 | mutations | while the backlog is over the burst of 11 s x L: the tokens are negative | (backlog - burst) / L |
-| connections | while O > L; (O - L) x time of them are refused, without a backlog | (O - L) / L x W, up to 1 s |
+| connections | while there is a backlog, as refused clients come again; at least (O - L) / O of the time | up to 1 s |
 
 How a recording is read:
 
 | samples are | replayed as |
 | --- | --- |
-| closer than W | up to ten interleaved recordings, in each of which they are about W apart |
+| closer than W | up to twelve interleaved recordings, in each of which they are about W apart |
 | further apart than W | one recording, where a sample stands for the step D since the one before it |
 | further apart than `LONGEST_STEP_S` | the same, and in between nothing was asked for: a backlog drains |
 
@@ -48,9 +48,9 @@ from quotaform.spark.usage.bucket_rows import Booleans, Floats, Integers
 
 VARIANTS: Final = ("", "_low", "_high")
 """The estimate, and what bounds it, as the columns of a table name them."""
-_COMBS: Final = (10, 5, 2)
+_COMBS: Final = (12, 6, 3, 2)
 """Into how many interleaved recordings one may be taken apart."""
-_WIDEST: Final = 1.3 * QUOTA_WINDOW_S
+_WIDEST: Final = 1.35 * QUOTA_WINDOW_S
 """How far apart samples of an interleaved recording may be, as those of real recordings are not quite regular."""
 
 
@@ -116,8 +116,7 @@ def replay(demand: Demand, limit: float, enforcement: Enforcement) -> Replay:
     backlogs = {variant: _backlog(steps, variant, limit, enforcement) for variant in VARIANTS}
     waits = {variant: _wait(steps, variant, backlog, limit, enforcement) for variant, backlog in backlogs.items()}
     end, burst = backlogs[""].end, enforcement.burst_s * limit
-    # What waits is sent later; where it is refused, nothing waits.
-    left = numpy.fmax(0.0, divided(end - burst, limit)) if enforcement.has_backlog else numpy.zeros(len(end))
+    left = numpy.fmax(0.0, divided(end - burst, limit))
     return Replay(steps.step_s, waits, left, _episodes(steps, waits[""].waited, end <= burst))
 
 
@@ -209,7 +208,7 @@ def _backlog(steps: _Steps, variant: str, limit: float, enforcement: Enforcement
     """Return the backlogs of a variant: Lindley's recursion, as a running sum less its running minimum."""
     seen = (steps.rate - limit) * steps.seen_s
     # Where delays are capped, requests that wait need not be held back.
-    if not enforcement.has_backlog or (variant == "_low" and enforcement.longest_delay_s is not None):
+    if variant == "_low" and enforcement.longest_delay_s is not None:
         none = numpy.zeros(len(seen))
         return _Backlog(none, none, numpy.maximum(0.0, seen))
     unseen = (steps.unseen_rate(variant) - limit) * steps.unseen_s
@@ -229,6 +228,10 @@ def _wait(steps: _Steps, variant: str, backlog: _Backlog, limit: float, enforcem
         waited = numpy.where(backlog.end > burst, steps.step_s, 0.0)
     else:
         waited = _coarse_wait(steps, steps.unseen_rate(variant), backlog, limit, burst)
+    if variant == "_low" and enforcement.is_refused:
+        # If nobody tries again: a window is full again and again, and in between as many are admitted as leave it.
+        share = 1.0 - divided(numpy.minimum(limit, steps.rate), steps.rate)
+        waited = numpy.nan_to_num(share) * numpy.fmin(steps.step_s, steps.seen_s)
     reached = numpy.maximum(backlog.end, backlog.middle) if is_high else backlog.end
     cap = numpy.inf if enforcement.longest_delay_s is None else enforcement.longest_delay_s
     delay = numpy.fmax(0.0, numpy.fmin(cap, divided(reached - burst, limit)))

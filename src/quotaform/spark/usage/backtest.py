@@ -103,7 +103,7 @@ def _totals(rows: BucketRows) -> dict[str, Any] | None:
         wait = replay.waits[variant]
         found[f"throttled_s{variant}"] = wait.waited.sum()
         found[f"delay_s_max{variant}"] = _most(wait.delay[wait.waited > 0])
-    if not bucket.enforcement.has_backlog:
+    if bucket.enforcement.is_refused:
         found["refused"] = numpy.fmax(0.0, (demand.rate - bucket.limit) * step).sum()
     return found
 

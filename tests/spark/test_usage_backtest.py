@@ -178,18 +178,18 @@ def test_the_command_says_who_would_have_been_throttled_when_and_for_how_long(
         "Backtest  lab   usage usage, 2 series from 2026-10-01T00:00:00Z to 2026-10-01T00:59:00Z",
         "",
         "Changed by the plan",
-        "  user=alice on broker 1  producer_byte_rate 10 MiB/s -> 4 MiB/s: throttled for 23m 15s (2m 37s to 25m 11s)",
-        "    # from 2026-10-01T00:10:00Z to 2026-10-01T00:33:00Z, longest 23m 15s, longest delay 10m (10s to 10m 49s) "
+        "  user=alice on broker 1  producer_byte_rate 10 MiB/s -> 4 MiB/s: throttled for 23m 15s (2m 52s to 25m 8s)",
+        "    # from 2026-10-01T00:10:00Z to 2026-10-01T00:33:00Z, longest 23m 15s, longest delay 10m (11s to 10m 48s) "
         "at 2026-10-01T00:19:00Z",
-        "    # at most 200 % of the limit, 59m 10s recorded",
+        "    # at most 200 % of the limit, 59m 11s recorded",
         "",
         "Not changed by the plan",
-        "  user=bob on broker 1  producer_byte_rate 10 MiB/s: throttled for 59m 10s (3m 57s to 59m 10s); was throttled "
-        "for 59m 10s",
-        "    # from 2026-10-01T00:00:00Z to 2026-10-01T00:59:00Z, longest 59m 10s, longest delay 11m 50s "
+        "  user=bob on broker 1  producer_byte_rate 10 MiB/s: throttled for 59m 11s (4m 20s to 59m 11s); was throttled "
+        "for 59m 11s",
+        "    # from 2026-10-01T00:00:00Z to 2026-10-01T00:59:00Z, longest 59m 11s, longest delay 11m 50s "
         "(2s to 11m 50s) at 2026-10-01T00:59:00Z",
         "    # 11m 50s more after the recording, at most 120 % of the limit, limit of user=<default>, demand hidden "
-        "for 59m 10s, 59m 10s recorded",
+        "for 59m 11s, 59m 11s recorded",
         "",
         "  1 bucket was throttled while recorded, which hid a part of its demand: what is said of it is a lower bound.",
         "Of 1 bucket with changed limits, 1 would have been throttled, 0 were; of 1 others, 1 would have been "

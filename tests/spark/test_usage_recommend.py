@@ -261,7 +261,7 @@ def test_the_command_writes_what_is_proposed_and_a_plan_shows_just_that(
     repository: Repository, spark: SparkSession
 ) -> None:
     done = repository(
-        *(*OPTIONS, "--create", "--write"),
+        *(*OPTIONS, "--create", "--write", "--no-backtest"),
         *("--out", "json=found.json", "--out", "markdown=found.md", "--out", "parquet=rows"),
     )
     assert done.code == 0, done.err
@@ -293,6 +293,7 @@ def test_the_command_writes_what_is_proposed_and_a_plan_shows_just_that(
         "Recommended: 1 to add, 0 to change, 1 to remove; 2 kept, 2 left open.\n"
     )
     found = json.loads(repository.read("found.json"))
+    assert found["backtest"] is None
     assert not list(explainer("usage-recommend").iter_errors(found))
     rows = spark.read.parquet(str(repository.path / "rows")).collect()
     assert len(rows) == sum(found["summary"].values()) == len(found["proposals"]) + len(found["others"])
@@ -321,6 +322,34 @@ def test_a_diff_is_printed_and_nothing_written_also_if_another_cluster_cannot_be
     assert "-    values: {producer_byte_rate: 4MiB/s}\n+    values: {producer_byte_rate: 6MiB/s}\n" in done.out
     assert '+    state: absent\n+    reason: "not used for 4 days (' in done.out
     assert "Recommended: 0 to add, 1 to change, 1 to remove; 1 kept, 2 left open.\n" in done.err
+    # Of user=gone, nothing was recorded.
+    assert "Backtest of the proposals:\n  Of 1 bucket with changed limits," in done.err
+
+
+def test_the_backtest_beside_the_proposals_is_that_of_the_written_files(repository: Repository) -> None:
+    options = (*OPTIONS, "--headroom", "1", "--percentile", "p50", "--create")
+    shown = repository(*options, "--format", "json")
+    assert shown.code == 0, shown.err
+    assert not (repository.path / "quotas.d/recommended.yaml").exists()
+    assert repository.read("quotas.d/a.yaml") == QUOTAS
+    found = json.loads(shown.out)
+    assert not list(explainer("usage-recommend").iter_errors(found))
+    (beside,) = found["backtest"]["clusters"]
+    # One sample is far above the median; it covers a window of some ten seconds.
+    throttled = {row["bucket"]: row["throttled_s"]["estimate"] for row in beside["changed"]["rows"]}
+    assert throttled["user=alice"] > 5
+    assert (found["backtest"]["unwritten"], found["backtest"]["other_changes"]) == (0, 0)
+    assert repository(*options, "--write", "--no-backtest").code == 0
+    tested = json.loads(repository("usage", "backtest", "--usage", "usage", "--top", "10", "--format", "json").out)
+    assert tested["clusters"] == [beside]
+
+
+def test_without_files_that_can_be_read_there_are_proposals_and_no_backtest(repository: Repository) -> None:
+    (repository.path / "quotas.d/a.yaml").write_text("quotas: 1\n", encoding="utf-8")
+    done = repository(*OPTIONS)
+    assert (done.code, "Recommended: 0 to add, 1 to change, 1 to remove;" in done.out) == (0, True), done.said
+    assert "Warning: no backtest of the proposals: " in done.err
+    assert "quotas.d/a.yaml:1:9: error: " in done.err
 
 
 def test_usage_without_the_cluster_is_an_error_that_names_what_it_has(repository: Repository) -> None:

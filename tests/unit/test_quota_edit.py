@@ -251,6 +251,26 @@ def test_a_profile_is_overridden_beside_it(files: Files) -> None:
     assert "unset: [consumer_byte_rate]" in file.after
 
 
+def test_a_value_of_a_profile_that_is_to_go_does_not_keep_the_other_values_from_being_written(files: Files) -> None:
+    """Both proposals were left out, each with the reason of the one that cannot be followed."""
+    files.write(
+        TWO + "profiles: {gold: {producer_byte_rate: 1MiB/s, consumer_byte_rate: 2MiB/s}}\n",
+        prod__a="quotas:\n  - match: {user: alice}\n    profile: gold\n",
+    )
+    gone = update(2 * MIB, None, key=CONSUMER)
+    edited = files.edit(update(), gone)
+    (file,) = edited.edit.files
+    assert "profile: gold\n    values: {producer_byte_rate: 12.5MiB/s}\n" in file.after
+    assert "unset" not in file.after
+    assert [(each.proposal, each.reason) for each in edited.edit.unwritten] == [
+        (gone, 'it comes from the profile "gold"; write values in the place of the profile')
+    ]
+    nothing = files.edit(gone)
+    assert (nothing.edit.files, len(nothing.edit.unwritten)) == ((), 1)
+    whole = files.edit(update(MIB, None), gone)
+    assert [("state: absent" in file.after, "profile" in file.after) for file in whole.edit.files] == [(True, False)]
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

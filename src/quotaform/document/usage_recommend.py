@@ -6,9 +6,16 @@ from datetime import datetime
 from typing import Any
 
 from quotaform.core.canonical import json_number
-from quotaform.core.usage.sizing.recommendation import QuotaEdit, Recommendation, RecommendReport, RecommendSettings
+from quotaform.core.usage.sizing.recommendation import (
+    ProposalBacktest,
+    QuotaEdit,
+    Recommendation,
+    RecommendReport,
+    RecommendSettings,
+)
 from quotaform.document.envelope import envelope, indented
 from quotaform.document.field import dump_entity
+from quotaform.document.usage_backtest import dump_cluster_backtest
 from quotaform.model.document_kind import USAGE_RECOMMEND
 from quotaform.model.moment import spell_moment
 
@@ -26,6 +33,7 @@ def dump_recommendations(report: RecommendReport) -> str:
         "proposals": [_dump_row(each) for each in report.proposals],
         "others": [_dump_row(each) for each in report.others],
         "edit": None if report.edit is None else _dump_edit(report.edit),
+        "backtest": None if report.backtest is None else _dump_backtest(report.backtest),
     }
     return indented(envelope(USAGE_RECOMMEND, fields))
 
@@ -77,6 +85,14 @@ def _dump_edit(edit: QuotaEdit) -> dict[str, Any]:
             | {"reason": each.reason}
             for each in edit.unwritten
         ],
+    }
+
+
+def _dump_backtest(found: ProposalBacktest) -> dict[str, Any]:
+    return {
+        "clusters": [dump_cluster_backtest(each) for each in found.clusters],
+        "unwritten": found.unwritten,
+        "other_changes": found.others,
     }
 
 

@@ -8,6 +8,7 @@ from quotaform.core.usage.sizing.recommendation import Action
 from quotaform.model.document_kind import USAGE_RECOMMEND
 from quotaform.schema.definition import document, quota_key
 from quotaform.schema.node import Node, boolean, choice, count, items, mapping, maybe, maybe_text, record, ref, text
+from quotaform.schema.usage_backtest import backtest_definitions
 
 _MOMENT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?Z$"
 _CLUSTER: Final = "The name of the cluster."
@@ -86,8 +87,21 @@ def usage_recommend() -> tuple[Node, dict[str, Node]]:
         "proposals": items("What is proposed, by cluster, entity and key; at most 100000.", ref("recommendation")),
         "others": items("The first 1000 values that are kept or left open.", ref("recommendation")),
         "edit": maybe(edit, "What becomes of the quota files; null if they were not asked for."),
+        "backtest": maybe(_backtest(), "What the proposals would have throttled; null if that was not tested."),
     }
-    return document(USAGE_RECOMMEND, "The result of quotaform usage recommend.", fields), {"recommendation": row}
+    definitions = {"recommendation": row, **backtest_definitions()}
+    return document(USAGE_RECOMMEND, "The result of quotaform usage recommend.", fields), definitions
+
+
+def _backtest() -> Node:
+    return record(
+        "What a plan of the changed quota files would have throttled of the same usage.",
+        {
+            "clusters": items("The clusters that the files change.", ref("backtest")),
+            "unwritten": count("Proposals that are not in it, as the files do not follow them."),
+            "other_changes": count("Other entities that the files change; they are not in it."),
+        },
+    )
 
 
 def _settings() -> Node:

@@ -33,6 +33,7 @@ from quotaform.model.entry import Desired, Entry
 from quotaform.model.location import Position
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.model.quotas import Values, same_value
+from quotaform.model.text import quote
 from quotaform.model.units import is_writable, render_value
 
 NEW_FILE: Final = "recommended.yaml"
@@ -80,6 +81,25 @@ class ClusterEntries:
             for entry in file.entries:
                 layer.setdefault(entry.entity, entry)
                 self._shared[file.name, entry.position] += 1
+
+    def refusal(self, proposal: Recommendation, proposals: Sequence[Recommendation]) -> str | None:
+        """Return why a proposal cannot be followed while others of its entity can; `None` if it can be.
+
+        Args:
+            proposal: The proposal.
+            proposals: All of its entity.
+        """
+        top = self._by_layer.get(self._cluster, {}).get(proposal.entity)
+        gone = {each.key for each in proposals if each.action is Action.DELETE}
+        left = (self.desired[proposal.entity].values.keys() if proposal.entity in self.desired else set()) - gone
+        is_absent = not left and len(gone) == len(proposals)
+        if proposal.action is not Action.DELETE or top is None or is_absent:
+            return None
+        place = top.provenances().get(proposal.key)
+        common = self._by_layer.get(None, {}).get(proposal.entity)
+        if place is None or place.profile is None or (common is not None and proposal.key in common.values):
+            return None
+        return f"it comes from the profile {quote(place.profile)}; write values in the place of the profile"
 
     def place(self, entity: Entity, proposals: Sequence[Recommendation], live: Values, day: date) -> list[Placed]:
         """Return the ways to follow the proposals for an entity, the best one first.

@@ -75,7 +75,8 @@ def edit_quotas(
     for each in proposals:
         grouped.setdefault((each.cluster, each.entity), []).append(each)
     editor = _Editor(loaded, config, grouped, live, today)
-    blocked = dict(_claimed(grouped, read_claims(repository, config, today), config))
+    refused = editor.refuse()
+    blocked = dict(_claimed(editor.proposals, read_claims(repository, config, today), config))
     for _ in range(3):
         files, unwritten = editor.edited(blocked)
         wrong = editor.wrong(files, {(each.proposal.cluster, each.proposal.entity) for each in unwritten})
@@ -90,7 +91,7 @@ def edit_quotas(
         if after != file.before
     ]
     paths = tuple(repository.directory / path for path, (file, after) in files.items() if after != file.before)
-    return EditedFiles(QuotaEdit(files=tuple(edits), unwritten=unwritten), paths)
+    return EditedFiles(QuotaEdit(files=tuple(edits), unwritten=(*refused, *unwritten)), paths)
 
 
 def _claimed(changed: Iterable[Changed], claims: Sequence[Claim], config: Config) -> Iterator[tuple[Changed, str]]:
@@ -143,7 +144,7 @@ class _Editor:
     ) -> None:
         self.loaded = loaded
         self.config = config
-        self.proposals = proposals
+        self.proposals = dict(proposals)
         self.live = live
         self.today = today
         self.tree = loaded.layout.tree
@@ -151,6 +152,17 @@ class _Editor:
         self.entries = {
             cluster: ClusterEntries(loaded, config, cluster) for cluster in sorted({name for name, _ in proposals})
         }
+
+    def refuse(self) -> list[UnwrittenProposal]:
+        """Take out the proposals that cannot be followed while others of their entity can, and return them."""
+        refused: list[UnwrittenProposal] = []
+        for (cluster, entity), proposals in list(self.proposals.items()):
+            reasons = [(each, self.entries[cluster].refusal(each, proposals)) for each in proposals]
+            refused += [UnwrittenProposal(proposal=each, reason=reason) for each, reason in reasons if reason]
+            self.proposals[cluster, entity] = [each for each, reason in reasons if not reason]
+            if not self.proposals[cluster, entity]:
+                del self.proposals[cluster, entity]
+        return refused
 
     def edited(
         self, blocked: Mapping[Changed, str]

@@ -20,6 +20,7 @@ from quotaform.core.usage.sizing.recommendation import (
 from quotaform.errors import QuotaformError
 from quotaform.model.address import parse_address
 from quotaform.model.entity import Entity, spell_name
+from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Values
 from quotaform.model.text import listed
 from quotaform.spark.failure import require_read
@@ -171,4 +172,5 @@ def _live(rows: DataFrame, proposed: Sequence[str]) -> dict[tuple[str, Entity], 
 
 
 def _first(rows: DataFrame, most: int) -> tuple[Recommendation, ...]:
-    return tuple(read_row(row) for row in rows.limit(most).toArrow().to_pylist())
+    found = [read_row(row) for row in rows.limit(most).toArrow().to_pylist()]
+    return tuple(sorted(found, key=lambda each: (each.cluster, each.entity.address, key_order(each.key))))

@@ -47,6 +47,16 @@ def plan_section(found: ClusterBacktest) -> Iterator[str]:
         yield "\n"
 
 
+def proposal_section(found: ClusterBacktest) -> Iterator[str]:
+    """Yield what proposals would have throttled, behind their title."""
+    yield f"{total_text(found)}\n\n"
+    yield from (f"- {line}\n" for line in note_lines(found))
+    yield "\n"
+    if found.rows:
+        yield from table(_HEADER, map(_row, found.rows))
+        yield "\n"
+
+
 def plan_sentence(found: ClusterBacktest) -> Iterator[str]:
     """Yield the section in its shortest form."""
     yield f"**{TITLE}:** {total_text(found)}\n\n"

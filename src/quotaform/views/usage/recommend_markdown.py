@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from quotaform.core.usage.sizing.recommendation import Action, Recommendation, RecommendReport
 from quotaform.views.markdown import code, code_cell, details, table, words_cell
 from quotaform.views.plan.effect_text import value_text
-from quotaform.views.usage.recommend_text import SIGNS, busiest_text, recording_text, total_text
+from quotaform.views.usage.backtest_markdown import proposal_section
+from quotaform.views.usage.recommend_text import SIGNS, busiest_text, limit_lines, recording_text, total_text
 
 _MOST_ROWS = 100
 _HEADER = ("", "Cluster", "Entity", "Quota", "Now", "Proposed", "Why")
@@ -25,6 +26,13 @@ def render_recommendations_markdown(report: RecommendReport) -> Iterator[str]:
         yield "\n"
     if len(report.proposals) > _MOST_ROWS:
         yield f"And {len(report.proposals) - _MOST_ROWS:,} more.\n\n"
+    if report.backtest is not None:
+        for each in report.backtest.clusters:
+            yield f"**Backtest of {code(each.cluster)}:** "
+            yield from proposal_section(each)
+        lines = list(limit_lines(report.backtest))
+        if lines:
+            yield "".join(f"- {line}\n" for line in lines) + "\n"
     if report.others:
         rows = report.others[:_MOST_ROWS]
         left = report.counts[Action.KEEP] + report.counts[Action.NONE] - len(rows)

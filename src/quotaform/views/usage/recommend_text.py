@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from quotaform.core.usage.sizing.recommendation import Action, ClusterRecording, Recommendation, RecommendReport
+from quotaform.core.usage.sizing.recommendation import (
+    Action,
+    ClusterRecording,
+    ProposalBacktest,
+    Recommendation,
+    RecommendReport,
+)
 from quotaform.model.entity import spell_name
 from quotaform.model.moment import spell_second
 from quotaform.model.text import inert, listed
 from quotaform.views.plan.effect_text import value_text
 from quotaform.views.style import PLAIN, Style, counted
+from quotaform.views.usage.backtest_text import note_lines, row_text
+from quotaform.views.usage.backtest_text import total_text as total_of_backtest
 
 SIGNS = {Action.CREATE: "+", Action.UPDATE: "~", Action.DELETE: "-"}
 _COLOURS = {"+": "green", "~": "yellow", "-": "red"}
 _MOST_PROPOSALS = 500
 _MOST_REASONS = 30
 _MOST_NAMES = 5
+_MOST_THROTTLED = 5
 
 
 def render_recommendations(report: RecommendReport, style: Style = PLAIN) -> str:
@@ -43,7 +52,11 @@ def _lines(report: RecommendReport, style: Style) -> Iterator[str]:
         if report.counts[action]:
             yield ""
             yield f"{title}:"
-            yield from _reasons([each for each in report.others if each.action is action], report.counts[action])
+            rows = [each for each in report.others if each.action is action]
+            yield from _reasons(rows, report.counts[action], several=several)
+    if report.backtest is not None:
+        yield ""
+        yield from backtest_lines(report.backtest, style)
     yield from _edit_lines(report)
     yield ""
     yield style.paint(total_text(report), "bold")
@@ -70,6 +83,11 @@ def busiest_text(each: Recommendation) -> str | None:
     return f"{inert(each.bucket)}{where}"
 
 
+def _place_text(each: Recommendation, *, several: bool) -> str:
+    """Return which value it is, with its cluster if there are several."""
+    return f"{f'{spell_name(each.cluster)} ' if several else ''}{each.entity.address} {each.key}"
+
+
 def _notes(each: Recommendation) -> Iterator[str]:
     yield each.reason
     busiest = busiest_text(each)
@@ -79,16 +97,42 @@ def _notes(each: Recommendation) -> Iterator[str]:
         yield each.note
 
 
-def _reasons(rows: Sequence[Recommendation], total: int) -> Iterator[str]:
+def _reasons(rows: Sequence[Recommendation], total: int, *, several: bool) -> Iterator[str]:
     """Yield a line per reason, with the values that it is about."""
     by_reason: dict[str, list[str]] = {}
     for each in rows:
-        by_reason.setdefault(each.reason, []).append(f"{each.entity.address} {each.key}")
+        by_reason.setdefault(each.reason, []).append(_place_text(each, several=several))
     for reason, names in list(by_reason.items())[:_MOST_REASONS]:
         yield f"  {reason}: {listed(names, _MOST_NAMES)}"
     left = total - sum(len(names) for names in list(by_reason.values())[:_MOST_REASONS])
     if left:
         yield f"  ... and {left:,} more (all: --out parquet=DIR)"
+
+
+def backtest_lines(found: ProposalBacktest, style: Style = PLAIN) -> Iterator[str]:
+    """Yield what the proposals would have throttled."""
+    if found.clusters:
+        yield style.paint("Backtest of the proposals:", "bold")
+    else:
+        yield "No backtest: no file follows a proposal."
+    for each in found.clusters:
+        yield f"  {f'{spell_name(each.cluster)}: ' if len(found.clusters) > 1 else ''}{total_of_backtest(each)}"
+        for row in each.rows[:_MOST_THROTTLED]:
+            yield f"    {row_text(row)}"
+        left = each.changed.throttled + each.changed.possible - _MOST_THROTTLED
+        if left > 0:
+            yield f"    ... and {left:,} more (list: quotaform usage backtest, when the files are written)"
+        yield from (f"    {line}" for line in note_lines(each))
+    yield from (f"  {line}" for line in limit_lines(found))
+
+
+def limit_lines(found: ProposalBacktest) -> Iterator[str]:
+    """Yield what is not in a backtest of proposals."""
+    if found.unwritten:
+        yield f"Not in it: {counted(found.unwritten, 'proposal')} that the files do not follow (list: --diff)."
+    if found.others and found.clusters:
+        others = counted(found.others, "other entity", "other entities")
+        yield f"Not in it: {others} that the files change without a proposal (list: quotaform plan)."
 
 
 def _edit_lines(report: RecommendReport) -> Iterator[str]:
@@ -110,7 +154,7 @@ def unwritten_lines(report: RecommendReport) -> Iterator[str]:
     if unwritten:
         yield "Not written into the files:"
     for each in unwritten[:_MOST_REASONS]:
-        yield f"  {each.proposal.entity.address} {each.proposal.key}: {each.reason}"
+        yield f"  {_place_text(each.proposal, several=len(report.clusters) > 1)}: {each.reason}"
     if len(unwritten) > _MOST_REASONS:
         yield f"  ... and {len(unwritten) - _MOST_REASONS:,} more (all: --format json)"
 

@@ -9,6 +9,7 @@ from re import compile as regex
 from typing import Final
 
 from quotaform.core.usage.sizing.recommendation import Recommendation
+from quotaform.model.quota_key import key_order
 
 _EARLIER: Final = regex(
     r"(?:^|; )(?:[a-z_]+: )?(?:p[0-9.]+ of [0-9]+ (?:days|hours?) |p[0-9.]+ of [0-9dhms ]+(?:days)?, |"
@@ -38,5 +39,6 @@ def entry_reason(before: str | None, proposals: Sequence[Recommendation], day: d
     if len({each.reason for each in proposals}) == 1:
         said = proposals[0].reason
     else:
-        said = "; ".join(f"{each.key}: {each.reason}" for each in proposals)
+        ordered = sorted(proposals, key=lambda each: key_order(each.key))
+        said = "; ".join(f"{each.key}: {each.reason}" for each in ordered)
     return "; ".join(part for part in (own, f"{said} ({day.isoformat()})") if part)

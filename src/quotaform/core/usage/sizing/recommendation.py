@@ -10,6 +10,7 @@ from re import compile as regex
 from typing import Final
 
 from quotaform.core.scope import FULL_SCOPE, Scope, Selection
+from quotaform.core.usage.backtest import ClusterBacktest
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Values
 from quotaform.model.text import quote
@@ -211,6 +212,21 @@ class QuotaEdit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProposalBacktest:
+    """What proposals would have throttled of the usage that they rest on.
+
+    Attributes:
+        clusters: By cluster, what a plan of the changed files would have throttled.
+        unwritten: How many proposals are not in it, as the files do not follow them.
+        others: How many other entities the files change; they are not in it.
+    """
+
+    clusters: tuple[ClusterBacktest, ...] = ()
+    unwritten: int = 0
+    others: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecommendReport:
     """What is proposed for clusters.
 
@@ -221,7 +237,8 @@ class RecommendReport:
         counts: How many values there are by what is proposed.
         proposals: What is proposed: create, update and delete; the first of them, by cluster, entity and key.
         others: The values that are kept, or for which nothing is proposed; the first of them.
-        edit: What becomes of the files; `None` if there are none.
+        edit: What becomes of the files; `None` if nobody asked for it.
+        backtest: What the proposals would have throttled; `None` if that was not tested.
     """
 
     usage: str
@@ -231,3 +248,4 @@ class RecommendReport:
     proposals: tuple[Recommendation, ...]
     others: tuple[Recommendation, ...]
     edit: QuotaEdit | None = None
+    backtest: ProposalBacktest | None = None

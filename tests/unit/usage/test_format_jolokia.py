@@ -102,3 +102,8 @@ def test_one_failed_read_does_not_hide_the_others_of_a_bulk_read() -> None:
 
 def test_an_answer_without_a_time_has_the_time_at_which_it_came() -> None:
     assert values(parse({"value": {MBEAN: RATE}}, ts=TS)) == [(TS, 5.5)]
+
+
+def test_a_pattern_of_which_there_is_no_mbean_is_counted() -> None:
+    """Jolokia 1 answers with nothing, which was not counted at all."""
+    assert dropped(parse(answer({}))) == {DropReason.MISSING: 1}

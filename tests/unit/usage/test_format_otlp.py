@@ -106,7 +106,8 @@ def test_documents_may_follow_one_another() -> None:
          "data point 1: it counts an interval, but the interval has no start before its end"),
         (metric("kafka_server_quota_byte_rate", point()),
          "data point 1: neither the name nor a label says of which quota it is; "
-         "let the rules of the exporter keep the type of the MBean in a label quota_type"),
+         "let the rules of the exporter keep the type of the MBean in a label quota_type, "
+         "or name the label with --type-label"),
         ({"name": "a", "gauge": 7}, 'the document is not OTLP after data point 0: "not an object: 7"'),
         (metric("x", 7), 'the document is not OTLP after data point 0: "not an object: 7"'),
         (metric("x", {"attributes": 7}),
@@ -132,3 +133,47 @@ def test_a_point_without_a_value_is_counted() -> None:
 def test_a_point_without_a_time_has_the_time_at_which_it_came() -> None:
     data = {"asDouble": 1.0, "attributes": ALICE}
     assert values(parse(metric("kafka_server_produce_byte_rate", data), ts=TS)) == [(TS, 1.0)]
+
+
+def test_fields_may_have_underscores() -> None:
+    """Programs that keep the names of the protocol wrote documents of which nothing was read."""
+    snake = {
+        "resource_metrics": [
+            {
+                "resource": {"attributes": [{"key": "service.instance.id", "value": {"string_value": "b1"}}]},
+                "scope_metrics": [
+                    {
+                        "metrics": [
+                            {
+                                "name": "kafka_server_produce_byte_rate",
+                                "gauge": {
+                                    "data_points": [
+                                        {
+                                            "as_double": 5.5,
+                                            "time_unix_nano": nanoseconds(TS),
+                                            "attributes": [{"key": "user", "value": {"string_value": "alice"}}],
+                                        }
+                                    ]
+                                },
+                            }
+                        ]
+                    }
+                ],
+            }
+        ]
+    }
+    (sample,) = samples(parse_otlp(dumps(snake), ORIGIN))
+    assert (sample.series, sample.ts, sample.value) == (series(user="alice", broker="b1"), TS, 5.5)
+
+
+def test_a_point_without_a_recorded_value_is_counted() -> None:
+    """A series that had ended was read as one of zeros."""
+    items = parse(metric("kafka_server_produce_byte_rate", point(0, flags=1), point(1, flags=2)))
+    assert dropped(items) == {DropReason.MISSING: 1}
+    assert values(items) == [(TS, 1.0)]
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("By/s", 1), ("KiBy/s", 1024), ("MBy/s", 1e6), ("", 1), ("{x}", 1)])
+def test_a_rate_is_in_the_unit_beside_it(unit: str, factor: float) -> None:
+    items = parse(metric("kafka_server_produce_byte_rate", point(2), unit=unit))
+    assert values(items) == [(TS, 2 * factor)]

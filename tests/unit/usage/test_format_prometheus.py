@@ -111,3 +111,30 @@ def test_an_export_of_victoriametrics_has_lists_of_values_and_times() -> None:
     assert dropped(items) == {DropReason.NAN: 2}
     cut = {**line, "timestamps": [TS * 1000]}
     assert reasons(parse(cut)) == ["series 1: values and timestamps are not lists of one length, as there are 3 values"]
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ({"warnings": ["store x is down"]}, 'Prometheus warns that samples may be missing: "store x is down"'),
+        ({"isPartial": True}, "the answer is partial, as some of the servers behind it did not answer"),
+        ({"status": "error", "error": "timed out"},
+         'Prometheus answered with an error, and a part of the series: "timed out"'),
+    ],
+)  # fmt: skip
+def test_an_answer_that_may_not_be_whole_is_read_and_said_to_be_so(more: dict[str, Any], problem: str) -> None:
+    """Warnings and partial answers were taken for whole ones."""
+    items = parse({"status": "success", "data": {"resultType": "matrix", "result": [SERIES]}, "infos": ["x"], **more})
+    assert values(items) == [(TS, 1.5), (TS + 60, 2.0)]
+    (reason,) = reasons(items)
+    assert problem in reason
+
+
+@pytest.mark.parametrize(
+    ("histograms", "count"), [({"histograms": [[TS, {}], [TS + 1, {}]]}, 2), ({"histogram": [TS, {}]}, 1)]
+)
+def test_histograms_are_counted(histograms: dict[str, Any], count: int) -> None:
+    """Series of native histograms were not counted at all."""
+    items = parse([{"metric": LABELS, **histograms}])
+    assert dropped(items) == {DropReason.OTHER_METRIC: count}
+    assert len(items) == 1

@@ -102,11 +102,37 @@ def test_what_was_read_of_a_cut_gzip_file_is_kept() -> None:
         (b"ts,key,rate\n1,Produce,2\n", "the file is a table; give --input-format table"),
         (b'{"status":"error","error":"timed out"}', "Prometheus answered with an error"),
         (b'{"metric":{"__name__":"x"},"values":[[1', "not JSON, or cut"),
+        (b"<!DOCTYPE html><html>", "the file is a web page, not a recording"),
+        (b'up{instance="a"} =>\n1 @[1795000000]\n', "run promtool query range with -o json"),
+        (b'{"results":{"A":{"frames":[{"schema":{"fields":[]}}]}}}', "the file is of Grafana"),
+        (b'{"fields":{"byte-rate":1},"name":"kafka_client","tags":{"type":"Produce"}}', "the file is JSON of Telegraf"),
+        (b"kafka_client,client-id=x,type=Produce byte-rate=1,a=2 1795000000000000000\n", "InfluxDB's line protocol"),
+        (b'"Time","kafka_server_quota_byte_rate{user=""a""}"\n2026-11-20 00:00:00,1\n', "CSV of Grafana"),
     ],
 )
 def test_a_file_of_another_kind_is_one_record(data: bytes, reason: str) -> None:
     (found,) = reasons_in(rows_of(data))
     assert reason in found
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"warnings": ["store x is down"]}, {"isPartial": True}, {"status": "error", "error": "timed out"}],
+)
+@pytest.mark.parametrize("series", [0, 1, 3])
+def test_what_stands_around_the_series_is_read_as_its_parser_reads_it(more: dict[str, Any], series: int) -> None:
+    """Only the series themselves were looked at."""
+    data = {"resultType": "matrix", "result": [ELEMENT] * series}
+    answer = json.dumps({"status": "success", "isPartial": False, "data": data, **more}).encode()
+    defined = [item.reason for item in FORMATS["prometheus"](answer, ORIGIN) if isinstance(item, Rejected)]
+    rows = rows_of(answer)
+    assert samples_in(rows) == 2 * series
+    (reason,) = reasons_in(rows)
+    assert [text.removeprefix("line 1: ") for text in defined] == [
+        reason.partition(": ")[2].replace("what it is stands at the end of the file", '"timed out"')
+    ]
+    half = (0, len(answer) // 2)
+    assert sorted(reasons_in(rows_of(answer, half))) == sorted(reasons_in(rows))
 
 
 def test_an_empty_file_holds_nothing() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from quotaform.core.usage.metric import LONGEST_NAME, Measure, Unreadable, read_metric, read_object_name
+from quotaform.core.usage.metric import LONGEST_NAME, Measure, read_metric, read_object_name
 from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import DropReason
+from quotaform.core.usage.sample import DropReason, Unreadable
 from quotaform.core.usage.series import Attribute, Series
 
 from .recorded import ORIGIN, series

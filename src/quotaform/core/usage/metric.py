@@ -1,10 +1,4 @@
-"""From the name and labels of a metric to the series that it is.
-
-Names of buckets are spelled in two ways, both undone here: Kafka percent-encodes the user of a bucket, and JMX quotes
-values with odd characters. A client-id is never percent-encoded.
-
-Source: org.apache.kafka.server.quota.ClientQuotaManager, org.apache.kafka.common.metrics.JmxReporter.
-"""
+"""From the name and labels of a metric to the series that it is."""
 
 from __future__ import annotations
 
@@ -15,14 +9,18 @@ from re import compile as regex
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from quotaform.core.usage.metric_name import MetricName, is_of_quotas, key_of_type, read_metric_name
-from quotaform.core.usage.object_name import parse_object_name, parse_properties, unquote
+from quotaform.core.usage.metric_label import hidden_name, names_of, split_type, type_of
+from quotaform.core.usage.metric_name import (
+    MetricName,
+    is_of_quotas,
+    key_of_type,
+    needs_attribute,
+    read_metric_name,
+)
+from quotaform.core.usage.object_name import parse_object_name
 from quotaform.core.usage.origin import Origin, first_label, fold
-from quotaform.core.usage.sample import DropReason
+from quotaform.core.usage.sample import DropReason, Unreadable
 from quotaform.core.usage.series import QUOTA_WINDOW_S, Attribute, Series
-from quotaform.model.ip import canonical_ip
-from quotaform.model.quota_key import CONNECTION_CREATION_RATE
-from quotaform.model.sanitizer import desanitize
 from quotaform.model.text import quote
 
 CLIENT_WINDOW_S: Final = 60.0
@@ -37,28 +35,19 @@ NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 LONGEST_KNOWN: Final = 4096
 """The limit on characters of names that are remembered."""
 
-_TYPE_LABELS: Final = ("quota_type", "resource", "type", "quota")
-_USER_LABELS: Final = ("exported_user", "user", "username", "principal")
-_CLIENT_ID_LABELS: Final = ("exported_client_id", "client_id", "client")
-_IP_LABELS: Final = ("ip", "client_ip", "source_ip", "address")
 _INSTANCE_LABELS: Final = ("client_instance_id", "instance", "service_instance_id", "pod")
 _PART_LABELS: Final = ("topic", "partition")
-
-_SEPARATOR: Final = ", client-id="
-"""What stands before the client-id where an exporter's rules see the name of an MBean."""
-
+_ATTRIBUTE_LABELS: Final = ("attribute_name", "attribute")
+_STATISTIC_LABELS: Final = ("quantile", "le")
 _OBJECT_NAME = regex(r"([^<]+)<(.+)><>([^<>]+)", DOTALL).fullmatch
 
 _SWALLOWED: Final = (
     "the names of the bucket are in the metric's name, in which they can't be told apart; "
     "put rules that keep labels before the catch-all rule of the exporter"
 )
-
-
-class Unreadable(NamedTuple):
-    """Why a metric of client quotas can't be read, and the remedy."""
-
-    reason: str
+_OTHER_UNIT: Final = (
+    "its name ends in a unit into which the metric of a broker cannot be converted; record it without that unit"
+)
 
 
 class Measure(NamedTuple):
@@ -89,23 +78,22 @@ def read_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Measure
     """
     if not is_of_quotas(name):
         return DropReason.OTHER_METRIC
+    folded = {fold(label): value for label, value in labels.items()}
     meaning = read_metric_name(name)
+    if meaning is None and needs_attribute(name):
+        attribute = first_label(folded, _ATTRIBUTE_LABELS)
+        meaning = read_metric_name(f"{name}_{attribute}") if attribute else None
+        if meaning is None:
+            return DropReason.OTHER_METRIC
     if meaning is None:
         return _swallowed(labels, origin)
-    if meaning.attribute is None:
-        return DropReason.OTHER_ATTRIBUTE
-    folded = {fold(label): value for label, value in labels.items()}
-    if meaning.is_of_client:
-        return _of_client(meaning, folded, origin)
-    kind = first_label(folded, _TYPE_LABELS)
-    if kind is not None and "=" in kind:
-        kind, folded = _split_type(kind, folded)
-    key = meaning.key or (key_of_type(kind) if kind else None)
-    if key is None:
-        return _without_key(kind, folded)
-    if key not in meaning.keys:
+    if first_label(folded, _PART_LABELS):
         return DropReason.OTHER_METRIC
-    return _measure(meaning, key, folded, origin.cluster_of(folded), origin.broker_of(folded), None)
+    if meaning.attribute is None or first_label(folded, _STATISTIC_LABELS):
+        return DropReason.OTHER_ATTRIBUTE
+    measure = _of_client(meaning, folded, origin) if meaning.is_of_client else _of_broker(meaning, folded, origin)
+    hidden = hidden_name(labels, origin) if measure is DropReason.BROKER_TOTAL else None
+    return measure if hidden is None else hidden
 
 
 def read_known_metric(name: str, labels: Mapping[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
@@ -186,87 +174,51 @@ def _swallowed(labels: Mapping[str, str], origin: Origin) -> Measure | DropReaso
     return read_object_name(f"{found[1]}:{found[2]}", found[3], origin, labels)
 
 
-def _of_client(meaning: MetricName, labels: Mapping[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
-    if first_label(labels, _PART_LABELS):
+def _of_broker(meaning: MetricName, labels: dict[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
+    kind = type_of(labels, origin)
+    if kind is not None and "=" in kind:
+        kind, labels = split_type(kind, labels, origin)
+    key = meaning.key or (key_of_type(kind) if kind else None)
+    if key is None:
+        return _without_key(kind, labels, origin)
+    if key not in meaning.keys:
         return DropReason.OTHER_METRIC
+    return _measure(meaning, key, labels, origin, None)
+
+
+def _of_client(meaning: MetricName, labels: Mapping[str, str], origin: Origin) -> Measure | DropReason | Unreadable:
     if meaning.key is None:
         return DropReason.OTHER_METRIC
-    instance = first_label(labels, _INSTANCE_LABELS)
-    return _measure(meaning, meaning.key, labels, origin.cluster_of(labels), None, instance)
+    return _measure(meaning, meaning.key, labels, origin, first_label(labels, _INSTANCE_LABELS))
 
 
 def _measure(
-    meaning: MetricName,
-    key: str,
-    labels: Mapping[str, str],
-    cluster: str | None,
-    broker: str | None,
-    instance: str | None,
+    meaning: MetricName, key: str, labels: Mapping[str, str], origin: Origin, instance: str | None
 ) -> Measure | DropReason | Unreadable:
     if meaning.attribute is None:
         return DropReason.OTHER_ATTRIBUTE
-    names = _names(key, labels)
+    names = names_of(key, labels, origin)
     if isinstance(names, Unreadable):
         return names
-    series = check_series(Series(cluster, broker, key, *names, meaning.attribute, instance))
+    broker = None if meaning.is_of_client else origin.broker_of(labels)
+    series = check_series(Series(origin.cluster_of(labels), broker, key, *names, meaning.attribute, instance))
     if not isinstance(series, Series):
         return series
+    if meaning.factor is None:
+        return Unreadable(_OTHER_UNIT)
     window = CLIENT_WINDOW_S if meaning.is_of_client else QUOTA_WINDOW_S
     return Measure(series, meaning.factor, 0.0 if meaning.attribute is Attribute.TOTAL else window)
 
 
-def _names(key: str, labels: Mapping[str, str]) -> tuple[str | None, str | None, str | None] | Unreadable:
-    """Return the user, client-id and ip of a bucket of a quota key."""
-    if key == CONNECTION_CREATION_RATE.name:
-        ip = first_label(labels, _IP_LABELS)
-        address = canonical_ip(unquote(ip)) if ip else None
-        return Unreadable(f"{quote(ip)} is not an IP address") if ip and address is None else (None, None, address)
-    user, client_id = first_label(labels, _USER_LABELS), first_label(labels, _CLIENT_ID_LABELS)
-    if user and _SEPARATOR in user:
-        user, client_id = _split_user(user, client_id)
-    if user and user == labels.get("principal"):
-        user = user.removeprefix("User:")
-    return (
-        (desanitize(unquote(user)) or None) if user else None,
-        (unquote(client_id) or None) if client_id else None,
-        None,
-    )
-
-
-def _split_user(user: str, client_id: str | None) -> tuple[str, str | None]:
-    """Return user and client-id where the label of the user holds both, or the beginning of the client-id, too.
-
-    A rule for users that stands before the one for users with client-ids takes both for the user; and any rule splits
-    at the last separator, of which a client-id may hold more.
-    """
-    whole = user if client_id is None else f"{user}{_SEPARATOR}{client_id}"
-    both = parse_properties(f"user={whole}")
-    return (both["user"], both["client-id"]) if both and both.keys() == {"user", "client-id"} else (user, client_id)
-
-
-def _split_type(kind: str, labels: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Return type and labels where the label of the type holds names, too: `Produce, user=alice`.
-
-    A rule for client-ids that stands before the one for users with client-ids takes what is before for the type.
-    """
-    client_id = first_label(labels, _CLIENT_ID_LABELS)
-    whole = parse_properties(f"type={kind}, client-id={client_id}") if client_id else None
-    properties = whole or parse_properties(f"type={kind}")
-    if properties is None:
-        return kind, dict(labels)
-    split = {fold(name): value for name, value in properties.items() if name != "type"}
-    return properties["type"], {**labels, **split}
-
-
-def _without_key(kind: str | None, labels: Mapping[str, str]) -> DropReason | Unreadable:
+def _without_key(kind: str | None, labels: Mapping[str, str], origin: Origin) -> DropReason | Unreadable:
     """Return what becomes of a metric which may be of a quota, but of which one is not known."""
     if kind:
         return DropReason.OTHER_METRIC
-    if not first_label(labels, (*_USER_LABELS, *_CLIENT_ID_LABELS)):
+    if not first_label(labels, (*origin.user_labels, *origin.client_id_labels)):
         return DropReason.BROKER_TOTAL
     return Unreadable(
-        "neither the name nor a label says of which quota it is; "
-        "let the rules of the exporter keep the type of the MBean in a label quota_type"
+        "neither the name nor a label says of which quota it is; let the rules of the exporter keep the type of the "
+        "MBean in a label quota_type, or name the label with --type-label"
     )
 
 

@@ -7,6 +7,9 @@ Names differ with the rules of the exporter; all of these are byte rates of Prod
 | `kafka_server_quota_byte_rate` | rules that put the type into a label |
 | `kafka_server_Produce_byte_rate`, `kafka_server_produce_byte_rate` | no rules, or rules with `kafka_server_$1_$4` |
 | `kafka_server_quota_Produce_byte_rate` | rules with `kafka_server_quota_$1_$4` |
+| `kafka_server_produce` | rules that put the attribute into a label |
+| `kafka_client_byte_rate`, `kafka_user_byte_rate` | Telegraf, which reads Jolokia |
+| `kafka_server_produce_byte_rate_bytes_per_second` | OpenTelemetry, which adds the unit |
 
 Clients that measure themselves (KIP-714, or an exporter in the client) say `org.apache.kafka.producer.…`,
 `kafka_producer_producer_metrics_…` and the like.
@@ -15,6 +18,7 @@ Clients that measure themselves (KIP-714, or an exporter in the client) say `org
 from __future__ import annotations
 
 from functools import lru_cache
+from re import Match
 from re import compile as regex
 from typing import Final, NamedTuple
 
@@ -66,10 +70,17 @@ _OTHERS: Final = (
     "broker_connection_accept_rate",
     "connection_accept_throttle_time",
     "ip_connection_accept_throttle_time",
+    "quota_utilization",
+    "quota_value",
+    "byte_quota_value",
+    "request_quota_value",
 )
-"""Attributes of the quota managers that neither say what somebody used nor how long somebody waited."""
+"""Attributes of the quota managers that neither say what somebody used nor how long somebody waited.
 
-_UNITS: Final = {
+The last ones are of KIP-1373 and KIP-786.
+"""
+
+_TIME_UNITS: Final = {
     "ms": 1.0,
     "milliseconds": 1.0,
     "s": 1000.0,
@@ -80,6 +91,38 @@ _UNITS: Final = {
     "nanoseconds": 0.000001,
 }
 """Milliseconds per unit of time at the end of a name, or beside it."""
+
+_SIZE_UNITS: Final = {
+    "bytes": 1.0,
+    "kilobytes": 1e3,
+    "megabytes": 1e6,
+    "gigabytes": 1e9,
+    "kibibytes": 2.0**10,
+    "mebibytes": 2.0**20,
+    "gibibytes": 2.0**30,
+}
+"""Bytes per unit at the end of a name."""
+
+_UCUM_SIZES: Final = {
+    "kBy": 1e3,
+    "MBy": 1e6,
+    "GBy": 1e9,
+    "KiBy": 2.0**10,
+    "MiBy": 2.0**20,
+    "GiBy": 2.0**30,
+}
+"""Bytes per unit beside a name, as OpenTelemetry spells them."""
+
+_UNITS: Final[dict[str, dict[str, float]]] = {
+    "byte_rate": _SIZE_UNITS,
+    "request_time": {"percent": 1.0, "percentage": 1.0},
+    "mutation_rate": {"mutations": 1.0, "partitions": 1.0},
+    "connection_accept_rate": {"connections": 1.0},
+    "throttle_time": _TIME_UNITS,
+}
+"""By what a value is multiplied, by attribute and unit. Another unit of another attribute cannot be converted."""
+
+_ALL_UNITS: Final = "|".join(sorted({"ratio", *(unit for units in _UNITS.values() for unit in units)}, reverse=True))
 
 _CLIENT_METRICS: Final = {
     ("producer", "outgoing_byte_rate"): (_PRODUCE, Attribute.RATE),
@@ -95,16 +138,23 @@ Source: KIP-714; org.apache.kafka.clients.producer.internals.SenderMetricsRegist
 org.apache.kafka.clients.consumer.internals.FetchMetricsRegistry, org.apache.kafka.common.network.Selector.
 """
 
-_TYPE: Final = "produce|producer|fetch|consume|consumer|request|controller_?mutation|mutation|socket_server_metrics"
+_TYPE: Final = "produce|producer|fetch|consume|consumer|request|controller_?mutation|mutation|socket_?server_?metrics"
+_SCOPE: Final = "quotas?|users?|client_ids?|clients?|ips?"
+"""What rules add to a name which say for whom a bucket is; the names themselves are in labels."""
+_PREFIX: Final = rf"(?:(?:kafka|server|broker|jmx|jolokia|agent|metrics?|{_SCOPE})_)*+"
+_STATISTIC: Final = "avg|mean|value|gauge|total"
 _BROKER_NAME = regex(
-    rf"(?:(?:kafka|server|broker|jmx|quotas?|clients?|metrics?)_)*(?:(?P<type>{_TYPE})_)?(?:quotas?_)?"
-    rf"(?P<attribute>{'|'.join((*_ATTRIBUTES, *_OTHERS))})(?:_avg|_value)?(?:_total)?"
-    rf"(?:_(?P<unit>{'|'.join(_UNITS)}|percent|percentage))?"
+    rf"{_PREFIX}(?:(?P<type>{_TYPE})_)?(?:(?:{_SCOPE})_)*?"
+    rf"(?P<attribute>{'|'.join(name.replace('_', '_?') for name in (*_ATTRIBUTES, *_OTHERS))})(?:_(?:{_STATISTIC}))?+"
+    rf"(?:_(?P<unit>{_ALL_UNITS}))?+(?:_per_sec(?:ond)?)?+(?:_(?:{_STATISTIC}))*+"
 ).fullmatch
+_UNATTRIBUTED = regex(rf"kafka_{_PREFIX}(?:{_TYPE})?|kafka_server_quotas?").fullmatch
 _CLIENT_NAME = regex(
     r"(?:org_apache_)?kafka_(?P<client>producer|consumer)_(?:(?:producer|consumer)_)?(?:fetch_manager_)?(?:metrics_)?"
-    r"(?P<attribute>outgoing_byte_(?:rate|total)|bytes_consumed_(?:rate|total)|(?:produce|fetch)_throttle_time_(?:avg|max))"
+    r"(?P<attribute>outgoing_byte_(?:rate|total)|bytes_consumed_(?:rate|total)"
+    rf"|(?:produce|fetch)_throttle_time_(?:avg|max))(?:_(?P<unit>bytes|{'|'.join(_TIME_UNITS)}))?(?:_total)?"
 ).fullmatch
+_BY_FOLD: Final = {fold(name): name for name in _ATTRIBUTES}
 _SWALLOWED = regex(
     rf"kafka_server_(?:quotas?_)?(?:{_TYPE})_(?:user|client_?id|ip)_.+_(?:rate|time|tokens)(?:_ms)?"
 ).fullmatch
@@ -119,14 +169,14 @@ class MetricName(NamedTuple):
         key: The quota key; `None` if a label has to say it.
         keys: The quota keys that it can be of.
         attribute: What is measured; `None` for other things that quota managers measure.
-        factor: By what a value is multiplied to be in the unit of the attribute.
+        factor: By what a value is multiplied to be in the unit of the attribute; `None` if its unit is another one.
         is_of_client: Whether clients measure it.
     """
 
     key: str | None
     keys: tuple[str, ...]
     attribute: Attribute | None
-    factor: float = 1.0
+    factor: float | None = 1.0
     is_of_client: bool = False
 
 
@@ -139,16 +189,35 @@ def read_metric_name(name: str) -> MetricName | None:
     """
     plain = _plain(name)
     if found := _CLIENT_NAME(plain):
-        measured = _CLIENT_METRICS.get((found["client"], found["attribute"]))
-        return MetricName(measured[0], measured[:1], measured[1], is_of_client=True) if measured else None
+        return _of_client(found)
     if not (found := _BROKER_NAME(plain)):
         return None
-    attribute, keys = _ATTRIBUTES.get(found["attribute"], (None, ()))
+    measured = _BY_FOLD.get(fold(found["attribute"]), "")
+    attribute, keys = _ATTRIBUTES.get(measured, (None, ()))
     key = _TYPES[fold(found["type"])] if found["type"] else keys[0] if len(keys) == 1 else None
     if attribute and key and key not in keys:
         return None
-    is_time = attribute is Attribute.THROTTLE_TIME
-    return MetricName(key, keys, attribute, _UNITS.get(found["unit"] or "", 1.0) if is_time else 1.0)
+    unit = found["unit"]
+    return MetricName(key, keys, attribute, _UNITS[measured].get(unit) if attribute and unit else 1.0)
+
+
+def _of_client(found: Match[str]) -> MetricName | None:
+    measured = _CLIENT_METRICS.get((found["client"], found["attribute"]))
+    if measured is None:
+        return None
+    key, attribute = measured
+    units = _TIME_UNITS if attribute is Attribute.THROTTLE_TIME else _SIZE_UNITS
+    factor = units.get(found["unit"]) if found["unit"] else 1.0
+    return MetricName(key, (key,), attribute, factor, is_of_client=True)
+
+
+def needs_attribute(name: str) -> bool:
+    """Whether a label has to say what a metric measures.
+
+    >>> needs_attribute("kafka_server_produce"), needs_attribute("kafka_server_produce_byte_rate")
+    (True, False)
+    """
+    return len(name) <= LONGEST_METRIC and _UNATTRIBUTED(_plain(name)) is not None
 
 
 def key_of_type(text: str) -> str | None:
@@ -166,7 +235,16 @@ def time_factor(unit: str) -> float:
     >>> time_factor("s"), time_factor("")
     (1000.0, 1.0)
     """
-    return _UNITS.get(unit, 1.0)
+    return _TIME_UNITS.get(unit, 1.0)
+
+
+def size_factor(unit: str) -> float:
+    """Return how many bytes a unit of OpenTelemetry is; 1 for one that is not of bytes.
+
+    >>> size_factor("KiBy/s"), size_factor("By"), size_factor("%")
+    (1024.0, 1.0, 1.0)
+    """
+    return _UCUM_SIZES.get(unit.removesuffix("/s"), 1.0)
 
 
 def is_of_quotas(name: str) -> bool:
@@ -180,7 +258,7 @@ def is_of_quotas(name: str) -> bool:
 
 @lru_cache(maxsize=16384)
 def _is_of_quotas(name: str) -> bool:
-    return read_metric_name(name) is not None or has_swallowed_names(name)
+    return read_metric_name(name) is not None or needs_attribute(name) or has_swallowed_names(name)
 
 
 def has_swallowed_names(name: str) -> bool:

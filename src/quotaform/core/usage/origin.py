@@ -25,20 +25,52 @@ BROKER_LABELS: Final = (
     "broker_id",
     "kafka_broker",
     "kafka_broker_id",
+    "kafka_node_id",
     "node_id",
     "pod",
     "kubernetes_pod_name",
     "pod_name",
+    "k8s_pod_name",
+    "exported_instance",
     "instance",
     "service_instance_id",
+    "jolokia_agent_url",
+    "net_host_name",
+    "server_address",
     "hostname",
     "host_name",
     "host",
+    "server",
+    "node",
+    "node_name",
 )
 """The labels that name the broker, the first one that a metric has."""
 
+TYPE_LABELS: Final = (
+    "quota_type",
+    "resource",
+    "type",
+    "quota",
+    "request_type",
+    "api",
+    "operation",
+    "bean_type",
+    "kind",
+)
+"""The labels that say of which quota a metric is, the first one that names a type of quota."""
+
+USER_LABELS: Final = ("exported_user", "user", "username", "principal", "kafka_user", "quota_user", "kafka_principal")
+"""The labels that name the user, the first one that a metric has."""
+
+CLIENT_ID_LABELS: Final = ("exported_client_id", "client_id", "client", "kafka_client_id", "quota_client_id")
+"""The labels that name the client-id, the first one that a metric has."""
+
+IP_LABELS: Final = ("ip", "client_ip", "source_ip", "address", "exported_ip")
+"""The labels that name the address, the first one that a metric has."""
+
 _LONGEST_KNOWN: Final = 256
 _LETTERS: Final = regex(r"[^a-z0-9]+")
+_URL = regex(r"[a-z]+://(?:[^/?#@]*@)?([^/?#@]+)(?:[/?#].*)?").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +82,20 @@ class Origin:
         broker: The same for the broker.
         cluster_labels: The labels that name the cluster; the first one that a metric has counts.
         broker_labels: The same for the broker.
+        type_labels: The labels that say of which quota a metric is; the first one that names a type of quota counts.
+        user_labels: The labels that name the user; the first one that a metric has counts.
+        client_id_labels: The same for the client-id.
+        ip_labels: The same for the address.
     """
 
     cluster: str | None = None
     broker: str | None = None
     cluster_labels: tuple[str, ...] = CLUSTER_LABELS
     broker_labels: tuple[str, ...] = BROKER_LABELS
+    type_labels: tuple[str, ...] = TYPE_LABELS
+    user_labels: tuple[str, ...] = USER_LABELS
+    client_id_labels: tuple[str, ...] = CLIENT_ID_LABELS
+    ip_labels: tuple[str, ...] = IP_LABELS
 
     def cluster_of(self, labels: Mapping[str, str]) -> str | None:
         """Return the cluster of a metric with these labels, whose names are folded."""
@@ -63,7 +103,9 @@ class Origin:
 
     def broker_of(self, labels: Mapping[str, str]) -> str | None:
         """Return the broker of a metric with these labels, whose names are folded."""
-        return first_label(labels, self.broker_labels) or self.broker
+        name = first_label(labels, self.broker_labels)
+        url = _URL(name) if name else None
+        return url[1] if url else name or self.broker
 
 
 def first_label(labels: Mapping[str, str], names: tuple[str, ...]) -> str | None:

@@ -29,6 +29,60 @@ _JMXTOOL: Final = regex(rb'^\s*"?time"?\s*(?:,\s*"?[^"\n,:=]+:[^"\n=]+=|$)', MUL
 _COLUMNS: Final = regex(rb'^\s*(?:"[^"\n]*"|[\w .-]+)(?:[,;\t](?:"[^"\n]*"|[\w .-]*))+\s*$', MULTILINE)
 
 
+_OTHERS: Final = (
+    (
+        regex(rb"\s*<(?:!doctype|html|\?xml)", 2),
+        "a web page, not a recording; check the address, and whether it wants a login",
+    ),
+    (
+        regex(rb"[^\n]*\} =>\s*\n[^\n]* @\["),
+        "text of promtool; run promtool query range with -o json",
+    ),
+    (
+        regex(rb'\s*[\[{].*"(?:frames|schema)"\s*:', 16),
+        "of Grafana; save what Prometheus answers to the query, or give its address with --prometheus",
+    ),
+    (
+        regex(rb'\s*[\[{].*"pointlist"\s*:', 16),
+        "of Datadog; write its points into a table of CSV or Parquet and say in a mapping file what its columns are",
+    ),
+    (
+        regex(rb'\s*[\[{].*"(?:metricset|jolokia)"\s*:\s*\{', 16),
+        "of Metricbeat; write its documents into a table of CSV or Parquet and say in a mapping file what its columns "
+        "are",
+    ),
+    (
+        regex(rb'\s*[\[{](?=.*"fields"\s*:\s*\{)(?=.*"tags"\s*:\s*\{)', 16),
+        'JSON of Telegraf; let it write data_format = "prometheus", or a table and say in a mapping file what its '
+        "columns are",
+    ),
+    (
+        regex(rb"[^\s,{}]+(?:,[^\s=,]+=(?:\\.|[^\s,])+)* [^\s=]+=[^\n]*? \d{10,19}\s*(?:\n|$)"),
+        'of InfluxDB\'s line protocol; let Telegraf write data_format = "prometheus", or a table and say in a mapping '
+        "file what its columns are",
+    ),
+    (
+        regex(rb'"?time"?[,;][^\n]*\{[^\n]*="', 2),
+        "CSV of Grafana with a column per series; save it with a column per label (Labels to fields), or save what "
+        "Prometheus answers to the query",
+    ),
+    (
+        regex(rb"PK\x03\x04"),
+        "a zip archive; unpack it, or compress each recording with gzip",
+    ),
+)
+"""How recordings of other programs begin, and what they are and how they can be read."""
+
+
+def other_program(head: bytes) -> str | None:
+    """Return of which program a file is that has none of the formats, and the remedy; `None` if that is not known.
+
+    >>> other_program(b"<!doctype html>")
+    'a web page, not a recording; check the address, and whether it wants a login'
+    """
+    return next((what for begins, what in _OTHERS if begins.match(head)), None)
+
+
 def detect_format(head: bytes) -> str | None:
     r"""Return the name of the format of a recording; `None` if it is of none that is known.
 

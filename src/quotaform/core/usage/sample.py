@@ -40,6 +40,12 @@ class DropReason(StrEnum):
     LATE = "late"
 
 
+class Unreadable(NamedTuple):
+    """Why a metric of client quotas can't be read, and the remedy."""
+
+    reason: str
+
+
 class Sample(NamedTuple):
     """One value of one series.
 

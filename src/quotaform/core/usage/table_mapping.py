@@ -17,7 +17,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from quotaform.core.usage.origin import BROKER_LABELS, CLUSTER_LABELS, fold
+from quotaform.core.usage.origin import (
+    BROKER_LABELS,
+    CLIENT_ID_LABELS,
+    CLUSTER_LABELS,
+    IP_LABELS,
+    TYPE_LABELS,
+    USER_LABELS,
+    fold,
+)
 from quotaform.model.text import listed
 
 TS: Final = "ts"
@@ -154,7 +162,15 @@ _ALIASES: Final = {
 _LABELS: Final = frozenset(
     map(
         fold,
-        (*CLUSTER_LABELS, *BROKER_LABELS, "user", "principal", "client_id", "ip", "quota_type", "resource", "type"),
+        (
+            *CLUSTER_LABELS,
+            *BROKER_LABELS,
+            *TYPE_LABELS,
+            *USER_LABELS,
+            *CLIENT_ID_LABELS,
+            *IP_LABELS,
+            *("attribute_name", "attribute", "quantile", "le", "topic", "partition"),
+        ),
     )
 )
 """The labels, folded, that are often columns."""

@@ -18,6 +18,7 @@ from quotaform.cli.option.engine import SparkPlace
 from quotaform.cli.option.group import with_option_groups
 from quotaform.cli.option.output import Output
 from quotaform.cli.option.prometheus_range import PrometheusRange
+from quotaform.cli.option.recorded_origin import RecordedOrigin
 from quotaform.cli.option.topic import TopicSource
 from quotaform.cli.usage import one_of, require_choice
 from quotaform.errors import UsageError
@@ -29,7 +30,6 @@ from quotaform.views.style import counted
 if TYPE_CHECKING:
     from quotaform.cli.console import Console
     from quotaform.core.usage.ingest import Ingested
-    from quotaform.core.usage.origin import Origin
     from quotaform.core.usage.table_mapping import TableMapping
     from quotaform.metrics.prometheus_range import RangeQuery
 
@@ -70,28 +70,7 @@ def ingest(
             help="YAML or JSON that says what the columns of a table are. [default: by their names]",
         ),
     ] = None,
-    cluster: Annotated[
-        str | None, typer.Option("--cluster", metavar="NAME", help="Cluster of metrics that have no label for it.")
-    ] = None,
-    broker: Annotated[
-        str | None, typer.Option("--broker", metavar="NAME", help="Broker of metrics that have no label for it.")
-    ] = None,
-    cluster_label: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--cluster-label",
-            metavar="LABEL",
-            help="Label that names the cluster. Repeatable; the first one counts. [default: cluster, ...]",
-        ),
-    ] = None,
-    broker_label: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--broker-label",
-            metavar="LABEL",
-            help="Label that names the broker. Repeatable; the first one counts. [default: broker, ...]",
-        ),
-    ] = None,
+    recorded: RecordedOrigin,
     quarantine: Annotated[
         str | None,
         typer.Option(
@@ -126,7 +105,7 @@ def ingest(
     files = [read_output(_SUBJECT, text) for text in out or ()]
     topic.require_valid(sources)
     range_query = prometheus.range_query(has_others=bool(sources) or topic.is_given)
-    origin = _origin(cluster, broker, cluster_label, broker_label)
+    origin = recorded.origin()
     if topic.is_given:
         if input_format in (_AUTO, _TABLE):
             raise UsageError(f"--topic requires --input-format {one_of(_DOCUMENTS)}")
@@ -194,19 +173,6 @@ def _mapping(path: Path | None, input_format: str) -> TableMapping | None:
     from quotaform.app.usage_mapping import load_usage_mapping
 
     return load_usage_mapping(path)
-
-
-def _origin(
-    cluster: str | None, broker: str | None, cluster_labels: list[str] | None, broker_labels: list[str] | None
-) -> Origin:
-    from quotaform.core.usage.origin import BROKER_LABELS, CLUSTER_LABELS, Origin
-
-    return Origin(
-        cluster=cluster,
-        broker=broker,
-        cluster_labels=tuple(cluster_labels or CLUSTER_LABELS),
-        broker_labels=tuple(broker_labels or BROKER_LABELS),
-    )
 
 
 def _end(console: Console, result: Ingested) -> ExitCode:

@@ -12,10 +12,10 @@ from re import compile as regex
 from typing import Final
 
 from quotaform.core.usage.format.text import read_text
-from quotaform.core.usage.metric import LONGEST_KNOWN, Measure, Unreadable, read_metric
+from quotaform.core.usage.metric import LONGEST_KNOWN, Measure, read_metric
 from quotaform.core.usage.metric_name import is_of_quotas
 from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, reject
+from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
 from quotaform.core.usage.value import make_sample, read_epoch
 
 _LINE = regex(

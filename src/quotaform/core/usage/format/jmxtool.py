@@ -20,10 +20,10 @@ from re import compile as regex
 from typing import Final
 
 from quotaform.core.usage.format.text import read_text
-from quotaform.core.usage.metric import Measure, Unreadable, read_known_object_name
+from quotaform.core.usage.metric import Measure, read_known_object_name
 from quotaform.core.usage.object_name import PROPERTY
 from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, reject
+from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
 from quotaform.core.usage.value import make_sample, read_epoch
 from quotaform.model.moment import read_moment
 from quotaform.model.text import quote

@@ -20,10 +20,10 @@ from math import nan
 from typing import Any, Final
 
 from quotaform.core.usage.format.json_text import json_documents, spell_document
-from quotaform.core.usage.metric import Unreadable, read_known_object_name
+from quotaform.core.usage.metric import read_known_object_name
 from quotaform.core.usage.object_name import parse_object_name
 from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, reject
+from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
 from quotaform.core.usage.value import make_sample, read_epoch, spell_value
 from quotaform.model.text import quote
 
@@ -64,6 +64,9 @@ def _items(answer: Any, number: int, origin: Origin, ts: float | None) -> Iterat
         yield reject(number, f"answer {number}: {readings if isinstance(readings, str) else time}", _spell(answer))
         return
     dropped: Counter[DropReason] = Counter()
+    if not readings:
+        # A pattern of which there is no MBean, to Jolokia 1.
+        dropped[DropReason.MISSING] += 1
     for mbean, attribute, raw in readings:
         measure = read_known_object_name(mbean, attribute, origin)
         if isinstance(measure, DropReason):

@@ -16,18 +16,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from re import compile as regex
 from typing import Any, Final, NamedTuple
 
 from quotaform.core.usage.format.json_text import json_documents, spell_document
-from quotaform.core.usage.metric import Measure, Unreadable, read_known_metric
-from quotaform.core.usage.metric_name import time_factor
+from quotaform.core.usage.metric import Measure, read_known_metric
+from quotaform.core.usage.metric_name import size_factor, time_factor
 from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, reject
+from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
 from quotaform.core.usage.series import Attribute
 from quotaform.core.usage.value import make_sample, read_number, read_time
 from quotaform.model.text import quote
 
 _DELTA: Final = (1, "AGGREGATION_TEMPORALITY_DELTA")
+_NO_RECORDED_VALUE: Final = 1
+_UNDERSCORE: Final = regex(r"_([a-z])")
 _OTHER_KINDS: Final = ("histogram", "exponentialHistogram", "summary")
 
 
@@ -54,6 +57,7 @@ def parse_otlp(data: bytes | str, origin: Origin, ts: float | None = None) -> It
             yield document
             continue
         line, metrics = document
+        metrics = _camel(metrics) if isinstance(metrics, dict) else metrics
         if not isinstance(metrics, dict) or not isinstance(metrics.get("resourceMetrics"), list):
             yield reject(
                 line, f"line {line}: not metrics of OpenTelemetry: it has no resourceMetrics", spell_document(metrics)
@@ -92,11 +96,12 @@ def _item(point: Point, origin: Origin, ts: float | None) -> Sample | DropReason
     time = _time(point.data.get("timeUnixNano"), ts)
     if isinstance(time, str):
         return time
-    raw = point.data.get("asDouble", point.data.get("asInt"))
+    raw = None if _is_unrecorded(point.data) else point.data.get("asDouble", point.data.get("asInt"))
     if measure.series.attribute is Attribute.TOTAL and point.is_delta:
         return _rate(measure, point.data, time, raw)
-    if measure.series.attribute is Attribute.THROTTLE_TIME and measure.factor == 1:
-        measure = measure._replace(factor=time_factor(point.unit))
+    if measure.factor == 1:
+        is_time = measure.series.attribute is Attribute.THROTTLE_TIME
+        measure = measure._replace(factor=time_factor(point.unit) if is_time else size_factor(point.unit))
     return make_sample(measure, time, raw)
 
 
@@ -141,6 +146,12 @@ def _of_metric(metric: dict[str, Any], resource: dict[str, str]) -> Iterator[Poi
             yield Point(_text(metric.get("name")), _text(metric.get("unit")), labels, is_delta, point)
 
 
+def _is_unrecorded(data: dict[str, Any]) -> bool:
+    """Whether a point says that there is no value, as a Prometheus does of a series that ended."""
+    flags = data.get("flags")
+    return isinstance(flags, int) and flags & _NO_RECORDED_VALUE != 0
+
+
 def _attributes(attributes: object) -> dict[str, str]:
     """Return attributes with a simple value, as text.
 
@@ -154,6 +165,15 @@ def _attributes(attributes: object) -> dict[str, str]:
             if isinstance(value, (str, int, float)):
                 found[_text(attribute.get("key"))] = str(value)
     return found
+
+
+def _camel(document: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with the names of fields as OTLP has them: some programs write them with underscores.
+
+    >>> _camel({"resource_metrics": []})
+    {'resourceMetrics': []}
+    """
+    return {_UNDERSCORE.sub(lambda found: found[1].upper(), name): value for name, value in document.items()}
 
 
 class _FormError(ValueError):
@@ -172,7 +192,7 @@ def _dict(value: object) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise _FormError(f"not an object: {spell_document(value)[:80]}")
-    return value
+    return value if _UNDERSCORE.search("".join(value)) is None else _camel(value)
 
 
 def _text(value: object) -> str:

@@ -11,16 +11,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from json import JSONDecoder
 from math import nan
+from re import compile as regex
 from typing import Any, Final
 
 from quotaform.core.usage.format.json_text import json_documents, spell_document
-from quotaform.core.usage.metric import Measure, Unreadable, read_known_metric
+from quotaform.core.usage.metric import Measure, read_known_metric
 from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, reject
+from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
 from quotaform.core.usage.value import make_sample, read_time, spell_value
 
 NAME_LABEL: Final = "__name__"
+_ERROR: Final = regex(r'"status"\s*:\s*"error"')
+_MESSAGE: Final = regex(r'"error"\s*:\s*("(?:[^"\\]|\\.)*")')
+_PARTIAL: Final = regex(r'"isPartial"\s*:\s*true')
+_WARNINGS: Final = regex(r'"warnings"\s*:\s*\[')
+_DECODER: Final = JSONDecoder()
+_ERROR_OF_PART: Final = "Prometheus answered with an error, and a part of the series"
+_PARTIAL_ANSWER: Final = (
+    "the answer is partial, as some of the servers behind it did not answer; samples may be missing"
+)
 
 
 def parse_prometheus(data: bytes | str, origin: Origin, ts: float | None = None) -> Iterator[Item]:
@@ -40,6 +51,8 @@ def parse_prometheus(data: bytes | str, origin: Origin, ts: float | None = None)
         if isinstance(elements, str):
             yield reject(line, f"line {line}: {elements}", _spell(answer))
             continue
+        for problem in answer_problems(answer):
+            yield reject(line, f"line {line}: {problem}", "")
         for number, element in enumerate(elements, start=1):
             yield from parse_element(element, origin, number)
 
@@ -50,8 +63,6 @@ def series_elements(answer: object) -> list[Any] | str:
     >>> series_elements({"status": "error", "error": "query timed out"})
     'Prometheus answered with an error: "query timed out"'
     """
-    if isinstance(answer, dict) and answer.get("status") == "error":
-        return f"Prometheus answered with an error: {spell_value(answer.get('error'))}"
     data = answer.get("data", answer) if isinstance(answer, dict) else answer
     if isinstance(data, dict):
         if "metric" in data:
@@ -60,7 +71,51 @@ def series_elements(answer: object) -> list[Any] | str:
         if kind in ("scalar", "string"):
             return f"the result is a {kind}, not series; query a metric"
         data = data.get("result")
-    return data if isinstance(data, list) else "not an answer of Prometheus: it has no result"
+    if isinstance(data, list):
+        return data
+    if isinstance(answer, dict) and answer.get("status") == "error":
+        return f"Prometheus answered with an error: {spell_value(answer.get('error'))}"
+    return "not an answer of Prometheus: it has no result"
+
+
+def answer_problems(answer: object) -> Iterator[str]:
+    """Yield why an answer that has series may not have all of them.
+
+    >>> list(answer_problems({"status": "success", "isPartial": True, "data": {}}))
+    ['the answer is partial, as some of the servers behind it did not answer; samples may be missing']
+    """
+    if not isinstance(answer, dict):
+        return
+    if answer.get("status") == "error":
+        yield f"{_ERROR_OF_PART}: {spell_value(answer.get('error'))}"
+    if answer.get("isPartial") is True:
+        yield _PARTIAL_ANSWER
+    warnings = answer.get("warnings")
+    for warning in warnings if isinstance(warnings, list) else []:
+        yield f"Prometheus warns that samples may be missing: {spell_value(warning)}"
+
+
+def frame_problems(head: str, tail: str) -> Iterator[str]:
+    """Yield what is wrong with an answer of which only that is read what stands around its series.
+
+    >>> list(frame_problems('{"status":"error","error":"timed out","data":{"result":[', ']}}'))
+    ['Prometheus answered with an error, and a part of the series: "timed out"']
+
+    Args:
+        head: What stands before the first series; nothing if it was not read.
+        tail: What stands behind the last one; nothing if it was not read.
+    """
+    if _ERROR.search(head):
+        message = _MESSAGE.search(head)
+        yield f"{_ERROR_OF_PART}: {message[1] if message else 'what it is stands at the end of the file'}"
+    if _PARTIAL.search(head) or _PARTIAL.search(tail):
+        yield _PARTIAL_ANSWER
+    if found := _WARNINGS.search(tail):
+        try:
+            warnings, _ = _DECODER.raw_decode(tail, found.end() - 1)
+        except (ValueError, RecursionError):
+            return
+        yield from answer_problems({"warnings": warnings})
 
 
 def parse_element(element: object, origin: Origin, number: int) -> Iterator[Item]:
@@ -79,6 +134,10 @@ def parse_element(element: object, origin: Origin, number: int) -> Iterator[Item
     if isinstance(pairs, str):
         yield reject(number, f"series {number}: {pairs}", _spell(element))
         return
+    if histograms := _histograms(element):
+        yield Dropped(DropReason.OTHER_METRIC, histograms)
+        if not pairs:
+            return
     measure = _measure(labels, origin)
     if isinstance(measure, Unreadable):
         yield reject(number, f"series {number} of {len(pairs):,} samples: {measure.reason}", _spell(labels))
@@ -117,6 +176,12 @@ def _pairs(element: dict[str, Any]) -> list[Any] | str:
         return f"values and timestamps are not lists of one length, as there are {len(values):,} values"
     seconds = [ts / 1000 if isinstance(ts, int | float) else ts for ts in times]
     return [[ts, nan if value is None else value] for ts, value in zip(seconds, values, strict=True)]
+
+
+def _histograms(element: dict[str, Any]) -> int:
+    """Return how many native histograms a series has, which no metric of client quotas is."""
+    histograms = element.get("histograms", [element["histogram"]] if "histogram" in element else [])
+    return len(histograms) if isinstance(histograms, list) else 0
 
 
 def _measure(labels: dict[str, str], origin: Origin) -> Measure | DropReason | Unreadable:

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time
 from json import loads
 
-from quotaform.core.usage.metric import Measure, Unreadable, check_series, read_metric
+from quotaform.core.usage.metric import Measure, check_series, read_metric
 from quotaform.core.usage.metric_name import key_of_type
 from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import Dropped, DropReason, Item, Sample, reject
+from quotaform.core.usage.sample import Dropped, DropReason, Item, Sample, Unreadable, reject
 from quotaform.core.usage.series import QUOTA_WINDOW_S, Attribute, Series
 from quotaform.core.usage.table_mapping import UNITS_PER_SECOND, TableMapping
 from quotaform.core.usage.value import make_sample, read_number, read_time

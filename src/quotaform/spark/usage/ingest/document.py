@@ -10,8 +10,9 @@ from typing import Final
 
 from quotaform.core.usage.format import FORMATS
 from quotaform.core.usage.format.jmxtool import parse_jmxtool_lines
+from quotaform.core.usage.format.prometheus import frame_problems
 from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.recording_format import JMXTOOL, JOLOKIA, OTLP, PROMETHEUS, detect_format
+from quotaform.core.usage.recording_format import JMXTOOL, JOLOKIA, OTLP, PROMETHEUS, detect_format, other_program
 from quotaform.core.usage.sample import Rejected, reject
 from quotaform.spark.usage.ingest.element import add_element
 from quotaform.spark.usage.ingest.parsed_rows import ParsedRows
@@ -22,6 +23,8 @@ _IN_LINES: Final = frozenset({OTLP, JOLOKIA})
 """Formats of which a file may have many documents, one in each line."""
 _ITEMS: Final = 10_000
 """How much of a table is added before rows are given on."""
+_HEAD: Final = 65_536
+"""How much is looked at of what stands before the first series."""
 _UNKNOWN: Final = (
     "the file is of no format that is known: neither an answer of Prometheus, metrics of an exporter, CSV of JmxTool, "
     "JSON of Jolokia or OpenTelemetry, nor a table; name it with --input-format if it is one of these"
@@ -54,7 +57,9 @@ def add_recording(source: Range, format_name: str | None, origin: Origin, rows: 
 
 
 def _unknown(name: str | None, head: bytes) -> Rejected:
-    return reject(0, _UNKNOWN if name is None else _TABLE, head[:200].decode("utf-8", "replace"))
+    known = other_program(head) if name is None else None
+    reason = _TABLE if name is not None else _UNKNOWN if known is None else f"the file is {known}"
+    return reject(0, reason, head[:200].decode("utf-8", "replace"))
 
 
 def _is_divisible(name: str, head: bytes) -> bool:
@@ -102,6 +107,8 @@ def _add_elements(
             rows.add_items(FORMATS[PROMETHEUS](part.data, origin), source.file)
         else:
             is_listed = b"[" in part.data
+            for problem in frame_problems(part.data[:_HEAD].decode("utf-8", "replace"), ""):
+                rows.add_rejected(reject(0, f"at the beginning of the file: {problem}", ""), source.file)
         yield
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 import numpy
 import pyarrow
 
-from quotaform.core.usage.format.prometheus import NAME_LABEL, parse_element
-from quotaform.core.usage.metric import Unreadable, read_metric
+from quotaform.core.usage.format.prometheus import NAME_LABEL, frame_problems, parse_element
+from quotaform.core.usage.metric import read_metric
 from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.sample import DropReason, Rejected, reject
+from quotaform.core.usage.sample import DropReason, Rejected, Unreadable, reject
 from quotaform.core.usage.value import LATEST
 from quotaform.spark.usage.ingest.parsed_rows import ParsedRows
 
@@ -29,7 +29,8 @@ _END: Final = regex(rb"\]\s*\]\s*\}")
 _METRIC: Final = regex(rb'\{\s*"metric"\s*:\s*')
 _BETWEEN: Final = regex(rb"\s*,?\s*")
 _CLOSED: Final = regex(rb"\s*\]")
-_BEHIND: Final = 1000
+_BEHIND: Final = 65_536
+"""How much is looked at of what stands behind the last element: the statistics and warnings of an answer."""
 _SHOWN: Final = 1000
 _NUMBERS: Final = b"0123456789.eE+-NaIinf"
 _SPACES: Final = b" \t\r\n"
@@ -67,6 +68,9 @@ def add_element(part: Part, origin: Origin, rows: ParsedRows, file: str, *, is_l
         behind = part.data[end : end + _BEHIND]
     if part.is_last and is_listed and not _CLOSED.match(behind):
         rows.add_rejected(_rejected(part, "the file ends behind this series, and not its list; it is cut"), file)
+    if part.is_last and behind:
+        for problem in frame_problems("", behind.decode("utf-8", "replace")):
+            rows.add_rejected(reject(part.position + len(part.data), f"at the end of the file: {problem}", ""), file)
 
 
 def _rejected(part: Part, reason: str) -> Rejected:

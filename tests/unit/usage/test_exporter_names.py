@@ -1,0 +1,207 @@
+"""What exporters, agents and collectors make of the metrics of client quotas: the names and labels of each."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from quotaform.core.usage.format.exposition import parse_exposition
+from quotaform.core.usage.metric import Measure, read_metric
+from quotaform.core.usage.origin import Origin
+from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable
+from quotaform.core.usage.series import Attribute
+
+from .recorded import ORIGIN, series
+
+PRODUCE, FETCH, REQUEST = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
+MUTATION, CONNECTION = "controller_mutation_rate", "connection_creation_rate"
+RATE, THROTTLE = Attribute.RATE, Attribute.THROTTLE_TIME
+
+EXPORTERS = {
+    "rules with the attribute in a label": """
+        kafka_server_produce{user="alice",attribute_name="byte-rate"} 1
+        kafka_server_fetch{client_id="x",attribute_name="throttle-time"} 2
+        kafka_server_quota{quota_type="Request",user="alice",attribute="request-time"} 3
+        kafka_server_socketservermetrics{ip="10.0.0.1",attribute_name="connection-accept-rate"} 4
+        kafka_server_produce{attribute_name="queue-size"} 5
+    """,
+    "rules that write the type of the MBean in one word": """
+        kafka_server_socketservermetrics_connection_accept_rate{listener="PLAIN",network_processor="0"} 1
+        kafka_server_socketservermetrics_connection_accept_rate{ip="10.0.0.1"} 2
+        kafka_server_controllermutation_mutation_rate{user="alice"} 3
+    """,
+    "a reporter in the broker, whose labels may be empty": """
+        kafka_server_produce_byte_rate{client_id="",user="CN%3Da"} 1
+        kafka_server_socket_server_metrics_connection_accept_rate{ip="10.0.0.1"} 2
+        kafka_server_socket_server_metrics_ip_connection_accept_throttle_time{ip="10.0.0.1"} 3
+        kafka_server_socket_server_metrics_broker_connection_accept_rate 4
+    """,
+    "Telegraf with Jolokia": """
+        kafka_client_byte_rate{client_id="x",host="t",jolokia_agent_url="http://b1:8778/jolokia",type="Produce"} 1
+        kafka_user_throttle_time{user="alice",host="t",jolokia_agent_url="http://b1:8778/jolokia",type="Fetch"} 2
+        kafka_user_client_request_time{user="alice",client_id="x",type="Request"} 3
+    """,
+    "OpenTelemetry, which adds units": """
+        kafka_server_quota_byte_rate_bytes_per_second{quota_type="Produce",user="alice"} 1
+        kafka_server_quota_byte_rate_kibibytes_per_second{quota_type="Fetch",user="alice"} 2
+        kafka_server_quota_throttle_time_milliseconds{quota_type="Produce",user="alice"} 3
+        kafka_server_quota_throttle_time_seconds{quota_type="Fetch",user="alice"} 4
+        kafka_server_quota_request_time_percent{user="alice"} 5
+        kafka_server_quota_mutation_rate_per_second{user="alice"} 6
+    """,
+    "averages": """
+        kafka_server_produce_throttle_time_ms_mean{client_id="x"} 1
+        kafka_server_produce_throttle_time_avg_ms{user="alice"} 2
+        kafka_server_produce_throttle_time{client_id="x",quantile="0.99"} 3
+        kafka_server_produce_throttle_time_max{client_id="x"} 4
+    """,
+    "whom a bucket is for in the name": """
+        kafka_server_produce_user_byte_rate{user="alice"} 1
+        kafka_server_quota_fetch_user_client_id_byte_rate{user="alice",client_id="x"} 2
+    """,
+    "no separators": """
+        kafka_server_quota_byterate{type="Produce",user="alice"} 1
+        kafka_server_quota_throttletime{type="Produce",user="alice"} 2
+    """,
+    "other names of labels": """
+        kafka_server_quota_byte_rate{type="gauge",resource="Produce",kafka_user="User:alice"} 1
+        kafka_server_quota_byte_rate{request_type="Fetch",kafka_client_id="x"} 2
+    """,
+    "clients that measure themselves": """
+        kafka_producer_outgoing_byte_total_bytes_total{client_id="x"} 1
+        kafka_consumer_fetch_throttle_time_avg_milliseconds{client_id="x"} 2
+        kafka_producer_byte_rate{client_id="x",topic="t"} 3
+    """,
+    "newer brokers": """
+        kafka_server_produce_quota_utilization{client_id="x"} 1
+        kafka_server_quota_byte_quota_value{quota_type="Produce",client_id="x"} 2
+    """,
+    "replication": """
+        kafka_server_leaderreplication_byte_rate 1
+        kafka_server_quota_byte_rate{resource="FollowerReplication"} 2
+    """,
+}
+
+ALICE: dict[str, Any] = {"user": "alice"}
+X: dict[str, Any] = {"client_id": "x"}
+IP: dict[str, Any] = {"ip": "10.0.0.1"}
+EXPECTED: dict[str, list[object]] = {
+    "rules with the attribute in a label": [
+        (series(PRODUCE, **ALICE), 1.0),
+        (series(FETCH, **X, attribute=THROTTLE), 2.0),
+        (series(REQUEST, **ALICE), 3.0),
+        (series(CONNECTION, **IP), 4.0),
+        (DropReason.OTHER_ATTRIBUTE, 1),
+    ],
+    "rules that write the type of the MBean in one word": [
+        (series(CONNECTION, **IP), 2.0),
+        (series(MUTATION, **ALICE), 3.0),
+        (DropReason.BROKER_TOTAL, 1),
+    ],
+    "a reporter in the broker, whose labels may be empty": [
+        (series(PRODUCE, user="CN=a"), 1.0),
+        (series(CONNECTION, **IP), 2.0),
+        (DropReason.OTHER_ATTRIBUTE, 2),
+    ],
+    "Telegraf with Jolokia": [
+        (series(PRODUCE, **X, broker="b1:8778"), 1.0),
+        (series(FETCH, **ALICE, broker="b1:8778", attribute=THROTTLE), 2.0),
+        (series(REQUEST, **ALICE, **X), 3.0),
+    ],
+    "OpenTelemetry, which adds units": [
+        (series(PRODUCE, **ALICE), 1.0),
+        (series(FETCH, **ALICE), 2048.0),
+        (series(PRODUCE, **ALICE, attribute=THROTTLE), 3.0),
+        (series(FETCH, **ALICE, attribute=THROTTLE), 4000.0),
+        (series(REQUEST, **ALICE), 5.0),
+        (series(MUTATION, **ALICE), 6.0),
+    ],
+    "averages": [
+        (series(PRODUCE, **X, attribute=THROTTLE), 1.0),
+        (series(PRODUCE, **ALICE, attribute=THROTTLE), 2.0),
+        (DropReason.OTHER_ATTRIBUTE, 1),
+        (DropReason.OTHER_METRIC, 1),
+    ],
+    "whom a bucket is for in the name": [
+        (series(PRODUCE, **ALICE), 1.0),
+        (series(FETCH, **ALICE, **X), 2.0),
+    ],
+    "no separators": [(series(PRODUCE, **ALICE), 1.0), (series(PRODUCE, **ALICE, attribute=THROTTLE), 2.0)],
+    "other names of labels": [(series(PRODUCE, **ALICE), 1.0), (series(FETCH, **X), 2.0)],
+    "clients that measure themselves": [
+        (series(PRODUCE, **X, broker=None, attribute=Attribute.TOTAL), 1.0),
+        (series(FETCH, **X, broker=None, attribute=THROTTLE), 2.0),
+        (DropReason.OTHER_METRIC, 1),
+    ],
+    "newer brokers": [(DropReason.OTHER_ATTRIBUTE, 2)],
+    "replication": [(DropReason.OTHER_METRIC, 2)],
+}
+
+
+def summary(item: Item) -> object:
+    match item:
+        case Sample():
+            return item.series, item.value
+        case Dropped():
+            return tuple(item)
+        case Rejected():
+            return item.reason
+
+
+@pytest.mark.parametrize("exporter", EXPORTERS)
+def test_the_names_of_an_exporter_are_understood(exporter: str) -> None:
+    lines = "\n".join(line.strip() for line in EXPORTERS[exporter].splitlines())
+    assert [summary(item) for item in parse_exposition(lines, ORIGIN, 1.0)] == EXPECTED[exporter]
+
+
+@pytest.mark.parametrize("unit", ["ratio", "seconds", "ms", "bytes"])
+def test_a_unit_that_cannot_be_converted_is_not_guessed(unit: str) -> None:
+    """A ratio of a thread was taken for percent of it."""
+    measure = read_metric(f"kafka_server_quota_request_time_{unit}", ALICE, ORIGIN)
+    assert isinstance(measure, Unreadable)
+    assert "record it without that unit" in measure.reason
+
+
+@pytest.mark.parametrize("label", ["label_user", "clientName", "sasl_principal"])
+def test_a_label_that_may_name_somebody_is_not_taken_for_a_whole_broker(label: str) -> None:
+    """The series of such exporters were left out as those of whole brokers."""
+    labels = {"quota_type": "Produce", label: "alice", "client_software_name": "java"}
+    measure = read_metric("kafka_server_quota_byte_rate", labels, ORIGIN)
+    assert isinstance(measure, Unreadable)
+    assert f"{json.dumps(label)}; if that names one of them, give it with --user-label" in measure.reason
+
+
+def test_no_label_that_may_name_somebody_is_a_whole_broker() -> None:
+    labels = {"quota_type": "Produce", "client_software_name": "java", "job": "kafka", "label_user": ""}
+    assert read_metric("kafka_server_quota_byte_rate", labels, ORIGIN) is DropReason.BROKER_TOTAL
+
+
+def test_labels_of_other_names_can_be_given() -> None:
+    origin = Origin(
+        "prod",
+        type_labels=("what",),
+        user_labels=("label_user",),
+        client_id_labels=("app",),
+        ip_labels=("from",),
+    )
+    labels = {"what": "Fetch", "label_user": "alice", "app": "x", "user": "other", "from": "10.0.0.1"}
+    measure = read_metric("kafka_server_quota_byte_rate", labels, origin)
+    assert isinstance(measure, Measure)
+    assert measure.series == series(FETCH, **ALICE, **X, broker=None)
+    measure = read_metric("kafka_server_quota_connection_accept_rate", labels, origin)
+    assert isinstance(measure, Measure)
+    assert measure.series == series(CONNECTION, **IP, broker=None)
+
+
+@pytest.mark.parametrize(
+    ("url", "broker"),
+    [
+        ("http://b1:8778/jolokia", "b1:8778"),
+        ("https://admin:secret@b1:8778/jolokia?x", "b1:8778"),
+        ("b1:8778", "b1:8778"),
+    ],
+)
+def test_a_broker_is_never_called_by_what_may_be_secret_in_a_url(url: str, broker: str) -> None:
+    assert ORIGIN.broker_of({"jolokiaagenturl": url}) == broker

@@ -116,7 +116,7 @@ def test_an_element_is_read_as_the_definition_reads_it(
     data = (json.dumps(element, indent=indent) + behind).encode()
     expected = list(parse_element(element, Origin("prod"), 1))
     rows = ParsedRows()
-    add_element(Part(7, data, is_last=is_last), Origin("prod"), rows, "f", is_listed=False)
+    add_element(Part(7, data, is_last=is_last), Origin("prod"), rows, "f", head=None)
     found = [row for batch in rows.rest() for row in batch.to_pylist()]
     assert [
         (ts / 1e6, value)

@@ -99,7 +99,7 @@ def test_a_broken_document_is_one_rejected_record(data: bytes, reason: str) -> N
 def test_a_byte_that_is_not_utf8_spoils_one_series() -> None:
     other = {"metric": {**LABELS, "user": "BAD"}, "value": [TS, "1"]}
     items = list(parse_prometheus(dumps([other, SERIES]).encode().replace(b"BAD", b"\xff"), ORIGIN))
-    assert reasons(items) == ["series 1 of 1 samples: a name is not UTF-8"]
+    assert reasons(items) == ["series 1 of 1 sample: a name is not UTF-8"]
     assert len(values(items)) == 2
     assert all(item.record.encode() for item in items if isinstance(item, Rejected))
 

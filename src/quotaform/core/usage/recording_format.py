@@ -26,6 +26,8 @@ _EXPOSITION: Final = regex(
     rb"^(?:# (?:HELP|TYPE|UNIT|EOF)\b|[A-Za-z_:][\w:]*(?:\{[^\n]*\})?[ \t]+[-+0-9NI])", MULTILINE
 )
 _JMXTOOL: Final = regex(rb'^\s*"?time"?\s*(?:,\s*"?[^"\n,:=]+:[^"\n=]+=|$)', MULTILINE)
+_HEADLESS: Final = regex(rb'\s*"?\d{13}"?(?:,"?(?:[-+\d.eE]+|NaN|-?Infinity)?"?)+\s*$', MULTILINE)
+_QUOTED: Final = regex(rb'"[^"\n]*"')
 _COLUMNS: Final = regex(rb'^\s*(?:"[^"\n]*"|[\w .-]+)(?:[,;\t](?:"[^"\n]*"|[\w .-]*))+\s*$', MULTILINE)
 
 
@@ -67,6 +69,10 @@ _OTHERS: Final = (
         "Prometheus answers to the query",
     ),
     (
+        regex(rb"\xff\xfe|\xfe\xff|[\[{\"]\0"),
+        "text in UTF-16; save it as UTF-8",
+    ),
+    (
         regex(rb"PK\x03\x04"),
         "a zip archive; unpack it, or compress each recording with gzip",
     ),
@@ -81,6 +87,16 @@ def other_program(head: bytes) -> str | None:
     'a web page, not a recording; check the address, and whether it wants a login'
     """
     return next((what for begins, what in _OTHERS if begins.match(head)), None)
+
+
+def csv_separator(head: bytes) -> str:
+    """Return what separates the cells of the first line of CSV.
+
+    >>> csv_separator(b'ts;key;"a,b"'), csv_separator(b"ts\\tkey"), csv_separator(b"ts")
+    (';', '\\t', ',')
+    """
+    line = _QUOTED.sub(b"", head.lstrip().partition(b"\n")[0])
+    return max((b",", b";", b"\t"), key=line.count).decode()
 
 
 def detect_format(head: bytes) -> str | None:
@@ -99,7 +115,7 @@ def detect_format(head: bytes) -> str | None:
         return next((name for name, is_in in _JSON if is_in.search(text)), None)
     if b"\0" in text:
         return TABLE if text.startswith((b"PAR1", b"ORC")) else None
-    if _JMXTOOL.match(text):
+    if _JMXTOOL.match(text) or _HEADLESS.match(text):
         return JMXTOOL
     if _EXPOSITION.search(text):
         return EXPOSITION

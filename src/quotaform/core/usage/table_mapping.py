@@ -29,6 +29,7 @@ from quotaform.core.usage.origin import (
 from quotaform.model.text import listed
 
 TS: Final = "ts"
+NAME_LABEL: Final = "__name__"
 PLACES: Final = ("cluster", "broker")
 NAMES: Final = ("user", "client_id", "ip")
 METRIC_FIELDS: Final = ("metric", "value", "labels")
@@ -75,8 +76,8 @@ class TableMapping:
 
     @property
     def is_of_metrics(self) -> bool:
-        """Whether a row is a sample of a metric."""
-        return "metric" in self.columns or "metric" in self.constants
+        """Whether a row is a sample of a metric, which may be named by the label `__name__`."""
+        return "metric" in self.columns or "metric" in self.constants or "value" in self.columns
 
     @property
     def names(self) -> frozenset[str]:
@@ -102,6 +103,8 @@ def mapping_problem(mapping: TableMapping) -> tuple[tuple[str, ...], str] | None
     if mapping.is_of_metrics == ("key" in given):
         what = "both metric and key" if "key" in given else "neither metric nor key"
         return ("columns",), f"the mapping has {what}; name metric for rows of metrics, key for rows of buckets"
+    if mapping.is_of_metrics and not given & {"metric", "labels"} and NAME_LABEL not in mapping.labels:
+        return ("columns",), "rows of metrics need metric, or labels with __name__"
     kind, others = ("metrics", BUCKET_FIELDS) if mapping.is_of_metrics else ("buckets", METRIC_FIELDS)
     for part, fields in (("columns", mapping.columns), ("constants", mapping.constants), ("factors", mapping.factors)):
         for name in fields:
@@ -128,7 +131,7 @@ def guess_mapping(columns: Iterable[str]) -> TableMapping | str:
     found = {
         name: by_fold[alias] for name, aliases in _ALIASES.items() for alias in reversed(aliases) if alias in by_fold
     }
-    of_metrics = found.keys() >= {TS, "metric", "value"}
+    of_metrics = found.keys() >= {TS, "value"} and bool(found.keys() & {"metric", "labels"})
     wanted = (TS, *METRIC_FIELDS) if of_metrics else (TS, *PLACES, *BUCKET_FIELDS)
     mapping = TableMapping(
         columns={name: column for name, column in found.items() if name in wanted},

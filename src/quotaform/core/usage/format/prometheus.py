@@ -13,21 +13,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from json import JSONDecoder
 from math import nan
-from re import compile as regex
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from quotaform.core.usage.format.json_text import json_documents, spell_document
 from quotaform.core.usage.metric import Measure, read_known_metric
 from quotaform.core.usage.origin import Origin
 from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sample, Unreadable, reject
 from quotaform.core.usage.value import make_sample, read_time, spell_value
+from quotaform.model.text import quote
 
 NAME_LABEL: Final = "__name__"
-_ERROR: Final = regex(r'"status"\s*:\s*"error"')
-_MESSAGE: Final = regex(r'"error"\s*:\s*("(?:[^"\\]|\\.)*")')
-_PARTIAL: Final = regex(r'"isPartial"\s*:\s*true')
-_WARNINGS: Final = regex(r'"warnings"\s*:\s*\[')
 _DECODER: Final = JSONDecoder()
+_SHOWN: Final = 40
 _ERROR_OF_PART: Final = "Prometheus answered with an error, and a part of the series"
 _PARTIAL_ANSWER: Final = (
     "the answer is partial, as some of the servers behind it did not answer; samples may be missing"
@@ -95,27 +92,40 @@ def answer_problems(answer: object) -> Iterator[str]:
         yield f"Prometheus warns that samples may be missing: {spell_value(warning)}"
 
 
-def frame_problems(head: str, tail: str) -> Iterator[str]:
-    """Yield what is wrong with an answer of which only that is read what stands around its series.
+class Frame(NamedTuple):
+    """What stands around the series of an answer.
 
-    >>> list(frame_problems('{"status":"error","error":"timed out","data":{"result":[', ']}}'))
-    ['Prometheus answered with an error, and a part of the series: "timed out"']
+    Attributes:
+        problems: What is wrong with the answer.
+        head: What stands before the first series of the answer that follows it.
+    """
+
+    problems: tuple[str, ...]
+    head: str
+
+
+def read_frame(head: str, behind: str, *, is_last: bool) -> Frame:
+    """Return what an answer says of which only that is known what stands around its series.
+
+    >>> read_frame('{"data":{"result":[', ']},"warnings":["down"]}', is_last=True).problems
+    ('Prometheus warns that samples may be missing: "down"',)
+    >>> read_frame('{"data":{"result":[', ']}', is_last=True).problems
+    ('the file ends behind this series, and not its list; it is cut',)
 
     Args:
-        head: What stands before the first series; nothing if it was not read.
-        tail: What stands behind the last one; nothing if it was not read.
+        head: What stands before the first series.
+        behind: What stands behind a series; of one that is followed by another one, what is between.
+        is_last: Whether it is the last one of the file.
     """
-    if _ERROR.search(head):
-        message = _MESSAGE.search(head)
-        yield f"{_ERROR_OF_PART}: {message[1] if message else 'what it is stands at the end of the file'}"
-    if _PARTIAL.search(head) or _PARTIAL.search(tail):
-        yield _PARTIAL_ANSWER
-    if found := _WARNINGS.search(tail):
-        try:
-            warnings, _ = _DECODER.raw_decode(tail, found.end() - 1)
-        except (ValueError, RecursionError):
-            return
-        yield from answer_problems({"warnings": warnings})
+    frame = (head if head.rstrip().endswith("[") else f"{head}null").lstrip("\ufeff \t\r\n") + behind
+    try:
+        answer, end = _DECODER.raw_decode(frame)
+    except (ValueError, RecursionError):
+        return Frame(("the file ends behind this series, and not its list; it is cut",) if is_last else (), head)
+    problems, rest = list(answer_problems(answer)), frame[end:].strip()
+    if is_last and rest:
+        problems.append(f"what stands behind the end of the answer is not read: {quote(rest[:_SHOWN])}")
+    return Frame(tuple(problems), rest)
 
 
 def parse_element(element: object, origin: Origin, number: int) -> Iterator[Item]:
@@ -140,7 +150,8 @@ def parse_element(element: object, origin: Origin, number: int) -> Iterator[Item
             return
     measure = _measure(labels, origin)
     if isinstance(measure, Unreadable):
-        yield reject(number, f"series {number} of {len(pairs):,} samples: {measure.reason}", _spell(labels))
+        count = f"{len(pairs):,} sample{'' if len(pairs) == 1 else 's'}"
+        yield reject(number, f"series {number} of {count}: {measure.reason}", _spell(labels))
     elif isinstance(measure, DropReason):
         yield from [Dropped(measure, len(pairs))] if pairs else []
     else:

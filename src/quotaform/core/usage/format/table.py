@@ -15,7 +15,7 @@ from quotaform.core.usage.metric_name import key_of_type
 from quotaform.core.usage.origin import Origin
 from quotaform.core.usage.sample import Dropped, DropReason, Item, Sample, Unreadable, reject
 from quotaform.core.usage.series import QUOTA_WINDOW_S, Attribute, Series
-from quotaform.core.usage.table_mapping import UNITS_PER_SECOND, TableMapping
+from quotaform.core.usage.table_mapping import NAME_LABEL, UNITS_PER_SECOND, TableMapping
 from quotaform.core.usage.value import make_sample, read_number, read_time
 from quotaform.model.ip import canonical_ip
 from quotaform.model.moment import read_moment
@@ -131,7 +131,7 @@ def _of_metric(cells: Cells, mapping: TableMapping, origin: Origin) -> Iterator[
         return
     labels |= {label: text for label, column in mapping.labels.items() if (text := _text(cells.get(column)))}
     labels |= {name: text for name in ("cluster", "broker") if (text := _text(_cell(cells, mapping, name)))}
-    name = _text(_cell(cells, mapping, "metric")) or labels.get("__name__", "")
+    name = _text(_cell(cells, mapping, "metric")) or labels.get(NAME_LABEL, "")
     measure = read_metric(name, labels, origin)
     if isinstance(measure, Unreadable):
         yield measure.reason

@@ -10,7 +10,6 @@ from typing import Final
 
 from quotaform.core.usage.format import FORMATS
 from quotaform.core.usage.format.jmxtool import parse_jmxtool_lines
-from quotaform.core.usage.format.prometheus import frame_problems
 from quotaform.core.usage.origin import Origin
 from quotaform.core.usage.recording_format import JMXTOOL, JOLOKIA, OTLP, PROMETHEUS, detect_format, other_program
 from quotaform.core.usage.sample import Rejected, reject
@@ -23,8 +22,6 @@ _IN_LINES: Final = frozenset({OTLP, JOLOKIA})
 """Formats of which a file may have many documents, one in each line."""
 _ITEMS: Final = 10_000
 """How much of a table is added before rows are given on."""
-_HEAD: Final = 65_536
-"""How much is looked at of what stands before the first series."""
 _UNKNOWN: Final = (
     "the file is of no format that is known: neither an answer of Prometheus, metrics of an exporter, CSV of JmxTool, "
     "JSON of Jolokia or OpenTelemetry, nor a table; name it with --input-format if it is one of these"
@@ -95,20 +92,18 @@ def _add_parts(stream: Stream, source: Range, name: str, origin: Origin, rows: P
 def _add_elements(
     parts: Iterator[Part], stream: Stream, source: Range, origin: Origin, rows: ParsedRows
 ) -> Iterator[None]:
-    is_listed = False
-    if source.start:
-        first = next(elements(BytesIO(stream.head).read), None)
-        is_listed = first is not None and first.is_head and b"[" in first.data
+    head = ""
+    if source.start and (first := next(elements(BytesIO(stream.head).read), None)) and first.is_head:
+        head = first.data.decode("utf-8", "replace")
     for part in parts:
         if not part.is_head:
-            add_element(part, origin, rows, source.file, is_listed=is_listed and stream.problem is None)
+            found = add_element(part, origin, rows, source.file, head=head if stream.problem is None else None)
+            head = found or ""
         elif part.is_last:
             # There are no series in it: an error, or an empty answer.
             rows.add_items(FORMATS[PROMETHEUS](part.data, origin), source.file)
         else:
-            is_listed = b"[" in part.data
-            for problem in frame_problems(part.data[:_HEAD].decode("utf-8", "replace"), ""):
-                rows.add_rejected(reject(0, f"at the beginning of the file: {problem}", ""), source.file)
+            head = part.data.decode("utf-8", "replace")
         yield
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy
 import pyarrow
 
-from quotaform.core.usage.format.prometheus import NAME_LABEL, frame_problems, parse_element
+from quotaform.core.usage.format.prometheus import NAME_LABEL, parse_element, read_frame
 from quotaform.core.usage.metric import read_metric
 from quotaform.core.usage.origin import Origin
 from quotaform.core.usage.sample import DropReason, Rejected, Unreadable, reject
@@ -28,9 +28,7 @@ _VALUES: Final = regex(rb'\}\s*,\s*"values"\s*:\s*\[')
 _END: Final = regex(rb"\]\s*\]\s*\}")
 _METRIC: Final = regex(rb'\{\s*"metric"\s*:\s*')
 _BETWEEN: Final = regex(rb"\s*,?\s*")
-_CLOSED: Final = regex(rb"\s*\]")
-_BEHIND: Final = 65_536
-"""How much is looked at of what stands behind the last element: the statistics and warnings of an answer."""
+_BETWEEN_ELEMENTS: Final = frozenset({"", ","})
 _SHOWN: Final = 1000
 _NUMBERS: Final = b"0123456789.eE+-NaIinf"
 _SPACES: Final = b" \t\r\n"
@@ -40,7 +38,7 @@ _PAIR: Final = b'[,""],'
 _DECODER: Final = JSONDecoder()
 
 
-def add_element(part: Part, origin: Origin, rows: ParsedRows, file: str, *, is_listed: bool) -> None:
+def add_element(part: Part, origin: Origin, rows: ParsedRows, file: str, *, head: str | None) -> str | None:
     """Add what an element says.
 
     Args:
@@ -48,11 +46,14 @@ def add_element(part: Part, origin: Origin, rows: ParsedRows, file: str, *, is_l
         origin: What counts for metrics that do not say where they are from.
         rows: Where it is added.
         file: The file.
-        is_listed: Whether elements stand in a list, which has to end behind the last one.
+        head: What stands before the first element of the answer; `None` if the file ends for another reason.
+
+    Returns:
+        The same for the element that follows.
     """
     if part.is_cut:
         rows.add_rejected(_rejected(part, "the series is too large; query shorter ranges of time"), file)
-        return
+        return head
     end = _add_fast(part, origin, rows, file)
     if end is None:
         text = part.data.decode("utf-8", "surrogateescape")
@@ -61,16 +62,17 @@ def add_element(part: Part, origin: Origin, rows: ParsedRows, file: str, *, is_l
         except (ValueError, RecursionError) as error:
             message = getattr(error, "msg", "nested too deeply, or a number is too long")
             rows.add_rejected(_rejected(part, f"not JSON, or cut: {message}"), file)
-            return
+            return head
         rows.add_items(parse_element(element, origin, 1), file, lambda item: _shifted(item, part))
-        behind = text[end : end + _BEHIND].encode(errors="replace")
+        behind = text[end:]
     else:
-        behind = part.data[end : end + _BEHIND]
-    if part.is_last and is_listed and not _CLOSED.match(behind):
-        rows.add_rejected(_rejected(part, "the file ends behind this series, and not its list; it is cut"), file)
-    if part.is_last and behind:
-        for problem in frame_problems("", behind.decode("utf-8", "replace")):
-            rows.add_rejected(reject(part.position + len(part.data), f"at the end of the file: {problem}", ""), file)
+        behind = part.data[end:].decode("utf-8", "surrogateescape")
+    if head is not None and (part.is_last or behind.strip() not in _BETWEEN_ELEMENTS):
+        frame = read_frame(head, behind, is_last=part.is_last)
+        for problem in frame.problems:
+            rows.add_rejected(_rejected(part, problem), file)
+        return frame.head
+    return head
 
 
 def _rejected(part: Part, reason: str) -> Rejected:

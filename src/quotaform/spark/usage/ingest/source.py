@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, DoubleType, IntegerType, LongType, StringType, StructField, StructType
 
-from quotaform.core.usage.recording_format import TABLE, detect_format
+from quotaform.core.usage.recording_format import TABLE, csv_separator, detect_format
 from quotaform.errors import FileReadError, UsageError
 from quotaform.model.text import inert, quote
 from quotaform.spark.schemas import make_table
@@ -120,6 +120,16 @@ def _is_table(name: str) -> bool:
         return False
     with closing(Stream(Range(name, 0, None, 0.0, None, str(path)))) as stream:
         return detect_format(stream.head) == TABLE
+
+
+def separator_of(name: str) -> str:
+    """Return what separates the cells of CSV: that of the first file, by its first line."""
+    path = Path(name)
+    files = sorted(each for each in path.iterdir() if _is_csv(str(each))) if path.is_dir() else [path]
+    if not files or not files[0].is_file():
+        return ","
+    with closing(Stream(Range(name, 0, None, 0.0, None, str(files[0])))) as stream:
+        return csv_separator(stream.head)
 
 
 def _is_table_folder(path: Path) -> bool:

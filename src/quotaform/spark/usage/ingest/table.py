@@ -11,7 +11,7 @@ from quotaform.core.usage.origin import Origin
 from quotaform.core.usage.table_mapping import TableMapping, guess_mapping
 from quotaform.spark.table.named_table import bad_table, read_table, reason_of, require_columns
 from quotaform.spark.table.path import located
-from quotaform.spark.usage.ingest.source import CSV, SourceTable
+from quotaform.spark.usage.ingest.source import CSV, SourceTable, separator_of
 from quotaform.spark.usage.ingest.table_rows import parsed_table
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def read_parsed_table(
 
 def _csv(spark: SparkSession, name: str) -> DataFrame:
     try:
-        table = spark.read.csv(located(name), header=True, escape='"', mode="PERMISSIVE")
+        table = spark.read.csv(located(name), header=True, sep=separator_of(name), escape='"', mode="PERMISSIVE")
         _ = table.columns
     except (PySparkException, Py4JError) as error:
         raise bad_table(name, f"cannot be read: {reason_of(error)}") from error

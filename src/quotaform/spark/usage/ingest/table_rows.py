@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import numpy
 import pyarrow
@@ -44,6 +46,7 @@ _ODD: Final = "odd_"
 """What columns begin with that have a cell as it is, if it could not be converted."""
 _IS_ODD: Final = "is_odd"
 _FILE: Final = "file"
+_LOCAL: Final = "file:"
 _POSITION: Final = "position"
 _BLOCK: Final = "_metadata.file_block_start"
 _POSITIONS: Final = {"parquet": "_metadata.row_index"}
@@ -254,7 +257,9 @@ def _add_series(measured: list[_Measured], columns: _Columns, reader: Reader, ro
         return
     if isinstance(first, Rejected):
         reason = first.reason.removeprefix(_FIRST_ROW)
-        rows.add_rejected(first._replace(position=0, reason=f"{count:,} rows: {reason}"), reader.name)
+        rows.add_rejected(
+            first._replace(position=0, reason=f"{count:,} row{'' if count == 1 else 's'}: {reason}"), reader.name
+        )
         return
     is_absent = numpy.ones(count, bool)
     for field, sample in measured:
@@ -281,7 +286,15 @@ def _add_odd(names: tuple[str | None, ...], found: list[dict[str, Any]], reader:
             odd = cells[f"{_ODD}{field}"]
             numbers[field] = cells[field] if odd is None else odd
         items = parse_rows([_cells(names, reader, numbers)], reader.mapping, reader.origin)
-        rows.add_items(items, cells[_FILE] or reader.name, partial(_placed, cells[_POSITION], reader.place))
+        rows.add_items(items, _file(cells[_FILE], reader.name), partial(_placed, cells[_POSITION], reader.place))
+
+
+def _file(path: str | None, name: str) -> str:
+    """Return what a file is called that Spark read: the source, if it is that file."""
+    if path is None:
+        return name
+    local = unquote(path.removeprefix(_LOCAL)) if path.startswith(_LOCAL) else path
+    return name if local.endswith(f"/{PurePosixPath(name).as_posix()}") or local == name else local
 
 
 def _placed(position: int | None, place: str, item: Rejected) -> Rejected:

@@ -268,6 +268,37 @@ def test_rows_of_tables_are_what_the_definition_says(spark: SparkSession, reposi
     }
 
 
+def test_tables_of_other_programs_need_no_mapping(spark: SparkSession, repository: Repository) -> None:
+    """CSV with semicolons, and labels which hold the name of the metric, were refused."""
+    (repository.path / "semi.csv").write_text(
+        "ts;key;rate;user;cluster\n2026-11-18T11:06:40Z;Produce;1;a,b;lab\n2026-11-18T11:06:40Z;Produce;1,5;c;lab\n",
+        encoding="utf-8",
+    )
+    labels = {"__name__": "kafka_server_produce_byte_rate", "user": "a", "cluster": "lab"}
+    spark.createDataFrame(
+        [(START, 2.5, labels), (START, 1.0, {"__name__": "up"})],
+        "timestamp long, value double, labels map<string, string>",
+    ).coalesce(1).write.parquet(str(repository.path / "dump"))
+    done = repository("usage", "ingest", "semi.csv", "dump", "--usage", "usage")
+    assert done.last == "Samples: 4 read = 2 written (2 rows) + 1 dropped + 1 quarantined."
+    rows = [(row[5], row[8]) for row in rows_of(spark, repository.path / "usage")]
+    assert sorted(rows) == [("a", 2.5), ("a,b", 1.0)]
+    assert '    semi.csv: in the block at byte 0: "1,5" is not a number' in done.out.splitlines()
+
+
+def test_labels_of_other_names_are_given_by_options(spark: SparkSession, repository: Repository) -> None:
+    other = {"__name__": "kafka_server_quota_byte_rate", "what": "Produce", "label_user": "a", "env": "lab"}
+    text = answer({"metric": other, "values": minutes("1")})
+    (repository.path / "other.json").write_text(text, encoding="utf-8")
+    refused = repository("usage", "ingest", "other.json", "--usage", "usage", "--cluster", "lab")
+    assert refused.code == 1
+    assert 'a label "label_user"; if that names one of them, give it with --user-label' in refused.out
+    options = ("--type-label", "what", "--user-label", "label-user", "--cluster-label", "env")
+    done = repository("usage", "ingest", "other.json", "--usage", "usage", *options)
+    assert done.last == "Samples: 1 read = 1 written (1 row) + 0 dropped + 0 quarantined."
+    assert [row[2:6:3] for row in rows_of(spark, repository.path / "usage")] == [("lab", "a")]
+
+
 def test_what_a_prometheus_has_recorded_is_ingested(spark: SparkSession, repository: Repository) -> None:
     with HttpServer(lambda request: http_answer(200, json.loads(ANSWERS["first.json"]))) as server:
         options = ("--since", "2026-11-18T11:00:00Z", "--until", "2026-11-18T11:30:00Z")
@@ -277,6 +308,9 @@ def test_what_a_prometheus_has_recorded_is_ingested(spark: SparkSession, reposit
     assert len(server.received) == 1
     repository("usage", "ingest", "in/first.json", "--usage", "same")
     assert rows_of(spark, repository.path / "usage") == rows_of(spark, repository.path / "same")
+    # A record that cannot be read is named by what was asked, not by a file that is gone.
+    rejected = spark.read.parquet(str(repository.path / "usage-quarantine")).collect()
+    assert {row.file for row in rejected} == {f"{server.url}/query-1-from-1794999600.json"}
 
 
 def test_files_are_shared_by_tasks_and_nothing_is_read_twice(spark: SparkSession, repository: Repository) -> None:
@@ -299,6 +333,8 @@ def test_what_cannot_be_done_is_one_sentence_and_writes_nothing(repository: Repo
     (repository.path / "in/nan.json").write_text(answer(element("a", minutes("NaN", "NaN"))), encoding="utf-8")
     (repository.path / "in/none.json").write_text(answer(), encoding="utf-8")
     (repository.path / "in/homeless.json").write_text(answer(element("a", minutes("1"), cluster="")), encoding="utf-8")
+    (repository.path / "in/other.txt").write_text("up 1\njvm_threads_current 2\n", encoding="utf-8")
+    (repository.path / "in/whole.txt").write_text('kafka_server_produce_byte_rate{who="a"} 1\n', encoding="utf-8")
     (repository.path / "empty").mkdir()
     (repository.path / "other").mkdir()
     (repository.path / "other/notes.txt").write_text("x", encoding="utf-8")
@@ -306,6 +342,8 @@ def test_what_cannot_be_done_is_one_sentence_and_writes_nothing(repository: Repo
         (("in/nan.json",), 1, "no samples for the table among the 2 that were read"),
         (("in/none.json",), 1, "nothing was added: the recordings have no samples"),
         (("in/homeless.json",), 1, "no samples for the table among the 1 that were read"),
+        (("in/other.txt",), 1, "none of the 2 samples is of a metric of client quotas; docs/usage-recordings.md"),
+        (("in/whole.txt",), 1, "give --user-label, --client-id-label or --ip-label"),
         (("empty",), 64, "has no files"),
         (("in/missing-*.json",), 64, "is no file, and as a glob it fits none"),
         (("in", "--usage", "other"), 3, "other: error: the table"),

@@ -14,8 +14,8 @@ from quotaform.core.usage.sample import Item, Sample
 from quotaform.errors import HttpError, MetricsError
 from quotaform.http.client import Limits, send
 from quotaform.http.message import Request, Url
+from quotaform.metrics.prometheus_login import GIVE, NO_LOGIN, PrometheusLogin
 from quotaform.metrics.reading import BODY_LIMIT, Reading
-from quotaform.model.secret import Secret
 from quotaform.model.text import quote
 
 QUERY: Final = "(?i:kafka_server_.*(byte_?rate|request_?time|mutation_?rate|accept_?rate|throttle_?time).*)"
@@ -30,13 +30,13 @@ class PrometheusReader:
         url: Its URL, without `/api`.
         cluster: The name of the cluster.
         labels: What labels of its series must be; without any, series with the label of another cluster are left out.
-        token: A bearer token, if it wants one.
+        login: What it wants to know of who asks.
     """
 
     url: Url
     cluster: str
     labels: Mapping[str, str] = field(default_factory=dict)
-    token: Secret | None = None
+    login: PrometheusLogin = NO_LOGIN
 
     @property
     def shown(self) -> str:
@@ -46,17 +46,20 @@ class PrometheusReader:
     def read(self, timeout: float) -> Reading:
         """Ask once; see `quotaform.metrics.reading.Reader`."""
         at, started = time(), monotonic()
-        credentials = {} if self.token is None else {"Authorization": Secret(f"Bearer {self.token.reveal()}")}
         url = self.url.under("/api/v1/query").with_query({"query": self._query()})
-        request = Request(method="GET", url=url, credentials=credentials, body_limit=BODY_LIMIT)
+        request = Request(
+            method="GET",
+            url=url,
+            headers=self.login.headers,
+            credentials=self.login.credentials,
+            body_limit=BODY_LIMIT,
+        )
         try:
             response = send(request, Limits(connect=timeout, total=timeout))
         except HttpError as error:
             raise MetricsError(self.shown, error.problem) from None
         if response.status in (401, 403):
-            raise MetricsError(
-                self.shown, f"refused this with status {response.status}; give a token in QUOTAFORM_PROMETHEUS_TOKEN"
-            )
+            raise MetricsError(self.shown, f"refused this with status {response.status}; {GIVE}")
         if not response.is_success and response.status not in (400, 422, 503):
             raise MetricsError(self.shown, f"answered with status {response.status}; check the URL")
         origin = Origin(self.cluster, cluster_labels=()) if self.labels else Origin(self.cluster)

@@ -16,8 +16,8 @@ from quotaform.errors import HttpError, MetricsError
 from quotaform.http.client import Limits, send
 from quotaform.http.message import Request, Response, Url
 from quotaform.metrics.prometheus import QUERY
+from quotaform.metrics.prometheus_login import GIVE, NO_LOGIN, PrometheusLogin
 from quotaform.metrics.reading import BODY_LIMIT
-from quotaform.model.secret import Secret
 from quotaform.model.text import quote
 
 DEFAULT_QUERY: Final = f'{{__name__=~"{QUERY}"}}'
@@ -40,7 +40,7 @@ class RangeQuery:
         since: The first time, in seconds since the epoch.
         until: The last time.
         step: The seconds between two points.
-        token: A bearer token, if it wants one.
+        login: What it wants to know of who asks.
     """
 
     url: Url
@@ -48,7 +48,7 @@ class RangeQuery:
     since: float
     until: float
     step: float
-    token: Secret | None = None
+    login: PrometheusLogin = NO_LOGIN
 
     @property
     def shown(self) -> str:
@@ -77,7 +77,8 @@ def save_answers(query: RangeQuery, folder: Path, progress: Callable[[int, int],
                 middle = (begin + end) // 2
                 slices[:0] = [(begin, middle), (middle, end)]
                 continue
-            (folder / f"query-{number}-{begin:09}.json").write_bytes(body)
+            name = f"query-{number + 1}-from-{_spell(query.since + begin * query.step)}.json"
+            (folder / name).write_bytes(body)
             progress(number * points + end, len(query.queries) * points)
 
 
@@ -88,7 +89,6 @@ def _answer(query: RangeQuery, text: str, begin: int, end: int) -> bytes | None:
         MetricsError: There is none.
     """
     is_divisible = end - begin >= 2 * _FEWEST_POINTS
-    credentials = {} if query.token is None else {"Authorization": Secret(f"Bearer {query.token.reveal()}")}
     fields = {
         "query": text,
         "start": _spell(query.since + begin * query.step),
@@ -96,7 +96,9 @@ def _answer(query: RangeQuery, text: str, begin: int, end: int) -> bytes | None:
         "step": _spell(query.step),
     }
     url = query.url.under("/api/v1/query_range").with_query(fields)
-    request = Request(method="GET", url=url, credentials=credentials, body_limit=BODY_LIMIT)
+    request = Request(
+        method="GET", url=url, headers=query.login.headers, credentials=query.login.credentials, body_limit=BODY_LIMIT
+    )
     try:
         response = send(request, _LIMITS)
     except HttpError as error:
@@ -107,12 +109,14 @@ def _answer(query: RangeQuery, text: str, begin: int, end: int) -> bytes | None:
         return None
     if not response.is_success:
         raise MetricsError(query.shown, _refusal(response))
+    if not response.body.lstrip().startswith(b"{"):
+        raise MetricsError(query.shown, "did not answer as Prometheus does; check the URL")
     return response.body
 
 
 def _refusal(response: Response) -> str:
     if response.status in (401, 403):
-        return f"refused this with status {response.status}; give a token in QUOTAFORM_PROMETHEUS_TOKEN"
+        return f"refused this with status {response.status}; {GIVE}"
     try:
         answer = loads(response.body)
     except ValueError:

@@ -10,7 +10,7 @@ import pytest
 from quotaform.core.usage.format.table import parse_rows, read_cell_time
 from quotaform.core.usage.sample import DropReason, Item, Sample
 from quotaform.core.usage.series import Attribute
-from quotaform.core.usage.table_mapping import TableMapping, TimeUnit, guess_mapping
+from quotaform.core.usage.table_mapping import TableMapping, TimeUnit, guess_mapping, mapping_problem
 
 from .recorded import ORIGIN, TS, dropped, reasons, samples, series, values
 
@@ -143,3 +143,29 @@ def test_other_columns_are_not_guessed() -> None:
         "its columns are a, b, not those of metrics (ts, metric, value, labels) or of buckets (ts, key, rate); "
         "say in a mapping file what they are"
     )
+
+
+@pytest.mark.parametrize(
+    ("columns", "row"),
+    [
+        (["timestamp", "value", "labels"], {"labels": {"__name__": METRIC, "user": "a"}}),
+        (["timestamp", "value", "labels"], {"labels": [("__name__", METRIC), ("user", "a")]}),
+        (["timestamp", "value", "__name__", "username"], {"__name__": METRIC, "username": "a"}),
+        (["timestamp", "value", "__name__", "clientId", "kafka_user"], {"__name__": METRIC, "kafka_user": "User:a"}),
+        (["timestamp", "value", "name", "attribute_name", "user"],
+         {"name": "kafka_server_Produce", "attribute_name": "byte-rate", "user": "a"}),
+    ],
+)  # fmt: skip
+def test_the_usual_columns_of_long_term_stores_are_known(columns: list[str], row: dict[str, Any]) -> None:
+    """Tables whose labels hold the name of the metric, or have other names, needed a mapping file."""
+    mapping = guess_mapping(columns)
+    assert isinstance(mapping, TableMapping)
+    cells = {"timestamp": TS * 1000, "value": 5.5, **row}
+    assert [item.series for item in samples(parse(mapping, cells))] == [series(user="a")]
+
+
+def test_values_need_something_that_names_the_metric() -> None:
+    assert isinstance(guess_mapping(["ts", "value", "user"]), str)
+    problem = mapping_problem(TableMapping(columns={"ts": "t", "value": "v"}, labels={"user": "u"}))
+    assert problem == (("columns",), "rows of metrics need metric, or labels with __name__")
+    assert mapping_problem(TableMapping(columns={"ts": "t", "value": "v"}, labels={"__name__": "n"})) is None

@@ -16,10 +16,11 @@ from quotaform.core.usage.sample import Sample
 from quotaform.errors import MetricsError, UsageError
 from quotaform.http.message import Url
 from quotaform.metrics import prometheus_range
+from quotaform.metrics.prometheus_login import PrometheusLogin
 from quotaform.metrics.prometheus_range import RangeQuery, save_answers
-from quotaform.model.secret import Secret
 from tests.http_server import HttpServer, Received, answer
 
+LOGIN = PrometheusLogin.from_environment({"QUOTAFORM_PROMETHEUS_TOKEN": "hidden"})
 START = 1_795_000_000
 LABELS = {"__name__": "kafka_server_quota_byte_rate", "quota_type": "Produce", "user": "alice", "cluster": "lab"}
 
@@ -53,7 +54,7 @@ def times_in(folder: Path) -> list[float]:
 def test_slices_have_every_point_once(tmp_path: Path) -> None:
     steps: list[tuple[int, int]] = []
     with HttpServer(recorded) as server:
-        save_answers(query(server, token=Secret("hidden")), tmp_path, lambda done, total: steps.append((done, total)))
+        save_answers(query(server, login=LOGIN), tmp_path, lambda done, total: steps.append((done, total)))
     assert times_in(tmp_path) == [START + 60 * number for number in range(1441)]
     assert steps[-1] == (1441, 1441)
     assert all(request.headers["authorization"] == "Bearer hidden" for request in server.received)
@@ -92,11 +93,12 @@ def test_an_answer_that_is_too_large_is_asked_for_in_halves(tmp_path: Path, monk
         (answer(400, {"status": "error", "error": "parse error\n::error"}), "correct --query or --step"),
         (answer(422, {"status": "error", "error": "no"}), 'answered with status 422: "no"'),
         (answer(404, b"<html>"), "answered with status 404; check the URL"),
+        (answer(200, b"<html>"), "did not answer as Prometheus does; check the URL"),
     ],
 )
 def test_what_cannot_be_answered_is_one_sentence(tmp_path: Path, reply: bytes, message: str) -> None:
     with HttpServer(lambda request: reply) as server, pytest.raises(MetricsError) as error:
-        save_answers(query(server, token=Secret("hidden")), tmp_path, lambda done, total: None)
+        save_answers(query(server, login=LOGIN), tmp_path, lambda done, total: None)
     assert message in str(error.value)
     assert "hidden" not in str(error.value)
     assert "\n" not in str(error.value)

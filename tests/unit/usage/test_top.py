@@ -22,10 +22,10 @@ from quotaform.core.usage.top import BucketState, Top, Unread, make_top
 from quotaform.errors import ConnectError, MetricsError
 from quotaform.http.message import Url
 from quotaform.metrics.prometheus import PrometheusReader
+from quotaform.metrics.prometheus_login import PrometheusLogin
 from quotaform.metrics.reading import Reading, origin_of
 from quotaform.model.entity import Entity
 from quotaform.model.quotas import Quotas
-from quotaform.model.secret import Secret
 from quotaform.schema.validator import explainer
 from quotaform.views.usage.top_text import render_top
 from tests.http_server import HttpServer, Received, answer
@@ -249,7 +249,11 @@ def ask(reply: bytes, **options: Any) -> tuple[Reading, Received]:
 
 def test_prometheus_is_asked_for_the_series_of_a_cluster() -> None:
     labels = {"cluster": 'a"b\\'}
-    reading, request = ask(vector(RATE | {"cluster": "other"}), labels=labels, token=Secret("hidden"))
+    reading, request = ask(
+        vector(RATE | {"cluster": "other"}),
+        labels=labels,
+        login=PrometheusLogin.from_environment({"QUOTAFORM_PROMETHEUS_TOKEN": "hidden"}),
+    )
     assert [item.series.cluster for item in reading.items] == ["lab"]  # type: ignore[union-attr]
     assert request.target.startswith("/prom/api/v1/query?query=%7B__name__%3D~%22")
     assert request.target.endswith("%2C+cluster%3D%22a%5C%22b%5C%5C%22%7D")

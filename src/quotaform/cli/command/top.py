@@ -16,7 +16,7 @@ from quotaform.cli.console import Console
 from quotaform.cli.format import format_option, require_format
 from quotaform.cli.option.cluster import OneCluster
 from quotaform.cli.option.group import with_option_groups
-from quotaform.cli.option.metrics import TOKEN_VARIABLE, SourceOption, open_readers, read_seconds, read_sources
+from quotaform.cli.option.metrics import SourceOption, open_readers, read_seconds, read_sources
 from quotaform.cli.option.output import Output
 from quotaform.cli.stream import GuardedStream
 from quotaform.errors import QuotaformError, UsageError
@@ -71,7 +71,8 @@ def top(
     Limits are the live quotas of the cluster. On a terminal the view is redrawn; q or Ctrl-C ends it. In a pipe, table
     follows table. Throttled means that requests were delayed in the last 30 to 60 seconds: the broker reports no
     shorter time. What cannot be read is one line and hides nothing else; with --once, it exits 1. The variable
-    QUOTAFORM_PROMETHEUS_TOKEN holds a bearer token for Prometheus.
+    QUOTAFORM_PROMETHEUS_TOKEN holds a bearer token for Prometheus, or QUOTAFORM_PROMETHEUS_USER and
+    QUOTAFORM_PROMETHEUS_PASSWORD a login; QUOTAFORM_PROMETHEUS_TENANT is the tenant.
 
     \b
     Examples:
@@ -191,14 +192,14 @@ def _configured_readers(
 
     from quotaform.http.message import Url
     from quotaform.metrics.prometheus import PrometheusReader
-    from quotaform.model.secret import Secret
+    from quotaform.metrics.prometheus_login import PrometheusLogin
 
     try:
         url = Url.parse(text)
     except ValueError as error:
         raise UsageError(f"--prometheus: this is no URL that can be used: {error}") from None
-    token = environ.get(TOKEN_VARIABLE)
-    reader = PrometheusReader(url, cluster.name, labels or cluster.metrics.labels, Secret(token) if token else None)
+    login = PrometheusLogin.from_environment(environ)
+    reader = PrometheusReader(url, cluster.name, labels or cluster.metrics.labels, login)
     return {reader.shown: reader}
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from quotaform.core.usage.source import MetricsSource
     from quotaform.metrics.reading import Reader
 
-TOKEN_VARIABLE: Final = "QUOTAFORM_PROMETHEUS_TOKEN"  # noqa: S105 (the name of a variable)
-"""The variable with a bearer token for Prometheus."""
 _LONGEST_INTERVAL: Final = 24 * 3600.0
 
 SourceOption: TypeAlias = Annotated[

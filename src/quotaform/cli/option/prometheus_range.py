@@ -66,11 +66,11 @@ class PrometheusRange:
     def _read(self, address: str, since: str) -> RangeQuery:
         from os import environ
 
-        from quotaform.cli.option.metrics import TOKEN_VARIABLE, read_seconds
+        from quotaform.cli.option.metrics import read_seconds
         from quotaform.cli.option.moment import read_moment_option
         from quotaform.http.message import Url
+        from quotaform.metrics.prometheus_login import PrometheusLogin
         from quotaform.metrics.prometheus_range import DEFAULT_QUERY, RangeQuery
-        from quotaform.model.secret import Secret
 
         try:
             url = Url.parse(address)
@@ -84,12 +84,11 @@ class PrometheusRange:
             raise UsageError("--step: it is 1s at least")
         # Multiples of the step, so that another ingest asks for the same times.
         begin = -(-first.timestamp() // step) * step
-        token = environ.get(TOKEN_VARIABLE)
         return RangeQuery(
             url=url,
             queries=tuple(self.query or (DEFAULT_QUERY,)),
             since=begin,
             until=max(begin, last.timestamp()),
             step=step,
-            token=Secret(token) if token else None,
+            login=PrometheusLogin.from_environment(environ),
         )

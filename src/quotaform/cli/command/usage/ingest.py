@@ -21,6 +21,7 @@ from quotaform.cli.option.prometheus_range import PrometheusRange
 from quotaform.cli.option.recorded_origin import RecordedOrigin
 from quotaform.cli.option.topic import TopicSource
 from quotaform.cli.usage import one_of, require_choice
+from quotaform.core.usage.sample import DropReason
 from quotaform.errors import UsageError
 from quotaform.exit_code import ExitCode
 from quotaform.model.entity import spell_name
@@ -140,7 +141,7 @@ def ingest(
         if range_query is not None:
             folder = stack.enter_context(TemporaryDirectory(prefix="quotaform-"))
             _save_answers(range_query, Path(folder), console)
-            ingest_request = replace(ingest_request, sources=[folder])
+            ingest_request = replace(ingest_request, sources=[folder], shown=range_query.url.origin)
         spark = stack.enter_context(spark_session(session, progress))
         progress("Ingesting", 0, 0)
         result = ingest_recordings(spark, ingest_request, progress=progress)
@@ -187,6 +188,20 @@ def _end(console: Console, result: Ingested) -> ExitCode:
         )
     if result.rows:
         return ExitCode.DONE
-    found = "no samples" if not result.read else f"no samples for the table among the {result.read:,} that were read"
-    console.write_stderr(f"Error: nothing was added: the recordings have {found}.\n")
+    console.write_stderr(f"Error: nothing was added: {_nothing(result)}.\n")
     return ExitCode.ERROR
+
+
+def _nothing(result: Ingested) -> str:
+    """Return why there are no rows."""
+    if not result.read:
+        return "the recordings have no samples"
+    if result.dropped.get(DropReason.OTHER_METRIC, 0) == result.read:
+        return (
+            f"none of the {counted(result.read, 'sample')} is of a metric of client quotas; "
+            "docs/usage-recordings.md lists the names that are known"
+        )
+    found = f"the recordings have no samples for the table among the {result.read:,} that were read"
+    if result.dropped.get(DropReason.BROKER_TOTAL):
+        return f"{found}; if labels with other names say who it was, give --user-label, --client-id-label or --ip-label"
+    return found

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
@@ -56,6 +57,7 @@ class IngestRequest:
         mapping: What the columns of tables are; `None` to go by their names.
         origin: What counts for metrics that do not say where they are from.
         declared: The clusters of quotaform.yaml; `None` if there is none.
+        shown: What stands for the sources in the names of their files, if they are copies of something else.
     """
 
     sources: Sequence[str]
@@ -65,6 +67,7 @@ class IngestRequest:
     mapping: TableMapping | None = None
     origin: Origin
     declared: frozenset[str] | None
+    shown: str | None = None
 
 
 def ingest(
@@ -85,6 +88,8 @@ def ingest(
     tables = find_tables(request.sources, has_tables=has_tables) if request.format_name in (None, TABLE) else []
     others = [name for name in request.sources if name not in {table.name for table in tables}]
     files = find_files(spark, others)
+    if request.shown is not None:
+        files = [file._replace(shown=f"{request.shown}/{Path(file.name).name}") for file in files]
     found = [read_parsed_table(spark, table, request.mapping, request.origin) for table in tables]
     if files:
         found.append(parsed(ranges(spark, files), request.format_name, request.origin))

@@ -65,11 +65,13 @@ class SourceFile(NamedTuple):
         name: What it is called; for Spark, a URL is also where it is.
         size: Its bytes.
         at: When it was written, in seconds since the epoch.
+        shown: What it is called in messages and in the quarantine; its name if it is empty.
     """
 
     name: str
     size: int
     at: float
+    shown: str = ""
 
     @property
     def is_compressed(self) -> bool:
@@ -222,13 +224,16 @@ def _ranges_of(file: SourceFile) -> Iterator[tuple[Range, int]]:
     """Yield the ranges of a file, each with how many bytes are read of it, about."""
     path = str(Path(file.name).absolute())
     if file.is_compressed or file.size <= _RANGE_BYTES:
-        yield Range(file.name, 0, None, file.at, None, path), file.size * (_COMPRESSION if file.is_compressed else 1)
+        yield (
+            Range(file.shown or file.name, 0, None, file.at, None, path),
+            file.size * (_COMPRESSION if file.is_compressed else 1),
+        )
         return
     count = -(-file.size // _RANGE_BYTES)
     ends = [file.size * number // count for number in range(count + 1)]
     for start, end in pairwise(ends):
         is_last = end == file.size
-        yield Range(file.name, start, None if is_last else end, file.at, None, path), end - start
+        yield Range(file.shown or file.name, start, None if is_last else end, file.at, None, path), end - start
 
 
 def _in_tasks(found: Sequence[tuple[Range, int]]) -> Iterator[tuple[Any, ...]]:

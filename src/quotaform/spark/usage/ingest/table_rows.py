@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import unquote
 
 import numpy
 import pyarrow
@@ -293,7 +292,7 @@ def _file(path: str | None, name: str) -> str:
     """Return what a file is called that Spark read: the source, if it is that file."""
     if path is None:
         return name
-    local = unquote(path.removeprefix(_LOCAL)) if path.startswith(_LOCAL) else path
+    local = path.removeprefix(_LOCAL)
     return name if local.endswith(f"/{PurePosixPath(name).as_posix()}") or local == name else local
 
 

@@ -1,43 +1,56 @@
 #!/usr/bin/env python3
 """Stream scrapes of a real broker's topic into a table of usage for some minutes, beside the broker and the producer.
 
-Prints JSON: the samples per second that came and were written, the largest lag, and how the state and the memory of the
-JVM have grown. A scrape is a page of 1,000 buckets with a rate and a throttle time each, of which nine in ten are NaN.
+Prints JSON: the samples per second that came and were written, the lag, how the state and the memory of the JVM have
+grown, and what each process took of the processors. A scrape is a page of 1,000 buckets with a rate and a throttle time
+each, of which nine in ten are NaN. The producer is Kafka's own ProducerPerformance. At the end the rest of the topic is
+read, and each bucket must have a row per record.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import shutil
 import subprocess
-import sys
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kafka import KafkaProducer
+from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
 from quotaform.cluster.client.config import ClientConfig
 from quotaform.cluster.topic import TopicGateway
 from quotaform.core.usage.origin import Origin
+from quotaform.core.usage.stream import StreamCounts
 from quotaform.sandbox import Sandbox
+from quotaform.sandbox.jar import find_tool_jars
 from quotaform.spark.session.options import SessionOptions
 from quotaform.spark.session.session import spark_session
 from quotaform.spark.usage.stream.connector import with_connector
 from quotaform.spark.usage.stream.run import StreamRequest, StreamState, run_stream
 
 TOPIC = "usage"
+PARTITIONS = 2
 BUCKETS = 1000
 SAMPLES = 2 * BUCKETS
 PAGES = 40
+DELIMITER = "%%%%"
 WAIT_S = 60
 """The watermark: so short that the state is full long before the end."""
+WARM_S = 45
+"""What is seen before is left out: the JVM compiles, and the producer starts."""
+TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def page(number: int) -> bytes:
+def page(number: int) -> str:
     """Return one scrape."""
     values = random.Random(number)
     lines = []
@@ -46,22 +59,114 @@ def page(number: int) -> bytes:
         lines.append(f"kafka_server_quota_byte_rate{labels} {values.random() * 1e7!r}")
         throttle = "NaN" if bucket % 10 else repr(values.random() * 1000)
         lines.append(f"kafka_server_quota_throttle_time{labels} {throttle}")
-    return "\n".join(lines).encode()
+    return "\n".join(lines)
 
 
-def produce(servers: str, rate: float, seconds: float) -> None:
-    """Send scrapes at a rate of samples per second."""
-    pages = [page(number) for number in range(PAGES)]
-    # Compressed, since kafka-python computes the checksum of each byte in Python.
-    producer = KafkaProducer(bootstrap_servers=servers, linger_ms=20, compression_type="gzip")
-    begin, sent = time.time(), 0
-    while (now := time.time()) < begin + seconds:
-        while sent < (now - begin) * rate / SAMPLES:
-            producer.send(TOPIC, pages[sent % PAGES], partition=sent % 2)
-            sent += 1
-        time.sleep(0.02)
-    producer.flush()
-    producer.close()
+@contextmanager
+def producer(broker: Sandbox, folder: Path, rate: float, seconds: float) -> Iterator[subprocess.Popen[str]]:
+    """Send scrapes at a rate of samples per second, chosen at random among some."""
+    payloads = folder / "payloads"
+    payloads.write_text(DELIMITER.join(map(page, range(PAGES))), encoding="utf-8")
+    classes = os.pathsep.join(map(str, find_tool_jars()))
+    command = [str(broker.java), "-Xmx256m", "-XX:+UseSerialGC", "-cp", classes]
+    options = {
+        "--bootstrap-server": broker.bootstrap_servers,
+        "--topic": TOPIC,
+        "--num-records": str(round(rate * seconds / SAMPLES)),
+        "--throughput": str(rate / SAMPLES),
+        "--payload-file": str(payloads),
+        "--payload-delimiter": DELIMITER,
+    }
+    settings = ["compression.type=lz4", "batch.size=1000000", "linger.ms=100", "acks=1"]
+    with subprocess.Popen(
+        [
+            *command,
+            "org.apache.kafka.tools.ProducerPerformance",
+            *(word for option in options.items() for word in option),
+            "--command-property",
+            *settings,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def processor_seconds() -> dict[int, tuple[int, str, float]]:
+    """Return parent, name and processor time of each process, the time of its children that have ended included."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            head, _, rest = path.read_text(encoding="utf-8").rpartition(")")
+        except OSError:
+            continue
+        fields = rest.split()
+        number, _, name = head.partition(" (")
+        found[int(number)] = (int(fields[1]), name, sum(map(int, fields[11:15])) / TICKS)
+    return found
+
+
+@dataclass
+class Work:
+    """Processor time since the last look, by what a process does."""
+
+    broker: int
+    producer: int
+    before: dict[str, float] = field(default_factory=dict)
+
+    def __call__(self) -> dict[str, float]:
+        """Return the processor seconds since a process began."""
+        processes = processor_seconds()
+        done = {"driver": 0.0, "jvm": 0.0, "workers": 0.0, "broker": 0.0, "producer": 0.0, "others": 0.0}
+        own = os.getpid()
+        [jvm] = [pid for pid, (parent, name, _) in processes.items() if parent == own and is_spark(pid, name)]
+        for pid, (_, _, seconds) in processes.items():
+            if pid == jvm:
+                done["jvm"] += seconds
+            elif pid == own:
+                done["driver"] += seconds
+            elif pid == self.broker:
+                done["broker"] += seconds
+            elif pid == self.producer:
+                done["producer"] += seconds
+            elif is_below(pid, jvm, processes):
+                done["workers"] += seconds
+            else:
+                done["others"] += seconds
+        return done
+
+
+def is_spark(pid: int, name: str) -> bool:
+    """Whether a process is the Java process of Spark."""
+    try:
+        return name == "java" and b"org.apache.spark" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def is_below(pid: int, above: int, processes: dict[int, tuple[int, str, float]]) -> bool:
+    """Whether a process is below another one."""
+    while pid in processes:
+        pid = processes[pid][0]
+        if pid == above:
+            return True
+    return False
+
+
+@dataclass
+class Look:
+    """What is seen when a batch has ended."""
+
+    at: float
+    counts: StreamCounts
+    behind: int
+    state_bytes: int
+    java_mib: int
+    work: dict[str, float]
 
 
 @dataclass
@@ -69,27 +174,34 @@ class Seen:
     """What is seen of a stream while it runs."""
 
     checkpoint: Path
-    begin: float = 0.0
-    behind: list[int] = field(default_factory=list)
-    state_bytes: list[int] = field(default_factory=list)
-    memory: list[int] = field(default_factory=list)
-    samples: list[tuple[float, int]] = field(default_factory=list)
+    ends: KafkaConsumer
+    work: Work
+    looks: list[Look] = field(default_factory=list)
 
     def __call__(self, state: StreamState) -> None:
-        """Take one more look, at each batch."""
-        if self.samples and self.samples[-1][1] == state.counts.samples:
+        """Take one more look, after each batch."""
+        if not state.counts.batches or (self.looks and self.looks[-1].counts.batches == state.counts.batches):
             return
-        self.begin = self.begin or time.monotonic()
-        self.samples.append((time.monotonic() - self.begin, state.counts.samples))
-        self.behind.append(state.behind or 0)
-        self.state_bytes.append(sum(file.stat().st_size for file in self.checkpoint.glob("seen/*/*.parquet")))
-        self.memory.append(_java_memory())
+        places = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+        self.looks.append(
+            Look(
+                at=time.monotonic(),
+                counts=state.counts,
+                behind=sum(self.ends.end_offsets(places).values()) - state.counts.records,
+                state_bytes=sum(file.stat().st_size for file in self.checkpoint.glob("seen/*/*.parquet")),
+                java_mib=java_memory(),
+                work=self.work(),
+            )
+        )
 
 
-def _java_memory() -> int:
-    """Return the resident set of the largest Java process, in MiB: the broker has less than Spark."""
-    listed = subprocess.run(["ps", "-C", "java", "-o", "rss="], capture_output=True, text=True, check=False)
-    return max(map(int, listed.stdout.split()), default=0) // 1024
+def java_memory() -> int:
+    """Return the resident set of the Java process of Spark, in MiB."""
+    for path in Path("/proc").glob("[0-9]*/status"):
+        if is_spark(int(path.parent.name), "java"):
+            [line] = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("VmRSS")]
+            return int(line.split()[1]) // 1024
+    return 0
 
 
 def measure(folder: Path, rate: float, seconds: float) -> dict[str, object]:
@@ -97,14 +209,12 @@ def measure(folder: Path, rate: float, seconds: float) -> dict[str, object]:
     with Sandbox() as broker:
         servers = broker.bootstrap_servers
         admin = KafkaAdminClient(bootstrap_servers=servers)
-        admin.create_topics([NewTopic(TOPIC, num_partitions=2, replication_factor=1)])
+        admin.create_topics([NewTopic(TOPIC, num_partitions=PARTITIONS, replication_factor=1)])
         admin.close()
         with TopicGateway.connect(servers) as gateway:
             topic = gateway.topic(TOPIC)
         if topic is None:
             raise SystemExit("the topic was not created")
-        checkpoint = folder / "checkpoint"
-        seen = Seen(checkpoint)
         request = StreamRequest(
             topic=topic,
             servers=(servers,),
@@ -113,44 +223,74 @@ def measure(folder: Path, rate: float, seconds: float) -> dict[str, object]:
             origin=Origin("prod", "b1"),
             usage=str(folder / "usage"),
             quarantine=str(folder / "quarantine"),
-            checkpoint=str(checkpoint),
+            checkpoint=str(folder / "checkpoint"),
             wait_s=WAIT_S,
             for_s=seconds,
         )
+        ends = KafkaConsumer(bootstrap_servers=servers)
         with spark_session(with_connector(SessionOptions(master="local[2]", has_joins=True))) as spark:
-            arguments = [sys.executable, __file__, "--produce", servers, "--rate", str(rate), "--seconds", str(seconds)]
-            with subprocess.Popen(arguments) as producer:
+            with producer(broker, folder, rate, seconds) as process:
+                seen = Seen(folder / "checkpoint", ends, Work(broker.pids[1], process.pid))
                 counts = run_stream(spark, request, seen, lambda: False)
-                producer.wait()
-            stored = spark.read.parquet(request.usage)
-            rows, distinct = stored.count(), stored.select("ts", "client_id").distinct().count()
-    if rows != distinct:
-        raise SystemExit("a row is there twice")
-    third = len(seen.samples) // 3
-    since, until = seen.samples[third], seen.samples[-1]
+                said, _ = process.communicate(timeout=120)
+            rest = run_stream(spark, replace(request, until_empty=True, for_s=None), lambda _: None, lambda: False)
+            require_rows(spark, request.usage, counts + rest, round(rate * seconds / SAMPLES), said)
+        ends.close()
+    return summary(seen.looks, rate)
+
+
+def require_rows(spark: SparkSession, usage: str, counts: StreamCounts, sent: int, said: str) -> None:
+    """Make sure that each bucket has a row per record of the topic, and none twice."""
+    kept = counts.records - counts.duplicate_records - counts.late_records
+    table = spark.read.parquet(usage)
+    per_bucket = {row["count"] for row in table.groupBy("client_id").count().collect()}
+    distinct = table.select("ts", "client_id", "rate").distinct().count()
+    found = (counts.records, per_bucket, distinct)
+    if found != (sent, {kept}, kept * BUCKETS) or table.where(f.col("rate").isNull()).count():
+        raise SystemExit(f"{sent} records were sent; read, rows per bucket and in all: {found}; {counts}\n{said}")
+
+
+def summary(looks: list[Look], rate: float) -> dict[str, object]:
+    """Return what was seen after the first part, in which the processes warm up."""
+    start = next((look for look in looks if look.at >= looks[0].at + WARM_S), looks[0])
+    measured = looks[looks.index(start) :]
+    end = measured[-1]
+    wall = end.at - start.at
+    samples = end.counts.samples - start.counts.samples
+    work = {name: end.work[name] - start.work[name] for name in end.work}
+    stream = work["driver"] + work["jvm"] + work["workers"]
     return {
-        "samples": counts.samples,
-        "rows": rows,
-        "batches": counts.batches,
-        "samples_per_second_of_last_two_thirds": round((until[1] - since[1]) / (until[0] - since[0])),
-        "largest_lag_records": max(seen.behind[third:]),
-        "state_bytes_at_third_and_end": [seen.state_bytes[third], seen.state_bytes[-1]],
-        "java_mib_at_third_and_end": [seen.memory[third], seen.memory[-1]],
-        "seconds_per_batch": round((until[0] - since[0]) / max(1, len(seen.samples) - third - 1), 1),
+        "samples": end.counts.samples,
+        "measured_seconds": round(wall, 1),
+        "samples_per_second": round(samples / wall),
+        "batches": end.counts.batches - start.counts.batches,
+        "seconds_per_batch": round(wall / max(1, len(measured) - 1), 1),
+        "lag_in_seconds_at_start_middle_end_and_largest": [
+            round(behind * SAMPLES / rate, 1)
+            for behind in (
+                start.behind,
+                measured[len(measured) // 2].behind,
+                end.behind,
+                max(look.behind for look in measured),
+            )
+        ],
+        "late_and_duplicate_records": [end.counts.late_records, end.counts.duplicate_records],
+        "state_bytes_at_start_middle_and_end": [
+            look.state_bytes for look in (start, measured[len(measured) // 2], end)
+        ],
+        "java_mib_at_start_middle_and_end": [look.java_mib for look in (start, measured[len(measured) // 2], end)],
+        "cores_used": {name: round(seconds / wall, 2) for name, seconds in work.items()},
+        "processor_microseconds_per_sample": round(stream / samples * 1e6, 1),
     }
 
 
 def main() -> None:
-    """Measure, or produce."""
+    """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=Path("usage-stream"))
     parser.add_argument("--rate", type=float, default=60_000, help="samples per second")
     parser.add_argument("--seconds", type=float, default=300)
-    parser.add_argument("--produce", metavar="SERVERS", help="be the producer")
     options = parser.parse_args()
-    if options.produce:
-        produce(options.produce, options.rate, options.seconds)
-        return
     shutil.rmtree(options.folder, ignore_errors=True)
     options.folder.mkdir(parents=True)
     print(json.dumps(measure(options.folder.absolute(), options.rate, options.seconds), indent=2))

@@ -16,6 +16,8 @@ from quotaform.errors import UsageError
 from quotaform.files import require_no_way_out
 
 _HAS_NO_HARD_LINKS: Final = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK})
+TEMPORARY: Final = ".quotaform-*.tmp"
+"""What temporary files are called; a process that is killed leaves one."""
 _READER_SECONDS: Final = 2.0
 """How long a named pipe is given to be read from."""
 
@@ -121,7 +123,7 @@ def _take_name(temporary: Path, target: Path) -> None:
 @contextmanager
 def _temporary_file(target: Path, content: Iterable[bytes], mode: int | None = None) -> Iterator[Path]:
     """Yield a file beside the target that holds this, even after a power cut, and remove it if it is still there."""
-    temporary = target.with_name(f".quotaform-{token_hex(8)}.tmp")
+    temporary = target.with_name(TEMPORARY.replace("*", token_hex(8)))
     try:
         with open(temporary, "xb") as file:  # noqa: PTH123
             if mode is not None:
@@ -194,12 +196,17 @@ def sync_tree(folder: Path) -> None:
         if path.is_dir():
             sync_folder(path)
         else:
-            _sync_file(path)
+            sync_file(path)
     sync_folder(folder)
     sync_folder(folder.parent)
 
 
-def _sync_file(path: Path) -> None:
+def sync_file(path: Path) -> None:
+    """Make what another process wrote into a file last through a power cut.
+
+    Raises:
+        OSError: It cannot be written to the disk.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -210,4 +217,4 @@ def _sync_file(path: Path) -> None:
 def sync_folder(folder: Path) -> None:
     """Make new names in a folder last through a power cut; not every file system can."""
     with suppress(OSError):
-        _sync_file(folder)
+        sync_file(folder)

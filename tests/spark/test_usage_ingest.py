@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from io import StringIO
 from pathlib import Path
+from platform import node
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -365,10 +366,13 @@ def test_an_ingest_that_was_killed_while_files_were_moved_is_completed(
     ready = usage / "_ready-usage-1"
     ready.mkdir()
     file.rename(ready / "part-00000-x.parquet")
-    (usage / "_staged-2").mkdir()
+    dead = usage / "_staged-2"
+    dead.mkdir()
+    (dead / "host").write_text(node(), encoding="utf-8")
     repository("usage", "ingest", "in/second.json", "--usage", "usage")
     assert {row[5] for row in rows_of(spark, usage)} == {"CN=tenant a", "*", '<default>"', "far"}
     assert not ready.exists()
+    assert not dead.exists()
 
 
 def require_valid(name: str, text: str) -> None:

@@ -78,3 +78,32 @@ def test_what_was_read_is_kept_for_the_last_batch_and_the_one_before(tmp_path: P
             checkpoint.keep_seen(made, batch)
         assert sorted(path.name for path in checkpoint.seen(2).parent.iterdir()) == ["1", "2"]
         assert (checkpoint.seen(2) / "part").read_text() == "2"
+
+
+def test_a_run_that_was_killed_before_the_checkpoint_was_made_is_no_obstacle(tmp_path: Path) -> None:
+    # It was taken for a folder with other files.
+    (tmp_path / ".quotaform-0123456789abcdef.tmp").write_text('{"kind')
+    with open_checkpoint(str(tmp_path), USAGE) as checkpoint:
+        assert checkpoint.is_new
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+
+
+def test_what_a_run_makes_is_in_a_folder_of_its_own_and_the_next_run_removes_it(tmp_path: Path) -> None:
+    # The Java process of a run that was killed went on, and wrote into the folder of the next one.
+    with open_checkpoint(str(tmp_path), USAGE) as first:
+        first.staging().mkdir()
+    with open_checkpoint(str(tmp_path), USAGE) as second:
+        assert second.staging() != first.staging()
+        assert not first.staging().exists()
+
+
+@pytest.mark.parametrize("kind", ["offsets", "commits"])
+def test_a_note_of_spark_that_a_power_cut_has_left_empty_is_removed(tmp_path: Path, kind: str) -> None:
+    with open_checkpoint(str(tmp_path), USAGE) as checkpoint:
+        folder = checkpoint.spark / kind
+    folder.mkdir(parents=True)
+    for name, text in (("9", "v1"), (".9.crc", "c"), ("10", ""), (".10.crc", "c")):
+        (folder / name).write_text(text)
+    for _ in range(2):
+        with open_checkpoint(str(tmp_path), USAGE):
+            assert sorted(path.name for path in folder.iterdir()) == [".9.crc", "9"]

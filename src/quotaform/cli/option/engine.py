@@ -65,7 +65,7 @@ class SparkPlace:
         """
         from quotaform.spark.session.session import require_installed
 
-        options = replace(_session(self.master, self.remote, self.spark_conf), has_joins=True)
+        options = replace(_session(self.master, self.remote, self.spark_conf), has_joins=True, is_only_engine=True)
         require_installed(options)
         return options
 

@@ -31,7 +31,8 @@ _REMEDIES: Final = (
         "give Spark more memory: --spark-conf spark.driver.memory=4g or spark.executor.memory=4g",
     ),
 )
-_AGAIN: Final = "run this again, or with --engine local"
+AGAIN: Final = "run this again"
+_AGAIN: Final = f"{AGAIN}, or with --engine local"
 
 
 def engine_error(text: str, *, why: str | None = None, again: str = _AGAIN) -> EngineError:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from time import monotonic, sleep
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 from warnings import catch_warnings, simplefilter
 
 from quotaform.errors import EngineError
@@ -23,6 +23,7 @@ from quotaform.spark.session.environment import environment
 from quotaform.spark.session.java_process import JavaProcess
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 _LOOPBACK: Final = "127.0.0.1"
@@ -134,9 +135,18 @@ def _start(
     try:
         # Another Spark that is installed here would be of another version.
         with environment({"SPARK_HOME": str(Path(pyspark.__file__).parent), **_variables(master, conf)}):
-            return SparkSession(SparkContext(conf=config, gateway=java.launch(config, output)))
+            context = SparkContext(conf=config, gateway=java.launch(config, output))
+            _silence_accumulators(context)
+            return SparkSession(context)
     except (PySparkException, Py4JError, ConnectionError) as error:
         raise _not_started(master, output, str(error)) from error
+
+
+def _silence_accumulators(context: SparkContext) -> None:
+    """Hide the traceback that PySpark prints when its Java process has ended, beside the error that is raised for it."""
+    server: Any = getattr(context, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: None
 
 
 def _not_started(master: Master, output: IO[str], text: str) -> EngineError:

@@ -30,12 +30,14 @@ class SessionOptions:
         remote: The URL of a Spark Connect server, e.g. `sc://host:15002`.
         conf: Settings of Spark, which take precedence over those that quotaform chooses.
         has_joins: Whether Spark itself computes, as in joins of millions of rows, so that Java's second compiler pays.
+        is_only_engine: Whether what is done can be done on Spark only, so that no error names another engine.
     """
 
     master: str | None = None
     remote: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     has_joins: bool = False
+    is_only_engine: bool = False
 
     @property
     def given(self) -> tuple[str, ...]:

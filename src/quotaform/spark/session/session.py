@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from quotaform.cluster.gateway import Progress, no_progress
 from quotaform.errors import EngineError, UsageError
 from quotaform.model.text import inert
-from quotaform.spark.session.cause import engine_error
+from quotaform.spark.session.cause import AGAIN, engine_error
 from quotaform.spark.session.connect import is_connect
 from quotaform.spark.session.endpoint import LOCAL, Master, Remote
 from quotaform.spark.session.java import require_java
@@ -85,6 +85,7 @@ def spark_session(options: SessionOptions = LOCAL_SESSION, progress: Progress = 
     from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
+    remedy = {"again": AGAIN} if options.is_only_engine else {}
     try:
         active = _active_session()
         if active is not None:
@@ -96,9 +97,9 @@ def spark_session(options: SessionOptions = LOCAL_SESSION, progress: Progress = 
                     own = stack.enter_context(_own_session(options))
                 yield own
     except (Py4JNetworkError, ConnectionError) as error:
-        raise engine_error("its Java process has ended") from error
+        raise engine_error("its Java process has ended", **remedy) from error
     except (PySparkException, Py4JError) as error:
-        raise engine_error(str(error)) from error
+        raise engine_error(str(error), **remedy) from error
 
 
 def new_session_place(options: SessionOptions = LOCAL_SESSION) -> str | None:

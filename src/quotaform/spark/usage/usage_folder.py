@@ -7,7 +7,7 @@
 | a table of the catalog | are appended by the catalog |
 
 So an ingest that fails or is killed adds nothing. The one moment that counts is when the folder is renamed to
-`_ready-…`: what was killed after it is completed by whoever adds rows next.
+`_ready-…`: what was killed after it is completed by whoever adds rows next, and what was killed before is removed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
+from time import time
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -26,12 +27,12 @@ from quotaform.errors import UsageError
 from quotaform.model.text import inert
 from quotaform.spark.table.named_table import format_of, read_table, require_columns
 from quotaform.spark.table.path import is_url, located
+from quotaform.spark.usage.staged_folder import remove_dead, staged_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_STAGED: Final = "_staged-"
 _READY: Final = "_ready-"
 _PARQUET: Final = "parquet"
 
@@ -70,14 +71,11 @@ def add_rows(rows: DataFrame, name: str, check: Callable[[], bool], *, prefix: s
 
 def _add_files(rows: DataFrame, folder: Path, check: Callable[[], bool], prefix: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    number = uuid4().hex[:12]
-    staged = folder / f"{_STAGED}{number}"
-    try:
+    remove_dead(folder, time())
+    with staged_folder(folder) as staged:
         rows.write.parquet(located(str(staged)))
         if check():
-            staged.rename(folder / f"{_READY}{prefix}-{number}")
-    finally:
-        rmtree(staged, ignore_errors=True)
+            staged.rename(folder / f"{_READY}{prefix}-{uuid4().hex[:12]}")
     complete(folder)
     with suppress(OSError):
         # If nothing was added to a new table.

@@ -3,7 +3,7 @@
 | moment of a kill | what the next run does |
 | --- | --- |
 | before the offsets of the batch are written | nothing was done; a batch begins at the same offset |
-| while its rows are made | makes them again, from the same offsets; nobody reads the folder `_quotaform-...` |
+| while its rows are made | makes them again, from the same offsets; nobody reads the folder `_quotaform-…` |
 | while files take their places | makes them again; each takes the place of the equal one that is there |
 | before Spark notes the end of the batch | the same |
 | after that | begins with the next batch |
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from quotaform.spark.usage.stream.checkpoint import Checkpoint
 
 _ROWS_IN_FILE: Final = 2_000_000
+_STAGING: Final = "_quotaform-"
 _LATE_REASON: Final = "late: older than the watermark, so whether it was read before is not known"
 
 
@@ -100,6 +101,7 @@ class BatchWriter:
         status = judged(parsed, seen, self.wait_s).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             found = _counts(status)
+            self.checkpoint.sync(batch)
             accepted = _with_status(parsed, status).where(f.col("status").isNull())
             files = ceil(found.written / _ROWS_IN_FILE)
             # By their places, so that a file holds the same rows when it is made again.
@@ -152,7 +154,7 @@ class BatchWriter:
             batch: The number of the batch.
             is_empty: Whether there are no rows, and so no files.
         """
-        staging = staging_of(folder, self.checkpoint.stream_id)
+        staging = staging_of(folder, self.checkpoint)
         made: Sequence[Path] = ()
         if not is_empty:
             rows.write.mode("overwrite").parquet(located(str(staging)))
@@ -177,9 +179,15 @@ class BatchWriter:
         self.checkpoint.keep_seen(staging, batch)
 
 
-def staging_of(folder: Path, stream_id: str) -> Path:
-    """Return the folder in a table in which the files of a batch are made; no reader of Parquet looks there."""
-    return folder / f"_quotaform-{stream_id}"
+def staging_of(folder: Path, checkpoint: Checkpoint) -> Path:
+    """Return the folder in a table in which a run makes the files of a batch; no reader of Parquet looks there."""
+    return folder / f"{_STAGING}{checkpoint.stream_id}-{checkpoint.run_id}"
+
+
+def remove_staging(folder: Path, checkpoint: Checkpoint) -> None:
+    """Remove what earlier runs have left in a table."""
+    for staging in folder.glob(f"{_STAGING}{checkpoint.stream_id}*"):
+        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _with_status(parsed: DataFrame, status: DataFrame) -> DataFrame:

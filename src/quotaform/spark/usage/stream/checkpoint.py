@@ -3,9 +3,12 @@
 | in it | content |
 | --- | --- |
 | quotaform-stream.json | which stream this is: topic, table, format; made once |
-| lock | locked by the process that streams |
 | spark | Spark's checkpoint: the offsets of each batch, and which batches are done |
 | seen/N | the ids of the records that batches up to N have read, those that may still come again |
+| staging-RUN | what a run makes of these |
+
+The folder itself is locked by the process that streams. Its Java process may outlive it for a moment; what a run has
+not finished is in folders that only this run names, so that no other one takes it for its own.
 
 A batch that is not done when its process is killed is made again: from the same offsets, beside the same `seen/N-1`,
 and its files take the places of those that are there.
@@ -18,13 +21,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Final
 
 from quotaform.app.file_lock import take_lock
-from quotaform.atomic_file import sync_tree, write_new_text
+from quotaform.atomic_file import TEMPORARY, sync_file, sync_folder, sync_tree, write_new_text
 from quotaform.document.envelope import EnvelopeError, VersionError, envelope, indented, require_kind
 from quotaform.errors import FileReadError, StreamError
 from quotaform.files import MIB, read_text
@@ -32,6 +35,9 @@ from quotaform.model.document_kind import USAGE_CHECKPOINT
 from quotaform.model.text import inert, quote
 
 FILE: Final = "quotaform-stream.json"
+_OFFSETS: Final = "offsets"
+_COMMITS: Final = "commits"
+_STAGING: Final = "staging"
 _LIMIT: Final = MIB
 _LONGEST_SHOWN: Final = 1000
 _OTHER: Final = "give another --checkpoint, or the {option} that it is for"
@@ -66,11 +72,13 @@ class Checkpoint:
         path: The folder, absolute.
         stream_id: What the names of the files of this stream begin with in the table.
         topic: The topic.
+        run_id: A name of this run, which no other one has.
     """
 
     path: Path
     stream_id: str
     topic: str
+    run_id: str = field(default_factory=lambda: token_hex(4), compare=False)
 
     @property
     def spark(self) -> Path:
@@ -80,11 +88,18 @@ class Checkpoint:
     @property
     def is_new(self) -> bool:
         """Whether no batch was begun."""
-        return not any(_names(self.spark / "offsets"))
+        return not any(_names(self.spark / _OFFSETS))
 
     def has_ended(self, batch: int) -> bool:
         """Whether Spark has noted the end of a batch, so that it is not made again."""
-        return batch < 0 or (self.spark / "commits" / str(batch)).exists()
+        return batch < 0 or (self.spark / _COMMITS / str(batch)).exists()
+
+    def sync(self, batch: int) -> None:
+        """Make what Spark has noted of a batch last through a power cut, before the table has anything of the batch."""
+        for folder, number in ((self.spark / _OFFSETS, batch), (self.spark / _COMMITS, batch - 1)):
+            if (folder / str(number)).exists():
+                sync_file(folder / str(number))
+                sync_folder(folder)
 
     def seen(self, batch: int) -> Path:
         """Return the folder of what batches up to one have read."""
@@ -92,7 +107,7 @@ class Checkpoint:
 
     def staging(self) -> Path:
         """Return the folder in which the next `seen` is made."""
-        return self.path / "staging"
+        return self.path / f"{_STAGING}-{self.run_id}"
 
     def keep_seen(self, made: Path, batch: int) -> None:
         """Put what batches up to one have read in its place, and forget what is before the last one.
@@ -134,8 +149,11 @@ def open_checkpoint(path: str, identity: StreamIdentity) -> Iterator[Checkpoint]
         if not (folder / FILE).exists():
             _begin(path, folder, identity)
         stream_id = _require_same(path, folder, identity)
-        shutil.rmtree(folder / "staging", ignore_errors=True)
+        for name in _names(folder):
+            if name.startswith(_STAGING):
+                shutil.rmtree(folder / name, ignore_errors=True)
         checkpoint = Checkpoint(folder, stream_id, identity.topic)
+        _remove_lost_notes(checkpoint)
         if checkpoint.is_new and any(name.startswith(stream_id) for name in _names(Path(identity.usage))):
             raise StreamError(
                 path,
@@ -148,10 +166,23 @@ def open_checkpoint(path: str, identity: StreamIdentity) -> Iterator[Checkpoint]
 
 
 def _begin(path: str, folder: Path, identity: StreamIdentity) -> None:
+    # A run that was killed here may have left a part of the file.
+    for part in folder.glob(TEMPORARY):
+        part.unlink()
     if any(_names(folder)):
         raise StreamError(path, "it is a folder with other files", "give a folder that is empty or does not exist")
     fields = {"stream_id": f"stream-{token_hex(6)}", **asdict(identity)}
     write_new_text(folder / FILE, indented(envelope(USAGE_CHECKPOINT, fields)))
+
+
+def _remove_lost_notes(checkpoint: Checkpoint) -> None:
+    """Remove notes of Spark that a power cut has left empty, of the last batch at most: it is then made (again)."""
+    for folder in (checkpoint.spark / _OFFSETS, checkpoint.spark / _COMMITS):
+        last = max((int(name) for name in _names(folder) if name.isdigit()), default=-1)
+        note = folder / str(last)
+        if last >= 0 and note.stat().st_size == 0:
+            note.unlink()
+            (folder / f".{last}.crc").unlink(missing_ok=True)
 
 
 def _require_same(path: str, folder: Path, identity: StreamIdentity) -> str:

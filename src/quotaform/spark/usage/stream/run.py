@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from re import DOTALL, MULTILINE
 from re import compile as regex
-from shutil import rmtree
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final
+
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 
 from quotaform.core.usage.stream import StreamCounts
 from quotaform.errors import FileReadError, QuotaformError, StreamError
 from quotaform.model.text import inert
 from quotaform.spark.session.cause import engine_error
 from quotaform.spark.table.path import located
-from quotaform.spark.usage.stream.batch import BatchWriter, staging_of
+from quotaform.spark.usage.stream.batch import BatchWriter, remove_staging
 from quotaform.spark.usage.stream.checkpoint import Checkpoint, StreamIdentity, open_checkpoint
 from quotaform.spark.usage.stream.connector import client_options, require_connector
 from quotaform.spark.usage.stream.message import SETTINGS
@@ -144,7 +145,7 @@ def run_stream(
         _require_usage(own, usage)
         for folder in (usage, quarantine):
             folder.mkdir(parents=True, exist_ok=True)
-            rmtree(staging_of(folder, checkpoint.stream_id), ignore_errors=True)
+            remove_staging(folder, checkpoint)
         writer = BatchWriter(
             checkpoint=checkpoint,
             input_format=request.input_format,
@@ -153,8 +154,11 @@ def run_stream(
             quarantine=quarantine,
             wait_s=request.wait_s,
         )
-        with _query(_records(own, request), request, checkpoint, writer) as query:
-            _wait(query, request, writer, report, is_stopped)
+        try:
+            with _query(_records(own, request), request, checkpoint, writer) as query:
+                _wait(query, request, writer, report, is_stopped)
+        except (Py4JNetworkError, ConnectionError) as error:
+            raise engine_error("its Java process has ended", again=_AGAIN) from error
         return writer.counts
 
 
@@ -198,9 +202,10 @@ def _query(records: DataFrame, request: StreamRequest, checkpoint: Checkpoint, w
     try:
         yield query
     finally:
+        # Also if Java is gone: the batch that is written may still move files, under the lock of this process.
+        deadline = monotonic() + _LONGEST_END_S
+        writer.finish(_LONGEST_END_S)
         if query.isActive:
-            deadline = monotonic() + _LONGEST_END_S
-            writer.finish(_LONGEST_END_S)
             # Else the next run would make it again.
             while not checkpoint.has_ended(writer.last_batch) and query.isActive and monotonic() < deadline:
                 sleep(_POLL_S / 10)

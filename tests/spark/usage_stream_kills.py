@@ -41,8 +41,9 @@ WATERMARK: Final = "1h"
 LONGEST_S: Final = 25.0
 """Up to how long after its start a process is killed; the first batch begins after 6 to 10 seconds."""
 VICTIMS: Final = {"python": 5, "java": 3, "worker": 1, "python-alone": 2}
-AIMS: Final = {"any": 12, "offsets": 1, "files": 3, "seen": 3, "commits": 3}
-"""At any moment, or as soon as something new is there."""
+AIMS: Final = {"any": 5, "later": 6, "offsets": 1, "files": 2, "seen": 3, "commits": 3}
+"""At any moment; at any moment after the first end of a batch; or as soon as something new is there."""
+LATER_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +175,13 @@ class Killer:
         if aim == "any":
             sleep(self.moments.uniform(0, LONGEST_S))
             return
-        target = self.folder.last(aim) + self.moments.randint(1, 4)
+        kind, more = ("commits", 1) if aim == "later" else (aim, self.moments.randint(1, 4))
+        target = self.folder.last(kind) + more
         deadline = monotonic() + 2 * LONGEST_S
-        while self.folder.last(aim) < target and monotonic() < deadline:
+        while self.folder.last(kind) < target and monotonic() < deadline:
             sleep(0.0005)
+        if aim == "later":
+            sleep(self.moments.uniform(0, LATER_S))
 
     def _kill(self, pid: int, victim: str) -> str:
         """Kill a process, the command itself if there is no other one yet, and return which it was."""

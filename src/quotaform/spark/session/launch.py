@@ -143,7 +143,7 @@ def _start(
 
 
 def _silence_accumulators(context: SparkContext) -> None:
-    """Hide the traceback that PySpark prints when its Java process has ended, beside the error that is raised for it."""
+    """Hide the traceback that PySpark prints when its Java process has ended; an error is raised for that."""
     server: Any = getattr(context, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda *_: None

@@ -41,6 +41,8 @@ WATERMARK: Final = "1h"
 LONGEST_S: Final = 25.0
 """Up to how long after its start a process is killed; the first batch begins after 6 to 10 seconds."""
 VICTIMS: Final = {"python": 5, "java": 3, "worker": 1, "python-alone": 2}
+QUICK: Final = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+"""For a process that is over in half a minute."""
 AIMS: Final = {"any": 5, "later": 6, "offsets": 1, "files": 2, "seen": 3, "commits": 3}
 """At any moment; at any moment after the first end of a batch; or as soon as something new is there."""
 LATER_S: Final = 10.0
@@ -90,11 +92,13 @@ class Folder:
         )
 
 
-def moment(folder: Folder, before: State, began: float) -> str:
+def moment(folder: Folder, before: State, *, has_java: bool, began: float) -> str:
     """Return in words when a process was killed that has begun then."""
     now = folder.state()
+    if not has_java:
+        return f"before Spark starts, {'in' if now.offsets > now.commits else 'after'} batch {now.offsets}"
     if not folder.is_used_since(began):
-        return f"at its start, {'in' if now.offsets > now.commits else 'after'} batch {now.offsets}"
+        return f"while Spark starts, {'in' if now.offsets > now.commits else 'after'} batch {now.offsets}"
     if now.offsets == now.commits:
         return f"between batches {now.commits} and {now.commits + 1}"
     again = " again" if now.offsets == before.offsets else ""
@@ -158,8 +162,9 @@ class Killer:
             self._wait(aim)
             age = monotonic() - start
             assert process.poll() is None, error.read_text(encoding="utf-8")
+            has_java = java_of(process.pid) is not None
             victim = self._kill(process.pid, victim)
-            when = moment(self.folder, before, began)
+            when = moment(self.folder, before, has_java=has_java, began=began)
             try:
                 process.wait(30)
             except subprocess.TimeoutExpired:
@@ -255,6 +260,7 @@ def main() -> None:
         topic.create(PARTITIONS)
         sent = Sent(topic)
         command = [sys.executable, "-m", "quotaform", "usage", "ingest", *_options(topic, Path(name))]
+        command += ["--master", "local[2]", "--spark-conf", QUICK]
         killer = Killer([*command, "--every", "1s", "--batch-records", "40"], Folder(Path(name)), random.Random(seed))
         found: Counter[str] = Counter()
         with producing(topic, sent):

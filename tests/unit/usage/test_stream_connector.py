@@ -70,8 +70,11 @@ def test_an_address_that_a_variable_holds_is_connected_to_and_not_its_name() -> 
 
 
 def test_a_session_gets_the_package_beside_those_that_were_given() -> None:
-    given = SessionOptions(conf={"spark.jars.packages": "a:b:1"}, master="local[2]")
-    assert with_connector(given).conf == {"spark.jars.packages": f"a:b:1,{package()}"}
+    given = SessionOptions(conf={"spark.jars.packages": "a:b:1", "spark.jars.excludes": "c:d"}, master="local[2]")
+    assert with_connector(given).conf == {
+        "spark.jars.packages": f"a:b:1,{package()}",
+        "spark.jars.excludes": "c:d,org.apache.hadoop:hadoop-client-api,org.apache.hadoop:hadoop-client-runtime",
+    }
     assert with_connector(given).master == "local[2]"
 
 

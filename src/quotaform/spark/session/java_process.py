@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from signal import Signals
 from subprocess import Popen, TimeoutExpired
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
 
 _PATIENCE: Final = 5.0
 """How many seconds a process has to end."""
+_MOMENT: Final = 1.0
+"""The same, for one whose connection is broken."""
 
 
 class JavaProcess:
@@ -51,6 +54,16 @@ class JavaProcess:
         self._is_ended = True
         if self._process is not None:
             self._process.terminate()
+
+    def signal(self) -> str | None:
+        """Return the name of the signal that has ended the process, such as that of a system without memory."""
+        if self._process is None or self._is_ended:
+            return None
+        try:
+            code = self._process.wait(_MOMENT)
+        except TimeoutExpired:
+            return None
+        return Signals(-code).name if code < 0 else None
 
     def forget(self) -> None:
         """Let PySpark start another process the next time, if this one was ended."""

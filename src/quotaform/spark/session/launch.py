@@ -139,7 +139,7 @@ def _start(
             _silence_accumulators(context)
             return SparkSession(context)
     except (PySparkException, Py4JError, ConnectionError) as error:
-        raise _not_started(master, output, str(error)) from error
+        raise _not_started(master, output, str(error), java.signal()) from error
 
 
 def _silence_accumulators(context: SparkContext) -> None:
@@ -149,12 +149,19 @@ def _silence_accumulators(context: SparkContext) -> None:
         server.handle_error = lambda *_: None
 
 
-def _not_started(master: Master, output: IO[str], text: str) -> EngineError:
-    """Return the error of a session that did not start, from what its Java process wrote, else from an exception."""
+def _not_started(master: Master, output: IO[str], text: str, signal: str | None = None) -> EngineError:
+    """Return the error of a session that did not start, from what its Java process wrote, else from an exception.
+
+    Args:
+        master: The master.
+        output: What the process wrote.
+        text: The message of the exception.
+        signal: What has ended the process, if it was a signal.
+    """
     from pyspark import __version__ as version
 
     output.seek(0)
-    why = start_cause(text, output).removesuffix(".")
+    why = f"its Java process was ended by {signal}" if signal else start_cause(text, output).removesuffix(".")
     if master.is_local:
         return EngineError(f"Spark did not start: {why}; check the JDK and the memory.")
     return EngineError(

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _ARTIFACT: Final = "spark-sql-kafka-0-10"
 _PACKAGES: Final = "spark.jars.packages"
+_EXCLUDES: Final = "spark.jars.excludes"
+_PARTS_OF_SPARK: Final = ("org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:hadoop-client-runtime")
+"""What the connector needs and Spark has: 80 MB, which would be fetched, and copied whenever a session starts."""
 _PLACES: Final = (_PACKAGES, "spark.jars", "spark.driver.extraClassPath")
 _PEM: Final = regex(r"-----BEGIN ([A-Z0-9 ]+)-----.+?-----END \1-----", DOTALL)
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -50,8 +53,9 @@ def with_connector(session: SessionOptions) -> SessionOptions:
     """
     if not starts_java(session) or any(_ARTIFACT in session.conf.get(place, "") for place in _PLACES):
         return session
-    packages = ",".join(filter(None, (session.conf.get(_PACKAGES), package())))
-    return replace(session, conf={**session.conf, _PACKAGES: packages})
+    added = {_PACKAGES: package(), _EXCLUDES: ",".join(_PARTS_OF_SPARK)}
+    conf = {name: ",".join(filter(None, (session.conf.get(name), value))) for name, value in added.items()}
+    return replace(session, conf={**session.conf, **conf})
 
 
 def require_no_server(session: SessionOptions, environ: Mapping[str, str]) -> None:

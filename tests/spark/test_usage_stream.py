@@ -38,6 +38,8 @@ def test_topics_become_tables_record_by_record_whatever_happens(tmp_path: Path, 
     assert seen["in-use"].startswith(f"{begin}another process streams with it")
     assert 'quotaform-stream.json is of the format "2.0", and this quotaform knows 1.0' in seen["version"]
     assert "quotaform-stream.json is damaged" in seen["damaged"]
+    assert "FOLDER/checkpoint/spark/offsets/0, which Spark has written, is of the version v9" in seen["spark-version"]
+    assert seen["spark-damaged"].startswith(f"{begin}what Spark has written into it is damaged")
     assert "FOLDER/checkpoint/spark is missing, but the table has rows of this stream" in seen["incomplete"]
     assert "records of the topic refused are gone that were not read yet" in seen["gone"]
     assert "give another --checkpoint, which begins with the oldest record that is there" in seen["gone"]

@@ -191,6 +191,13 @@ def stopped(stream: Stream) -> None:
     rest = stream.run()
     assert done["records"] + rest.records == 3, (done, rest)
     stream.require(range(3))
+    nothing = run("usage", "ingest", *chain(*options.items()), "--until-empty", cwd=stream.folder)
+    said = f"Warning: nothing was added: the topic {stream.topic.name} had no records that were not read before"
+    assert (nothing.code, nothing.err.splitlines()[-1]) == (0, said), nothing
+    stream.topic.send([], other=[b"other_metric 1"])
+    other = run("usage", "ingest", *chain(*options.items()), "--until-empty", cwd=stream.folder)
+    said = "Warning: nothing was added: there are no samples for the table among the 1 that were read"
+    assert (other.code, other.err.splitlines()[-1]) == (0, said), other
 
 
 def refused(stream: Stream) -> dict[str, str]:
@@ -213,6 +220,13 @@ def refused(stream: Stream) -> dict[str, str]:
         file.write_text(written.replace(*change))
         seen[name] = stream.refused()
     file.write_text(written)
+    for name, note, change in (("spark-version", "offsets/0", ("v1", "v9")), ("spark-damaged", "metadata", ("}", ""))):
+        file = checkpoint / "spark" / note
+        file.with_name(f".{file.name}.crc").unlink()
+        written = file.read_text()
+        file.write_text(written.replace(*change))
+        seen[name] = stream.refused()
+        file.write_text(written)
     checkpoint.joinpath("spark").rename(checkpoint / "moved")
     seen["incomplete"] = stream.refused()
     checkpoint.joinpath("moved").rename(checkpoint / "spark")

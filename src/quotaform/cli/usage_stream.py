@@ -157,6 +157,10 @@ def _end(
             "Error: nothing was added: no record could be read; see whether --input-format is that of the topic.\n"
         )
         return ExitCode.ERROR
+    if not counts.written:
+        found = f"there are no samples for the table among the {counts.samples:,} that were read"
+        none = f"the topic {inert(request.topic.name)} had no records that were not read before"
+        console.warn(f"Warning: nothing was added: {found if counts.samples else none}")
     return ExitCode.DONE
 
 

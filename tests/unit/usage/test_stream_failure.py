@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from quotaform.errors import EngineError, StreamError
-from quotaform.spark.usage.stream.run import stream_failure
+from quotaform.spark.usage.stream.failure import stream_failure
 
 LOST = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [FOREACH_BATCH_USER_FUNCTION_ERROR]
 Traceback (most recent call last):
@@ -49,3 +51,44 @@ def test_another_error_is_said_by_its_last_cause() -> None:
 
 def test_a_lack_of_memory_has_its_own_remedy() -> None:
     assert "--spark-conf spark.driver.memory=4g" in str(stream_failure("ck", "usage", MEMORY))
+
+
+BEGIN = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
+FILE = "Failed to read log file file:/srv/ck/spark/offsets/0. "
+WHOSE = "the stream of the checkpoint ck cannot go on: /srv/ck/spark/offsets/0, which Spark has written, is "
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            f"{BEGIN}{FILE}[INVALID_LOG_VERSION.MAX_SUPPORTED_VERSION] UnsupportedLogVersion. The maximum supported "
+            "log version is v2, but encountered v9. The log file was produced by a newer version of Spark.",
+            f"{WHOSE}of the version v9, and this Spark knows v2 at most; use the version of Spark that made it, or "
+            "give another --checkpoint.",
+        ),
+        (
+            f"{BEGIN}{FILE}[MALFORMED_LOG_FILE] Log file was malformed: failed to read correct log version from x. "
+            "SQLSTATE: KD002 SQLSTATE: XXKST",
+            f"{WHOSE}damaged; restore it, or give another --checkpoint.",
+        ),
+        (
+            "An error occurred while calling o81.start.\n: com.fasterxml.jackson.core.io.JsonEOFException: Unexpected "
+            "end-of-input\n\tat x",
+            "the stream of the checkpoint ck cannot go on: what Spark has written into it is damaged; restore it, or "
+            "give another --checkpoint.",
+        ),
+    ],
+)
+def test_a_checkpoint_of_spark_that_cannot_be_read_is_named_and_not_tried_again(text: str, said: str) -> None:
+    # "Run the command again, which goes on where it was" was the remedy.
+    error = stream_failure("ck", "usage", text)
+    assert isinstance(error, StreamError)
+    assert str(error) == said
+
+
+def test_what_spark_writes_around_an_error_is_left_out() -> None:
+    text = f"{BEGIN}The concurrent stream has ended. SQLSTATE: KD002 SQLSTATE: XXKST"
+    assert str(stream_failure("ck", "usage", text)) == (
+        "Spark failed: The concurrent stream has ended; run the command again, which goes on where it was."
+    )

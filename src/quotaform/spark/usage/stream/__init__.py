@@ -7,6 +7,7 @@
 | message | records, parsed |
 | seen | which records are read again, and which are late |
 | batch | one batch: what it adds to the table, and the counts |
+| failure | what is said of an error of Spark |
 | run | the stream, from its start to its end |
 
 Spark's own deduplication (`dropDuplicatesWithinWatermark`) leaves rows out without a word. Here a late record is

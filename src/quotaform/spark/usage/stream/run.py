@@ -6,21 +6,20 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from re import DOTALL, MULTILINE
-from re import compile as regex
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final
 
-from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 
 from quotaform.core.usage.stream import StreamCounts
-from quotaform.errors import FileReadError, QuotaformError, StreamError
-from quotaform.model.text import inert
+from quotaform.errors import FileReadError, QuotaformError
 from quotaform.spark.session.cause import engine_error
 from quotaform.spark.table.path import located
 from quotaform.spark.usage.stream.batch import BatchWriter, remove_staging
 from quotaform.spark.usage.stream.checkpoint import Checkpoint, StreamIdentity, open_checkpoint
 from quotaform.spark.usage.stream.connector import client_options, require_connector
+from quotaform.spark.usage.stream.failure import AGAIN, stream_failure
 from quotaform.spark.usage.stream.message import SETTINGS
 from quotaform.spark.usage.usage_table import read_usage
 
@@ -47,9 +46,6 @@ _SETTINGS: Final = {
     # A stream that does not stop at once is stopped with its session.
     "spark.sql.streaming.stopTimeout": "20s",
 }
-_CAUSES: Final = regex(r"^(?:Caused by)?: (?:[a-z]\w*\.)*([A-Z][\w$]*: .*)$", MULTILINE).findall
-_AGAIN: Final = "run the command again, which goes on where it was"
-_LOST: Final = regex(r"Some data may have been lost.*?Reason: ([^\n]*)|\[KAFKA_DATA_LOSS[^]]*\] ([^\n]*)", DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +154,7 @@ def run_stream(
             with _query(_records(own, request), request, checkpoint, writer) as query:
                 _wait(query, request, writer, report, is_stopped)
         except (Py4JNetworkError, ConnectionError) as error:
-            raise engine_error("its Java process has ended", again=_AGAIN) from error
+            raise engine_error("its Java process has ended", again=AGAIN) from error
         return writer.counts
 
 
@@ -198,7 +194,11 @@ def _query(records: DataFrame, request: StreamRequest, checkpoint: Checkpoint, w
     """Yield the query, and end it after the batch that runs."""
     stream = records.writeStream.foreachBatch(writer).option("checkpointLocation", located(str(checkpoint.spark)))
     triggered = stream.trigger(availableNow=True) if request.until_empty else stream.trigger(processingTime=_TRIGGER)
-    query = triggered.start()
+    try:
+        query = triggered.start()
+    except (PySparkException, Py4JJavaError) as error:
+        # What it reads of its checkpoint before it begins.
+        raise stream_failure(str(checkpoint.path), checkpoint.topic, str(error)) from error
     try:
         yield query
     finally:
@@ -233,27 +233,6 @@ def _wait(
         if isinstance(writer.problem, (QuotaformError, OSError)):
             raise writer.problem from None
         raise stream_failure(request.checkpoint, request.topic.name, str(error)) from error
-
-
-def stream_failure(checkpoint: str, topic: str, text: str) -> QuotaformError:
-    """Return the error for one that ended a query.
-
-    Args:
-        checkpoint: The folder, as it was given.
-        topic: The name of the topic.
-        text: What Spark says, with the stack traces of Java and Python.
-    """
-    lost = _LOST.search(text)
-    if lost is not None:
-        return StreamError(
-            checkpoint,
-            f"records of the topic {topic} are gone that were not read yet, because they were older than "
-            f"the topic keeps them, or were deleted ({inert((lost[1] or lost[2]).removesuffix('.'))})",
-            "give another --checkpoint, which begins with the oldest record that is there; records that are in the "
-            "table already are then read again, and count once",
-        )
-    causes = _CAUSES(text)
-    return engine_error(text, why=causes[-1] if causes else None, again=_AGAIN)
 
 
 def _behind(query: Any) -> int | None:

@@ -44,3 +44,4 @@ def test_topics_become_tables_record_by_record_whatever_happens(tmp_path: Path, 
     assert "records of the topic refused are gone that were not read yet" in seen["gone"]
     assert "give another --checkpoint, which begins with the oldest record that is there" in seen["gone"]
     assert 'the topic "refused" was deleted and made anew since the stream began' in seen["recreated"]
+    assert 'the topic "refused" was deleted and made anew since the stream began' in seen["recreated-running"]

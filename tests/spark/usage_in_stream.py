@@ -234,8 +234,14 @@ def refused(stream: Stream) -> dict[str, str]:
     stream.topic.delete_records(0, 4)
     seen["gone"] = stream.refused()
     stream.require(range(2))
+    before = stream.described
     stream.described = anew(stream.topic, stream.described)
     seen["recreated"] = stream.refused()
+    # It is made anew, and has more records than before, while it is read.
+    stream.topic.send(range(20, 30))
+    settings = {name: str(stream.folder / f"{name}-running") for name in ("usage", "quarantine", "checkpoint")}
+    seen["recreated-running"] = stream.refused(topic=before, **settings)
+    assert not list(Path(settings["usage"]).glob("*.parquet"))
     return seen
 
 

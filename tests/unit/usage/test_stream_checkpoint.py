@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from quotaform.cluster.topic import Topic
 from quotaform.errors import StreamError
 from quotaform.spark.usage.stream.checkpoint import FILE, StreamIdentity, open_checkpoint
 
@@ -39,12 +41,21 @@ def test_a_checkpoint_is_made_once_and_its_stream_keeps_its_id(tmp_path: Path) -
     ],
 )
 def test_a_checkpoint_of_another_stream_is_refused(tmp_path: Path, changes: dict[str, str], problem: str) -> None:
-    from dataclasses import replace
-
     with open_checkpoint(str(tmp_path), USAGE):
         pass
     with pytest.raises(StreamError, match=problem), open_checkpoint(str(tmp_path), replace(USAGE, **changes)):
         pass
+
+
+def test_a_topic_that_is_deleted_or_made_anew_while_it_is_read_ends_the_stream(tmp_path: Path) -> None:
+    # Records of the new topic were left out, as many as had been read of the one before.
+    topic = Topic(name="usage", topic_id="t1", partitions=1, cluster_id="c1")
+    with open_checkpoint(str(tmp_path), USAGE) as checkpoint:
+        checkpoint.require_topic(topic)
+        with pytest.raises(StreamError, match=r'the topic "usage" was deleted; records of it'):
+            checkpoint.require_topic(None)
+        with pytest.raises(StreamError, match=r'was deleted and made anew since the stream began \(topic id "t2", bef'):
+            checkpoint.require_topic(replace(topic, topic_id="t2"))
 
 
 def test_a_checkpoint_is_of_one_process_at_a_time(tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ def test_records_that_are_gone_are_named_with_the_remedy() -> None:
     assert isinstance(error, StreamError)
     assert str(error) == (
         "the stream of the checkpoint ck cannot go on: records of the topic usage are gone that were not read yet, "
-        "because they were older than the topic keeps them, or were deleted (Could not read records in offset [0, 10) "
+        "because they were older than the topic keeps them, were deleted, or the topic was made anew (Could not read "
+        "records in offset [0, 10) "
         "for topic partition usage-0); give another --checkpoint, which begins with the oldest record that is there; "
         "records that are in the table already are then read again, and count once."
     )

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
@@ -34,6 +34,7 @@ from quotaform.spark.usage.stream.seen import DUPLICATE, LATE, SEEN, judged, sti
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from quotaform.cluster.topic import Topic
     from quotaform.core.usage.origin import Origin
     from quotaform.spark.usage.stream.checkpoint import Checkpoint
 
@@ -57,6 +58,7 @@ class BatchWriter:
         usage: The folder of the table.
         quarantine: The folder of what could not be read.
         wait_s: How many seconds the watermark is behind the newest time.
+        described: Asks the cluster for the topic.
         counts: The sums of all batches.
         problem: What a batch raised; Spark ends the stream and gives a text of it only.
         last_batch: The number of the last batch that was written; -1 for none.
@@ -70,6 +72,7 @@ class BatchWriter:
     usage: Path
     quarantine: Path
     wait_s: int
+    described: Callable[[], Topic | None]
     counts: StreamCounts = StreamCounts()  # noqa: RUF009
     problem: Exception | None = None
     last_batch: int = -1
@@ -101,6 +104,8 @@ class BatchWriter:
         status = judged(parsed, seen, self.wait_s).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             found = _counts(status)
+            # Not before: what was read by now is of the topic that is there now.
+            self.checkpoint.require_topic(self.described())
             self.checkpoint.sync(batch)
             accepted = _with_status(parsed, status).where(f.col("status").isNull())
             files = ceil(found.written / _ROWS_IN_FILE)

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from quotaform.app.file_lock import take_lock
 from quotaform.atomic_file import TEMPORARY, sync_file, sync_folder, sync_tree, write_new_text
@@ -33,6 +33,9 @@ from quotaform.errors import FileReadError, StreamError
 from quotaform.files import MIB, read_text
 from quotaform.model.document_kind import USAGE_CHECKPOINT
 from quotaform.model.text import inert, quote
+
+if TYPE_CHECKING:
+    from quotaform.cluster.topic import Topic
 
 FILE: Final = "quotaform-stream.json"
 _OFFSETS: Final = "offsets"
@@ -72,12 +75,14 @@ class Checkpoint:
         path: The folder, absolute.
         stream_id: What the names of the files of this stream begin with in the table.
         topic: The topic.
+        topic_id: Its id.
         run_id: A name of this run, which no other one has.
     """
 
     path: Path
     stream_id: str
     topic: str
+    topic_id: str | None
     run_id: str = field(default_factory=lambda: token_hex(4), compare=False)
 
     @property
@@ -93,6 +98,23 @@ class Checkpoint:
     def has_ended(self, batch: int) -> bool:
         """Whether Spark has noted the end of a batch, so that it is not made again."""
         return batch < 0 or (self.spark / _COMMITS / str(batch)).exists()
+
+    def require_topic(self, found: Topic | None) -> None:
+        """Make sure that the topic was neither deleted nor made anew while it was read.
+
+        Args:
+            found: What the cluster says of it now.
+
+        Raises:
+            StreamError: It was.
+        """
+        if found is None:
+            raise StreamError(
+                str(self.path),
+                f"the topic {quote(self.topic)} was deleted; records of it that were not read are lost",
+                "create the topic, and give another --checkpoint; what is in the table stays",
+            )
+        _require_topic(str(self.path), self.topic_id, self.topic, found.topic_id)
 
     def sync(self, batch: int) -> None:
         """Make what Spark has noted of a batch last through a power cut, before the table has anything of the batch."""
@@ -152,7 +174,7 @@ def open_checkpoint(path: str, identity: StreamIdentity) -> Iterator[Checkpoint]
         for name in _names(folder):
             if name.startswith(_STAGING):
                 shutil.rmtree(folder / name, ignore_errors=True)
-        checkpoint = Checkpoint(folder, stream_id, identity.topic)
+        checkpoint = Checkpoint(folder, stream_id, identity.topic, identity.topic_id)
         _remove_lost_notes(checkpoint)
         if checkpoint.is_new and any(name.startswith(stream_id) for name in _names(Path(identity.usage))):
             raise StreamError(
@@ -206,15 +228,23 @@ def _require_same(path: str, folder: Path, identity: StreamIdentity) -> str:
                 f"it is for {_WORDS[name]} {_shown(found.get(name))}, not {_shown(wanted[name])}",
                 _OTHER.format(option=option),
             )
-    if found.get("topic_id") != identity.topic_id:
+    _require_topic(path, found.get("topic_id"), identity.topic, identity.topic_id)
+    return str(found["stream_id"])
+
+
+def _require_topic(path: str, before: object, name: str, topic_id: str | None) -> None:
+    """Make sure that a topic was not made anew.
+
+    Raises:
+        StreamError: It was.
+    """
+    if before != topic_id:
         raise StreamError(
             path,
-            f"the topic {quote(identity.topic)} was deleted and made anew since the stream began (topic id "
-            f"{_shown(identity.topic_id)}, before {_shown(found.get('topic_id'))}); records of the earlier topic that "
-            "were not read are lost",
+            f"the topic {quote(name)} was deleted and made anew since the stream began (topic id "
+            f"{_shown(topic_id)}, before {_shown(before)}); records of the earlier topic that were not read are lost",
             "give another --checkpoint; what is in the table stays",
         )
-    return str(found["stream_id"])
 
 
 _WORDS: Final = {

@@ -31,8 +31,9 @@ def stream_failure(checkpoint: str, topic: str, text: str) -> QuotaformError:
     if lost is not None:
         return StreamError(
             checkpoint,
-            f"records of the topic {topic} are gone that were not read yet, because they were older than "
-            f"the topic keeps them, or were deleted ({inert((lost[1] or lost[2]).removesuffix('.'))})",
+            f"records of the topic {topic} are gone that were not read yet, because they were older than the topic "
+            "keeps them, were deleted, or the topic was made anew "
+            f"({inert((lost[1] or lost[2]).removesuffix('.'))})",
             "give another --checkpoint, which begins with the oldest record that is there; records that are in the "
             "table already are then read again, and count once",
         )

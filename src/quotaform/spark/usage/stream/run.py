@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from py4j.protocol import Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
+from quotaform.cluster.topic import TopicGateway
 from quotaform.core.usage.stream import StreamCounts
 from quotaform.errors import FileReadError, QuotaformError
 from quotaform.spark.session.cause import engine_error
@@ -137,6 +138,7 @@ def run_stream(
         own.conf.set(name, value)
     with ExitStack() as stack:
         checkpoint = stack.enter_context(open_checkpoint(request.checkpoint, request.identity))
+        topics = stack.enter_context(TopicGateway.connect(request.servers, request.client))
         usage, quarantine = (Path(path).absolute() for path in (request.usage, request.quarantine))
         _require_usage(own, usage)
         for folder in (usage, quarantine):
@@ -149,6 +151,7 @@ def run_stream(
             usage=usage,
             quarantine=quarantine,
             wait_s=request.wait_s,
+            described=lambda: topics.topic(request.topic.name),
         )
         try:
             with _query(_records(own, request), request, checkpoint, writer) as query:

@@ -12,10 +12,10 @@ from pyspark.sql import functions as f
 from quotaform.core.usage.enforcement import ENFORCEMENT, Enforcement
 from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.spark.usage.backlog import Demand, Replay, replay
-from quotaform.spark.usage.bucket import OF_SERIES, buckets, recorded_series, same_columns
+from quotaform.spark.usage.bucket import buckets, recorded_series
 from quotaform.spark.usage.bucket_rows import Booleans, BucketRows, Floats, Integers
 from quotaform.spark.usage.member import numbered
-from quotaform.spark.usage.schemas import BUCKETS, MEMBERS, SERIES
+from quotaform.spark.usage.schemas import MEMBERS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -33,22 +33,10 @@ def members(series: DataFrame, quotas: DataFrame, before: DataFrame) -> DataFram
 
     Args:
         series: `recorded`, persisted: they are read several times.
-        quotas: `quotaform.spark.schemas.QUOTAS` as they would be, a table or persisted.
+        quotas: `quotaform.spark.schemas.QUOTAS` as they would be.
         before: The same as they are.
     """
-    names = recorded_series(series)
-    others = [f.col(f"after.{name}").alias(name) for name in BUCKETS.names if name not in SERIES]
-    found = (
-        buckets(names, quotas, before)
-        .alias("after")
-        .join(buckets(names, before).alias("before"), same_columns("after", "before", OF_SERIES))
-        .select(
-            *(f.col(f"after.{name}") for name in OF_SERIES),
-            *others,
-            f.col("before.limit").alias("before_limit"),
-            f.col("before.bucket").alias("before_bucket"),
-        )
-    )
+    found = buckets(recorded_series(series), quotas, before)
     known = {name: _finite(name) for name in ("limit", "least_limit", "before_limit")}
     rows = numbered(series, found.withColumns(known))
     limited = rows.where(f.col("least_limit").isNotNull() | f.col("before_limit").isNotNull())

@@ -89,6 +89,8 @@ BUCKETS: Final = StructType(
         StructField("is_coarse", BooleanType()),
         StructField("member", StringType()),
         StructField("least_limit", DoubleType()),
+        StructField("before_limit", DoubleType()),
+        StructField("before_bucket", StringType()),
     ]
 )
 """Which bucket each recorded series belongs to under some quotas, and its limit.
@@ -100,6 +102,7 @@ BUCKETS: Final = StructType(
 | limit | null if nothing limits it |
 | source, entity_key | the name of the level that won, and the entity whose value the limit is |
 | is_coarse | whether the recording cannot tell which part of it is of the bucket: the quotas have finer buckets |
+| before_limit, before_bucket | those before, if other quotas held while the usage was recorded; the same otherwise |
 | least_limit | the least limit of all parts that the recording cannot tell apart, where new entries make some |
 | member | the address of the series as it was recorded: one of those that share the bucket |
 """

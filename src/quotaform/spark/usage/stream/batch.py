@@ -131,9 +131,7 @@ class BatchWriter:
             return records.sparkSession.createDataFrame([], SEEN)
         folder = self.checkpoint.seen(batch - 1)
         if not folder.is_dir():
-            raise StreamError(
-                str(self.checkpoint.path), f"{folder} is missing", "restore it, or give another --checkpoint"
-            )
+            raise StreamError(self.checkpoint.shown, f"{folder} is missing", "restore it, or give another --checkpoint")
         return records.sparkSession.read.schema(SEEN).parquet(located_exactly(str(folder)))
 
     def _bad(self, rows: DataFrame) -> DataFrame:

@@ -76,6 +76,7 @@ class Checkpoint:
         stream_id: What the names of the files of this stream begin with in the table.
         topic: The topic.
         topic_id: Its id.
+        shown: The folder as it was given.
         run_id: A name of this run, which no other one has.
     """
 
@@ -83,6 +84,7 @@ class Checkpoint:
     stream_id: str
     topic: str
     topic_id: str | None
+    shown: str
     run_id: str = field(default_factory=lambda: token_hex(4), compare=False)
 
     @property
@@ -110,11 +112,11 @@ class Checkpoint:
         """
         if found is None:
             raise StreamError(
-                str(self.path),
+                self.shown,
                 f"the topic {quote(self.topic)} was deleted; records of it that were not read are lost",
                 "create the topic, and give another --checkpoint; what is in the table stays",
             )
-        _require_topic(str(self.path), self.topic_id, self.topic, found.topic_id)
+        _require_topic(self.shown, self.topic_id, self.topic, found.topic_id)
 
     def sync(self, batch: int) -> None:
         """Make what Spark has noted of a batch last through a power cut, before the table has anything of the batch."""
@@ -174,7 +176,7 @@ def open_checkpoint(path: str, identity: StreamIdentity) -> Iterator[Checkpoint]
         for name in _names(folder):
             if name.startswith(_STAGING):
                 shutil.rmtree(folder / name, ignore_errors=True)
-        checkpoint = Checkpoint(folder, stream_id, identity.topic, identity.topic_id)
+        checkpoint = Checkpoint(folder, stream_id, identity.topic, identity.topic_id, path)
         _remove_lost_notes(checkpoint)
         if checkpoint.is_new and any(name.startswith(stream_id) for name in _names(Path(identity.usage))):
             raise StreamError(

@@ -201,7 +201,7 @@ def _query(records: DataFrame, request: StreamRequest, checkpoint: Checkpoint, w
         query = triggered.start()
     except (PySparkException, Py4JJavaError) as error:
         # What it reads of its checkpoint before it begins.
-        raise stream_failure(str(checkpoint.path), checkpoint.topic, str(error)) from error
+        raise stream_failure(checkpoint.shown, checkpoint.topic, str(error)) from error
     try:
         yield query
     finally:

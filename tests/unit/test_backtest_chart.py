@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from quotaform.app.picture import PICTURES
 from quotaform.core.usage.backtest import Backtest, BucketBacktest, BucketCounts, ClusterBacktest, Estimate
 from quotaform.core.usage.chart import BacktestPart, ReplayPart, ReplaySlot, Span
@@ -57,6 +59,7 @@ def backtest(*rows: BucketBacktest) -> Backtest:
     return Backtest(usage="usage", clusters=(tested,))
 
 
+@pytest.mark.slow
 def test_the_worst_buckets_that_the_plan_changes_are_drawn_over_time() -> None:
     others = [
         replace(

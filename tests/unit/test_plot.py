@@ -38,14 +38,14 @@ from quotaform.plot.picture import chart_svg, draw_chart, draw_part, part_svgs
 from quotaform.views.usage.chart_html import render_chart_html
 from quotaform.views.usage.history_chart import drawn_limits, history_chart
 from tests.usage_chart import backtest_example, headroom_example, history_example
-
-pytestmark = pytest.mark.slow
 from tests.usage_recording import START, tenants
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.text import Text
+
+pytestmark = pytest.mark.slow
 
 NAMES = (
     "<script>alert(1)</script>",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -39,6 +40,7 @@ from quotaform.views.usage.chart_html import render_chart_html
 from quotaform.views.usage.history_chart import drawn_limits, history_chart
 from tests.usage_chart import backtest_example, headroom_example, history_example
 from tests.usage_recording import START, tenants
+from tools.pictures import PICTURES as DOCS_PICTURES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -406,3 +408,9 @@ def test_the_limits_that_are_drawn_and_what_is_left_out() -> None:
     assert "ana, plan 41c84b9e" in page
     with drawn(chart) as figure:
         require_apart(figure)
+
+
+@pytest.mark.parametrize("name", DOCS_PICTURES)
+def test_the_pictures_of_the_docs_are_what_is_drawn_now(name: str) -> None:
+    kept = Path("docs/images", name).read_text(encoding="utf-8")
+    assert kept == chart_svg(DOCS_PICTURES[name]()), f"docs/images/{name} is out of date: run make docs"

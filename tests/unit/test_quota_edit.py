@@ -355,6 +355,7 @@ def test_all_files_are_written_or_none(files: Files) -> None:
         "p99 of 31 days 8.2 MiB/s x 1.5 (2026-10-01)",
         "p99 of 1 hour 1.07 MiB/s x 1.5 (2026-10-01)",
         "p99.9 of 31 days, 10 MiB/s on Mondays, x 1.25 (2026-10-01)",
+        "p99 of 31 days without outliers, 2.95 MiB/s on Monday 2026-11-16, x 1.5 (2026-10-01)",
         "p99 of 37s, 1.07 MiB/s, x 1.5 (2026-10-01)",
         "p99 of 1d 12h, 1.07 MiB/s on Monday 2026-11-02, x 1.5 (2026-10-01)",
         "not used for 12h (2026-10-01)",

@@ -137,7 +137,7 @@ def test_the_reason_names_the_weekday_or_the_day_and_an_outlier_is_noted() -> No
     assert found.note == "that day stands out: at most 4 MiB/s on all others"
     left = replace(MONDAYS, outlier=20 * MIB, outlier_day=20761)
     (found,) = size([bucket(day=left)], settings=replace(SETTINGS, outlier_days=1)).values()
-    assert (found.reason, found.after) == ("p99 of 40 days, 2 MiB/s on Mondays, x 1.5", 3 * MIB)
+    assert (found.reason, found.after) == ("p99 of 40 days without outliers, 2 MiB/s on Mondays, x 1.5", 3 * MIB)
     assert found.note == "left out: 20 MiB/s on Wednesday 2026-11-04"
 
 

@@ -22,9 +22,9 @@ def size_reason(key: QuotaKey, busiest: BusiestDay, seconds: float, settings: Si
         settings: How it was sized.
         factor: The headroom that it was given.
     """
-    rate = render_measured(key, busiest.basis)
-    parts = [f"p{settings.percentile:g} of {time_text(seconds)}", " ".join(filter(None, (rate, busiest.text)))]
-    return ", ".join((*parts, f"x {factor:g}"))
+    days = f"{time_text(seconds)}{'' if busiest.outlier is None else ' without outliers'}"
+    basis = " ".join(filter(None, (render_measured(key, busiest.basis), busiest.text)))
+    return f"p{settings.percentile:g} of {days}, {basis}, x {factor:g}"
 
 
 def size_notes(key: QuotaKey, demand: Demand, settings: SizingSettings) -> Iterator[str]:

@@ -112,8 +112,11 @@ def test_the_text_names_the_gravest_first_and_ends_with_the_numbers() -> None:
     assert shown(FOUND).splitlines() == [
         "Usage  /srv/usage   2026-11-01 00:00 to 2026-11-15 09:30 UTC, 40,000 samples",
         "",
-        "  STATUS     USED  P99         LIMIT     THROTTLED  KEY                 BUCKET",
-        "  throttled  102%  20.5 MiB/s  20 MiB/s  1h 31m     producer_byte_rate  client-id=etl (prod-eu, broker 2)",
+        "  STATUS     USED  P50      P95       P99         MAX       LIMIT     THROTTLED  KEY                 BUCKET",
+        "  throttled  102%  3 MiB/s  19 MiB/s  20.5 MiB/s  21 MiB/s  20 MiB/s  1h 31m     producer_byte_rate  "
+        "client-id=etl (prod-eu, broker 2)",
+        "  calm       41%   3 MiB/s  19 MiB/s  20.5 MiB/s  21 MiB/s  20 MiB/s  -          consumer_byte_rate  "
+        'user="<default>" (prod-eu, broker 2)',
         "",
         "Noisy neighbours, with more than half of a limit that others need:",
         "  user=alice,client-id=etl has 70% of producer_byte_rate of client-id=etl (prod-eu, broker 2), shared with 2 "
@@ -137,6 +140,9 @@ def test_where_nobody_is_close_the_closest_is_named() -> None:
     assert shown(NOTHING_CLOSE).splitlines()[2:] == [
         "  No bucket is close to its limit; the closest uses 41%: consumer_byte_rate of "
         'user="<default>" (prod-eu, broker 2).',
+        "  STATUS  USED  P50      P95       P99         MAX       LIMIT     THROTTLED  KEY                 BUCKET",
+        "  calm    41%   3 MiB/s  19 MiB/s  20.5 MiB/s  21 MiB/s  20 MiB/s  -          consumer_byte_rate  "
+        'user="<default>" (prod-eu, broker 2)',
         "",
         "Headroom: 0 throttled, 0 close, 1 calm, 4 unlimited, of 5 buckets; 0 values not used.",
     ]
@@ -166,8 +172,8 @@ def test_a_comment_has_the_table_and_foreign_names_in_code_spans() -> None:
     text = shown(FOUND, "markdown")
     assert text.startswith("**Headroom: 1 throttled, 0 close, 1 calm, 4 unlimited, of 6 buckets; 7 values not used.**")
     assert (
-        "| throttled | 102% | 20.5 MiB/s | 20 MiB/s | 1h 31m | `producer_byte_rate` | `client-id=etl (prod-eu, "
-        "broker 2)` |"
+        "| throttled | 102% | 3 MiB/s | 19 MiB/s | 20.5 MiB/s | 21 MiB/s | 20 MiB/s | 1h 31m | `producer_byte_rate` "
+        "| `client-id=etl (prod-eu, broker 2)` |"
     ) in text
     odd = replace(FOUND, buckets=(replace(THROTTLED, bucket="user=@team|x`"),))
     assert "``user=@team\\|x` (prod-eu, broker 2)``" in shown(odd, "markdown")

@@ -50,8 +50,8 @@ def render_headroom_markdown(found: Headroom) -> Iterator[str]:
 
 
 def _row(each: BucketUse) -> tuple[str, ...]:
-    status, used, p99, limit, throttled, key, bucket = bucket_cells(each)
-    return (status, used, words_cell(p99), words_cell(limit), throttled, code_cell(key), code_cell(bucket))
+    status, used, *rates, throttled, key, bucket = bucket_cells(each)
+    return (status, used, *map(words_cell, rates), throttled, code_cell(key), code_cell(bucket))
 
 
 def _unused(each: UnusedQuota) -> tuple[str, ...]:

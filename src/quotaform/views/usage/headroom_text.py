@@ -12,7 +12,7 @@ from quotaform.model.entity import spell_name
 from quotaform.model.text import inert, listed
 from quotaform.views.style import PLAIN, Style, counted
 
-COLUMNS: Final = ("status", "used", "p99", "limit", "throttled", "key", "bucket")
+COLUMNS: Final = ("status", "used", "p50", "p95", "p99", "max", "limit", "throttled", "key", "bucket")
 """The columns of the table of buckets."""
 _COLOURS: Final = {HeadroomStatus.THROTTLED: "red", HeadroomStatus.CLOSE: "yellow"}
 _MOST_NAMES: Final = 5
@@ -56,9 +56,11 @@ def grave_buckets(found: Headroom) -> Sequence[BucketUse]:
 def bucket_cells(each: BucketUse) -> tuple[str, ...]:
     """Return what `COLUMNS` say of a bucket."""
     used = "-" if each.used_ratio is None else percent(each.used_ratio)
-    p99 = "-" if each.p99 is None else rate_text(each.key, each.p99)
+    rates = (
+        "-" if rate is None else rate_text(each.key, rate) for rate in (each.p50, each.p95, each.p99, each.maximum)
+    )
     limit = "-" if each.limit is None else value_text(each.key, each.limit)
-    return (each.status.value, used, p99, limit, span_text(each.throttled_s), inert(each.key), place_text(each))
+    return (each.status.value, used, *rates, limit, span_text(each.throttled_s), inert(each.key), place_text(each))
 
 
 def place_text(each: BucketUse) -> str:
@@ -78,18 +80,23 @@ def percent(ratio: float) -> str:
 
 
 def _bucket_lines(found: Headroom, style: Style) -> Iterator[str]:
-    grave = grave_buckets(found)
-    total = found.counts[HeadroomStatus.THROTTLED] + found.counts[HeadroomStatus.CLOSE]
-    if not grave:
+    total = found.total - found.counts[HeadroomStatus.UNLIMITED]
+    if not grave_buckets(found):
         yield closest_words(found)
+    if not found.buckets:
         return
-    rows = [COLUMNS, *map(bucket_cells, grave)]
+    rows = [COLUMNS, *map(bucket_cells, found.buckets)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(COLUMNS))]
     for place, row in enumerate(rows):
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        yield style.paint(line.upper(), "dim") if place == 0 else style.paint(line, _COLOURS[grave[place - 1].status])
-    if total > len(grave):
-        yield f"... and {total - len(grave):,} more (all: --out parquet=DIR)"
+        yield style.paint(line.upper(), "dim") if place == 0 else _painted(line, found.buckets[place - 1], style)
+    if total > len(found.buckets):
+        yield f"... and {total - len(found.buckets):,} more (all: --out parquet=DIR)"
+
+
+def _painted(line: str, each: BucketUse, style: Style) -> str:
+    colour = _COLOURS.get(each.status)
+    return style.paint(line, colour) if colour else line
 
 
 def closest_words(found: Headroom) -> str:

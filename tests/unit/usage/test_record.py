@@ -341,3 +341,11 @@ def test_wrong_usage_is_said(
 ) -> None:
     assert run(["usage", "record", "--cluster", "lab", "--usage", str(tmp_path / "u"), *arguments]) == 64
     assert said in capsys.readouterr().err
+
+
+def test_names_that_an_exporter_swallows_are_not_taken_for_a_broker_without_quotas() -> None:
+    """A page with metrics of whole quota managers, too, was said to have no bucket yet."""
+    page = "kafka_server_Produce_user_alice_byte_rate 5\nkafka_server_Produce_queue_size 0\n"
+    found = explain_no_rows(read_rows(parse_exposition(page, origin_of("lab", "1"), 100.0)))
+    assert found is not None
+    assert "put rules that keep labels before the catch-all rule of the exporter" in found

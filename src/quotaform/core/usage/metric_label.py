@@ -85,7 +85,7 @@ def hidden_name(labels: Mapping[str, str], origin: Origin) -> Unreadable | None:
         if value and name not in known and any(hint in name for hint in _HINTS):
             return Unreadable(
                 f"it has no user and no client-id, but a label {quote(label)}; if that names one of them, give it with "
-                "--user-label or --client-id-label"
+                "--user-label or --client-id-label of usage ingest, or call it user or client_id in the exporter"
             )
     return None
 

@@ -156,8 +156,7 @@ def explain_no_rows(read: ReadRows) -> str | None:
 
     | the answer holds | what is wrong |
     | --- | --- |
-    | only what cannot be read | it is no page of metrics |
-    | metrics of quotas that cannot be read | the rules of the exporter lose the labels |
+    | what cannot be read, too | it is no page of metrics, or the rules of the exporter lose the labels |
     | metrics of whole quota managers, and NaN | no quota was set |
     | only other metrics | either of them |
     | nothing | no quota was set |
@@ -166,7 +165,7 @@ def explain_no_rows(read: ReadRows) -> str | None:
         return None
     reasons: Counter[DropReason] = Counter(dict(read.dropped))
     of_quotas = sum(reasons.values()) - reasons[DropReason.OTHER_METRIC]
-    if read.rejected and not of_quotas:
+    if read.rejected:
         return first_problem(read.rejected)
     if of_quotas or not read.dropped:
         return NO_BUCKET

@@ -23,7 +23,7 @@ from uuid import uuid4
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-from quotaform.errors import UsageError
+from quotaform.errors import EngineError, UsageError
 from quotaform.model.text import inert
 from quotaform.spark.table.named_table import format_of, read_table, require_columns
 from quotaform.spark.table.path import is_url, located
@@ -48,15 +48,18 @@ def is_catalog_table(spark: SparkSession, name: str) -> bool:
         return False
 
 
-def add_rows(rows: DataFrame, name: str, check: Callable[[], bool], *, prefix: str) -> None:
+def add_rows(rows: DataFrame, name: str, check: Callable[[], int], *, prefix: str) -> None:
     """Add rows to a table, all or none.
 
     Args:
         rows: The rows.
         name: The table; see `require_writable`.
-        check: Called when they are written, and before they count if the table allows that. Returns whether they are
-            to count; raises if something is wrong with them.
+        check: Called when they are written, and before they count if the table allows that. Returns how many there
+            are; raises if something is wrong with them.
         prefix: What the names of new files begin with.
+
+    Raises:
+        EngineError: Spark has written them to a file system that this process does not see.
     """
     kind = format_of(name)
     if is_catalog_table(rows.sparkSession, name):
@@ -69,17 +72,43 @@ def add_rows(rows: DataFrame, name: str, check: Callable[[], bool], *, prefix: s
         _add_files(rows, Path(name), check, prefix)
 
 
-def _add_files(rows: DataFrame, folder: Path, check: Callable[[], bool], prefix: str) -> None:
+def _add_files(rows: DataFrame, folder: Path, check: Callable[[], int], prefix: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
+    try:
+        _add_staged(rows, folder, check, prefix)
+    finally:
+        with suppress(OSError):
+            # If nothing was added to a new table.
+            folder.rmdir()
+
+
+def _add_staged(rows: DataFrame, folder: Path, check: Callable[[], int], prefix: str) -> None:
     remove_dead(folder, time())
     with staged_folder(folder) as staged:
         rows.write.parquet(located(str(staged)))
-        if check():
+        if expected := check():
+            _require_rows(staged, expected)
             staged.rename(folder / f"{_READY}{prefix}-{uuid4().hex[:12]}")
     complete(folder)
-    with suppress(OSError):
-        # If nothing was added to a new table.
-        folder.rmdir()
+
+
+def _require_rows(staged: Path, expected: int) -> None:
+    """Make sure that all rows are in the files that this process sees.
+
+    An executor on another machine writes to its own disk, and so does the server of Spark Connect.
+
+    Raises:
+        EngineError: Some are elsewhere.
+    """
+    from pyarrow import parquet
+
+    found = sum(parquet.read_metadata(file).num_rows for file in staged.glob("part-*.parquet"))
+    if found != expected:
+        raise EngineError(
+            f"Spark wrote {expected:,} rows to {inert(str(staged.parent))}, and {found:,} of them are there on this "
+            "machine: it runs elsewhere. Nothing was added; name a directory that all machines share, a URL, or a "
+            "table of the catalog."
+        )
 
 
 def complete(folder: Path) -> None:

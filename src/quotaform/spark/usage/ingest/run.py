@@ -110,13 +110,13 @@ class _Ingest:
         tasks = max(1, min(_MOST_TASKS, -(-size // _MERGED_BYTES)))
         found = usage_rows(after.merged(merged(before.parsed(rows), tasks)))
 
-        def check() -> bool:
+        def check() -> int:
             read, made = before.counts(), after.counts()
             if read.samples != made.samples + sum(made.dropped.values()):
                 raise _lost(f"{read.samples:,} samples were read, and {made.samples:,} made it into rows")
             if read.rejected:
                 self._write_quarantine(rows, read.rejected, progress)
-            return made.rows > 0
+            return made.rows
 
         with reported("Ingesting", progress):
             add_rows(found, self.request.usage, check, prefix="usage")
@@ -127,10 +127,10 @@ class _Ingest:
         rejected = counter.parsed(rows.where(f.col("reason").isNotNull()))
         found = rejected.select("file", "position", "reason", "record", f.lit(self.now).alias("ingested_at"))
 
-        def check() -> bool:
+        def check() -> int:
             if (again := counter.counts().rejected) != expected:
                 raise _lost(f"{expected:,} records could not be read, and {again:,} when they were read again")
-            return True
+            return expected
 
         with reported("Writing the quarantine", progress):
             add_rows(found.select(*QUARANTINE.names), self.request.quarantine, check, prefix="quarantine")

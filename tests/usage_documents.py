@@ -127,12 +127,23 @@ def otlp(recorded: Sequence[Recorded]) -> bytes:
     return "\n".join(documents).encode()
 
 
+def telegraf(recorded: Sequence[Recorded]) -> bytes:
+    """Return what Telegraf writes as JSON, a metric per line."""
+    metrics = []
+    for each in recorded:
+        fields = {attribute_of(each.series): each.value}
+        tags = names_of(each.series) | {"type": _TYPES[each.series.key][0]}
+        metrics.append(dumps({"fields": fields, "name": "kafka", "tags": tags, "timestamp": each.ts}))
+    return "\n".join(metrics).encode()
+
+
 WRITERS: Final[dict[str, Callable[[Sequence[Recorded]], bytes]]] = {
     "prometheus": prometheus,
     "exposition": exposition,
     "jmxtool": jmxtool,
     "jolokia": jolokia,
     "otlp": otlp,
+    "telegraf": telegraf,
 }
 """How each format is written."""
 

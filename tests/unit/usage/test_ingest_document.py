@@ -28,6 +28,11 @@ ELEMENT = {
     "metric": {"__name__": "kafka_server_quota_byte_rate", "quota_type": "Produce", "user": "a"},
     "values": [[TS, "1"], [TS + 60, "2"]],
 }
+TELEGRAF = "".join(
+    json.dumps({"fields": {"byte-rate": 1.5}, "name": "kafka_client", "tags": {"type": "Fetch", "client-id": f"c{n}"}})
+    + "\n"
+    for n in range(50)
+)
 POLLS = "".join(
     json.dumps(
         {
@@ -67,6 +72,8 @@ def reasons_in(rows: list[dict[str, Any]]) -> list[str]:
         ("jolokia", POLLS.encode()),
         ("prometheus", json.dumps({"status": "success", "data": {"result": [ELEMENT]}}).encode()),
         ("prometheus", json.dumps(ELEMENT).encode()),
+        ("telegraf", TELEGRAF.encode()),
+        ("telegraf", b"kafka_client,client-id=x,type=Fetch byte-rate=1,tokens=2i 1795000000000000000\n"),
     ],
 )
 def test_a_recording_is_read_as_its_parser_reads_it(kind: str, data: bytes, pack: Callable[[bytes], bytes]) -> None:
@@ -105,8 +112,6 @@ def test_what_was_read_of_a_cut_gzip_file_is_kept() -> None:
         (b"<!DOCTYPE html><html>", "the file is a web page, not a recording"),
         (b'up{instance="a"} =>\n1 @[1795000000]\n', "run promtool query range with -o json"),
         (b'{"results":{"A":{"frames":[{"schema":{"fields":[]}}]}}}', "the file is of Grafana"),
-        (b'{"fields":{"byte-rate":1},"name":"kafka_client","tags":{"type":"Produce"}}', "the file is JSON of Telegraf"),
-        (b"kafka_client,client-id=x,type=Produce byte-rate=1,a=2 1795000000000000000\n", "InfluxDB's line protocol"),
         (b'"Time","kafka_server_quota_byte_rate{user=""a""}"\n2026-11-20 00:00:00,1\n', "CSV of Grafana"),
     ],
 )

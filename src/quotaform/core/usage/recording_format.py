@@ -14,16 +14,21 @@ EXPOSITION: Final = "exposition"
 JMXTOOL: Final = "jmxtool"
 JOLOKIA: Final = "jolokia"
 OTLP: Final = "otlp"
+TELEGRAF: Final = "telegraf"
 TABLE: Final = "table"
 
 _JSON: Final = (
     (OTLP, regex(rb'"resource_?metrics"\s*:', 2)),
     (PROMETHEUS, regex(rb'"metric"\s*:\s*\{|"resultType"\s*:|"status"\s*:\s*"(?:success|error)"')),
+    (TELEGRAF, regex(rb'\A[\[{](?=.*"fields"\s*:\s*\{)(?=.*"(?:tags|timestamp)"\s*:)(?=.*"name"\s*:)', 16)),
     (JOLOKIA, regex(rb'"mbean"\s*:|"(?:request|value)"\s*:')),
 )
 """What is in the JSON of each format; the first one that is found counts."""
 _EXPOSITION: Final = regex(
     rb"^(?:# (?:HELP|TYPE|UNIT|EOF)\b|[A-Za-z_:][\w:]*(?:\{[^\n]*\})?[ \t]+[-+0-9NI])", MULTILINE
+)
+_LINE_PROTOCOL: Final = regex(
+    rb'(?:#[^\n]*\n\s*)*[^\s,={}"#]+(?:,(?:\\.|[^\s,=\\])+=(?:\\.|[^\s,\\])+)* (?:\\.|[^\s,=\\])+=[^\n]+'
 )
 _JMXTOOL: Final = regex(rb'^\s*"?time"?\s*(?:,\s*"?[^"\n,:=]+:[^"\n=]+=|$)', MULTILINE)
 _HEADLESS: Final = regex(rb'\s*"?\d{13}"?(?:,"?(?:[-+\d.eE]+|NaN|-?Infinity)?"?)+\s*$', MULTILINE)
@@ -52,16 +57,6 @@ _OTHERS: Final = (
         regex(rb'\s*[\[{].*"(?:metricset|jolokia)"\s*:\s*\{', 16),
         "of Metricbeat; write its documents into a table of CSV or Parquet and say in a mapping file what its columns "
         "are",
-    ),
-    (
-        regex(rb'\s*[\[{](?=.*"fields"\s*:\s*\{)(?=.*"tags"\s*:\s*\{)', 16),
-        'JSON of Telegraf; let it write data_format = "prometheus", or a table and say in a mapping file what its '
-        "columns are",
-    ),
-    (
-        regex(rb"[^\s,{}]+(?:,[^\s=,]+=(?:\\.|[^\s,])+)* [^\s=]+=[^\n]*? \d{10,19}\s*(?:\n|$)"),
-        'of InfluxDB\'s line protocol; let Telegraf write data_format = "prometheus", or a table and say in a mapping '
-        "file what its columns are",
     ),
     (
         regex(rb'"?time"?[,;][^\n]*\{[^\n]*="', 2),
@@ -119,4 +114,6 @@ def detect_format(head: bytes) -> str | None:
         return JMXTOOL
     if _EXPOSITION.search(text):
         return EXPOSITION
+    if _LINE_PROTOCOL.match(text):
+        return TELEGRAF
     return TABLE if _COLUMNS.match(text) else None

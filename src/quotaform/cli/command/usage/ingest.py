@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _SUBJECT: Final = "usage-ingest"
 _AUTO: Final = "auto"
 _TABLE: Final = "table"
-_DOCUMENTS: Final = ("prometheus", "exposition", "jmxtool", "jolokia", "otlp")
+_DOCUMENTS: Final = ("prometheus", "exposition", "jmxtool", "jolokia", "otlp", "telegraf")
 _INPUT_FORMATS: Final = (_AUTO, *_DOCUMENTS, _TABLE)
 
 
@@ -88,7 +88,7 @@ def ingest(
     out: Annotated[list[str] | None, out_option(_SUBJECT)] = None,
     output: Output,
 ) -> int:
-    """Add recordings to a usage table: of Prometheus, exporters, JmxTool, Jolokia, OpenTelemetry, or tables.
+    """Add recordings to a usage table: of Prometheus, exporters, JmxTool, Jolokia, OpenTelemetry, Telegraf, or tables.
 
     Every sample is written, or counted with the reason; a record that cannot be read is in the quarantine table.
     With --topic, the records of a Kafka topic are read, each once, until the command is interrupted.

@@ -10,6 +10,7 @@ from quotaform.core.usage.format.jmxtool import parse_jmxtool
 from quotaform.core.usage.format.jolokia import parse_jolokia
 from quotaform.core.usage.format.otlp import parse_otlp
 from quotaform.core.usage.format.prometheus import parse_prometheus
+from quotaform.core.usage.format.telegraf import parse_telegraf
 from quotaform.core.usage.origin import Origin
 from quotaform.core.usage.sample import Item
 
@@ -33,5 +34,6 @@ FORMATS: Final[dict[str, Parser]] = {
     "jmxtool": parse_jmxtool,
     "jolokia": parse_jolokia,
     "otlp": parse_otlp,
+    "telegraf": parse_telegraf,
 }
 """How each format is read, by its name in options."""

@@ -11,20 +11,29 @@ from typing import Final
 from quotaform.core.usage.format import FORMATS
 from quotaform.core.usage.format.jmxtool import parse_jmxtool_lines
 from quotaform.core.usage.origin import Origin
-from quotaform.core.usage.recording_format import JMXTOOL, JOLOKIA, OTLP, PROMETHEUS, detect_format, other_program
+from quotaform.core.usage.recording_format import (
+    JMXTOOL,
+    JOLOKIA,
+    OTLP,
+    PROMETHEUS,
+    TELEGRAF,
+    detect_format,
+    other_program,
+)
 from quotaform.core.usage.sample import Rejected, reject
 from quotaform.spark.usage.ingest.element import add_element
 from quotaform.spark.usage.ingest.parsed_rows import ParsedRows
 from quotaform.spark.usage.ingest.part import LARGEST_PART, Part, elements, lines
 from quotaform.spark.usage.ingest.stream import Range, Stream
 
-_IN_LINES: Final = frozenset({OTLP, JOLOKIA})
+_IN_LINES: Final = frozenset({OTLP, JOLOKIA, TELEGRAF})
 """Formats of which a file may have many documents, one in each line."""
 _ITEMS: Final = 10_000
 """How much of a table is added before rows are given on."""
 _UNKNOWN: Final = (
     "the file is of no format that is known: neither an answer of Prometheus, metrics of an exporter, CSV of JmxTool, "
-    "JSON of Jolokia or OpenTelemetry, nor a table; name it with --input-format if it is one of these"
+    "JSON of Jolokia or OpenTelemetry, metrics of Telegraf, nor a table; name it with --input-format if it is one of "
+    "these"
 )
 _TABLE: Final = "the file is a table; give --input-format table, and --mapping if its columns have other names"
 

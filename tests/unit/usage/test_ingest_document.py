@@ -89,6 +89,39 @@ def test_lines_are_in_the_range_in_which_they_begin() -> None:
     assert samples_in(rows_of(POLLS.encode(), cuts)) == samples_in(rows_of(POLLS.encode())) == 50
 
 
+PAGE = "".join(
+    f'{{__name__="kafka_server_produce_byte_rate", user="u{number}"}} {number} {int(TS) * 1000 + number}\n'
+    for number in range(50)
+)
+PROTOCOL = "".join(
+    f"kafka_user,user=u{number},type=Fetch byte-rate={number} {int(TS) * 10**9 + number}\n" for number in range(50)
+)
+
+
+@pytest.mark.parametrize(("kind", "text"), [("exposition", PAGE), ("telegraf", PROTOCOL)])
+def test_lines_of_values_are_shared_by_ranges(kind: str, text: str) -> None:
+    """What promtool dumps was of no format that is known, and a page had a limit of 64 MiB."""
+    assert detect_format(text.encode()) == kind
+    broken = text.replace("u20", "u20 \n", 1)
+    cuts = (0, 10, len(text) // 3, len(text) - 2)
+    assert samples_in(rows_of(text.encode(), cuts)) == samples_in(rows_of(text.encode())) == 50
+    (whole, rest), (at, _) = reasons_in(rows_of(broken.encode())), reasons_in(rows_of(broken.encode(), cuts))
+    assert whole.startswith("line 21: ")
+    assert rest.startswith("line 22: ")
+    assert at.startswith(
+        f"line at byte {broken.index('u20 ') - len(broken[: broken.index('u20 ')].rpartition(chr(10))[2])}: "
+    )
+
+
+@pytest.mark.parametrize("text", [PAGE, PROTOCOL])
+def test_the_last_line_of_a_file_that_was_cut_is_not_taken_for_a_value(text: str) -> None:
+    """A time that was cut was one of 1970."""
+    rows = rows_of(text[:-6].encode())
+    assert samples_in(rows) == 49
+    assert reasons_in(rows) == ["line 50: the file ends here, the value or the time may be cut"]
+    assert samples_in(rows_of(text.splitlines()[0].encode())) == 1
+
+
 def test_a_file_that_has_no_parts_is_read_by_its_first_range() -> None:
     data = (DATA / "jmxtool.csv").read_bytes()
     assert samples_in(rows_of(data, (0, 500, 1500))) == samples_in(rows_of(data))
@@ -110,7 +143,7 @@ def test_what_was_read_of_a_cut_gzip_file_is_kept() -> None:
         (b'{"status":"error","error":"timed out"}', "Prometheus answered with an error"),
         (b'{"metric":{"__name__":"x"},"values":[[1', "not JSON, or cut"),
         (b"<!DOCTYPE html><html>", "the file is a web page, not a recording"),
-        (b'up{instance="a"} =>\n1 @[1795000000]\n', "run promtool query range with -o json"),
+        (b'up{instance="a"} =>\n1 @[1795000000]\n', "run promtool query with -o json"),
         (b'{"results":{"A":{"frames":[{"schema":{"fields":[]}}]}}}', "the file is of Grafana"),
         (b'"Time","kafka_server_quota_byte_rate{user=""a""}"\n2026-11-20 00:00:00,1\n', "CSV of Grafana"),
     ],

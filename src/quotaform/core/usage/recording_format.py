@@ -31,6 +31,7 @@ _LINE_PROTOCOL: Final = regex(
     rb'(?:#[^\n]*\n\s*)*[^\s,={}"#]+(?:,(?:\\.|[^\s,=\\])+=(?:\\.|[^\s,\\])+)* (?:\\.|[^\s,=\\])+=[^\n]+'
 )
 _JMXTOOL: Final = regex(rb'^\s*"?time"?\s*(?:,\s*"?[^"\n,:=]+:[^"\n=]+=|$)', MULTILINE)
+_LABELS_ALONE: Final = regex(rb'\{\s*(?:[A-Za-z_]\w*\s*=|"[^"\n]+"\s*[,}])[^\n]*\}[ \t]+[-+0-9NI]')
 _HEADLESS: Final = regex(rb'\s*"?\d{13}"?(?:,"?(?:[-+\d.eE]+|NaN|-?Infinity)?"?)+\s*$', MULTILINE)
 _QUOTED: Final = regex(rb'"[^"\n]*"')
 _COLUMNS: Final = regex(rb'^\s*(?:"[^"\n]*"|[\w .-]+)(?:[,;\t](?:"[^"\n]*"|[\w .-]*))+\s*$', MULTILINE)
@@ -42,8 +43,8 @@ _OTHERS: Final = (
         "a web page, not a recording; check the address, and whether it wants a login",
     ),
     (
-        regex(rb"[^\n]*\} =>\s*\n[^\n]* @\["),
-        "text of promtool; run promtool query range with -o json",
+        regex(rb"[^\n]*\} =>\s[^\n]*(?:\n[^\n]*)?@\["),
+        "text of promtool; run promtool query with -o json",
     ),
     (
         regex(rb'\s*[\[{].*"(?:frames|schema)"\s*:', 16),
@@ -106,6 +107,8 @@ def detect_format(head: bytes) -> str | None:
         head: The first bytes, `HEAD_BYTES` at most, uncompressed.
     """
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if _LABELS_ALONE.match(text):
+        return EXPOSITION
     if text[:1] in (b"{", b"["):
         return next((name for name, is_in in _JSON if is_in.search(text)), None)
     if b"\0" in text:

@@ -27,7 +27,7 @@ from quotaform.core.usage.sample import Dropped, DropReason, Item, Rejected, Sam
 from quotaform.core.usage.value import make_sample, read_number, read_time, spell_value
 
 _LINE = regex(
-    r'(?P<series>(?:\\.|[^ \\\n]|\\)+?) +(?P<fields>(?:"(?:[^"\\]|\\.)*+"|\\.|[^ "\\])++)(?: +(?P<ts>-?[0-9]+))? *'
+    r'(?!,)(?P<series>(?:\\.|[^ \\\n]|\\)+?) +(?P<fields>(?:"(?:[^"\\]|\\.)*+"|\\.|[^ "\\])++)(?: +(?P<ts>-?[0-9]+))? *'
 ).fullmatch
 _PARTS: Final = regex(r"(?:\\.|[^,\\]|\\)+")
 _PAIR = regex(r"((?:\\.|[^=\\]|\\)+?)=(.*)").fullmatch

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from io import BytesIO
 from itertools import islice
 from typing import Final
@@ -12,6 +13,7 @@ from quotaform.core.usage.format import FORMATS
 from quotaform.core.usage.format.jmxtool import parse_jmxtool_lines
 from quotaform.core.usage.origin import Origin
 from quotaform.core.usage.recording_format import (
+    EXPOSITION,
     JMXTOOL,
     JOLOKIA,
     OTLP,
@@ -20,7 +22,7 @@ from quotaform.core.usage.recording_format import (
     detect_format,
     other_program,
 )
-from quotaform.core.usage.sample import Rejected, reject
+from quotaform.core.usage.sample import Rejected, Sample, reject
 from quotaform.spark.usage.ingest.element import add_element
 from quotaform.spark.usage.ingest.parsed_rows import ParsedRows
 from quotaform.spark.usage.ingest.part import LARGEST_PART, Part, elements, lines
@@ -28,6 +30,8 @@ from quotaform.spark.usage.ingest.stream import Range, Stream
 
 _IN_LINES: Final = frozenset({OTLP, JOLOKIA, TELEGRAF})
 """Formats of which a file may have many documents, one in each line."""
+_BATCH_BYTES: Final = 4 * 2**20
+"""How many bytes of lines are parsed at once."""
 _ITEMS: Final = 10_000
 """How much of a table is added before rows are given on."""
 _UNKNOWN: Final = (
@@ -70,7 +74,12 @@ def _unknown(name: str | None, head: bytes) -> Rejected:
 
 def _is_divisible(name: str, head: bytes) -> bool:
     """Whether a recording has parts that can be read on their own."""
-    return name == PROMETHEUS or (name in _IN_LINES and _has_lines(head))
+    return name == PROMETHEUS or (name in _IN_LINES and _has_lines(head)) or _is_of_lines(name, head)
+
+
+def _is_of_lines(name: str, head: bytes) -> bool:
+    """Whether each line has a value or some, and stands for itself."""
+    return name == EXPOSITION or (name == TELEGRAF and not head.lstrip().startswith((b"{", b"[")))
 
 
 def _has_lines(head: bytes) -> bool:
@@ -84,7 +93,7 @@ def _add_parts(stream: Stream, source: Range, name: str, origin: Origin, rows: P
         if source.start:
             stream.seek(source.start)
         yield from _add_elements(elements(stream.read, source.start, source.end), stream, source, origin, rows)
-    elif _is_divisible(name, stream.head):
+    elif name in _IN_LINES and _has_lines(stream.head):
         if source.start:
             stream.seek(source.start - 1)
         for part in lines(stream.read, source.start, source.end):
@@ -93,6 +102,10 @@ def _add_parts(stream: Stream, source: Range, name: str, origin: Origin, rows: P
                 yield
     elif name == JMXTOOL:
         yield from _add_table(stream, source, origin, rows)
+    elif _is_of_lines(name, stream.head):
+        if source.start:
+            stream.seek(source.start - 1)
+        yield from _add_lines(lines(stream.read, source.start, source.end), source, name, origin, rows)
     else:
         _add_whole(stream, source, name, origin, rows)
         yield
@@ -114,6 +127,58 @@ def _add_elements(
         else:
             head = part.data.decode("utf-8", "replace")
         yield
+
+
+def _add_lines(parts: Iterator[Part], source: Range, name: str, origin: Origin, rows: ParsedRows) -> Iterator[None]:
+    """Add what lines say, many at a time; the number of a line is known only if the range begins with the file."""
+    number = 1
+    for some in _batches(parts):
+        last = some[-1]
+        is_cut = last.is_last and not last.data.endswith(b"\n") and (number > 1 or len(some) > 1)
+        whole = some[:-1] if is_cut else some
+        place = partial(_placed_line, [part.position for part in some], number if source.start == 0 else None)
+        rows.add_items(FORMATS[name](b"".join(part.data for part in whole), origin, source.at), source.file, place)
+        if is_cut:
+            items = list(FORMATS[name](last.data, origin, source.at))
+            if any(isinstance(item, Sample) for item in items):
+                items = [reject(1, "line 1: the file ends here, the value or the time may be cut", _text(last.data))]
+            last_number = number + len(some) - 1 if source.start == 0 else None
+            rows.add_items(items, source.file, partial(_placed_line, [last.position], last_number))
+        number += len(some)
+        yield
+
+
+def _batches(parts: Iterator[Part]) -> Iterator[list[Part]]:
+    """Yield parts in lists of some megabytes, of a larger part alone."""
+    some: list[Part] = []
+    size = 0
+    for part in parts:
+        some.append(part)
+        size += len(part.data)
+        if size >= _BATCH_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def _placed_line(positions: Sequence[int], number: int | None, item: Rejected) -> Rejected:
+    """Return a record of some lines with its place in the file.
+
+    Args:
+        positions: The byte at which each of them begins.
+        number: The number of the first one; `None` if it is not known.
+        item: The record.
+    """
+    if not 0 < item.position <= len(positions):
+        return item._replace(position=positions[0] if number is None else number)
+    rest = item.reason.removeprefix(f"line {item.position}")
+    place = positions[item.position - 1] if number is None else number + item.position - 1
+    return item._replace(position=place, reason=f"line {'at byte ' if number is None else ''}{place}{rest}")
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
 
 
 def _add_line(part: Part, source: Range, name: str, origin: Origin, rows: ParsedRows) -> None:

@@ -46,6 +46,8 @@ def connect_session(remote: Remote, conf: Mapping[str, str]) -> Iterator[SparkSe
     with environment({_MODE: "1"}), catch_warnings():
         # Said beside the error of the request that was repeated.
         filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")
+        # Of windows over a row per series; a session of one's own only logs it.
+        filterwarnings("ignore", "WARN WindowExpression")
         own: Any = None
         try:
             _require_answer(remote)

@@ -87,12 +87,12 @@ def _add_staged(rows: DataFrame, folder: Path, check: Callable[[], int], prefix:
     with staged_folder(folder) as staged:
         rows.write.parquet(located(str(staged)))
         if expected := check():
-            _require_rows(staged, expected)
+            _require_rows(staged, folder, expected)
             staged.rename(folder / f"{_READY}{prefix}-{uuid4().hex[:12]}")
     complete(folder)
 
 
-def _require_rows(staged: Path, expected: int) -> None:
+def _require_rows(staged: Path, folder: Path, expected: int) -> None:
     """Make sure that all rows are in the files that this process sees.
 
     An executor on another machine writes to its own disk, and so does the server of Spark Connect.
@@ -105,7 +105,7 @@ def _require_rows(staged: Path, expected: int) -> None:
     found = sum(parquet.read_metadata(file).num_rows for file in staged.glob("part-*.parquet"))
     if found != expected:
         raise EngineError(
-            f"Spark wrote {expected:,} rows to {inert(str(staged.parent))}, and {found:,} of them are there on this "
+            f"Spark wrote {expected:,} rows to {inert(str(folder))}, and {found:,} of them are there on this "
             "machine: it runs elsewhere. Nothing was added; name a directory that all machines share, a URL, or a "
             "table of the catalog."
         )

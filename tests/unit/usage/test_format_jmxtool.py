@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quotaform.core.usage.format.jmxtool import parse_jmxtool, parse_jmxtool_lines
+from quotaform.core.usage.recording_format import detect_format
 from quotaform.core.usage.sample import DropReason, Item, Sample
 from quotaform.core.usage.series import Attribute
 
@@ -124,3 +125,47 @@ def test_the_last_value_of_a_file_that_ends_within_a_line_may_be_cut() -> None:
 def test_lines_may_come_one_by_one() -> None:
     lines = [f'\ufeff"time","{ALICE}"\n', f"{MILLISECONDS},17\r\n", "\n", f"{MILLISECONDS},18\n"]
     assert values(parse_jmxtool_lines(lines, ORIGIN)) == [(TS, 17.0), (TS, 18.0)]
+
+
+REPORTS = {
+    "csv": 'time,"{time}"\n{rate},"5.5"\n{throttle},"NaN"\n{queue},"0"\n',
+    "tsv": "time\t{time}\n{rate}\t5.5\n{throttle}\tNaN\n{queue}\t0\n",
+    "properties": "time={time}\n{rate}=5.5\n{throttle}=NaN\n{queue}=0\n",
+}
+
+
+@pytest.mark.parametrize(
+    "message", ["", "Trying to connect to JMX url: service:jmx:rmi:///jndi/rmi://b1:9999/jmxrmi\n"]
+)
+@pytest.mark.parametrize("time", [str(int(TS * 1000)), "2025-11-20T22:04:16Z"])
+@pytest.mark.parametrize("report", REPORTS)
+def test_other_reports_have_a_line_per_value(report: str, time: str, message: str) -> None:
+    """Only the report that is made by default was known."""
+    mbean = 'kafka.server:type=Produce,user=CN%3Da,client-id="a,b=\\"x\\*\\":y"'
+    queue = "kafka.server:type=Fetch:queue-size"
+    names = {"rate": f"{mbean}:byte-rate", "throttle": f"{mbean}:throttle-time", "queue": queue}
+    text = message + REPORTS[report].format(time=time, **names) + REPORTS[report].format(time="1795000000000", **names)
+    assert detect_format(text.encode()) == "jmxtool"
+    items = list(parse_jmxtool(text, ORIGIN))
+    assert values(items) == [(TS, 5.5), (1_795_000_000.0, 5.5)]
+    assert {sample.series for sample in samples(items)} == {series(user="CN=a", client_id='a,b="x*":y')}
+    assert dropped(items) == {DropReason.NAN: 2, DropReason.OTHER_ATTRIBUTE: 2}
+    assert not reasons(items)
+
+
+def test_broken_lines_of_other_reports_are_rejected() -> None:
+    text = (
+        "time=soon\nkafka.server:type=Produce,user=a:byte-rate=1\n"
+        f"time={int(TS * 1000)}\nkafka.server:type=Produce,user=a:byte-rate=2\nkafka.server:type=Produce,us\n"
+        "kafka.server:type=Produce,user=a:byte-rate=much\nkafka.server:type=Produce,user=b:byte-rate=3"
+    )
+    items = list(parse_jmxtool(text, ORIGIN))
+    assert values(items) == [(TS, 2.0)]
+    first, *others = reasons(items)
+    assert first.startswith('line 1: "soon" is not a time')
+    assert others == [
+        "line 2: the time above it cannot be read",
+        "line 5: neither a time nor an attribute with its value, or cut",
+        'line 6: "much" is not a number',
+        "line 7: the file ends here, the value may be cut",
+    ]

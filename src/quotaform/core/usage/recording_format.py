@@ -30,7 +30,11 @@ _EXPOSITION: Final = regex(
 _LINE_PROTOCOL: Final = regex(
     rb'(?:#[^\n]*\n\s*)*[^\s,={}"#]+(?:,(?:\\.|[^\s,=\\])+=(?:\\.|[^\s,\\])+)* (?:\\.|[^\s,=\\])+=[^\n]+'
 )
-_JMXTOOL: Final = regex(rb'^\s*"?time"?\s*(?:,\s*"?[^"\n,:=]+:[^"\n=]+=|$)', MULTILINE)
+_JMXTOOL: Final = regex(
+    rb"(?:Trying to connect to JMX url[^\n]*\n)?\s*"
+    rb'(?:"?time"?\s*(?:,\s*"?[^"\n,:=]+:[^"\n=]+=|$)|time(?:,"|[\t=])\d[-:T.\dZ+]*"?\s*$)',
+    MULTILINE,
+)
 _LABELS_ALONE: Final = regex(rb'\{\s*(?:[A-Za-z_]\w*\s*=|"[^"\n]+"\s*[,}])[^\n]*\}[ \t]+[-+0-9NI]')
 _HEADLESS: Final = regex(rb'\s*"?\d{13}"?(?:,"?(?:[-+\d.eE]+|NaN|-?Infinity)?"?)+\s*$', MULTILINE)
 _QUOTED: Final = regex(rb'"[^"\n]*"')

@@ -6,7 +6,16 @@
 | time | milliseconds since the epoch, or what `--date-format` makes: ISO 8601; without a zone it is UTC |
 | other | the value; empty if there is none |
 
-A header stands again where a later run was appended to the file. Source: org.apache.kafka.tools.JmxTool.
+A header stands again where a later run was appended to the file.
+
+With `--report-format csv`, `tsv` or `properties` there is no header, but a line per time and a line per value:
+
+| line | csv | tsv | properties |
+| --- | --- | --- | --- |
+| time | `time,"1795000000000"` | `time`, a tab, the time | `time=1795000000000` |
+| value | `object name:attribute,"5.5"` | `object name:attribute`, a tab, the value | `object name:attribute=5.5` |
+
+Source: org.apache.kafka.tools.JmxTool.
 """
 
 from __future__ import annotations
@@ -16,6 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from csv import Error as CsvError
 from csv import reader
 from io import StringIO
+from re import Match
 from re import compile as regex
 from typing import Final
 
@@ -38,6 +48,12 @@ _HEADLESS: Final = (
     "run it once per type of quota with the attributes of that type"
 )
 _NUMBER = regex(r"[0-9]+").fullmatch
+_TIME_LINE = regex(r'time(?:,"(?P<csv>[^":]*(?::[^"]*)?)"|[\t=](?P<other>[^\t=]*))').fullmatch
+_VALUE_LINE = regex(
+    r'(?P<name>[^:"]+:.+):(?P<attribute>[\w.-]+)(?:,"(?P<csv>[^"]*)"|[\t=](?P<other>[^\t=]*))'
+).fullmatch
+_MESSAGE = regex(r"Trying to connect to JMX url: .*").fullmatch
+"""What JmxTool says before it begins; it is in the file if both of its outputs are."""
 
 
 def parse_jmxtool(data: bytes | str, origin: Origin, ts: float | None = None) -> Iterator[Item]:
@@ -64,17 +80,28 @@ def parse_jmxtool_lines(lines: Iterable[str], origin: Origin) -> Iterator[Item]:
         origin: What counts, as MBeans do not say where they are from.
     """
     header, columns, rows = "", None, 0
+    ts: float | str | None = None
     dropped: Counter[DropReason] = Counter()
     for number, text in enumerate(lines, start=1):
         line = text.removeprefix("\ufeff").strip()
-        if not line:
+        if not line or _MESSAGE(line):
             continue
-        if _TIME(line):
+        if time_line := _TIME_LINE(line):
+            ts = _time(time_line["csv"] or time_line["other"] or "")
+            if isinstance(ts, str):
+                yield reject(number, f"line {number}: {ts}; the values below it are left out", line)
+        elif ts is not None and (value_line := _VALUE_LINE(line)):
+            rows += 1
+            is_cut = rows > 1 and not text.endswith("\n")
+            yield from _value(value_line, ts, number, origin, dropped, is_cut=is_cut)
+        elif _TIME(line):
+            ts = None
             if line != header:
                 header, columns = line, read_columns(line, origin)
                 yield from _unreadable(columns, number)
-        elif columns is None:
-            yield reject(number, f"line {number}: {_HEADLESS}", line)
+        elif columns is None or ts is not None:
+            reason = _HEADLESS if ts is None else "neither a time nor an attribute with its value, or cut"
+            yield reject(number, f"line {number}: {reason}", line)
         else:
             rows += 1
             yield from _row(columns, number, line, dropped, is_cut=rows > 1 and not text.endswith("\n"))
@@ -144,6 +171,31 @@ def _row(
             dropped[sample] += 1
         else:
             yield reject(number, f"line {number}, column {place}: {sample}", cell)
+
+
+def _value(
+    line: Match[str], ts: float | str, number: int, origin: Origin, dropped: Counter[DropReason], *, is_cut: bool
+) -> Iterator[Sample | Rejected]:
+    """Yield what a line with one value says."""
+    raw = line["csv"] if line["csv"] is not None else line["other"]
+    measure = read_known_object_name(line["name"], line["attribute"], origin)
+    if isinstance(measure, DropReason):
+        dropped[measure] += 1
+        return
+    if isinstance(measure, Unreadable):
+        yield reject(number, f"line {number}: {measure.reason}", line[0])
+    elif isinstance(ts, str):
+        yield reject(number, f"line {number}: the time above it cannot be read", line[0])
+    elif is_cut and line["csv"] is None:
+        yield reject(number, f"line {number}: the file ends here, the value may be cut", line[0])
+    else:
+        sample = make_sample(measure, ts, raw)
+        if isinstance(sample, Sample):
+            yield sample
+        elif isinstance(sample, DropReason):
+            dropped[sample] += 1
+        else:
+            yield reject(number, f"line {number}: {sample}", line[0])
 
 
 def _time(cell: str) -> float | str:

@@ -23,36 +23,47 @@ class Sample:
 
 @dataclass
 class WindowedRate:
-    """The rate over the samples whose last request is less than 11 seconds old, as of Kafka 3.8."""
+    """The rate over the samples whose last request is less than 11 seconds old, as of Kafka 3.8.
+
+    Attributes:
+        samples: What was recorded, the oldest first.
+        most: How many samples make a window.
+        sample_s: How long each is.
+    """
 
     samples: list[Sample] = field(default_factory=list)
+    most: int = SAMPLES
+    sample_s: float = SAMPLE_S
 
     def record(self, value: float, now: float) -> None:
         """Add a value to the current sample, or to a new one."""
-        if not self.samples or now - self.samples[-1].start >= SAMPLE_S:
-            self.samples = [*self.samples[-SAMPLES:], Sample(now, now)]
+        if not self.samples or now - self.samples[-1].start >= self.sample_s:
+            self.samples = [*self.samples[-self.most :], Sample(now, now)]
         self.samples[-1].total += value
         self.samples[-1].last = now
 
     def measure(self, now: float) -> tuple[float, float]:
         """Return the rate, and the seconds that it covers."""
-        self.samples = [each for each in self.samples if now - each.last < SAMPLES * SAMPLE_S]
+        self.samples = [each for each in self.samples if now - each.last < self.most * self.sample_s]
         elapsed = now - self.samples[0].start if self.samples else 0.0
-        full = int(elapsed / SAMPLE_S)
-        if full < SAMPLES - 1:
-            elapsed += (SAMPLES - 1 - full) * SAMPLE_S
+        full = int(elapsed / self.sample_s)
+        if full < self.most - 1:
+            elapsed += (self.most - 1 - full) * self.sample_s
         return sum(each.total for each in self.samples) / elapsed, elapsed
 
 
-def recorded_rates(due: Iterable[tuple[float, float]], until: float, step: float) -> dict[float, float]:
+def recorded_rates(
+    due: Iterable[tuple[float, float]], until: float, step: float, rate: WindowedRate | None = None
+) -> dict[float, float]:
     """Return the rates that are read at each step while nothing is throttled.
 
     Args:
         due: The times and sizes of requests.
         until: The time of the last reading.
         step: The seconds between two.
+        rate: What is read, if not the rate of a quota.
     """
-    rate = WindowedRate()
+    rate = WindowedRate() if rate is None else rate
     rates: dict[float, float] = {}
     left = list(due)[::-1]
     for number in range(1, int(until / step) + 1):
@@ -62,6 +73,11 @@ def recorded_rates(due: Iterable[tuple[float, float]], until: float, step: float
             rate.record(size, at)
         rates[now] = rate.measure(now)[0]
     return rates
+
+
+def mutation_rate() -> WindowedRate:
+    """Return the rate of mutations, which is measured by the windows of all other metrics."""
+    return WindowedRate(most=2, sample_s=30.0)
 
 
 def throttled_seconds(due: Sequence[tuple[float, float]], limit: float, longest: float | None = None) -> float:

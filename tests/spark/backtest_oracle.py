@@ -1,9 +1,17 @@
-"""What a backtest finds, by loops over one bucket: the recursions from which its window functions follow."""
+"""What a backtest finds, by loops over one bucket: the recursions from which its arrays follow.
+
+When mutations were asked for is not found here: `tests/property/test_mutation_gauge.py` has what it should be.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy
+
+from quotaform.spark.usage.mutations import asked_rates
 
 WINDOW = 11.5
 GAP = 600.0
@@ -32,8 +40,16 @@ def replay(rates: Mapping[float, float], limit: float, key: str, window: float =
     pace = _pace(times)
     combs = next((n for n in (12, 6, 3, 2) if pace is not None and pace * n <= 1.35 * WINDOW), 1)
     first_step = window if pace is None else min(window, pace)
+    windows = dict.fromkeys(times, window)
+    found.over_max = max(rates.values()) / limit
+    if key == "controller_mutation_rate" and pace is not None and pace <= 10:
+        at = numpy.array([round(time * 1e6) for time in times])
+        rates = dict(zip(times, map(float, asked_rates(at, numpy.array([rates[time] for time in times]))), strict=True))
+        steps = [pace, *(after - before for before, after in pairwise(times))]
+        windows = dict(zip(times, (step if step <= GAP else pace for step in steps), strict=True))
+        combs = 1
     for comb in range(combs):
-        _replay_comb(found, times, rates, range(comb, len(times), combs), combs, limit, key, window, first_step)
+        _replay_comb(found, times, rates, range(comb, len(times), combs), combs, limit, key, windows, first_step)
     return found
 
 
@@ -52,7 +68,7 @@ def _replay_comb(
     combs: int,
     limit: float,
     key: str,
-    window: float,
+    windows: Mapping[float, float],
     first_step: float,
 ) -> None:
     is_connection = key == "connection_creation_rate"
@@ -61,7 +77,7 @@ def _replay_comb(
     burst = BURST * limit if is_mutation else 0.0
     backlog = dict.fromkeys(VARIANTS, 0.0)
     for place in places:
-        time, rate = times[place], rates[times[place]]
+        time, rate, window = times[place], rates[times[place]], windows[times[place]]
         before = rates[times[place - 1]] if place else None
         step = time - times[place - 1] if place else None
         spaced = time - times[place - combs] if place >= combs else window
@@ -70,7 +86,6 @@ def _replay_comb(
         is_gap = spaced > GAP
         counted = step if step is not None and step <= GAP else first_step
         found.recorded_s += counted
-        found.over_max = max(found.over_max, rate / limit)
         if is_connection:
             found.refused += max(0.0, (rate - limit) * counted)
         unseen_rates = {"": rate, "_low": 0.0, "_high": max(rate, rate if before is None else before)}
@@ -89,7 +104,7 @@ def _replay_comb(
             reached = max(middle, end) if variant == "_high" else end
             delay = (reached - burst) / limit
             if variant == "_high" and is_mutation and rate > 0:
-                at_once = (middle + rate * seen - burst) / limit
+                at_once = (middle + rate * window - burst) / limit
                 wait, delay = max(wait, min(counted, at_once)), max(delay, at_once)
             if is_request or is_connection:
                 delay = min(delay, 1.0)

@@ -1,11 +1,15 @@
-"""`quotaform demo --fleet`: three clusters and one that is down, from plan to history."""
+"""The demos on Spark: `quotaform demo --fleet`, from plan to history, and `--usage`, from traffic to fitting quotas."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from quotaform.cli.console import Color, Console
+from quotaform.cli.demo.usage import run_usage_demo
 from tests.workflow.command import run_process
 
 pytestmark = [pytest.mark.kafka, pytest.mark.workflow]
@@ -42,10 +46,57 @@ def test_the_demo_of_a_fleet_runs_the_full_workflow(tmp_path: Path, connect_url:
         "100 MiB/s",
         "The clusters were stopped and their data removed.",
     ]
-    at = 0
-    for text in expected:
-        found = done.out.find(text, at)
-        assert found >= 0, f"{text!r} is missing after {done.out[:at][-200:]!r}"
-        at = found + len(text)
+    require_in_order(done.out, expected)
     assert "\x1b[" not in done.out
     assert list(tmp_path.iterdir()) == []
+
+
+def require_in_order(out: str, expected: Sequence[str]) -> None:
+    """Make sure that an output has these texts, one after the other."""
+    at = 0
+    for text in expected:
+        found = out.find(text, at)
+        assert found >= 0, f"{text!r} is missing after {out[:at][-200:]!r}"
+        at = found + len(text)
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.usefixtures("spark")
+def test_the_demo_of_usage_is_throttled_as_it_predicts(capfd: pytest.CaptureFixture[str]) -> None:
+    """With half a minute less of traffic than the command has, and in the session of the other tests."""
+    run_usage_demo(Console(Color.NEVER), seconds=12)
+    out = capfd.readouterr().out
+    require_in_order(
+        out,
+        [
+            "$ quotaform apply --auto-approve",
+            "# Traffic of 12 s: checkout produces 1 MB/s, etl 4 MB/s, reports consumes what etl made.",
+            "$ quotaform usage record --interval 1s --for 28s --usage before",
+            "broker 1 (http://127.0.0.1:",
+            "$ quotaform usage headroom --usage before",
+            "No bucket is close to its limit",
+            "Not used by anybody who was recorded:",
+            "$ quotaform usage recommend --usage before --select client-id=checkout",
+            "~ client-id=checkout  producer_byte_rate : 10 MB/s -> ",
+            "Recommended: 0 to add, 1 to change, 0 to remove",
+            "# p99 of ",
+            "$ quotaform plan --backtest before --out plan.json",
+            "Backtest: Of 2 buckets with changed limits, 1 would have been throttled",
+            "client-id=etl on broker 1  producer_byte_rate 10 MB/s -> 3 MB/s: throttled for ",
+            "$ quotaform apply plan.json",
+            "$ quotaform usage record --interval 1s --for 28s --usage after --quiet &",
+            "$ quotaform top --once",
+            "by the quota of client-id=etl (Client)",
+            "$ quotaform usage headroom --usage after",
+            "throttled",
+            "client-id=etl (demo, broker 1)",
+            "Headroom: 1 throttled",
+            "Kafka was stopped and its data removed.",
+        ],
+    )
+    [predicted] = re.findall(r"3 MB/s: throttled for (\d+)s", out)
+    [observed] = re.findall(r"(\d+)s +producer_byte_rate +client-id=etl", out)
+    # Both are counted in samples of a second, and the clients need one to start.
+    assert abs(int(predicted) - int(observed)) <= 3
+    assert int(predicted) > 3
+    assert "\x1b[" not in out

@@ -38,13 +38,14 @@ _FILE: Final = "quotas.d/quotas.yaml"
 _GUESS: Final = "match: {client-id: etl}\n    values: {producer_byte_rate: 10MB/s}"
 _TIGHT: Final = "match: {client-id: etl}\n    values: {producer_byte_rate: 3MB/s}"
 _SECONDS: Final = 25
-_RECORDED: Final = 45
-"""Seconds with those in which clients start, and in which etl ends with the recommended limit."""
-_RECORD: Final = ("usage", "record", "--interval", "1s", "--for", f"{_RECORDED}s", "--usage")
 
 
-def run_usage_demo(console: Console) -> None:
+def run_usage_demo(console: Console, seconds: int = _SECONDS) -> None:
     """Start a broker, run the session, and stop it.
+
+    Args:
+        console: What it is shown on.
+        seconds: How long the clients have something to send; with less than 12, none is throttled.
 
     Raises:
         QuotaformError: A step did not do what it should.
@@ -59,7 +60,7 @@ def run_usage_demo(console: Console) -> None:
         folder = kafka.data_dir / "demo"
         folder.mkdir()
         with spark_session(), chdir(folder):
-            _run(_UsageSession(console, folder), kafka)
+            _run(_UsageSession(console, folder), kafka, seconds)
     console.echo("\nKafka was stopped and its data removed. Next: docs/usage.md, or quotaform usage --help\n")
 
 
@@ -89,8 +90,10 @@ class _UsageSession(DemoSession):
             process.kill()
 
 
-def _run(session: _UsageSession, kafka: Sandbox) -> None:
+def _run(session: _UsageSession, kafka: Sandbox, seconds: int) -> None:
     """Run the session from beginning to end."""
+    # With the seconds in which clients start, and in which etl ends with the lower limit.
+    record = ("usage", "record", "--interval", "1s", "--for", f"{seconds * 4 // 3 + 12}s", "--usage")
     session.print_step("A cluster, where its broker offers metrics, and quotas that somebody guessed.")
     [url] = kafka.metrics_urls.values()
     session.write(
@@ -103,11 +106,9 @@ def _run(session: _UsageSession, kafka: Sandbox) -> None:
     session.write(_FILE, _QUOTAS)
     session.quotaform("apply", "--auto-approve", "--allow", rule.DEFAULT_ENTITY.id)
 
-    session.print_step(
-        f"Traffic of {_SECONDS} s: checkout produces 1 MB/s, etl 4 MB/s, reports consumes what etl made."
-    )
-    with _traffic(kafka):
-        session.quotaform(*_RECORD, "before")
+    session.print_step(f"Traffic of {seconds} s: checkout produces 1 MB/s, etl 4 MB/s, reports consumes what etl made.")
+    with _traffic(kafka, seconds):
+        session.quotaform(*record, "before")
 
     session.print_step("How close is everybody to the limits?")
     session.quotaform("usage", "headroom", "--usage", "before")
@@ -123,8 +124,8 @@ def _run(session: _UsageSession, kafka: Sandbox) -> None:
     session.quotaform("apply", "plan.json")
 
     session.print_step("The same traffic again. Who is throttled now, and by which quota?")
-    with _traffic(kafka), session.in_background(*_RECORD, "after", "--quiet"):
-        time.sleep(_SECONDS)
+    with _traffic(kafka, seconds), session.in_background(*record, "after", "--quiet"):
+        time.sleep(seconds)
         session.quotaform("top", "--once")
 
     session.print_step("Throttled as predicted: compare the seconds with those of the plan's backtest.")
@@ -132,13 +133,13 @@ def _run(session: _UsageSession, kafka: Sandbox) -> None:
 
 
 @contextmanager
-def _traffic(kafka: Sandbox) -> Iterator[None]:
+def _traffic(kafka: Sandbox, seconds: int) -> Iterator[None]:
     """Run the clients until the end of the block, and wait for the producers."""
     from quotaform.sandbox.traffic import Traffic
 
     with Traffic(kafka) as traffic:
-        traffic.produce("orders", "checkout", rate=1_000_000, seconds=_SECONDS)
-        traffic.produce("events", "etl", rate=4_000_000, seconds=_SECONDS)
+        traffic.produce("orders", "checkout", rate=1_000_000, seconds=seconds)
+        traffic.produce("events", "etl", rate=4_000_000, seconds=seconds)
         traffic.consume("events", "reports")
         yield
         traffic.wait()

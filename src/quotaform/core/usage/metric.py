@@ -20,7 +20,7 @@ from quotaform.core.usage.metric_name import (
 from quotaform.core.usage.object_name import parse_object_name
 from quotaform.core.usage.origin import Origin, first_label, fold
 from quotaform.core.usage.sample import DropReason, Unreadable
-from quotaform.core.usage.series import QUOTA_WINDOW_S, Attribute, Series
+from quotaform.core.usage.series import Attribute, Series, broker_window_s
 from quotaform.model.text import quote
 
 CLIENT_WINDOW_S: Final = 60.0
@@ -206,7 +206,7 @@ def _measure(
         return series
     if meaning.factor is None:
         return Unreadable(_OTHER_UNIT)
-    window = CLIENT_WINDOW_S if meaning.is_of_client else QUOTA_WINDOW_S
+    window = CLIENT_WINDOW_S if meaning.is_of_client else broker_window_s(key)
     return Measure(series, meaning.factor, 0.0 if meaning.attribute is Attribute.TOTAL else window)
 
 

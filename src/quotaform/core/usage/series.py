@@ -15,12 +15,21 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from quotaform.model.quota_key import CONTROLLER_MUTATION_RATE
+
 QUOTA_WINDOW_S: Final = 11.5
 """Seconds that a rate of a broker covers: between 11 and 12 with the defaults of `quota.window.num` and
 `quota.window.size.seconds`, as the current window has begun but not ended, and one whose last request is less than 11 s
 old counts as a whole; between 10 and 11 for the first seconds after a time without requests, and before Kafka 3.8.
 
 Source: org.apache.kafka.common.metrics.stats.Rate and SampledStat.
+"""
+
+MUTATION_WINDOW_S: Final = 60.0
+"""Seconds that a mutation rate of a broker covers: between 30 and 90 with the defaults of `metrics.num.samples` and
+`metrics.sample.window.ms`, as it is not measured by the windows of quotas.
+
+Source: kafka.server.ControllerMutationQuotaManager.
 """
 
 LONGEST_STEP_S: Final = 600.0
@@ -34,6 +43,18 @@ class Attribute(StrEnum):
     RATE = "rate"
     THROTTLE_TIME = "throttle_time"
     TOTAL = "total"
+
+
+def broker_window_s(key: str) -> float:
+    """Return how many seconds a rate of a broker covers, about.
+
+    >>> broker_window_s("producer_byte_rate"), broker_window_s("controller_mutation_rate")
+    (11.5, 60.0)
+
+    Args:
+        key: The quota key.
+    """
+    return MUTATION_WINDOW_S if key == CONTROLLER_MUTATION_RATE.name else QUOTA_WINDOW_S
 
 
 class Series(NamedTuple):

@@ -27,8 +27,9 @@ How a recording is read:
 Of a step longer than the window that a rate covers, the rest is not known. `_low` takes it as idle, `_high` as the
 larger of the two samples around it, and the estimate as the sample. Within a step, rates are constant and the window of
 the broker follows within W, so that a step in which the limit is passed counts from when its window is over the limit.
-The bounds are also those of what else is not known: how long request time has a backlog (`_low`: none), and whether
-mutations come at once (`_high`) or spread over a window.
+The bounds are also those of what else is not known: how long request time has a backlog (`_low`: none), whether refused
+connections come again (`_low`: none does), and whether mutations come at once (`_high`) or spread over a window. When
+those came is known where samples are close enough (`quotaform.spark.usage.mutations`).
 
 Source: KIP-13, KIP-124, KIP-599, KIP-612; org.apache.kafka.common.metrics.stats.Rate, SampledStat and TokenBucket;
 org.apache.kafka.server.quota.QuotaUtils.
@@ -44,6 +45,7 @@ import numpy
 
 from quotaform.core.usage.enforcement import Enforcement
 from quotaform.core.usage.series import LONGEST_STEP_S, QUOTA_WINDOW_S
+from quotaform.spark.usage import mutations
 from quotaform.spark.usage.bucket_rows import Booleans, Floats, Integers
 
 VARIANTS: Final = ("", "_low", "_high")
@@ -109,6 +111,8 @@ def replay(demand: Demand, limit: float, enforcement: Enforcement) -> Replay:
         limit: The limit; NaN if there is none.
         enforcement: How a broker enforces it.
     """
+    if enforcement.burst_s and demand.pace_s <= mutations.LONGEST_STEP_S:
+        demand = _asked(demand)
     steps = _steps(demand)
     if not (demand.rate > (0.0 if enforcement.burst_s else limit)).any() or numpy.isnan(limit):
         none = numpy.zeros(len(demand.at))
@@ -118,6 +122,14 @@ def replay(demand: Demand, limit: float, enforcement: Enforcement) -> Replay:
     end, burst = backlogs[""].end, enforcement.burst_s * limit
     left = numpy.fmax(0.0, divided(end - burst, limit))
     return Replay(steps.step_s, waits, left, _episodes(steps, waits[""].waited, end <= burst))
+
+
+def _asked(demand: Demand) -> Demand:
+    """Return when mutations were asked for: each rate covers the time since the sample before."""
+    since = (demand.at - _before(demand.at, 1)) / 1e6
+    rate = mutations.asked_rates(demand.at, demand.rate)
+    # Without a pace it is one recording, however close its samples are.
+    return Demand(demand.at, rate, numpy.where(since <= LONGEST_STEP_S, since, demand.pace_s), numpy.nan)
 
 
 def divided(number: Floats, by: Floats | float) -> Floats:
@@ -134,6 +146,7 @@ class _Steps:
         combs: How many interleaved recordings there are.
         step_s: The seconds since the sample before it.
         spaced_s: The seconds since the one before it in its recording.
+        window_s: The seconds that its rate covers.
         seen_s: Those of `spaced_s` that the rate covers; the others come before them.
         unseen_s: The others.
         rate_before: The rate of the sample before it; NaN if there is none.
@@ -144,6 +157,7 @@ class _Steps:
     combs: int
     step_s: Floats
     spaced_s: Floats
+    window_s: Floats
     is_gap: Booleans
     seen_s: Floats
     unseen_s: Floats
@@ -181,6 +195,7 @@ def _steps(demand: Demand) -> _Steps:
         # After a gap a sample stands for as long as others do, but not for more than it covers.
         step_s=numpy.where(since <= LONGEST_STEP_S, since, numpy.fmin(window, pace_s)),
         spaced_s=spaced,
+        window_s=window,
         is_gap=spaced > LONGEST_STEP_S,
         seen_s=seen,
         unseen_s=spaced - seen,
@@ -236,7 +251,7 @@ def _wait(steps: _Steps, variant: str, backlog: _Backlog, limit: float, enforcem
     cap = numpy.inf if enforcement.longest_delay_s is None else enforcement.longest_delay_s
     delay = numpy.fmax(0.0, numpy.fmin(cap, divided(reached - burst, limit)))
     if is_high and enforcement.burst_s:
-        at_once = divided(backlog.middle + steps.rate * steps.seen_s - burst, limit)
+        at_once = divided(backlog.middle + steps.rate * steps.window_s - burst, limit)
         is_used = steps.rate > 0
         waited = numpy.where(is_used, numpy.fmax(waited, numpy.fmin(steps.step_s, at_once)), waited)
         delay = numpy.where(is_used, numpy.fmax(delay, at_once), delay)

@@ -14,7 +14,7 @@ from quotaform.core.usage.metric import Measure, check_series, read_metric
 from quotaform.core.usage.metric_name import key_of_type
 from quotaform.core.usage.origin import Origin
 from quotaform.core.usage.sample import Dropped, DropReason, Item, Sample, Unreadable, reject
-from quotaform.core.usage.series import QUOTA_WINDOW_S, Attribute, Series
+from quotaform.core.usage.series import Attribute, Series, broker_window_s
 from quotaform.core.usage.table_mapping import NAME_LABEL, UNITS_PER_SECOND, TableMapping
 from quotaform.core.usage.value import make_sample, read_number, read_time
 from quotaform.model.ip import canonical_ip
@@ -152,7 +152,7 @@ def _of_bucket(cells: Cells, mapping: TableMapping, origin: Origin) -> Iterator[
         yield series
         return
     window = read_number(_cell(cells, mapping, "window_s"))
-    window_s = QUOTA_WINDOW_S if window is None else window * mapping.factor("window_s")
+    window_s = broker_window_s(series.key) if window is None else window * mapping.factor("window_s")
     if not 0 <= window_s < float("inf"):
         yield f"{quote(str(window))} is no number of seconds"
         return

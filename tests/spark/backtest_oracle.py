@@ -76,6 +76,7 @@ def _replay_comb(
     is_request = key == "request_percentage"
     burst = BURST * limit if is_mutation else 0.0
     backlog = dict.fromkeys(VARIANTS, 0.0)
+    is_asked = False
     for place in places:
         time, rate, window = times[place], rates[times[place]], windows[times[place]]
         before = rates[times[place - 1]] if place else None
@@ -110,6 +111,9 @@ def _replay_comb(
                 delay = min(delay, 1.0)
             if is_connection and variant == "_low":
                 wait = min(counted, seen) * max(0.0, 1 - limit / rate) if rate else 0.0
+            if is_mutation and variant == "_low":
+                is_asked = start > burst and (is_asked or rate > 0)
+                wait = wait if is_asked else 0.0
             found.throttled[variant] += wait
             if wait > 0:
                 found.delay[variant] = max(found.delay[variant], delay)

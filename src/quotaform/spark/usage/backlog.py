@@ -28,8 +28,9 @@ Of a step longer than the window that a rate covers, the rest is not known. `_lo
 larger of the two samples around it, and the estimate as the sample. Within a step, rates are constant and the window of
 the broker follows within W, so that a step in which the limit is passed counts from when its window is over the limit.
 The bounds are also those of what else is not known: how long request time has a backlog (`_low`: none), whether refused
-connections come again (`_low`: none does), and whether mutations come at once (`_high`) or spread over a window. When
-those came is known where samples are close enough (`quotaform.spark.usage.mutations`).
+connections come again (`_low`: none does), whether mutations come at once (`_high`) or spread over a window, and
+whether those of a step are one request, which is admitted as a whole (`_low`). When they came is known where samples
+are close enough (`quotaform.spark.usage.mutations`).
 
 Source: KIP-13, KIP-124, KIP-599, KIP-612; org.apache.kafka.common.metrics.stats.Rate, SampledStat and TokenBucket;
 org.apache.kafka.server.quota.QuotaUtils.
@@ -250,12 +251,22 @@ def _wait(steps: _Steps, variant: str, backlog: _Backlog, limit: float, enforcem
     reached = numpy.maximum(backlog.end, backlog.middle) if is_high else backlog.end
     cap = numpy.inf if enforcement.longest_delay_s is None else enforcement.longest_delay_s
     delay = numpy.fmax(0.0, numpy.fmin(cap, divided(reached - burst, limit)))
+    if variant == "_low" and enforcement.burst_s:
+        # What overdraws the bucket is admitted as a whole; only what is asked for while it is overdrawn has to wait.
+        waited = numpy.where(_is_asked_since(backlog.start > burst, steps.rate > 0), waited, 0.0)
     if is_high and enforcement.burst_s:
         at_once = divided(backlog.middle + steps.rate * steps.window_s - burst, limit)
         is_used = steps.rate > 0
         waited = numpy.where(is_used, numpy.fmax(waited, numpy.fmin(steps.step_s, at_once)), waited)
         delay = numpy.where(is_used, numpy.fmax(delay, at_once), delay)
     return Wait(waited, delay)
+
+
+def _is_asked_since(is_over: Booleans, is_asked: Booleans) -> Booleans:
+    """Return whether something was asked for while the bucket was overdrawn, since it is."""
+    places = numpy.arange(len(is_over))
+    last_asked = numpy.maximum.accumulate(numpy.where(is_over & is_asked, places, -1))
+    return last_asked > numpy.maximum.accumulate(numpy.where(is_over, -1, places))
 
 
 def _coarse_wait(steps: _Steps, unseen_rate: Floats, backlog: _Backlog, limit: float, burst: float) -> Floats:

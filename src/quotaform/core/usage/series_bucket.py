@@ -20,13 +20,15 @@ from typing import Final, NamedTuple
 
 from quotaform.core.resolve.entry import NO_LIMIT, Effective
 from quotaform.core.resolve.index import QuotaIndex
-from quotaform.core.resolve.request import UNMENTIONED, Request
+from quotaform.core.resolve.request import UNMENTIONED, Request, RequestName
 from quotaform.model.entity import CLIENT_ID, IP, USER, Entity
 from quotaform.model.ip import address_of
 from quotaform.model.precedence import LEVELS, level_of
 from quotaform.model.quotas import Quotas
 
 _WEAKEST: Final = 1 + max(level.number for level in LEVELS)
+_ANY: Final = UNMENTIONED
+"""Of a series that lacks the other name, too: whatever an entry requires."""
 _Parts = Mapping[tuple[int, bool], float]
 """The least value of entries by the number of their level and whether they are new."""
 _NO_PARTS: Final[_Parts] = {}
@@ -92,7 +94,7 @@ class SeriesBuckets:
         self._index: Final = QuotaIndex(quotas)
         self._before: Final = None if before is None else QuotaIndex(before)
         # The parts that entries take from a series, by key and what they require of it.
-        self._parts: Final[dict[tuple[str, str, str | None], dict[tuple[int, bool], float]]] = defaultdict(dict)
+        self._parts: Final[dict[tuple[str, str, RequestName | None], dict[tuple[int, bool], float]]] = defaultdict(dict)
         if before is not None:
             for entity, values in quotas.items():
                 self._add_parts(entity, values, before.get(entity, {}))
@@ -129,9 +131,10 @@ class SeriesBuckets:
             if names.get(lacking) is None:
                 continue
             for key, value in values.items():
-                parts = self._parts[key, lacking, names.get(other)]
                 place = level.number, key not in before
-                parts[place] = _least(value, parts.get(place, value))
+                for required in (names.get(other), _ANY):
+                    parts = self._parts[key, lacking, required]
+                    parts[place] = _least(value, parts.get(place, value))
 
     def _taken(self, names: SeriesNames, key: str, level: int, level_before: int) -> list[float]:
         """Return the least values of entries that take a part of a series.
@@ -147,7 +150,8 @@ class SeriesBuckets:
             (USER, names.user, names.client_id),
         ):
             if name is None:
-                for required in {None, other}:
+                # A series without any name has parts of all kinds.
+                for required in (_ANY,) if other is None else (None, other):
                     parts = self._parts.get((key, lacking, required), _NO_PARTS)
                     found += [
                         value

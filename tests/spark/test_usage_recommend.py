@@ -60,8 +60,10 @@ def snapshot(path: Path, quotas: dict[Entity, dict[str, float]]) -> None:
 
 
 def test_the_demand_of_buckets_equals_a_slow_oracle(spark: SparkSession) -> None:
-    from quotaform.spark.usage.bucket_day import bucket_days, recorded
+    from quotaform.spark.usage.bucket_day import bucket_days, recorded_keys
     from quotaform.spark.usage.bucket_demand import bucket_demands
+    from quotaform.spark.usage.member import numbered
+    from quotaform.spark.usage.recorded import recorded
 
     samples = [
         *(sample(hour, "a", 10 + (hour * 7) % 11, client_id=f"c{hour % 3}") for hour in range(40)),
@@ -85,8 +87,10 @@ def test_the_demand_of_buckets_equals_a_slow_oracle(spark: SparkSession) -> None
         f.lit("DefaultUser").alias("source"),
         f.lit("user=<default>").alias("entity_key"),
         f.lit(False).alias("is_coarse"),
+        f.concat_ws(",", "user", "client_id").alias("member"),
     ).distinct()
-    days = bucket_days(usage, found, 90.0).persist()
+    series = numbered(recorded(usage), found).persist()
+    days = bucket_days(usage, series, 0, 0, 90.0).persist()
     demands = {(row.key, row.bucket): row for row in bucket_demands(days).collect()}
     expected, keys = oracle(samples, 90.0)
     assert demands.keys() == expected.keys()
@@ -96,7 +100,7 @@ def test_the_demand_of_buckets_equals_a_slow_oracle(spark: SparkSession) -> None
             place
         )
         assert (row.first.astimezone(UTC), row.last_used.astimezone(UTC), row.hours) == (first, last_used, hours), place
-    spans = {row.key: (row.key_last.astimezone(UTC), row.recent_hours) for row in recorded(days, 1).collect()}
+    spans = {row.key: (row.key_last.astimezone(UTC), row.recent_hours) for row in recorded_keys(days, 1).collect()}
     assert spans == keys
 
 
@@ -162,7 +166,7 @@ def busiest_of(days: dict[int, float], outlier_days: int) -> BusiestDay | None:
 
 
 def oracle(samples: list[Sample], percentile: float) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """What `bucket_demands` and `recorded` are, where a bucket is a user, by loops."""
+    """What `bucket_demands` and `recorded_keys` are, where a bucket is a user, by loops."""
     series: dict[Any, dict[str, float]] = defaultdict(dict)
     for at, broker, key, user, client, rate, throttle in samples:
         point = series[key, user, broker, client, at]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import pairwise
 from math import ceil
-from sys import float_info
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import Window
+import numpy
 from pyspark.sql import functions as f
 from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
-from quotaform.spark.usage.bucket import CLUSTER_KEYS, OF_SERIES, same_columns
+from quotaform.spark.usage.bucket_rows import BucketRows, bucket_rows, per_bucket
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,7 +51,17 @@ BUCKET_DAYS: Final = StructType(
 | first, last, last_used | times: of the first and the last sample, and of the last one with a rate above 0 |
 """
 
-RECORDED: Final = StructType(
+_DAYS: Final = StructType(
+    [
+        StructField("bucket_id", LongType()),
+        *(StructField(name, LongType()) for name in ("day", "hours", "samples", "throttled")),
+        StructField("basis", DoubleType()),
+        *(StructField(name, LongType()) for name in ("first", "last", "last_used")),
+    ]
+)
+"""`BUCKET_DAYS` without what is known of the bucket; times are in microseconds since 1970."""
+
+RECORDED_KEYS: Final = StructType(
     [
         StructField("cluster", StringType()),
         StructField("key", StringType()),
@@ -62,7 +73,7 @@ RECORDED: Final = StructType(
 """When each quota key was recorded on each cluster; see `core.usage.sizing.demand.Recorded`."""
 
 
-def bucket_days(usage: DataFrame, found: DataFrame, percentile: float) -> DataFrame:
+def bucket_days(usage: DataFrame, found: DataFrame, series: int, samples: int, percentile: float) -> DataFrame:
     """Return `BUCKET_DAYS`: what each bucket used of each broker on each day.
 
     A series counts once per time, however often it is there, and the series of a bucket are added up per time. Of
@@ -71,66 +82,49 @@ def bucket_days(usage: DataFrame, found: DataFrame, percentile: float) -> DataFr
 
     Args:
         usage: `schemas.USAGE`.
-        found: `schemas.BUCKETS` of its series, a table or persisted.
+        found: `quotaform.spark.usage.member.numbered` of its series, persisted: it is read twice.
+        series: How many rows these are.
+        samples: About how many samples they have.
         percentile: Of the rates of a day, above 0 and up to 100.
     """
-    series = found.withColumns(
-        {
-            "number": f.dense_rank().over(Window.orderBy(*OF_BUCKET)),
-            "member": f.row_number().over(Window.orderBy(*OF_SERIES)),
-        }
-    )
-    samples = _samples(usage, series.select(*OF_SERIES, "number", "member"))
-    place = ["number", "broker", "day"]
-    throttled = f.max("is_throttled").alias("is_throttled")
-    # What follows groups by these columns and others, in the same tasks.
-    once = samples.repartition(*place).groupBy(*place, "member", "at").agg(f.max("rate").alias("rate"), throttled)
-    added = once.groupBy(*place, "at").agg(f.sum("rate").alias("rate"), throttled)
-    rates = f.sort_array(f.collect_list("rate")).alias("rates")
-    days = added.groupBy(*place).agg(
-        f.bit_or(f.expr(f"shiftleft(1L, {hour_of('at')})")).alias("hours"),
-        rates,
-        f.count("rate").alias("samples"),
-        f.count_if("is_throttled").alias("throttled"),
-        f.timestamp_micros(f.min("at")).alias("first"),
-        f.timestamp_micros(f.max("at")).alias("last"),
-        f.timestamp_micros(f.max(f.when(f.col("rate") > 0, f.col("at")))).alias("last_used"),
-    )
-    rank = f.ceil(f.round(f.col("samples") * percentile / 100, 6)).cast("int")
-    buckets = series.groupBy("number", *OF_BUCKET).agg(
-        f.first("entity_key").alias("entity_key"),
-        f.first("limit").alias("limit"),
+    days = per_bucket(bucket_rows(usage, found, series), samples, partial(_days, percentile), _DAYS)
+    buckets = found.groupBy("bucket_id").agg(
+        *(f.first(name).alias(name) for name in (*OF_BUCKET, "entity_key", "limit")),
+        f.first("bucket_broker").alias("broker"),
         f.bool_or("is_coarse").alias("is_coarse"),
     )
-    return (
-        days.withColumn("basis", f.get("rates", rank - 1))
-        .join(f.broadcast(buckets), "number")
-        .select(*BUCKET_DAYS.names)
-    )
+    times = {name: f.timestamp_micros(name) for name in ("first", "last", "last_used")}
+    return days.withColumns(times).join(f.broadcast(buckets), "bucket_id").select(*BUCKET_DAYS.names)
 
 
-def _samples(usage: DataFrame, series: DataFrame) -> DataFrame:
-    """Return usage as numbers: `number` of the bucket, `member`, `broker`, `day`, `at` (microseconds) and values."""
-    joined = (
-        usage.where(f.col("ts").isNotNull())
-        .alias("usage")
-        .join(f.broadcast(series.alias("own")), same_columns("usage", "own", OF_SERIES))
-    )
-    rate, throttle = f.col("rate"), f.col("throttle_ms")
-    return joined.select(
-        "number",
-        "member",
-        f.when(~f.col("usage.key").isin(CLUSTER_KEYS), f.col("usage.broker")).alias("broker"),
-        f.floor(f.unix_seconds("ts") / DAY_S).alias("day"),
-        f.unix_micros("ts").alias("at"),
-        # In SQL a NaN is larger than anything.
-        f.when((rate >= 0) & (rate <= float_info.max), rate).alias("rate"),
-        ((throttle > 0) & (throttle <= float_info.max)).alias("is_throttled"),
-    )
+def _days(percentile: float, rows: BucketRows) -> dict[str, Any]:
+    """Return the columns of `_DAYS` of a bucket on a broker."""
+    at, rate, throttle = rows.at, rows.rate, rows.throttle_ms
+    starts = rows.starts()
+    if starts is not None:
+        at, rate, throttle = at[starts], rows.summed(rate), numpy.fmax.reduceat(throttle, starts)
+    day = at // (DAY_S * 1_000_000)
+    hour = at % (DAY_S * 1_000_000) // (_HOUR_S * 1_000_000)
+    found: dict[str, list[Any]] = {name: [] for name in _DAYS.names[1:]}
+    begins = numpy.flatnonzero(numpy.append(True, day[1:] != day[:-1]))
+    for begin, end in pairwise((*begins, len(at))):
+        own = rate[begin:end]
+        rates = numpy.sort(own[~numpy.isnan(own)])
+        used = numpy.flatnonzero(own > 0)
+        rank = ceil(round(len(rates) * percentile / 100, 6))
+        found["day"].append(day[begin])
+        found["hours"].append(numpy.bitwise_or.reduce(1 << hour[begin:end]))
+        found["basis"].append(rates[rank - 1] if len(rates) else None)
+        found["samples"].append(len(rates))
+        found["throttled"].append(numpy.count_nonzero(throttle[begin:end] > 0))
+        found["first"].append(at[begin])
+        found["last"].append(at[end - 1])
+        found["last_used"].append(at[begin + used[-1]] if len(used) else None)
+    return found
 
 
-def recorded(days: DataFrame, unused_after_days: float) -> DataFrame:
-    """Return `RECORDED`.
+def recorded_keys(days: DataFrame, unused_after_days: float) -> DataFrame:
+    """Return `RECORDED_KEYS`.
 
     Args:
         days: `bucket_days`, persisted: they are read several times.
@@ -146,13 +140,8 @@ def recorded(days: DataFrame, unused_after_days: float) -> DataFrame:
     return (
         recent.groupBy(*of_key, "key_first", "key_last")
         .agg(f.sum(counted).alias("recent_hours"))
-        .select(*RECORDED.names)
+        .select(*RECORDED_KEYS.names)
     )
-
-
-def hour_of(column: str) -> str:
-    """Return the hour of the day (UTC) of a number of microseconds as SQL, whatever the time zone of the session is."""
-    return f"CAST(pmod({column}, {DAY_S}000000) DIV {_HOUR_S}000000 AS INT)"
 
 
 def key_days(days: DataFrame) -> DataFrame:

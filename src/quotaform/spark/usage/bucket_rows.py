@@ -111,8 +111,8 @@ def per_bucket(
     Args:
         rows: `bucket_rows`.
         samples: About how many they are.
-        compute: Returns the columns of `schema` but `bucket_id`: a value each, or arrays of one length; `None` for no
-            rows. A NaN becomes null.
+        compute: Returns the columns of `schema` but `bucket_id`: a value each, or arrays or lists of one length; or
+            `None` for no rows. A NaN becomes null.
         schema: The schema; its first column is `bucket_id`.
     """
     names = schema.names
@@ -136,7 +136,9 @@ def per_bucket(
             found = compute(bucket)
             if found is None:
                 continue
-            columns = [found[name] if isinstance(found[name], numpy.ndarray) else [found[name]] for name in names[1:]]
+            columns = [
+                found[name] if isinstance(found[name], numpy.ndarray | list) else [found[name]] for name in names[1:]
+            ]
             parts.append([[bucket.bucket_id] * len(columns[0]), *columns])
             size += len(columns[0])
             if size >= _ROWS_IN_BATCH:

@@ -38,7 +38,7 @@ def members(series: DataFrame, quotas: DataFrame, before: DataFrame) -> DataFram
     """
     found = buckets(recorded_series(series), quotas, before)
     known = {name: _finite(name) for name in ("limit", "least_limit", "before_limit")}
-    rows = numbered(series, found.withColumns(known))
+    rows = numbered(series, found.withColumns(known)).withColumn("is_coarse", f.col("is_coarse") | f.col("is_sum"))
     limited = rows.where(f.col("least_limit").isNotNull() | f.col("before_limit").isNotNull())
     bucket = Window.partitionBy("bucket_id")
     is_coarse = f.bool_or("is_coarse").over(bucket)

@@ -65,7 +65,7 @@ def headroom(usage: DataFrame, found: DataFrame, series: int, samples: int) -> D
     buckets = found.groupBy("bucket_id").agg(
         *(f.first(name).alias(name) for name in names),
         f.first("bucket_broker").alias("broker"),
-        f.bool_or("is_coarse").alias("is_coarse"),
+        f.bool_or(f.col("is_coarse") | f.col("is_sum")).alias("is_coarse"),
     )
     top = found.select("bucket_id", f.col("series_id").alias("top_series"), f.col("member").alias("top_member"))
     return (

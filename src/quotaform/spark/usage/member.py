@@ -22,11 +22,10 @@ def numbered(series: DataFrame, found: DataFrame) -> DataFrame:
     | bucket_broker | the broker; null where one limit holds for the whole cluster |
     | bucket_id | the number of the bucket on the broker |
     | series_id | the number of the series in its bucket, in the order of their addresses |
-    | is_coarse | as found; and true of a limit per broker if the recording does not say which broker it is of |
+    | is_sum | whether it is of all brokers, each of which has the whole limit, as what clients measure |
 
     A limit on mutations is one of the whole cluster, which its active controller enforces. So brokers are not added up:
-    what several report is one series. What clients measure is the sum of all brokers, each of which has the whole
-    limit.
+    what several report is one series.
 
     Args:
         series: The columns of `schemas.SERIES`, a row per series; other columns are left out.
@@ -41,7 +40,7 @@ def numbered(series: DataFrame, found: DataFrame) -> DataFrame:
         .withColumns(
             {
                 "bucket_broker": f.when(~is_of_cluster, f.col("broker")),
-                "is_coarse": f.col("is_coarse") | (f.col("broker").isNull() & ~is_of_cluster),
+                "is_sum": f.col("broker").isNull() & ~is_of_cluster,
             }
         )
     )

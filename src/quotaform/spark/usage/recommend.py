@@ -30,7 +30,7 @@ def recommendations(
 
     Args:
         demands: `bucket_demands`, of buckets under these quotas.
-        record: `recorded`.
+        record: `recorded_keys`.
         quotas: `quotaform.spark.schemas.QUOTAS`.
         settings: How quotas are sized.
         tasks: In how many tasks; as many as clusters, at most.

@@ -28,9 +28,11 @@ from quotaform.spark.job.kept_rows import table_rows
 from quotaform.spark.source import read_clusters
 from quotaform.spark.table.named_table import bad_table
 from quotaform.spark.usage.bucket import buckets, recorded_series
-from quotaform.spark.usage.bucket_day import bucket_days, recorded
+from quotaform.spark.usage.bucket_day import bucket_days, recorded_keys
 from quotaform.spark.usage.bucket_demand import bucket_demands
+from quotaform.spark.usage.member import numbered
 from quotaform.spark.usage.recommend import read_row, recommendations
+from quotaform.spark.usage.recorded import recorded, recorded_size
 from quotaform.spark.usage.usage_table import read_usage
 
 if TYPE_CHECKING:
@@ -92,12 +94,13 @@ def recommended(
             raise failures[0][1]
         names = [cluster.name for cluster in clusters if cluster.name not in dict(failures)]
         mine = usage.where(f.col("cluster").isin(names))
-        series = stack.enter_context(table_rows(recorded_series(mine)))
-        found = stack.enter_context(table_rows(buckets(series, quotas)))
-        days = stack.enter_context(table_rows(bucket_days(mine, found, settings.percentile)))
+        series = stack.enter_context(table_rows(recorded(mine)))
+        members = numbered(series, buckets(recorded_series(series), quotas))
+        found = stack.enter_context(table_rows(members))
+        days = stack.enter_context(table_rows(bucket_days(mine, found, *recorded_size(series), settings.percentile)))
         recordings = _recordings(days, names)
         _require_recorded(usage, usage_name, recordings, warn)
-        record = recorded(days, settings.unused_after_days)
+        record = recorded_keys(days, settings.unused_after_days)
         tasks = min(len(names), _MOST_TASKS)
         held = quotas.where(f.col("failure").isNull())
         demands = bucket_demands(days, settings.outlier_days)

@@ -125,12 +125,13 @@ def test_several_clusters_are_told_apart() -> None:
     unwritten = UnwrittenProposal(proposal=ALICE, reason="apply them first")
     report = replace(
         REPORT,
-        backtest=ProposalBacktest(clusters=(TESTED, other)),
+        backtest=ProposalBacktest(clusters=(TESTED, other), unwritten=1),
         edit=QuotaEdit(unwritten=(unwritten,)),
     )
     text = render_recommendations(report)
     assert "  prod-eu: Of 8 buckets with changed limits, 7 would" in text
     assert "  prod-us: Of 1 bucket with changed limits, 0 would" in text
+    assert "  Not in it: 1 proposal that the files do not follow.\n" in text
     assert "  prod-eu user=alice producer_byte_rate: apply them first\n" in text
     left = render_recommendations(replace(REPORT, backtest=ProposalBacktest(unwritten=1)))
     assert "No backtest: no file follows a proposal.\n  Not in it: 1 proposal that" in left

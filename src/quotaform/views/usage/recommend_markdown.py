@@ -30,7 +30,7 @@ def render_recommendations_markdown(report: RecommendReport) -> Iterator[str]:
         for each in report.backtest.clusters:
             yield f"**Backtest of {code(each.cluster)}:** "
             yield from proposal_section(each)
-        lines = list(limit_lines(report.backtest))
+        lines = list(limit_lines(report))
         if lines:
             yield "".join(f"- {line}\n" for line in lines) + "\n"
     if report.others:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from quotaform.core.usage.sizing.recommendation import (
     Action,
     ClusterRecording,
-    ProposalBacktest,
     Recommendation,
     RecommendReport,
 )
@@ -56,7 +55,7 @@ def _lines(report: RecommendReport, style: Style) -> Iterator[str]:
             yield from _reasons(rows, report.counts[action], several=several)
     if report.backtest is not None:
         yield ""
-        yield from backtest_lines(report.backtest, style)
+        yield from backtest_lines(report, style)
     yield from _edit_lines(report)
     yield ""
     yield style.paint(total_text(report), "bold")
@@ -109,8 +108,11 @@ def _reasons(rows: Sequence[Recommendation], total: int, *, several: bool) -> It
         yield f"  ... and {left:,} more (all: --out parquet=DIR)"
 
 
-def backtest_lines(found: ProposalBacktest, style: Style = PLAIN) -> Iterator[str]:
-    """Yield what the proposals would have throttled."""
+def backtest_lines(report: RecommendReport, style: Style = PLAIN) -> Iterator[str]:
+    """Yield what the proposals would have throttled; nothing if that was not tested."""
+    found = report.backtest
+    if found is None:
+        return
     if found.clusters:
         yield style.paint("Backtest of the proposals:", "bold")
     else:
@@ -123,13 +125,17 @@ def backtest_lines(found: ProposalBacktest, style: Style = PLAIN) -> Iterator[st
         if left > 0:
             yield f"    ... and {left:,} more (list: quotaform usage backtest, when the files are written)"
         yield from (f"    {line}" for line in note_lines(each))
-    yield from (f"  {line}" for line in limit_lines(found))
+    yield from (f"  {line}" for line in limit_lines(report))
 
 
-def limit_lines(found: ProposalBacktest) -> Iterator[str]:
-    """Yield what is not in a backtest of proposals."""
+def limit_lines(report: RecommendReport) -> Iterator[str]:
+    """Yield what is not in the backtest of proposals."""
+    found = report.backtest
+    if found is None:
+        return
     if found.unwritten:
-        yield f"Not in it: {counted(found.unwritten, 'proposal')} that the files do not follow (list: --diff)."
+        place = " (list: --diff)" if report.edit is None else ""
+        yield f"Not in it: {counted(found.unwritten, 'proposal')} that the files do not follow{place}."
     if found.others and found.clusters:
         others = counted(found.others, "other entity", "other entities")
         yield f"Not in it: {others} that the files change without a proposal (list: quotaform plan)."

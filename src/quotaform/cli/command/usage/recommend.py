@@ -166,5 +166,4 @@ def _print_diff(console: Console, report: RecommendReport) -> None:
     edit = report.edit
     for file in () if edit is None else edit.files:
         console.echo(render_diff(file.name, file.before, file.after, console.style(), is_new=not file.before))
-    tested = () if report.backtest is None else backtest_lines(report.backtest, console.style())
-    console.warn(*unwritten_lines(report), *tested, total_text(report))
+    console.warn(*unwritten_lines(report), *backtest_lines(report), total_text(report))

@@ -145,6 +145,7 @@ class Checkpoint:
         shutil.rmtree(place, ignore_errors=True)
         place.parent.mkdir(exist_ok=True)
         made.replace(place)
+        sync_folder(place.parent)
         for name in _names(place.parent):
             if name.isdigit() and not batch - 1 <= int(name) <= batch:
                 shutil.rmtree(place.parent / name, ignore_errors=True)

@@ -62,11 +62,32 @@ def page(number: int) -> str:
     return "\n".join(lines)
 
 
+def push(number: int) -> str:
+    """Return the same as OpenTelemetry has it, without a time."""
+    values = random.Random(number)
+    rates, times = list[object](), list[object]()
+    for bucket in range(BUCKETS):
+        names = {"client_id": f"app-{bucket}", "quota_type": "Produce", "user": f"svc-{bucket % 100}"}
+        attributes = [{"key": name, "value": {"stringValue": value}} for name, value in names.items()]
+        rates.append({"attributes": attributes, "asDouble": values.random() * 1e7})
+        times.append({"attributes": attributes, "asDouble": "NaN" if bucket % 10 else values.random() * 1000})
+    metrics = [
+        {"name": name, "gauge": {"dataPoints": points}}
+        for name, points in (("kafka_server_quota_byte_rate", rates), ("kafka_server_quota_throttle_time", times))
+    ]
+    return json.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": metrics}]}]}, separators=(",", ":"))
+
+
+DOCUMENTS = {"exposition": page, "otlp": push}
+
+
 @contextmanager
-def producer(broker: Sandbox, folder: Path, rate: float, seconds: float) -> Iterator[subprocess.Popen[str]]:
+def producer(
+    broker: Sandbox, folder: Path, input_format: str, rate: float, seconds: float
+) -> Iterator[subprocess.Popen[str]]:
     """Send scrapes at a rate of samples per second, chosen at random among some."""
     payloads = folder / "payloads"
-    payloads.write_text(DELIMITER.join(map(page, range(PAGES))), encoding="utf-8")
+    payloads.write_text(DELIMITER.join(map(DOCUMENTS[input_format], range(PAGES))), encoding="utf-8")
     classes = os.pathsep.join(map(str, find_tool_jars()))
     command = [str(broker.java), "-Xmx256m", "-XX:+UseSerialGC", "-cp", classes]
     options = {
@@ -204,7 +225,7 @@ def java_memory() -> int:
     return 0
 
 
-def measure(folder: Path, rate: float, seconds: float) -> dict[str, object]:
+def measure(folder: Path, input_format: str, rate: float, seconds: float) -> dict[str, object]:
     """Stream for so long, and return what was seen."""
     with Sandbox() as broker:
         servers = broker.bootstrap_servers
@@ -219,7 +240,7 @@ def measure(folder: Path, rate: float, seconds: float) -> dict[str, object]:
             topic=topic,
             servers=(servers,),
             client=ClientConfig(),
-            input_format="exposition",
+            input_format=input_format,
             origin=Origin("prod", "b1"),
             usage=str(folder / "usage"),
             quarantine=str(folder / "quarantine"),
@@ -229,7 +250,7 @@ def measure(folder: Path, rate: float, seconds: float) -> dict[str, object]:
         )
         ends = KafkaConsumer(bootstrap_servers=servers)
         with spark_session(with_connector(SessionOptions(master="local[2]", has_joins=True))) as spark:
-            with producer(broker, folder, rate, seconds) as process:
+            with producer(broker, folder, input_format, rate, seconds) as process:
                 seen = Seen(folder / "checkpoint", ends, Work(broker.pids[1], process.pid))
                 counts = run_stream(spark, request, seen, lambda: False)
                 said, _ = process.communicate(timeout=120)
@@ -288,12 +309,13 @@ def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=Path("usage-stream"))
+    parser.add_argument("--format", choices=DOCUMENTS, default="exposition", help="how scrapes are written")
     parser.add_argument("--rate", type=float, default=60_000, help="samples per second")
     parser.add_argument("--seconds", type=float, default=300)
     options = parser.parse_args()
     shutil.rmtree(options.folder, ignore_errors=True)
     options.folder.mkdir(parents=True)
-    print(json.dumps(measure(options.folder.absolute(), options.rate, options.seconds), indent=2))
+    print(json.dumps(measure(options.folder.absolute(), options.format, options.rate, options.seconds), indent=2))
 
 
 if __name__ == "__main__":

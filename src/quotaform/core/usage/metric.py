@@ -104,10 +104,9 @@ def read_known_metric(name: str, labels: Mapping[str, str], origin: Origin) -> M
         labels: Its labels.
         origin: What counts for a metric that has no such label.
     """
-    pairs = tuple(labels.items())
-    if len(name) + sum(len(label) + len(value) for label, value in pairs) > LONGEST_KNOWN:
+    if len(name) + sum(map(len, labels)) + sum(map(len, labels.values())) > LONGEST_KNOWN:
         return read_metric(name, labels, origin)
-    return _read_known_metric(name, pairs, origin)
+    return _read_known_metric(name, tuple(labels.items()), origin)
 
 
 @lru_cache(maxsize=65536)

@@ -97,6 +97,10 @@ class Origin:
     client_id_labels: tuple[str, ...] = CLIENT_ID_LABELS
     ip_labels: tuple[str, ...] = IP_LABELS
 
+    def __hash__(self) -> int:
+        """Return the hash, which each sample asks for; that of all labels would take as long as reading the sample."""
+        return hash((self.cluster, self.broker))
+
     def cluster_of(self, labels: Mapping[str, str]) -> str | None:
         """Return the cluster of a metric with these labels, whose names are folded."""
         return first_label(labels, self.cluster_labels) or self.cluster

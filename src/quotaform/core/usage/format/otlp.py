@@ -101,7 +101,8 @@ def _item(point: Point, origin: Origin, ts: float | None) -> Sample | DropReason
         return _rate(measure, point.data, time, raw)
     if measure.factor == 1:
         is_time = measure.series.attribute is Attribute.THROTTLE_TIME
-        measure = measure._replace(factor=time_factor(point.unit) if is_time else size_factor(point.unit))
+        factor = time_factor(point.unit) if is_time else size_factor(point.unit)
+        measure = measure if factor == 1 else measure._replace(factor=factor)
     return make_sample(measure, time, raw)
 
 
@@ -160,6 +161,11 @@ def _attributes(attributes: object) -> dict[str, str]:
     """
     found = {}
     for attribute in _dicts(attributes):
+        text = attribute.get("value")
+        if type(text) is dict and len(text) == 1 and type(text := text.get("stringValue")) is str:
+            # Nearly all of them.
+            found[_text(attribute.get("key"))] = text
+            continue
         for kind in ("stringValue", "intValue", "doubleValue", "boolValue"):
             value = _dict(attribute.get("value")).get(kind)
             if isinstance(value, (str, int, float)):
@@ -192,7 +198,7 @@ def _dict(value: object) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise _FormError(f"not an object: {spell_document(value)[:80]}")
-    return value if _UNDERSCORE.search("".join(value)) is None else _camel(value)
+    return _camel(value) if "_" in "".join(value) else value
 
 
 def _text(value: object) -> str:

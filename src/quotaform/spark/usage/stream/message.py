@@ -140,6 +140,8 @@ class Message:
         if len(samples) == 1 and samples[0].series.attribute is Attribute.RATE:
             # Nearly all of them, and `merge` takes longer than parsing.
             rows = [Row(samples[0].ts, samples[0].window_s, samples[0].value, None)]
+        elif len(samples) == 2 and _is_row(*samples):
+            rows = [Row(samples[0].ts, samples[0].window_s, samples[0].value, samples[1].value)]
         else:
             rows, dropped = merge(samples)
             for each in dropped:
@@ -194,6 +196,12 @@ def _add_items(message: Message, items: Iterable[Item]) -> None:
         message.add(names, samples)
     if without_cluster:
         message.rejected.append((f"{without_cluster:,} samples: {_NO_CLUSTER}", message.head))
+
+
+def _is_row(rate: Sample, throttle: Sample) -> bool:
+    """Whether two samples of a bucket are a rate and a throttle time of one time."""
+    is_rate, is_throttle = rate.series.attribute is Attribute.RATE, throttle.series.attribute is Attribute.THROTTLE_TIME
+    return is_rate and is_throttle and rate.ts == throttle.ts
 
 
 class _Messages:

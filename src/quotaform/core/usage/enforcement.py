@@ -27,10 +27,6 @@ from quotaform.model.quota_key import (
     REQUEST_PERCENTAGE,
 )
 
-LONGEST_STEP_S: Final = 600.0
-"""The longest time between two samples for which the later one may stand; a longer one is a gap, in which nothing is
-known. It is two pushes of clients that send their metrics every five minutes."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enforcement:

@@ -147,4 +147,4 @@ def _hours_from(key_days: DataFrame) -> DataFrame:
 
 def _hour_of(column: str) -> str:
     """Return the hour of the day (UTC) of a number of microseconds as SQL, whatever the time zone of the session is."""
-    return f"CAST(pmod({column}, {DAY_S}000000) DIV {3600}000000 AS INT)"
+    return f"CAST(pmod({column}, {DAY_S}000000) DIV 3600000000 AS INT)"

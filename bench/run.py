@@ -314,21 +314,27 @@ def history(bench: Bench, values: int) -> Iterator[Row]:
     )
 
 
-def usage_backtest(bench: Bench, days: float) -> Iterator[Row]:
-    """Measure the backtest of minute samples of 1,000 buckets, without starting Spark."""
-    tell(f"Backtest of {days:g} days of usage")
+def usage(bench: Bench, days: float) -> Iterator[Row]:
+    """Measure headroom and the backtest of minute samples of 1,000 buckets, without starting Spark."""
+    tell(f"Usage of {days:g} days")
     with tempfile.TemporaryDirectory(dir=bench.directory) as folder:
-        command = (PYTHON, str(HERE / "usage_backtest.py"), folder, "--days", str(days))
+        command = (PYTHON, str(HERE / "usage.py"), folder, "--days", str(days))
         done = subprocess.run(command, check=True, capture_output=True, text=True, env=bench.environment)
     found = json.loads(done.stdout)
-    yield Row(
-        work=f"usage backtest: {found['rows']:,} rows of 1,000 buckets",
-        wall=found["backtest"]["seconds"],
-        peak=found["peak_mb"],
-        against="a sort of the same rows by bucket and time",
-        floor=found["sort"]["seconds"],
-        goal=2.0,
-    )
+    floors = {
+        ("headroom", "group_by"): "a group-by of the same rows",
+        ("headroom", "percentiles"): "a group-by with percentiles",
+        ("backtest", "sort"): "a sort of the same rows by bucket and time",
+    }
+    for (work, floor), against in floors.items():
+        yield Row(
+            work=f"usage {work}: {found['rows']:,} rows of 1,000 buckets",
+            wall=found[work]["seconds"],
+            peak=found["peak_mb"],
+            against=against,
+            floor=found[floor]["seconds"],
+            goal=2.0,
+        )
 
 
 def main() -> None:
@@ -339,7 +345,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=5, help="rounds that count (default: 5)")
     parser.add_argument(
         "--only",
-        choices=("start", "plan", "guarded", "fleet", "apply", "direct", "resolve", "history", "usage-backtest"),
+        choices=("start", "plan", "guarded", "fleet", "apply", "direct", "resolve", "history", "usage"),
         help="only these rows",
     )
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write the rows as JSON")
@@ -382,9 +388,9 @@ def main() -> None:
         if options.only == "history":
             rows += history(bench, 200_000)
             rows += history(bench, 2_000_000)
-        if options.only == "usage-backtest":
-            rows += usage_backtest(bench, 3.0)
-            rows += usage_backtest(bench, 30.0)
+        if options.only == "usage":
+            rows += usage(bench, 3.0)
+            rows += usage(bench, 30.0)
     print(caption(options.repetitions), "", table(rows), sep="\n")
     if options.json:
         shown = [asdict(row) | {"ratio": row.ratio, "passes": row.passes} for row in rows]

@@ -1,8 +1,14 @@
 #!/usr/bin/env python3
-"""Backtest generated usage, against a plain sort of the same rows by bucket and time; in one Spark session.
+"""Measure `usage headroom` and `usage backtest` against plain queries of the same rows, in one Spark session.
 
-Prints JSON: the rows, the seconds of both, the bytes that were shuffled for each, and the largest resident set of the
-JVM. There are samples of 1,000 buckets, each minute; every one of them is over the limit now and then.
+Prints JSON: the rows, the seconds and the bytes shuffled of each, and the largest resident set of the JVM. There are
+samples of 1,000 buckets, each minute; every bucket is over its limit now and then.
+
+| floor | content |
+| --- | --- |
+| group_by | a group-by of the series: the rows, the first and the last time, the least, the mean and the highest rate |
+| percentiles | the same with the three percentiles of headroom, by `percentile_approx` |
+| sort | a sort by series and time |
 """
 
 from __future__ import annotations
@@ -21,13 +27,19 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # as a script it finds the m
 from bench.spark_work import measured, peak
 from quotaform.core.plan import Plan, PlanHeader, PlanSource
 from quotaform.model.entity import Entity
+from quotaform.spark.schemas import QUOTAS, make_table
 from quotaform.spark.session.options import SessionOptions
 from quotaform.spark.session.session import spark_session
+from quotaform.spark.source import quota_rows
 from quotaform.spark.usage.backtest_run import BacktestRequest, backtested
+from quotaform.spark.usage.headroom_run import HeadroomRequest, measured_headroom
 from quotaform.spark.usage.schemas import SERIES, USAGE
+from quotaform.spark.usage.usage_quotas import QuotaSource
 from quotaform.spark.usage.usage_table import read_usage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
 
 BUCKETS = 1000
@@ -53,9 +65,15 @@ def generate(spark: SparkSession, rows: int, path: Path) -> None:
     usage.select(*USAGE.names).write.parquet(str(path))
 
 
-def discard(rows: DataFrame) -> None:
-    """Compute all rows."""
-    rows.write.format("noop").mode("overwrite").save()
+def write_quotas(spark: SparkSession, path: Path) -> None:
+    """Write the quotas of the cluster: one for all users, one for each tenth, and one that nobody uses."""
+    held = {
+        Entity(user=name): {KEY: LIMIT} for name in (None, "nobody", *(f"svc-{n:04}" for n in range(0, BUCKETS, 10)))
+    }
+    rows = [list(column) for column in zip(*quota_rows("prod", "id", held), strict=True)]
+    place = QUOTAS.names.index("entity")
+    rows[place] = [list(names.items()) for names in rows[place]]
+    make_table(spark, QUOTAS, rows).write.parquet(str(path))
 
 
 def plan() -> Plan:
@@ -64,35 +82,53 @@ def plan() -> Plan:
     return Plan(header=header, changes=(), actual={Entity(user=None): {KEY: LIMIT}})
 
 
+def discard(rows: DataFrame) -> None:
+    """Compute all rows."""
+    rows.write.format("noop").mode("overwrite").save()
+
+
 def main() -> None:
     """Read the command line, measure, and print the numbers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where the usage is generated, unless it is there")
     parser.add_argument("--days", type=float, default=3.0, help="of 1.44 million rows each (default: 3)")
+    parser.add_argument("--only", action="append", help="what to measure, in this order (default: all)")
     parser.add_argument("--memory", default="2g", help="of the driver (default: 2g)")
     options = parser.parse_args()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     rows = int(options.days * 1440) * BUCKETS
-    path = options.folder / f"usage-{rows}"
+    path, quotas = options.folder / f"usage-{rows}", options.folder / "quotas"
     conf = {"spark.driver.memory": options.memory, "spark.local.dir": str(options.folder)}
     found: dict[str, Any] = {"rows": rows}
     with spark_session(SessionOptions(master="local[2]", conf=conf, has_joins=True)) as spark:
         if not path.exists():
             generate(spark, rows, path)
+        if not quotas.exists():
+            write_quotas(spark, quotas)
         usage = read_usage(spark, str(path))
         discard(usage)
+        values = (f.count("*"), f.min("ts"), f.max("ts"), f.min("rate"), f.avg("rate"), f.max("rate"))
+        ranks = f.percentile_approx("rate", [0.5, 0.95, 0.99], 10_000)
 
-        def replay() -> None:
+        def headroom() -> None:
+            request = HeadroomRequest(usage=str(path), quotas=QuotaSource(table=str(quotas)))
+            with measured_headroom(spark, request, print) as result:
+                found["buckets"], found["samples"] = result.report.total, result.report.samples
+
+        def backtest() -> None:
             with backtested(spark, BacktestRequest(usage=str(path), most=20), [plan()]) as (result, table):
                 discard(table)
             found["throttled"] = result.clusters[0].unchanged.throttled
 
-        def sort() -> None:
-            discard(usage.repartition(*SERIES).sortWithinPartitions(*SERIES, "ts"))
-
-        found["sort"] = measured(spark, sort)
-        found["backtest"] = measured(spark, replay)
-        found["sort again"] = measured(spark, sort)
+        works: dict[str, Callable[[], None]] = {
+            "group_by": lambda: discard(usage.groupBy(*SERIES).agg(*values)),
+            "headroom": headroom,
+            "percentiles": lambda: discard(usage.groupBy(*SERIES).agg(*values, ranks)),
+            "sort": lambda: discard(usage.repartition(*SERIES).sortWithinPartitions(*SERIES, "ts")),
+            "backtest": backtest,
+        }
+        for name in options.only or works:
+            found[name] = measured(spark, works[name])
         found["peak_mb"] = peak(spark)
     print(json.dumps(found))
 

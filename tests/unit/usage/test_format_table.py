@@ -169,3 +169,10 @@ def test_values_need_something_that_names_the_metric() -> None:
     problem = mapping_problem(TableMapping(columns={"ts": "t", "value": "v"}, labels={"user": "u"}))
     assert problem == (("columns",), "rows of metrics need metric, or labels with __name__")
     assert mapping_problem(TableMapping(columns={"ts": "t", "value": "v"}, labels={"__name__": "n"})) is None
+
+
+def test_a_first_line_of_values_is_not_taken_for_names() -> None:
+    """The values were listed as columns of which it is not known what they are."""
+    found = guess_mapping(["kafka_server_produce_byte_rate", "5.5", "1795000000000", "alice"])
+    assert isinstance(found, str)
+    assert "which are values and not names of columns; put a line with the names before it" in found

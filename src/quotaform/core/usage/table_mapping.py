@@ -26,6 +26,7 @@ from quotaform.core.usage.origin import (
     USER_LABELS,
     fold,
 )
+from quotaform.core.usage.value import read_number
 from quotaform.model.text import listed
 
 TS: Final = "ts"
@@ -139,6 +140,11 @@ def guess_mapping(columns: Iterable[str]) -> TableMapping | str:
     )
     if mapping_problem(mapping) is None:
         return mapping
+    if any(read_number(column) is not None for column in by_fold.values()):
+        return (
+            f"its first line is {listed(by_fold.values())}, which are values and not names of columns; "
+            "put a line with the names before it"
+        )
     return (
         f"its columns are {listed(by_fold.values())}, not those of metrics (ts, metric, value, labels) "
         "or of buckets (ts, key, rate); say in a mapping file what they are"

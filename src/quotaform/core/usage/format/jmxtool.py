@@ -45,7 +45,7 @@ _TIME = regex(r'"?time"?(?:,|$)').match
 _CELL = regex(rf'"([^:"]+:{PROPERTY}(?:,{PROPERTY})*):([^",:]+)"(?:,|$)').match
 _HEADLESS: Final = (
     "there is no header above it; JmxTool writes none when some MBeans lack some of the attributes: "
-    "run it once per type of quota with the attributes of that type"
+    "run it once per type of quota with the attributes of that type, or with --report-format csv"
 )
 _NUMBER = regex(r"[0-9]+").fullmatch
 _TIME_LINE = regex(r'time(?:,"(?P<csv>[^":]*(?::[^"]*)?)"|[\t=](?P<other>[^\t=]*))').fullmatch

@@ -23,10 +23,17 @@ from quotaform.model.text import quote
 _USER_TYPE: Final = "User:"
 _HINTS: Final = ("user", "client", "principal")
 """What is in the name of a label which may name somebody."""
-_NO_NAMES: Final = frozenset(
-    ("client_software_name", "client_software_version", "client_instance_id", "user_agent", "client_address")
+_NO_NAMES: Final = (
+    "client_software_name",
+    "client_software_version",
+    "client_instance_id",
+    "client_source_address",
+    "client_source_port",
+    "client_address",
+    "client_rack",
+    "user_agent",
 )
-"""Labels that name nobody."""
+"""Labels that name nobody; most of them are of KIP-714."""
 
 _SEPARATOR: Final = ", client-id="
 """What stands before the client-id where an exporter's rules see the name of an MBean."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 
@@ -23,9 +23,7 @@ from quotaform.model.entity import Entity, spell_name
 from quotaform.model.quota_key import key_order
 from quotaform.model.quotas import Values
 from quotaform.model.text import listed
-from quotaform.spark.failure import require_read
 from quotaform.spark.job.kept_rows import table_rows
-from quotaform.spark.source import read_clusters
 from quotaform.spark.table.named_table import bad_table
 from quotaform.spark.usage.bucket import buckets, recorded_series
 from quotaform.spark.usage.bucket_day import bucket_days, recorded_keys
@@ -33,6 +31,7 @@ from quotaform.spark.usage.bucket_demand import bucket_demands
 from quotaform.spark.usage.member import numbered
 from quotaform.spark.usage.recommend import read_row, recommendations
 from quotaform.spark.usage.recorded import recorded, recorded_size
+from quotaform.spark.usage.usage_quotas import QuotaSource, failures_of
 from quotaform.spark.usage.usage_table import read_usage
 
 if TYPE_CHECKING:
@@ -88,10 +87,8 @@ def recommended(
     """
     usage = read_usage(spark, usage_name)
     with ExitStack() as stack:
-        quotas = stack.enter_context(table_rows(read_clusters(spark, clusters, is_pinned=True)))
-        failures = _failures(quotas)
-        if len(failures) == len(clusters):
-            raise failures[0][1]
+        quotas = stack.enter_context(table_rows(QuotaSource(tuple(clusters)).read(spark)))
+        failures = failures_of(quotas)
         names = [cluster.name for cluster in clusters if cluster.name not in dict(failures)]
         mine = usage.where(f.col("cluster").isin(names))
         series = stack.enter_context(table_rows(recorded(mine)))
@@ -117,20 +114,6 @@ def recommended(
             others=_first(in_order.where(~f.col("action").isin(proposed)), MOST_OTHERS),
         )
         yield Recommended(report, in_order, _live(rows, proposed), failures)
-
-
-def _failures(quotas: DataFrame) -> tuple[tuple[str, QuotaformError], ...]:
-    """Return the clusters that could not be read, and why."""
-    failed = quotas.where(f.col("failure").isNotNull()).select("cluster", "failure").orderBy("cluster")
-    return tuple((row["cluster"], _error(row["failure"])) for row in failed.toArrow().to_pylist())
-
-
-def _error(failure: dict[str, Any]) -> QuotaformError:
-    try:
-        require_read(failure)
-    except QuotaformError as error:
-        return error
-    raise ValueError("there is no failure")
 
 
 def _recordings(days: DataFrame, names: Sequence[str]) -> tuple[ClusterRecording, ...]:

@@ -16,6 +16,7 @@ from quotaform.spark.usage.mutations import asked_rates
 WINDOW = 11.5
 GAP = 600.0
 BURST = 11.0
+ANSWER = 2.0**20
 VARIANTS = ("", "_low", "_high")
 
 
@@ -33,14 +34,15 @@ class Oracle:
     backlog_s: float = 0.0
 
 
-def replay(rates: Mapping[float, float], limit: float, key: str, window: float = WINDOW) -> Oracle:
-    """Replay the rates of a bucket by time."""
+def replay(
+    rates: Mapping[float, float], limit: float, key: str, recorded_windows: Mapping[float, float] | None = None
+) -> Oracle:
+    """Replay the rates of a bucket by time, and how many seconds each covers where that is known."""
     times = sorted(rates)
     found = Oracle(samples=len(times))
     pace = _pace(times)
     combs = next((n for n in (12, 6, 3, 2) if pace is not None and pace * n <= 1.35 * WINDOW), 1)
-    first_step = window if pace is None else min(window, pace)
-    windows = dict.fromkeys(times, window)
+    windows = {time: (recorded_windows or {}).get(time, WINDOW) for time in times}
     found.over_max = max(rates.values()) / limit
     if key == "controller_mutation_rate" and pace is not None and pace <= 10:
         at = numpy.array([round(time * 1e6) for time in times])
@@ -49,7 +51,7 @@ def replay(rates: Mapping[float, float], limit: float, key: str, window: float =
         windows = dict(zip(times, (step if step <= GAP else pace for step in steps), strict=True))
         combs = 1
     for comb in range(combs):
-        _replay_comb(found, times, rates, range(comb, len(times), combs), combs, limit, key, windows, first_step)
+        _replay_comb(found, times, rates, range(comb, len(times), combs), combs, limit, key, windows, pace)
     return found
 
 
@@ -69,11 +71,13 @@ def _replay_comb(
     limit: float,
     key: str,
     windows: Mapping[float, float],
-    first_step: float,
+    pace: float | None,
 ) -> None:
     is_connection = key == "connection_creation_rate"
     is_mutation = key == "controller_mutation_rate"
     is_request = key == "request_percentage"
+    answer = ANSWER if key == "consumer_byte_rate" else 0.0
+    unused = {"": answer / 2, "_low": 0.0, "_high": answer}
     burst = BURST * limit if is_mutation else 0.0
     backlog = dict.fromkeys(VARIANTS, 0.0)
     is_asked = False
@@ -85,32 +89,33 @@ def _replay_comb(
         seen = min(window, spaced)
         unseen = spaced - seen
         is_gap = spaced > GAP
-        counted = step if step is not None and step <= GAP else first_step
+        counted = step if step is not None and step <= GAP else window if pace is None else min(window, pace)
         found.recorded_s += counted
         if is_connection:
             found.refused += max(0.0, (rate - limit) * counted)
         unseen_rates = {"": rate, "_low": 0.0, "_high": max(rate, rate if before is None else before)}
         for variant in VARIANTS:
+            used = max(limit - unused[variant] / WINDOW, limit / 2)
             keeps = not ((is_request or is_connection) and variant == "_low")
             unseen_rate = 0.0 if is_gap else unseen_rates[variant]
             start = backlog[variant] if keeps else 0.0
             first = (
-                0.0 if is_gap or unseen <= 0 else _part(start, unseen_rate, unseen, before, limit, burst, is_mutation)
+                0.0 if is_gap or unseen <= 0 else _part(start, unseen_rate, unseen, before, used, burst, is_mutation)
             )
-            middle = max(0.0, start + (unseen_rate - limit) * unseen) if keeps else 0.0
+            middle = max(0.0, start + (unseen_rate - used) * unseen) if keeps else 0.0
             ahead = unseen_rate if unseen > 0 else before
-            second = _part(middle, rate, seen, ahead, limit, burst, is_mutation)
-            end = max(0.0, middle + (rate - limit) * seen)
+            second = _part(middle, rate, seen, ahead, used, burst, is_mutation)
+            end = max(0.0, middle + (rate - used) * seen)
             wait = first + second if combs == 1 else (counted if end > burst else 0.0)
             reached = max(middle, end) if variant == "_high" else end
-            delay = (reached - burst) / limit
+            delay = (reached - burst) / used
             if variant == "_high" and is_mutation and rate > 0:
-                at_once = (middle + rate * window - burst) / limit
+                at_once = (middle + rate * window - burst) / used
                 wait, delay = max(wait, min(counted, at_once)), max(delay, at_once)
             if is_request or is_connection:
                 delay = min(delay, 1.0)
             if is_connection and variant == "_low":
-                wait = min(counted, seen) * max(0.0, 1 - limit / rate) if rate else 0.0
+                wait = min(counted, seen) * max(0.0, 1 - used / rate) if rate else 0.0
             if is_mutation and variant == "_low":
                 is_asked = start > burst and (is_asked or rate > 0)
                 wait = wait if is_asked else 0.0
@@ -121,7 +126,7 @@ def _replay_comb(
                     found.times.append(time)
             backlog[variant] = end
             if not variant and place == len(times) - 1:
-                found.backlog_s = max(0.0, end - burst) / limit
+                found.backlog_s = max(0.0, end - burst) / used
 
 
 def _part(

@@ -66,6 +66,7 @@ def test_the_demo_of_usage_is_throttled_as_it_predicts(capfd: pytest.CaptureFixt
     """With half a minute less of traffic than the command has, and in the session of the other tests."""
     run_usage_demo(Console(Color.NEVER), seconds=12)
     out = capfd.readouterr().out
+    print(out)
     require_in_order(
         out,
         [

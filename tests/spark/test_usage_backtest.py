@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 START = datetime(2026, 10, 1, tzinfo=UTC)
-PRODUCE, REQUEST = "producer_byte_rate", "request_percentage"
+PRODUCE, CONSUME, REQUEST = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
 MUTATION, CONNECTION = "controller_mutation_rate", "connection_creation_rate"
 
 
@@ -91,42 +91,69 @@ def replayed(
 
 
 LIMITS = {
-    "user=<default>": {PRODUCE: 100.0, REQUEST: 50.0, MUTATION: 5.0},
+    "user=<default>": {PRODUCE: 100.0, CONSUME: 300_000.0, REQUEST: 50.0, MUTATION: 5.0},
     "ip=<default>": {CONNECTION: 10.0},
 }
 
 
 def random_samples(random: Random) -> list[Sample]:
-    """Return samples of several buckets, with steps of seconds and of minutes, gaps and rows in any order."""
+    """Return samples of several buckets, with steps of seconds and of minutes, gaps and rows in any order.
+
+    Buckets are of two brokers and of up to two series, which do not have all times in common; rows are there twice,
+    with other values, without a rate and with windows of different lengths or none.
+    """
     samples: list[Sample] = []
-    for key, limit in ((PRODUCE, 100.0), (REQUEST, 50.0), (MUTATION, 5.0), (CONNECTION, 10.0)):
-        for number, step in enumerate((1.0, 2.0, 5.0, 10.0, 15.0, 60.0, 300.0)):
+    limits = {**LIMITS["user=<default>"], **LIMITS["ip=<default>"]}
+    for key, limit in limits.items():
+        for number, step in enumerate((1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 60.0, 300.0)):
             at = 0.0
-            rate = limit
+            rates = [limit, limit]
             for _ in range(40):
                 at += step if random.random() < 0.9 else step * random.choice((2.0, 3.0, 700.0))
-                if random.random() < 0.4:
-                    rate = limit * random.choice((0.0, 0.3, 0.9, 1.0, 1.2, 2.0, 6.0))
-                names: dict[str, Any] = {"user": f"u{number}"}
-                if key == CONNECTION:
-                    names = {"user": None, "ip": f"10.0.0.{number}"}
-                samples.append(Sample(at, rate, key, **names))
+                for place in range(2):
+                    if random.random() < 0.4:
+                        rates[place] = limit * random.choice((0.0, 0.3, 0.9, 1.0, 1.2, 2.0, 6.0))
+                    names: dict[str, Any] = {"user": f"u{number}", "client_id": random.choice((None, "a", "b"))}
+                    if key == CONNECTION:
+                        names = {"user": None, "ip": f"10.0.0.{number}"}
+                    row = Sample(
+                        at,
+                        random.choice((rates[place], rates[place], rates[place], None)),
+                        key,
+                        **names,
+                        broker=str(1 + place),
+                        window_s=random.choice((11.5, 11.5, 60.0, 300.0, 0.5, None)),
+                        throttle_ms=random.choice((None, 5.0)),
+                    )
+                    samples.append(row)
+                    if random.random() < 0.1:
+                        samples.append(row._replace(rate=random.choice((row.rate, rates[place] / 2))))
     random.shuffle(samples)
     return samples
 
 
-def test_a_backtest_is_what_loops_over_each_bucket_find(spark: SparkSession) -> None:
-    samples = random_samples(Random(1))
-    by_bucket: dict[tuple[str, str, str | None], dict[float, float]] = {}
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_backtest_is_what_loops_over_each_bucket_find(spark: SparkSession, seed: int) -> None:
+    samples = random_samples(Random(seed))
+    of_series: dict[tuple[str, str, str | None], dict[float, dict[tuple[str | None, str | None], float]]] = {}
+    windows: dict[tuple[tuple[str, str, str | None], float], float] = {}
     for each in samples:
         bucket = f"ip={each.ip}" if each.ip else f"user={each.user}"
-        broker = None if each.key == MUTATION else each.broker
-        by_bucket.setdefault((bucket, each.key, broker), {})[each.at] = each.rate or 0.0
+        place = (bucket, each.key, None if each.key == MUTATION else each.broker)
+        if each.rate is not None:
+            values = of_series.setdefault(place, {}).setdefault(each.at, {})
+            # What several brokers report of the whole cluster is one series.
+            series = (place[2], each.client_id)
+            values[series] = max(each.rate, values.get(series, 0.0))
+        if each.window_s is not None:
+            windows[place, each.at] = max(each.window_s, windows.get((place, each.at), 0.0))
     with replayed(spark, samples, LIMITS) as found:
-        assert found.keys() == by_bucket.keys()
-        for place, rates in by_bucket.items():
+        assert found.keys() == of_series.keys()
+        for place, values_at in of_series.items():
             row = found[place]
-            wanted = replay(rates, row["limit"], place[1])
+            rates = {at: sum(values.values()) for at, values in values_at.items()}
+            known = {at: windows[place, at] for at in rates if (place, at) in windows}
+            wanted = replay(rates, row["limit"], place[1], known)
             assert row["samples"] == wanted.samples
             assert row["recorded_s"] == pytest.approx(wanted.recorded_s)
             for variant in VARIANTS:

@@ -117,7 +117,7 @@ def _run(session: _UsageSession, kafka: Sandbox, seconds: int) -> None:
     session.edit(_FILE, _QUOTAS.replace(_GUESS, _TIGHT))
     session.quotaform(
         *("usage", "recommend", "--usage", "before", "--select", "client-id=checkout"),
-        *("--min-history", "20s", "--min-samples", "20", "--write", "--no-backtest"),
+        *("--min-history", "10s", "--min-samples", "10", "--write", "--no-backtest"),
     )
     session.show(_FILE)
     session.quotaform("plan", "--backtest", "before", "--out", "plan.json")

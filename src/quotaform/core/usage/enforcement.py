@@ -36,16 +36,19 @@ class Enforcement:
         burst_s: How many seconds of the limit are admitted at once, beyond those of the rate's own window.
         is_refused: Whether what is over the limit is refused: it waits as long as clients try again.
         longest_delay_s: The longest delay of one request; `None` if there is no such cap.
+        answer: How large an answer is that is not sent, and does not count, unless all of it fits into the window: up
+            to so much of each window stays unused. What consumers ask for of a partition, by default.
     """
 
     burst_s: float = 0.0
     is_refused: bool = False
     longest_delay_s: float | None = None
+    answer: float = 0.0
 
 
 ENFORCEMENT: Final = {
     PRODUCER_BYTE_RATE.name: Enforcement(),
-    CONSUMER_BYTE_RATE.name: Enforcement(),
+    CONSUMER_BYTE_RATE.name: Enforcement(answer=2.0**20),
     REQUEST_PERCENTAGE.name: Enforcement(longest_delay_s=1.0),
     CONTROLLER_MUTATION_RATE.name: Enforcement(burst_s=11.0),
     CONNECTION_CREATION_RATE.name: Enforcement(is_refused=True, longest_delay_s=1.0),

@@ -11,7 +11,7 @@ its running minimum. This is the model of the quota keys:
 
 | key | requests wait | the longest wait of a request |
 | --- | --- | --- |
-| byte rates | while there is a backlog | backlog / L |
+| byte rates | while there is a backlog; of consumers, L is less by a part of an answer in W | backlog / L |
 | request time | likewise; at least while O > L, as the cap on delays may keep the backlog small | the same, up to 1 s |
 | mutations | while the backlog is over the burst of 11 s x L: the tokens are negative | (backlog - burst) / L |
 | connections | while there is a backlog, as refused clients come again; at least (O - L) / O of the time | up to 1 s |
@@ -30,7 +30,8 @@ the broker follows within W, so that a step in which the limit is passed counts 
 The bounds are also those of what else is not known: how long request time has a backlog (`_low`: none), whether refused
 connections come again (`_low`: none does), whether mutations come at once (`_high`) or spread over a window, and
 whether those of a step are one request, which is admitted as a whole (`_low`). When they came is known where samples
-are close enough (`quotaform.spark.usage.mutations`).
+are close enough (`quotaform.spark.usage.mutations`). An answer to a consumer is sent once all of it fits: of a window,
+nothing stays unused (`_low`), half an answer, or a whole one (`_high`).
 
 Source: KIP-13, KIP-124, KIP-599, KIP-612; org.apache.kafka.common.metrics.stats.Rate, SampledStat and TokenBucket;
 org.apache.kafka.server.quota.QuotaUtils.
@@ -51,6 +52,8 @@ from quotaform.spark.usage.bucket_rows import Booleans, Floats, Integers
 
 VARIANTS: Final = ("", "_low", "_high")
 """The estimate, and what bounds it, as the columns of a table name them."""
+_UNUSED: Final = {"": 0.5, "_low": 0.0, "_high": 1.0}
+"""Which part of an answer stays unused of a window, into which it does not fit."""
 _COMBS: Final = (12, 6, 3, 2)
 """Into how many interleaved recordings one may be taken apart."""
 _WIDEST: Final = 1.35 * QUOTA_WINDOW_S
@@ -115,14 +118,22 @@ def replay(demand: Demand, limit: float, enforcement: Enforcement) -> Replay:
     if enforcement.burst_s and demand.pace_s <= mutations.LONGEST_STEP_S:
         demand = _asked(demand)
     steps = _steps(demand)
-    if not (demand.rate > (0.0 if enforcement.burst_s else limit)).any() or numpy.isnan(limit):
+    limits = {variant: _used_limit(variant, limit, enforcement) for variant in VARIANTS}
+    if not (demand.rate > (0.0 if enforcement.burst_s else limits["_high"])).any() or numpy.isnan(limit):
         none = numpy.zeros(len(demand.at))
         return Replay(steps.step_s, dict.fromkeys(VARIANTS, Wait(none, none)), none, numpy.full(len(none), numpy.nan))
-    backlogs = {variant: _backlog(steps, variant, limit, enforcement) for variant in VARIANTS}
-    waits = {variant: _wait(steps, variant, backlog, limit, enforcement) for variant, backlog in backlogs.items()}
+    backlogs = {variant: _backlog(steps, variant, used, enforcement) for variant, used in limits.items()}
+    waits = {variant: _wait(steps, variant, backlogs[variant], used, enforcement) for variant, used in limits.items()}
     end, burst = backlogs[""].end, enforcement.burst_s * limit
-    left = numpy.fmax(0.0, divided(end - burst, limit))
+    left = numpy.fmax(0.0, divided(end - burst, limits[""]))
     return Replay(steps.step_s, waits, left, _episodes(steps, waits[""].waited, end <= burst))
+
+
+def _used_limit(variant: str, limit: float, enforcement: Enforcement) -> float:
+    """Return how much of a limit can be used, where answers are sent as a whole."""
+    unused = enforcement.answer * _UNUSED[variant] / QUOTA_WINDOW_S
+    # No answer is larger than a window.
+    return max(limit - unused, limit / 2)
 
 
 def _asked(demand: Demand) -> Demand:

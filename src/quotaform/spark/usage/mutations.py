@@ -14,6 +14,9 @@ Source: kafka.server.ControllerMutationQuotaManager; org.apache.kafka.common.met
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import isnan, nan
 from typing import Final
 
 import numpy
@@ -25,6 +28,10 @@ LONGEST_STEP_S: Final = 10.0
 _WINDOW_S: Final = 30.0
 _OLDEST_S: Final = 3 * _WINDOW_S
 """For how long a window can count: it is kept while its last mutation is less than two windows old."""
+_LEAST: Final = 0.97
+"""To which part a total may shrink that does not: the times of samples are not quite right."""
+_JITTER_S: Final = 1.0
+"""By how much a beginning may be wrong that follows from many samples."""
 _FEWEST: Final = 4
 """Samples from which anything follows."""
 _TOLERANCE_S: Final = 3.0
@@ -45,22 +52,102 @@ def asked_rates(at: Integers, rate: Floats) -> Floats:
         return rate
     time = at / 1e6
     step = numpy.diff(time)
-    pace = numpy.median(step)
+    pace = float(numpy.median(step))
     # A bucket has no rate before its first mutation, nor after an hour without any.
     is_first = numpy.append(True, step > LONGEST_STEP_S + pace)
     step = numpy.where(is_first, pace, numpy.append(pace, step))
-    before = numpy.append(numpy.nan, rate[:-1])
-    begun = _beginnings(time, step, before, rate)
-    age = _ages(time, begun, rate)
-    total = numpy.where(rate > 0, rate * age, 0.0)
-    # Where it begins to grow older, it may be as old as a window, and its age twice as much or not.
-    is_last = numpy.isnan(begun) & ~numpy.isnan(numpy.append(begun[1:], numpy.nan))
-    total = numpy.where(is_last, numpy.append(total[1:], numpy.nan), total)
-    is_new = is_first & (age <= _WINDOW_S + pace + _TOLERANCE_S)
-    grown = total - numpy.where(is_new, 0.0, numpy.where(is_first, numpy.nan, numpy.append(numpy.nan, total[:-1])))
-    asked = numpy.where(numpy.isnan(grown), rate, numpy.maximum(0.0, grown) / step)
-    # Nothing was asked for while it only grew older; the rest of what it then differs by is the times of the samples.
-    return numpy.where(numpy.isnan(begun), asked, 0.0)
+    begun = _beginnings(time, step, numpy.append(numpy.nan, rate[:-1]), rate)
+    following = _following(time, begun)
+    gauge = _Gauge()
+    asked = numpy.empty(len(rate))
+    for place, values in enumerate(
+        zip(time.tolist(), step.tolist(), rate.tolist(), begun.tolist(), following.tolist(), strict=True)
+    ):
+        if is_first[place]:
+            gauge = _Gauge()
+        asked[place] = gauge.asked(*values) / step[place]
+        if is_first[place] and gauge.age(time[place]) > _WINDOW_S + pace + _TOLERANCE_S:
+            # They were asked for before it, nobody knows when.
+            asked[place] = rate[place]
+    return asked
+
+
+@dataclass(slots=True)
+class _Gauge:
+    """What is known of the windows of a rate, from sample to sample.
+
+    Attributes:
+        begun: When the oldest window began, or 30 s before that while it is the only one; NaN if that is not known.
+        total: How many mutations the windows hold; NaN if that is not known.
+    """
+
+    begun: float = nan
+    total: float = 0.0
+
+    def asked(self, time: float, step: float, rate: float, begun: float, following: float) -> float:
+        """Return how many mutations were asked for since the sample before.
+
+        Args:
+            time: When the sample was taken.
+            step: The seconds since the one before.
+            rate: The recorded rate.
+            begun: When the oldest window began, if nothing was asked for since the one before; else NaN.
+            following: The same of the next sample of which that is known, if it is near.
+        """
+        if rate <= 0:
+            self.begun, self.total = nan, 0.0
+            return 0.0
+        if not isnan(begun):
+            self.begun, self.total = begun, rate * (time - begun)
+            return 0.0
+        for candidate in self._candidates(time, step, rate, following):
+            total = rate * (time - candidate)
+            # What a window held is forgotten as a whole, and then the rate is less than it would have to be.
+            if total >= self.total * _LEAST:
+                more, self.begun, self.total = max(0.0, total - self.total), candidate, max(total, self.total)
+                return more
+        # Another window is the oldest one now.
+        age = _only_or_not(time - following)
+        self.begun, self.total = (time - age, rate * age) if not isnan(age) else (nan, nan)
+        return rate * step
+
+    def age(self, time: float) -> float:
+        """Return for how many seconds the oldest window counts; NaN if that is not known."""
+        return time - self.begun
+
+    def _candidates(self, time: float, step: float, rate: float, following: float) -> Iterator[float]:
+        """Yield when the oldest window may have begun, the most likely time first."""
+        if isnan(self.total):
+            return
+        if isnan(self.begun):
+            # The first mutations since the sample before, or those that are in the first sample.
+            age = _only_or_not(time - following)
+            yield time - step / 2 - _WINDOW_S if isnan(age) else time - age
+            return
+        age = _only_or_not(time - following)
+        if abs(rate * age - self.total) <= self.total * (1 - _LEAST):
+            # Another window is the oldest one now, of those that hold the same.
+            yield time - age
+        age = time - self.begun
+        # A window that was the only one and is 30 s old no longer counts for 30 s more: the rate is about doubled.
+        is_older = 2 * _WINDOW_S - _TOLERANCE_S <= age <= 2 * _WINDOW_S + step + _TOLERANCE_S
+        if is_older and rate * (age - _WINDOW_S) >= self.total * _LEAST:
+            yield self.begun + _WINDOW_S
+        elif age <= _OLDEST_S + _TOLERANCE_S:
+            yield self.begun
+
+
+def _only_or_not(age: float) -> float:
+    """Return for how many seconds a window of an age counts."""
+    return age + _WINDOW_S if age < _WINDOW_S - _JITTER_S else age
+
+
+def _following(time: Floats, begun: Floats) -> Floats:
+    """Return the next known beginning of each sample, NaN if there is none in the time that a window is kept."""
+    places = numpy.where(numpy.isnan(begun), len(begun), numpy.arange(len(begun)))
+    next_place = numpy.minimum.accumulate(places[::-1])[::-1]
+    is_near = numpy.append(time, numpy.inf)[next_place] - time <= _OLDEST_S
+    return numpy.where(is_near, numpy.append(begun, numpy.nan)[next_place], numpy.nan)
 
 
 def _beginnings(time: Floats, step: Floats, before: Floats, rate: Floats) -> Floats:
@@ -86,19 +173,3 @@ def _settled(begun: Floats) -> Floats:
         of_row = known & (rows == row)
         found[of_row] = numpy.median(begun[of_row])
     return found
-
-
-def _ages(time: Floats, begun: Floats, rate: Floats) -> Floats:
-    """Return how old the oldest window was at each sample; NaN where that is not known.
-
-    It is known from the next time at which nothing was asked for, or else from the last one without a rate.
-    """
-    places = numpy.arange(len(begun))
-    following = numpy.minimum.accumulate(numpy.where(numpy.isnan(begun), len(begun), places)[::-1])[::-1]
-    known = numpy.append(begun, numpy.nan)[following]
-    reached = numpy.append(time, numpy.inf)[following] - time
-    idle = numpy.append(numpy.nan, time)[numpy.maximum.accumulate(numpy.where(rate > 0, 0, places + 1))]
-    age = numpy.where(reached <= _OLDEST_S, time - known, time - idle)
-    # What is younger than a window is the only one, and then counts for one more.
-    age = numpy.where(age < _WINDOW_S, age + _WINDOW_S, age)
-    return numpy.where((age >= _WINDOW_S) & (age <= _OLDEST_S + _TOLERANCE_S), age, numpy.nan)

@@ -46,6 +46,19 @@ def same_columns(left: str, right: str, columns: Iterable[str]) -> Column:
     return reduce(and_, (f.col(f"{left}.{name}").eqNullSafe(f.col(f"{right}.{name}")) for name in columns))
 
 
+def finite_limit(name: str = "limit") -> Column:
+    """Return a limit of the quota key in the column `key`; null if no rate can exceed it: NaN, the maximum of the key,
+    and more than that.
+
+    Args:
+        name: The column of the limit.
+    """
+    maximum = f.coalesce(
+        *(f.when(f.col("key") == key.name, key.maximum) for key in QUOTA_KEYS.values()), f.lit(float("inf"))
+    )
+    return f.when(f.col(name) < maximum, f.col(name))
+
+
 def buckets(series: DataFrame, quotas: DataFrame, before: DataFrame | None = None) -> DataFrame:
     """Return `schemas.BUCKETS`: the bucket and the limit of each series under some quotas.
 

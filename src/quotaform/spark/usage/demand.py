@@ -10,20 +10,18 @@ from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 from quotaform.core.usage.enforcement import ENFORCEMENT, Enforcement
-from quotaform.model.quota_key import QUOTA_KEYS
+from quotaform.core.usage.headroom import AT_LIMIT_RATIO
 from quotaform.spark.usage.backlog import Demand, Replay, replay
-from quotaform.spark.usage.bucket import buckets, recorded_series
+from quotaform.spark.usage.bucket import buckets, finite_limit, recorded_series
 from quotaform.spark.usage.bucket_rows import Booleans, BucketRows, Floats, Integers
 from quotaform.spark.usage.member import numbered
 from quotaform.spark.usage.schemas import MEMBERS
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 REPLAYED: Final = ("replayed_limit", "before_limit", "key_number")
 """The columns of `MEMBERS` that a replay needs of each sample's series."""
-_AT_LIMIT: Final = 0.95
-"""From which part of the limit on a rate is as high as the limit lets it be, as the window of a rate is not exact."""
 _ENFORCEMENTS: Final = (Enforcement(), *ENFORCEMENT.values())
 """By `key_number`; the first for keys that this version does not know."""
 
@@ -37,7 +35,7 @@ def members(series: DataFrame, quotas: DataFrame, before: DataFrame) -> DataFram
         before: The same as they are.
     """
     found = buckets(recorded_series(series), quotas, before)
-    known = {name: _finite(name) for name in ("limit", "least_limit", "before_limit")}
+    known = {name: finite_limit(name) for name in ("limit", "least_limit", "before_limit")}
     rows = numbered(series, found.withColumns(known)).withColumn("is_coarse", f.col("is_coarse") | f.col("is_sum"))
     limited = rows.where(f.col("least_limit").isNotNull() | f.col("before_limit").isNotNull())
     bucket = Window.partitionBy("bucket_id")
@@ -48,12 +46,6 @@ def members(series: DataFrame, quotas: DataFrame, before: DataFrame) -> DataFram
     return limited.withColumns(
         {"replayed_limit": limit, "key_number": f.coalesce(f.try_element_at(number, f.col("key")), f.lit(0))}
     ).select(*MEMBERS.names)
-
-
-def _finite(name: str) -> Column:
-    """Return a limit, null if it limits nothing: the maximum of its key and more, and on most keys NaN."""
-    maximum = f.coalesce(*(f.when(f.col("key") == key.name, key.maximum) for key in QUOTA_KEYS.values()))
-    return f.when(f.col(name) < maximum, f.col(name))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +79,7 @@ def replayed(rows: BucketRows) -> ReplayedBucket | None:
     """
     limit, key_number = (float(rows.of_series[name][0]) for name in ("replayed_limit", "key_number"))
     throttle = rows.throttle_ms
-    is_at_limit = ~numpy.isnan(throttle) & (rows.rate >= rows.of_series["before_limit"] * _AT_LIMIT)
+    is_at_limit = ~numpy.isnan(throttle) & (rows.rate >= rows.of_series["before_limit"] * AT_LIMIT_RATIO)
     at, rate, window, total = rows.at, rows.rate, rows.window_s, throttle
     starts = rows.starts()
     if starts is not None:

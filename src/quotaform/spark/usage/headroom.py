@@ -28,13 +28,13 @@ from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from quotaform.core.usage.headroom import AT_LIMIT_RATIO
 from quotaform.core.usage.series import LONGEST_STEP_S, QUOTA_WINDOW_S
-from quotaform.model.quota_key import QUOTA_KEYS
 from quotaform.spark.resolve.level import source_of
+from quotaform.spark.usage.bucket import finite_limit
 from quotaform.spark.usage.bucket_rows import BucketRows, Floats, bucket_rows, per_bucket
 from quotaform.spark.usage.schemas import HEADROOM
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 _SHARES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _USES: Final = StructType(
@@ -161,11 +161,3 @@ def _recorded(use: DataFrame) -> DataFrame:
     return use.groupBy("cluster", "key").agg(
         f.min("first").alias("first"), f.max("last").alias("last"), f.max("recorded_s").alias("recorded_s")
     )
-
-
-def finite_limit() -> Column:
-    """Return `limit`; null if it limits nothing: NaN, the maximum of its key, and more than that."""
-    maximum = f.coalesce(
-        *(f.when(f.col("key") == key.name, key.maximum) for key in QUOTA_KEYS.values()), f.lit(float("inf"))
-    )
-    return f.when(f.col("limit") < maximum, f.col("limit"))

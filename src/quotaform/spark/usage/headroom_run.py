@@ -26,8 +26,8 @@ from quotaform.model.moment import spell_moment
 from quotaform.model.text import listed
 from quotaform.spark.job.kept_rows import final_rows, table_rows
 from quotaform.spark.table.named_table import bad_table
-from quotaform.spark.usage.bucket import buckets, recorded_series
-from quotaform.spark.usage.headroom import finite_limit, headroom, unrecorded, unused
+from quotaform.spark.usage.bucket import buckets, finite_limit, recorded_series
+from quotaform.spark.usage.headroom import headroom, unrecorded, unused
 from quotaform.spark.usage.member import numbered
 from quotaform.spark.usage.recorded import recorded, recorded_size
 from quotaform.spark.usage.schemas import SERIES

@@ -139,7 +139,10 @@ def unjudged_words(found: Headroom) -> Iterator[str]:
         yield f"{number} of {names}: recorded, but their quotas are not known."
     if found.coarse:
         number = counted(found.coarse, "bucket")
-        yield f"{number} of which the recording is too coarse: what they used is at most what is shown."
+        yield (
+            f"{number} of which the recording is too coarse: what they used is at most what is shown, unless several "
+            "clients that measured themselves have one name."
+        )
     for key in dict.fromkeys(each.key for each in found.unrecorded):
         rows = [each for each in found.unrecorded if each.key == key]
         number = counted(sum(each.values for each in rows), "value")

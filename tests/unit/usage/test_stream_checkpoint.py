@@ -1,4 +1,4 @@
-"""The folder in which a stream keeps how far it is."""
+"""The folder in which a stream keeps its progress."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_checkpoint_is_made_once_and_its_stream_keeps_its_id(tmp_path: Path) -
         ({"quarantine": "/b"}, 'for the quarantine "/bad", not "/b"'),
         (
             {"topic_id": "t2"},
-            r'the topic "usage" was deleted and made anew since the stream began \(topic id "t2", bef',
+            r'the topic "usage" was deleted and recreated since the stream began \(topic id "t2", bef',
         ),
     ],
 )
@@ -54,7 +54,7 @@ def test_a_topic_that_is_deleted_or_made_anew_while_it_is_read_ends_the_stream(t
         checkpoint.require_topic(topic)
         with pytest.raises(StreamError, match=r'the topic "usage" was deleted; records of it'):
             checkpoint.require_topic(None)
-        with pytest.raises(StreamError, match=r'was deleted and made anew since the stream began \(topic id "t2", bef'):
+        with pytest.raises(StreamError, match=r'was deleted and recreated since the stream began \(topic id "t2", bef'):
             checkpoint.require_topic(replace(topic, topic_id="t2"))
 
 
@@ -118,3 +118,41 @@ def test_a_note_of_spark_that_a_power_cut_has_left_empty_is_removed(tmp_path: Pa
     for _ in range(2):
         with open_checkpoint(str(tmp_path), USAGE):
             assert sorted(path.name for path in folder.iterdir()) == [".9.crc", "9"]
+
+
+@pytest.mark.parametrize("name", ["metadata", "sources/0/0"])
+def test_a_stream_that_a_power_cut_ended_before_its_first_batch_begins_again(tmp_path: Path, name: str) -> None:
+    """Spark called its own checkpoint damaged, and another one had to be given."""
+    with open_checkpoint(str(tmp_path), USAGE) as checkpoint:
+        spark = checkpoint.spark
+    for note, content in (("metadata", "{}"), ("sources/0/0", "v1"), ("offsets/0", "v1")):
+        (spark / note).parent.mkdir(parents=True, exist_ok=True)
+        (spark / note).write_text("" if note == name else content)
+    with open_checkpoint(str(tmp_path), USAGE) as checkpoint:
+        assert checkpoint.is_new
+    assert not spark.exists()
+
+
+def test_a_first_note_that_is_empty_after_a_batch_is_left_as_it_is(tmp_path: Path) -> None:
+    with open_checkpoint(str(tmp_path), USAGE) as checkpoint:
+        checkpoint.seen(0).mkdir(parents=True)
+    (checkpoint.spark / "offsets").mkdir(parents=True)
+    for note, content in (("metadata", ""), ("offsets/0", "v1")):
+        (checkpoint.spark / note).write_text(content)
+    with open_checkpoint(str(tmp_path), USAGE):
+        assert (checkpoint.spark / "offsets" / "0").read_text() == "v1"
+
+
+def test_what_spark_writes_when_a_stream_begins_lasts_before_the_table_has_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[str] = set()
+    monkeypatch.setattr("quotaform.atomic_file.sync_file", lambda path: synced.add(str(path.relative_to(tmp_path))))
+    with open_checkpoint(str(tmp_path), USAGE) as checkpoint:
+        for note in ("metadata", "sources/0/0", "offsets/0"):
+            (checkpoint.spark / note).parent.mkdir(parents=True, exist_ok=True)
+            (checkpoint.spark / note).touch()
+        synced.clear()
+        checkpoint.sync(0)
+    files = {"spark/metadata", "spark/sources/0/0", "spark/offsets/0"}
+    assert synced == files | {".", "spark", "spark/sources", "spark/sources/0", "spark/offsets"}

@@ -33,7 +33,7 @@ def test_records_that_are_gone_are_named_with_the_remedy() -> None:
     assert isinstance(error, StreamError)
     assert str(error) == (
         "the stream of the checkpoint ck cannot go on: records of the topic usage are gone that were not read yet, "
-        "because they were older than the topic keeps them, were deleted, or the topic was made anew (Could not read "
+        "because they were older than the topic keeps them, were deleted, or the topic was recreated (Could not read "
         "records in offset [0, 10) "
         "for topic partition usage-0); give another --checkpoint, which begins with the oldest record that is there; "
         "records that are in the table already are then read again, and count once."
@@ -46,7 +46,7 @@ def test_another_error_is_said_by_its_last_cause() -> None:
     assert isinstance(error, EngineError)
     assert str(error) == (
         "Spark failed: TimeoutException: Timed out waiting for a node assignment; run the "
-        "command again, which goes on where it was."
+        "command again, which resumes where it stopped."
     )
 
 
@@ -82,7 +82,7 @@ WHOSE = "the stream of the checkpoint ck cannot go on: /srv/ck/spark/offsets/0, 
     ],
 )
 def test_a_checkpoint_of_spark_that_cannot_be_read_is_named_and_not_tried_again(text: str, said: str) -> None:
-    # "Run the command again, which goes on where it was" was the remedy.
+    # "Run the command again, which resumes where it stopped" was the remedy.
     error = stream_failure("ck", "usage", text)
     assert isinstance(error, StreamError)
     assert str(error) == said
@@ -91,5 +91,5 @@ def test_a_checkpoint_of_spark_that_cannot_be_read_is_named_and_not_tried_again(
 def test_what_spark_writes_around_an_error_is_left_out() -> None:
     text = f"{BEGIN}The concurrent stream has ended. SQLSTATE: KD002 SQLSTATE: XXKST"
     assert str(stream_failure("ck", "usage", text)) == (
-        "Spark failed: The concurrent stream has ended; run the command again, which goes on where it was."
+        "Spark failed: The concurrent stream has ended; run the command again, which resumes where it stopped."
     )

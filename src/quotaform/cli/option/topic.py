@@ -52,7 +52,7 @@ class TopicSource:
     checkpoint: Annotated[
         str | None,
         typer.Option(
-            "--checkpoint", metavar="DIR", help="Directory in which the stream keeps how far it is; one per topic."
+            "--checkpoint", metavar="DIR", help="Directory in which the stream keeps its progress; one per topic."
         ),
     ] = None
     watermark: Annotated[
@@ -125,7 +125,7 @@ class TopicSource:
         if self.command_config is not None and self.bootstrap_server is None:
             raise UsageError("--command-config requires --bootstrap-server; in quotaform.yaml, use command_config")
         if self.checkpoint is None:
-            raise UsageError("--topic requires --checkpoint DIR, in which the stream keeps how far it is")
+            raise UsageError("--topic requires --checkpoint DIR, in which the stream keeps its progress")
         require_choice("start", self.starting, STARTS)
         if self.until_empty and self.duration is not None:
             raise UsageError("--until-empty and --for exclude each other; give one of them")

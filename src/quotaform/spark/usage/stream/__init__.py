@@ -3,7 +3,7 @@
 | module | content |
 | --- | --- |
 | connector | the package of Spark that reads topics, and its options |
-| checkpoint | the folder in which a stream keeps how far it is; refuses one that does not fit |
+| checkpoint | the folder in which a stream keeps its progress; refuses one that does not fit |
 | message | records, parsed |
 | seen | which records are read again, and which are late |
 | batch | one batch: what it adds to the table, and the counts |

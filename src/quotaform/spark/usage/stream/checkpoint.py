@@ -1,4 +1,4 @@
-"""The folder in which a stream keeps how far it is.
+"""The folder in which a stream keeps its progress.
 
 | in it | content |
 | --- | --- |
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 FILE: Final = "quotaform-stream.json"
 _OFFSETS: Final = "offsets"
 _COMMITS: Final = "commits"
+_FIRST: Final = ("metadata", "sources/0/0")
+_SEEN: Final = "seen"
 _STAGING: Final = "staging"
 _LIMIT: Final = MIB
 _LONGEST_SHOWN: Final = 1000
@@ -52,7 +54,7 @@ class StreamIdentity:
 
     Attributes:
         topic: The name of the topic.
-        topic_id: Its id, which a topic that is made anew does not have; `None` before Kafka 2.8.
+        topic_id: Its id, which a topic that is recreated does not have; `None` before Kafka 2.8.
         cluster_id: The id of its cluster, if it has one.
         input_format: How its records are written.
         usage: The folder of the table, absolute.
@@ -102,7 +104,7 @@ class Checkpoint:
         return batch < 0 or (self.spark / _COMMITS / str(batch)).exists()
 
     def require_topic(self, found: Topic | None) -> None:
-        """Make sure that the topic was neither deleted nor made anew while it was read.
+        """Make sure that the topic was neither deleted nor recreated while it was read.
 
         Args:
             found: What the cluster says of it now.
@@ -120,6 +122,10 @@ class Checkpoint:
 
     def sync(self, batch: int) -> None:
         """Make what Spark has noted of a batch last through a power cut, before the table has anything of the batch."""
+        if batch == 0:
+            # What it writes when a stream begins, and never again.
+            sync_tree(self.spark)
+            return
         for folder, number in ((self.spark / _OFFSETS, batch), (self.spark / _COMMITS, batch - 1)):
             if (folder / str(number)).exists():
                 sync_file(folder / str(number))
@@ -127,7 +133,7 @@ class Checkpoint:
 
     def seen(self, batch: int) -> Path:
         """Return the folder of what batches up to one have read."""
-        return self.path / "seen" / str(batch)
+        return self.path / _SEEN / str(batch)
 
     def staging(self) -> Path:
         """Return the folder in which the next `seen` is made."""
@@ -201,7 +207,14 @@ def _begin(path: str, folder: Path, identity: StreamIdentity) -> None:
 
 
 def _remove_lost_notes(checkpoint: Checkpoint) -> None:
-    """Remove notes of Spark that a power cut has left empty, of the last batch at most: it is then made (again)."""
+    """Remove notes of Spark that a power cut has left empty, of the last batch at most: it is then made (again).
+
+    Those that Spark writes when a stream begins last from before the first batch is in the table. If one of them is
+    empty, nothing was read, and the stream begins again.
+    """
+    first = (checkpoint.spark / name for name in _FIRST)
+    if not any(_names(checkpoint.path / _SEEN)) and any(note.is_file() and not note.stat().st_size for note in first):
+        shutil.rmtree(checkpoint.spark)
     for folder in (checkpoint.spark / _OFFSETS, checkpoint.spark / _COMMITS):
         last = max((int(name) for name in _names(folder) if name.isdigit()), default=-1)
         note = folder / str(last)
@@ -236,7 +249,7 @@ def _require_same(path: str, folder: Path, identity: StreamIdentity) -> str:
 
 
 def _require_topic(path: str, before: object, name: str, topic_id: str | None) -> None:
-    """Make sure that a topic was not made anew.
+    """Make sure that a topic was not recreated.
 
     Raises:
         StreamError: It was.
@@ -244,7 +257,7 @@ def _require_topic(path: str, before: object, name: str, topic_id: str | None) -
     if before != topic_id:
         raise StreamError(
             path,
-            f"the topic {quote(name)} was deleted and made anew since the stream began (topic id "
+            f"the topic {quote(name)} was deleted and recreated since the stream began (topic id "
             f"{_shown(topic_id)}, before {_shown(before)}); records of the earlier topic that were not read are lost",
             "give another --checkpoint; what is in the table stays",
         )

@@ -10,7 +10,7 @@ from quotaform.errors import QuotaformError, StreamError
 from quotaform.model.text import inert
 from quotaform.spark.session.cause import cause, engine_error
 
-AGAIN: Final = "run the command again, which goes on where it was"
+AGAIN: Final = "run the command again, which resumes where it stopped"
 _CAUSES: Final = regex(r"^(?:Caused by)?: (?:[a-z]\w*\.)*([A-Z][\w$]*: .*)$", MULTILINE).findall
 _LOST: Final = regex(r"Some data may have been lost.*?Reason: ([^\n]*)|\[KAFKA_DATA_LOSS[^]]*\] ([^\n]*)", DOTALL)
 _VERSION: Final = regex(r"supported log version is (v\d+), but encountered (v\d+)")
@@ -32,7 +32,7 @@ def stream_failure(checkpoint: str, topic: str, text: str) -> QuotaformError:
         return StreamError(
             checkpoint,
             f"records of the topic {topic} are gone that were not read yet, because they were older than the topic "
-            "keeps them, were deleted, or the topic was made anew "
+            "keeps them, were deleted, or the topic was recreated "
             f"({inert((lost[1] or lost[2]).removesuffix('.'))})",
             "give another --checkpoint, which begins with the oldest record that is there; records that are in the "
             "table already are then read again, and count once",

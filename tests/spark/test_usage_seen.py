@@ -6,12 +6,14 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import pytest
+
 from quotaform.core.usage.sample import DropReason
 from quotaform.spark.usage.stream.message import MESSAGES
 from quotaform.spark.usage.stream.seen import DUPLICATE, LATE, SEEN, judged, still_seen
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 START: Final = datetime(2026, 11, 20, tzinfo=UTC)
 WAIT_S: Final = 60
@@ -26,6 +28,11 @@ class Record(NamedTuple):
     recorded_at: int
 
     @property
+    def sent_at(self) -> int:
+        """The time by a right clock."""
+        return self.offset * 3
+
+    @property
     def ts(self) -> int:
         """The time that counts."""
         return self.recorded_at if self.newest is None else self.newest
@@ -38,7 +45,7 @@ class Oracle:
         self.known: set[int] = set()
         self.newest: int | None = None
 
-    def status(self, batch: list[Record]) -> dict[int, str | None]:
+    def status(self, batch: list[Record], read_at: int) -> dict[int, str | None]:
         """Return what becomes of each record of a batch, by offset."""
         watermark = None if self.newest is None else self.newest - WAIT_S
         found: dict[int, str | None] = {}
@@ -50,7 +57,7 @@ class Oracle:
             else:
                 found[record.offset] = None
                 self.known.add(record.message)
-                self.newest = max(self.newest or 0, min(record.ts, record.recorded_at))
+                self.newest = max(self.newest or 0, min(record.ts, record.recorded_at, read_at))
         return found
 
 
@@ -61,42 +68,103 @@ def batches(random: Random) -> list[list[Record]]:
         if made and random.random() < 0.3:
             # What a message says does not change; that Kafka has another time of it matters only if it has none.
             again = random.choice(made[-40:])
-            recorded_at = again.recorded_at if again.newest is None else offset * 3
+            recorded_at = again.recorded_at if again.newest is None else offset * 3 + random.choice((0, 0, 500))
             made.append(again._replace(offset=offset, recorded_at=recorded_at))
             continue
-        ahead = random.choice((0, 0, 0, 0, 500, -80))
+        # A clock of samples that is ahead or behind, and one of a producer: alone, or of both.
+        ahead, producer = random.choice((*[(0, 0)] * 6, (500, 0), (-80, 0), (0, 500), (500, 500), (0, -80)))
         newest = None if random.random() < 0.1 else max(1, offset * 3 + ahead)
-        made.append(Record(offset, offset, newest, offset * 3))
+        made.append(Record(offset, offset, newest, max(1, offset * 3 + producer)))
     return [made[begin : begin + 32] for begin in range(0, len(made), 32)]
 
 
-def test_each_record_of_each_batch_is_judged_as_by_the_oracle(spark: SparkSession) -> None:
-    oracle, seen = Oracle(), spark.createDataFrame([], SEEN)
+def messages(spark: SparkSession, batch: list[Record], read_at: int) -> DataFrame:
+    """Return `MESSAGES` of a batch that is read at a time."""
+    rows: list[tuple[Any, ...]] = [
+        (
+            record.message.to_bytes(16, "big"),
+            record.offset % 2,
+            record.offset,
+            START + timedelta(seconds=record.recorded_at),
+            START + timedelta(seconds=read_at),
+            None if record.newest is None else START + timedelta(seconds=record.newest),
+            10,
+            [0] * len(DropReason),
+            [],
+            "",
+            [],
+        )
+        for record in batch
+    ]
+    return spark.createDataFrame(rows, MESSAGES)
+
+
+class Stream:
+    """What `judged` and `still_seen` make of one batch after the other."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.seen = spark.createDataFrame([], SEEN)
+
+    def read(self, batch: list[Record], read_at: int) -> dict[int, str | None]:
+        """Return what becomes of each record of a batch, by offset."""
+        found = judged(messages(self.spark, batch, read_at), self.seen, WAIT_S)
+        status = {row.offset: row.status for row in found.collect()}
+        self.seen = self.spark.createDataFrame(still_seen(found, self.seen, WAIT_S).collect(), SEEN)
+        return status
+
+    def kept(self) -> dict[int, float]:
+        """Return the messages that are known, and the time until which they are."""
+        return {int.from_bytes(row.id, "big"): row.ts.timestamp() - START.timestamp() for row in self.seen.collect()}
+
+
+@pytest.mark.parametrize("read_after_s", [0, 24 * 3600])
+def test_each_record_of_each_batch_is_judged_as_by_the_oracle(spark: SparkSession, read_after_s: int) -> None:
+    """At once, and a backlog of the day before."""
+    oracle, stream = Oracle(), Stream(spark)
     statuses: set[str | None] = set()
     for batch in batches(Random(7)):
-        rows: list[tuple[Any, ...]] = [
-            (
-                record.message.to_bytes(16, "big"),
-                record.offset % 2,
-                record.offset,
-                START + timedelta(seconds=record.recorded_at),
-                None if record.newest is None else START + timedelta(seconds=record.newest),
-                10,
-                [0] * len(DropReason),
-                [],
-                "",
-                [],
-            )
-            for record in batch
-        ]
-        found = judged(spark.createDataFrame(rows, MESSAGES), seen, WAIT_S)
-        status = {row.offset: row.status for row in found.collect()}
+        read_at = batch[-1].sent_at + read_after_s
+        status = stream.read(batch, read_at)
         # Of two copies in a batch, that of the lower partition counts.
         in_order = sorted(batch, key=lambda record: (record.offset % 2, record.offset))
-        assert status == oracle.status(in_order)
+        assert status == oracle.status(in_order, read_at)
         statuses |= set(status.values())
-        kept = still_seen(found, seen, WAIT_S).collect()
         assert oracle.newest is not None
-        assert all(row.ts.timestamp() >= START.timestamp() + oracle.newest - WAIT_S for row in kept)
-        seen = spark.createDataFrame(kept, SEEN)
+        assert all(ts >= oracle.newest - WAIT_S for ts in stream.kept().values())
     assert statuses == {None, LATE, DUPLICATE}
+
+
+@pytest.mark.parametrize("has_samples", [True, False])
+def test_a_producer_whose_clock_is_ahead_makes_no_other_record_late(spark: SparkSession, has_samples: bool) -> None:
+    """The watermark followed the time of the record, which is by the same clock as that of its samples."""
+    stream = Stream(spark)
+    for begin in (0, 20):
+        batch = []
+        for offset in range(begin, begin + 20):
+            # One in ten is an hour ahead; the others are late by as much as is waited for.
+            ahead = 3600 if offset % 10 == 3 else -WAIT_S
+            time = offset * 3 + ahead
+            batch.append(Record(offset, offset, time if has_samples else None, time))
+        assert set(stream.read(batch, batch[-1].sent_at).values()) == {None}
+
+
+def test_a_record_a_year_ahead_is_known_for_a_time_and_not_for_a_year(spark: SparkSession) -> None:
+    """Its id was kept until the year was over, and all that is kept is written with each batch."""
+    stream = Stream(spark)
+    year = 365 * 24 * 3600
+    for offset in (0, 30, 60):
+        batch = [Record(offset, offset, offset * 3, offset * 3), Record(offset + 1, offset + 1, year, offset * 3 + 3)]
+        stream.read(batch, batch[-1].sent_at)
+        again = batch[-1]._replace(offset=offset + 2)
+        assert stream.read([again], again.sent_at) == {offset + 2: DUPLICATE}
+    # 1 was read more than twice as long before the newest time as is waited for.
+    assert stream.kept().keys() == {31, 60, 61}
+
+
+def test_a_machine_whose_clock_is_set_back_still_knows_what_it_reads(spark: SparkSession) -> None:
+    stream = Stream(spark)
+    for offset, read_at in ((1000, 3000), (1001, 0), (1002, 0)):
+        record = Record(offset, offset, 3000, 3000)
+        assert stream.read([record], read_at) == {offset: None}
+        assert stream.read([record], read_at) == {offset: DUPLICATE}

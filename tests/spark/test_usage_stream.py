@@ -43,5 +43,5 @@ def test_topics_become_tables_record_by_record_whatever_happens(tmp_path: Path, 
     assert "FOLDER/checkpoint/spark is missing, but the table has rows of this stream" in seen["incomplete"]
     assert "records of the topic refused are gone that were not read yet" in seen["gone"]
     assert "give another --checkpoint, which begins with the oldest record that is there" in seen["gone"]
-    assert 'the topic "refused" was deleted and made anew since the stream began' in seen["recreated"]
-    assert 'the topic "refused" was deleted and made anew since the stream began' in seen["recreated-running"]
+    assert 'the topic "refused" was deleted and recreated since the stream began' in seen["recreated"]
+    assert 'the topic "refused" was deleted and recreated since the stream began' in seen["recreated-running"]

@@ -162,6 +162,27 @@ def dying(after: int) -> Iterator[Callable[[], bool]]:
             setattr(owner, name, operation)
 
 
+def clock_ahead(stream: Stream) -> None:
+    """A producer whose clock is ahead, in a batch that is made twice: the records of others are not late."""
+    page = 3600 // STEP_S
+    stream.topic.send([page + 200])
+    with dying(0) as died, suppress(OSError):
+        stream.run()
+    assert died()
+    spark = stream.folder / "checkpoint" / "spark"
+    made_ms = json.loads((spark / "offsets" / "0").read_text().splitlines()[1])["batchTimestampMs"]
+    assert made_ms < stream.topic.time_of(page + 200)
+    counts = stream.run(wait_s=600)
+    [known] = stream.spark.read.parquet(str(stream.folder / "checkpoint" / "seen" / "0")).collect()
+    assert (round(known.advance.timestamp() * 1000), counts.records) == (made_ms, 1), (known, made_ms, counts)
+    assert round(known.ts.timestamp() * 1000) == made_ms + 600_000, (known, made_ms)
+    pages = [page - 20, page - 1, page + 200]
+    stream.topic.send(pages)
+    counts = stream.run(wait_s=600)
+    assert (counts.records, counts.late_records, counts.duplicate_records) == (3, 0, 1), counts
+    stream.require(pages)
+
+
 def stopped(stream: Stream) -> None:
     """The command goes on until Ctrl-C, says what it has done, and another one goes on from there."""
     stream.topic.send(range(3))
@@ -237,7 +258,7 @@ def refused(stream: Stream) -> dict[str, str]:
     before = stream.described
     stream.described = anew(stream.topic, stream.described)
     seen["recreated"] = stream.refused()
-    # It is made anew, and has more records than before, while it is read.
+    # It is recreated, and has more records than before, while it is read.
     stream.topic.send(range(20, 30))
     settings = {name: str(stream.folder / f"{name}-running") for name in ("usage", "quarantine", "checkpoint")}
     seen["recreated-running"] = stream.refused(topic=before, **settings)
@@ -257,6 +278,7 @@ def main() -> None:
     with spark_session(options) as spark:
         counted(Stream(spark, servers, folder, "counted", 2))
         killed(Stream(spark, servers, folder, "killed"))
+        clock_ahead(Stream(spark, servers, folder, "ahead"))
         stopped(Stream(spark, servers, folder, "stopped"))
         seen = refused(Stream(spark, servers, folder, "refused"))
     print(json.dumps(seen))

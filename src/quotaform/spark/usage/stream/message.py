@@ -39,6 +39,7 @@ MESSAGES: Final = StructType(
         StructField("partition", IntegerType()),
         StructField("offset", LongType()),
         StructField("recorded_at", TimestampType()),
+        StructField("read_at", TimestampType()),
         StructField("newest", TimestampType()),
         StructField("samples", LongType()),
         StructField("dropped", ArrayType(LongType())),
@@ -52,7 +53,8 @@ MESSAGES: Final = StructType(
 | column | content |
 | --- | --- |
 | id | equal for records that say the same of the same time, such as one that a producer sent twice |
-| recorded_at | the time that Kafka has of the record |
+| recorded_at | the time that Kafka has of the record: by default, what the clock of its producer said |
+| read_at | the time at which its batch was made; the same one when the batch is made again |
 | newest | the time of its newest sample; null if it has none |
 | samples | how many samples are in `rows` |
 | dropped | how many samples are left out, for each `DropReason` in their order |
@@ -79,7 +81,7 @@ def messages(records: DataFrame, input_format: str, origin: Origin) -> DataFrame
     """Return `MESSAGES`: the records of a topic, parsed.
 
     Args:
-        records: What the connector gives: `value`, `partition`, `offset`, `timestamp` and others.
+        records: What the connector gives: `value`, `partition`, `offset`, `timestamp` and others; and `read_at`.
         input_format: One of `core.usage.format.FORMATS`.
         origin: What counts for metrics that do not say where they are from.
     """
@@ -91,21 +93,18 @@ def messages(records: DataFrame, input_format: str, origin: Origin) -> DataFrame
         schema = to_arrow_schema(MESSAGES, timezone="UTC")
         for batch in batches:
             columns = [batch.column(name) for name in ("value", "partition", "offset")]
-            times = batch.column("timestamp").cast(pyarrow.int64()).to_pylist()
+            times = [batch.column(name).cast(pyarrow.int64()) for name in ("timestamp", "read_at")]
             found = _Messages()
-            for value, partition, offset, recorded_at in zip(
-                *(each.to_pylist() for each in columns), times, strict=True
-            ):
-                found.add(parse_message(value, recorded_at, input_format, origin), partition, offset, recorded_at)
+            for value, *place in zip(*(each.to_pylist() for each in (*columns, *times)), strict=True):
+                found.add(parse_message(value, place[2], input_format, origin), *place)
                 if found.rows >= _MOST_ROWS:
                     yield found.batch(schema)
                     found = _Messages()
             if found.messages:
                 yield found.batch(schema)
 
-    return records.select("value", "partition", "offset", f.col("timestamp").cast("timestamp")).mapInArrow(
-        parsed, MESSAGES
-    )
+    recorded_at = f.col("timestamp").cast("timestamp")
+    return records.select("value", "partition", "offset", recorded_at, "read_at").mapInArrow(parsed, MESSAGES)
 
 
 @dataclass(slots=True)
@@ -208,23 +207,24 @@ class _Messages:
     """Messages on their way into a batch of Arrow."""
 
     def __init__(self) -> None:
-        self.messages: list[tuple[Message, int, int, int]] = []
+        self.messages: list[tuple[Message, int, int, int, int]] = []
         self.rows = 0
 
-    def add(self, message: Message, partition: int, offset: int, recorded_at: int) -> None:
-        self.messages.append((message, partition, offset, recorded_at))
+    def add(self, message: Message, partition: int, offset: int, recorded_at: int, read_at: int) -> None:
+        self.messages.append((message, partition, offset, recorded_at, read_at))
         self.rows += len(message.rows)
 
     def batch(self, schema: pyarrow.Schema) -> pyarrow.RecordBatch:
         import pyarrow
 
         found = [message for message, *_ in self.messages]
-        partitions, offsets, times = zip(*(place for _, *place in self.messages), strict=True)
+        partitions, offsets, recorded, read = zip(*(place for _, *place in self.messages), strict=True)
         columns: dict[str, Any] = {
             "id": [message.message_id for message in found],
             "partition": partitions,
             "offset": offsets,
-            "recorded_at": times,
+            "recorded_at": recorded,
+            "read_at": read,
             "newest": [message.newest for message in found],
             "samples": [message.samples for message in found],
             "dropped": [message.dropped for message in found],

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as f
 
 from quotaform.cluster.topic import TopicGateway
 from quotaform.core.usage.stream import StreamCounts
@@ -61,7 +62,7 @@ class StreamRequest:
         origin: What counts for metrics that do not say where they are from.
         usage: The folder of the table.
         quarantine: The folder of what could not be read.
-        checkpoint: The folder in which the stream keeps how far it is.
+        checkpoint: The folder in which the stream keeps its progress.
         wait_s: How many seconds the watermark is behind the newest time.
         every_s: After how many seconds a batch begins for which few records have come.
         most_records: How many records a batch has at most.
@@ -189,7 +190,9 @@ def _records(spark: SparkSession, request: StreamRequest) -> DataFrame:
             "minOffsetsPerTrigger": str(max(1, request.most_records // 2)),
             "maxTriggerDelay": f"{request.every_s}s",
         }
-    return spark.readStream.format("kafka").options(**options).load()
+    records = spark.readStream.format("kafka").options(**options).load()
+    # Of the offsets of a batch, in the checkpoint: a batch that is made again has the same one.
+    return records.withColumn("read_at", f.current_timestamp())
 
 
 @contextmanager

@@ -1,7 +1,11 @@
 """Which records of a batch were read before, and which are late.
 
-The watermark is the newest time of all batches before, less what a stream waits. Up to it, the ids of all records are
+The watermark is the newest time of all batches before, less what a stream waits. Back to it, the ids of all records are
 known, so that one which comes again is found; whether an older one was there cannot be told, so it is late.
+
+Any clock may be ahead: that of the samples, and by default that of the record as well, since its producer sets it. The
+time at which a batch is read bounds both, so that a wrong clock neither makes the records of others late nor has ids
+kept for as long as it is ahead.
 """
 
 from __future__ import annotations
@@ -38,8 +42,11 @@ SEEN: Final = StructType(
 
 | column | content |
 | --- | --- |
-| ts | the time of its newest sample; that of the record if it has none |
-| advance | to which time it moves the watermark on: that of the record at most, as the clock of a sample may be wrong |
+| ts | how long it may come again: until the watermark is later than this |
+| advance | how far it moves the watermark, which is what a stream waits before the latest of these |
+
+Both are the time of its newest sample, or of the record if it has no samples. `advance` is at most the time of the
+record and the time at which it was read; `ts` is at most what a stream waits after it was read.
 """
 
 JUDGED: Final = StructType(
@@ -73,9 +80,9 @@ def judged(messages: DataFrame, seen: DataFrame, wait_s: int) -> DataFrame:
     """
     ts = f.coalesce("newest", "recorded_at")
     rows = messages.select(
-        *("id", "partition", "offset", "samples", "dropped"),
+        *("id", "partition", "offset", "samples", "dropped", "read_at"),
         ts.alias("ts"),
-        f.least(ts, "recorded_at").alias("advance"),
+        f.least(ts, "recorded_at", "read_at").alias("advance"),
         f.size("rejected").alias("rejected"),
     )
     known = seen.select("id", f.lit(True).alias("is_known"))
@@ -84,7 +91,10 @@ def judged(messages: DataFrame, seen: DataFrame, wait_s: int) -> DataFrame:
     rows = rows.withColumn("copy", copy).join(known, "id", "left").crossJoin(f.broadcast(watermark))
     is_copy = f.col("is_known").isNotNull() | (f.col("copy") > 1)
     status = f.when(f.col("ts") < f.col("watermark"), LATE).when(is_copy, DUPLICATE)
-    return rows.withColumn("status", status).select(*JUDGED.names)
+    # The clock of this machine may have been set back: what was believed before is not later than now.
+    now = f.greatest("read_at", f.col("watermark") + _seconds(wait_s))
+    ts = f.least("ts", now + _seconds(wait_s))
+    return rows.withColumn("status", status).withColumn("ts", ts).select(*JUDGED.names)
 
 
 def still_seen(judged: DataFrame, seen: DataFrame, wait_s: int) -> DataFrame:
@@ -102,4 +112,8 @@ def still_seen(judged: DataFrame, seen: DataFrame, wait_s: int) -> DataFrame:
 
 
 def _watermark(wait_s: int) -> Column:
-    return f.max("advance") - f.make_dt_interval(secs=f.lit(wait_s))
+    return f.max("advance") - _seconds(wait_s)
+
+
+def _seconds(count: int) -> Column:
+    return f.make_dt_interval(secs=f.lit(count))

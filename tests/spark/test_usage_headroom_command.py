@@ -75,7 +75,7 @@ def test_it_says_who_is_throttled_who_is_close_and_what_nobody_uses(
     buckets = [(each["bucket"], each["status"], each["p99"], each["members"]) for each in document["buckets"]]
     # The row without a cluster is of the only one that there is.
     assert buckets == [("client-id=etl", "throttled", 9.5, 2), ("user=alice", "close", 85, 1)]
-    assert document["buckets"][0]["throttled_s"] == 190.5
+    assert document["buckets"][0]["throttled_s"] == 191.5
     (noisy,) = document["noisy"]
     assert (noisy["top_member"], round(noisy["top_member_share"], 3)) == ("user=bob,client-id=etl", 0.737)
     (unused,) = document["unused"]
@@ -83,7 +83,7 @@ def test_it_says_who_is_throttled_who_is_close_and_what_nobody_uses(
         "user=legacy",
         PRODUCER,
         7,
-        190.5,
+        191.5,
     )
     assert document["unrecorded"] == [
         {"cluster": "lab", "key": CONSUMER, "values": 1},

@@ -330,6 +330,23 @@ def test_a_diff_is_printed_and_nothing_written_also_if_another_cluster_cannot_be
     assert "Backtest of the proposals:\n  Of 1 bucket with changed limits," in done.err
 
 
+def test_a_new_entry_has_all_values_of_an_entity_however_few_proposals_are_made(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values of entities were cut off at the most proposals there may be, and a plan deleted the others."""
+    monkeypatch.setattr("quotaform.spark.usage.recommend_run.MOST_PROPOSALS", 1)
+    held = {PRODUCER: 10 * MIB, REQUEST: 200.0, "consumer_byte_rate": 7 * MIB}
+    snapshot(repository.path / "lab.json", {Entity(user="gone"): {PRODUCER: MIB}, Entity(user="alice"): held})
+    (repository.path / "quotas.d/a.yaml").write_text("quotas: []\n", encoding="utf-8")
+    done = repository(*OPTIONS, "--no-backtest", "--headroom", "1", "--select", "user=alice", "--write")
+    assert done.code == 0, done.said
+    plan = json.loads(repository("plan", "--format", "json").out)
+    changed = [(change["address"], key["key"]) for change in plan["changes"] for key in change["keys"]]
+    assert changed == [("user=alice", PRODUCER)]
+    several = repository(*OPTIONS, "--no-backtest", "--write")
+    assert (several.code, "proposals are more than the 1 of a change; choose some" in several.err) == (64, True)
+
+
 def test_the_backtest_beside_the_proposals_is_that_of_the_written_files(repository: Repository) -> None:
     options = (*OPTIONS, "--headroom", "1", "--percentile", "p50", "--create")
     shown = repository(*options, "--format", "json")

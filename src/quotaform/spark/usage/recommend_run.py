@@ -54,7 +54,8 @@ class Recommended:
     Attributes:
         report: What of it is printed.
         rows: `schemas.RECOMMENDATIONS`, sorted; as long as the context lasts.
-        live: All values of the entities that proposals are about, by cluster and entity.
+        live: All values of the entities that proposals are about, by cluster and entity; none if there are more
+            proposals than the report has, which no file follows.
         failures: The clusters that could not be read, and why.
     """
 
@@ -113,7 +114,8 @@ def recommended(
             proposals=_first(in_order.where(f.col("action").isin(proposed)), MOST_PROPOSALS),
             others=_first(in_order.where(~f.col("action").isin(proposed)), MOST_OTHERS),
         )
-        yield Recommended(report, in_order, _live(rows, proposed), failures)
+        is_whole = sum(report.counts[action] for action in PROPOSED) == len(report.proposals)
+        yield Recommended(report, in_order, _live(rows, proposed) if is_whole else {}, failures)
 
 
 def _recordings(days: DataFrame, names: Sequence[str]) -> tuple[ClusterRecording, ...]:
@@ -146,12 +148,12 @@ def _require_recorded(
 
 
 def _live(rows: DataFrame, proposed: Sequence[str]) -> dict[tuple[str, Entity], Values]:
-    """Return all values of the entities that proposals are about."""
+    """Return all values of the entities that proposals are about; no more of each than there are quota keys."""
     of_entity = ["cluster", "entity_key"]
     about = rows.where(f.col("action").isin(proposed)).select(*of_entity).distinct()
     held = rows.where(f.col("before").isNotNull()).select(*of_entity, "key", "before")
     live: dict[tuple[str, Entity], dict[str, float]] = {}
-    for row in held.join(about, of_entity, "left_semi").limit(MOST_PROPOSALS).toArrow().to_pylist():
+    for row in held.join(about, of_entity, "left_semi").toArrow().to_pylist():
         entity = parse_address(row["entity_key"])
         live.setdefault((row["cluster"], entity), {})[row["key"]] = row["before"]
     return dict(live)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quotaform.core.usage.sizing.busiest_day import BusiestDay
-from quotaform.core.usage.sizing.demand import BrokerDemand, BucketDemand, Recorded
+from quotaform.core.usage.sizing.demand import BrokerDemand, BrokerRecorded, BucketDemand, Recorded
 from quotaform.core.usage.sizing.recommendation import Action, OwnValue, RecommendSettings
 from quotaform.core.usage.sizing.right_size import recommend
 from quotaform.core.usage.sizing.rounding import round_up, spell_rounded
@@ -88,8 +88,8 @@ def test_proposals_fit_the_capacity_or_only_lower_values_and_rest_on_enough_data
         for source in [next((name for name in (each.bucket, "user=<default>") if name in values), None)]
     ]
     settings = RecommendSettings(has_creates=creates, capacities={"prod": {PRODUCER: capacity}})
-    recorded = {PRODUCER: Recorded(first=LAST - timedelta(days=60), last=LAST, recent_hours=720)}
-    found = recommend("prod", own, limited, recorded, settings)
+    hours = {name: BrokerRecorded(LAST - timedelta(days=60), 720) for name in ("1", "2")}
+    found = recommend("prod", own, limited, {PRODUCER: Recorded(last=LAST, brokers=hours)}, settings, LAST)
     after = {**values, **{each.entity.address: each.after for each in found if each.action is not Action.NONE}}
     increased = [each for each in found if (each.after or 0) > (each.before or 0)]
     bases = {each.bucket: max(_basis(part) for part in each.brokers) for each in limited}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from quotaform.app.clock import SystemClock
 from quotaform.core.usage.sizing.busiest_day import BusiestDay
 from quotaform.document.snapshot import dump_snapshot
 from quotaform.model.entity import Entity
@@ -100,8 +101,16 @@ def test_the_demand_of_buckets_equals_a_slow_oracle(spark: SparkSession) -> None
             place
         )
         assert (row.first.astimezone(UTC), row.last_used.astimezone(UTC), row.hours) == (first, last_used, hours), place
-    spans = {row.key: (row.key_last.astimezone(UTC), row.recent_hours) for row in recorded_keys(days, 1).collect()}
+    spans = {
+        row.key: (
+            row.key_last.astimezone(UTC),
+            {each.broker: (each.first.astimezone(UTC), each.recent_hours) for each in row.key_brokers},
+        )
+        for row in recorded_keys(days, 1).collect()
+    }
     assert spans == keys
+    # Of broker 2, of which nothing is recorded on the last day, too.
+    assert [found["2"][1] for _, found in spans.values() if "2" in found].count(0) == 1
 
 
 @pytest.mark.parametrize("outlier_days", [0, 1, 3])
@@ -180,8 +189,10 @@ def oracle(samples: list[Sample], percentile: float) -> tuple[dict[Any, Any], di
         if "rate" in point:
             total["rate"] = total.get("rate", 0.0) + point["rate"]
     recorded_hours: dict[str, set[datetime]] = defaultdict(set)
-    for key, _, _, at in times:
+    broker_times: dict[str, dict[str | None, list[datetime]]] = defaultdict(lambda: defaultdict(list))
+    for key, _, broker, at in times:
         recorded_hours[key].add(at.replace(minute=0))
+        broker_times[key][broker].append(at)
     found = {}
     for key, user in {(key, user) for key, user, _, _ in times}:
         mine = {(broker, at): point for (k, u, broker, at), point in times.items() if (k, u) == (key, user)}
@@ -202,8 +213,14 @@ def oracle(samples: list[Sample], percentile: float) -> tuple[dict[Any, Any], di
         found[key, f"user={user}"] = brokers, first, used, hours
     last = {key: max(at for k, _, _, at in times if k == key) for key in recorded_hours}
     recent = {
-        key: (last[key], sum(hour > last[key] - timedelta(days=1) for hour in hours))
-        for key, hours in recorded_hours.items()
+        key: (
+            last[key],
+            {
+                broker: (min(found), len({at.replace(minute=0) for at in found if at > last[key] - timedelta(days=1)}))
+                for broker, found in brokers_of.items()
+            },
+        )
+        for key, brokers_of in broker_times.items()
     }
     return found, recent
 
@@ -226,8 +243,9 @@ quotas:
 
 
 @pytest.fixture
-def repository(tmp_path: Path, spark: SparkSession) -> Repository:
-    """A cluster of three users, of whom one is not there any more, with five days of usage."""
+def repository(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """A cluster of three users, of whom one is not there any more, with five days of usage, the day after it ended."""
+    monkeypatch.setattr(SystemClock, "now", lambda _: START + timedelta(days=6))
     made = Repository(tmp_path)
     quotas: dict[Entity, dict[str, float]] = {
         Entity(user="alice"): {PRODUCER: 10 * MIB, REQUEST: 200.0},
@@ -279,8 +297,8 @@ def test_the_command_writes_what_is_proposed_and_a_plan_shows_just_that(
         "    # throttled in 120 of 120 samples: demand was higher\n"
         "\n"
         "- user=gone  producer_byte_rate : 5 MiB/s -> none\n"
-        "    # not used for 4 days\n"
-        "    # then 4 MiB/s of user=<default> applies\n"
+        "    # not used from 2026-11-02 to 2026-11-06\n"
+        "    # then 4 MiB/s of user=<default> applies; recorded on broker 1\n"
         "\n"
         "Nothing proposed:\n"
         "  no usage of request_percentage is recorded: user=alice request_percentage\n"
@@ -324,10 +342,27 @@ def test_a_diff_is_printed_and_nothing_written_also_if_another_cluster_cannot_be
     assert (done.code, repository.read("quotas.d/lab/a.yaml")) == (3, before)
     assert "Error: far: far.json" in done.err
     assert "-    values: {producer_byte_rate: 4MiB/s}\n+    values: {producer_byte_rate: 6MiB/s}\n" in done.out
-    assert '+    state: absent\n+    reason: "not used for 4 days (' in done.out
+    assert '+    state: absent\n+    reason: "not used from 2026-11-02 to 2026-11-06 (2026-11-07)"' in done.out
     assert "Recommended: 0 to add, 1 to change, 1 to remove; 1 kept, 2 left open.\n" in done.err
     # Of user=gone, nothing was recorded.
     assert "Backtest of the proposals:\n  Of 1 bucket with changed limits," in done.err
+
+
+def test_what_may_be_used_of_a_broker_that_is_not_recorded_is_not_removed(
+    repository: Repository, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One sample on any broker made the hour recorded: what was used of broker 2 alone was removed."""
+    hours = range(5 * 24)
+    samples = [sample(hour, "alice", 2.1 * MIB) for hour in hours]
+    samples += [sample(hour, "bob", 2 * MIB, broker="2") for hour in hours if hour < 40]
+    usage_of(spark, samples, repository.path / "gaps")
+    options = ("usage", "recommend", "--usage", "gaps", *OPTIONS[4:], "--no-backtest", "--select", "user=gone")
+    done = repository(*options)
+    reason = "not used, but only 0.6 of 4 days recorded on broker 2: user=gone producer_byte_rate"
+    assert (done.code, reason in done.out) == (0, True), done.said
+    monkeypatch.setattr(SystemClock, "now", lambda _: START + timedelta(days=13))
+    old = repository(*OPTIONS, "--no-backtest", "--select", "user=gone")
+    assert "not used, but the recording ends on 2026-11-06; record again: user=gone" in old.out, old.said
 
 
 def test_a_new_entry_has_all_values_of_an_entity_however_few_proposals_are_made(

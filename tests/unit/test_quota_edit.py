@@ -359,6 +359,8 @@ def test_all_files_are_written_or_none(files: Files) -> None:
         "p99 of 37s, 1.07 MiB/s, x 1.5 (2026-10-01)",
         "p99 of 1d 12h, 1.07 MiB/s on Monday 2026-11-02, x 1.5 (2026-10-01)",
         "not used for 12h (2026-10-01)",
+        "not used from 2026-08-02 to 2026-09-01 (2026-10-01)",
+        "not used from 2026-09-01T11:59:00Z to 2026-09-01T23:59:00Z (2026-10-01)",
         "producer_byte_rate: p99 of 31 days, 2 MB/s x 2; consumer_byte_rate: not used for 30 days (2026-10-01)",
     ],
 )

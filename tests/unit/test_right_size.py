@@ -8,19 +8,19 @@ from typing import Any
 
 from quotaform.core.scope import Pattern, Scope, Selection
 from quotaform.core.usage.sizing.busiest_day import BusiestDay
-from quotaform.core.usage.sizing.demand import BrokerDemand, BucketDemand, Recorded
+from quotaform.core.usage.sizing.demand import BrokerDemand, BrokerRecorded, BucketDemand, Recorded
 from quotaform.core.usage.sizing.recommendation import Action, OwnValue, Recommendation, RecommendSettings
 from quotaform.core.usage.sizing.right_size import recommend
 from quotaform.model.entity import Entity
 from quotaform.model.quota_key import CONTROLLER_MUTATION_RATE, PRODUCER_BYTE_RATE
 from quotaform.model.units import UNLIMITED, parse_value
-from tests.builder import PRODUCER
+from tests.builder import PRODUCER, REQUEST
 
 MIB = 2.0**20
 LAST = datetime(2026, 11, 20, 23, 59, tzinfo=UTC)
 ALICE = Entity(user="alice")
 DEFAULT = Entity(user=None)
-MONTH = Recorded(first=LAST - timedelta(days=40), last=LAST, recent_hours=720)
+NOW = LAST + timedelta(hours=9)
 SETTINGS = RecommendSettings()
 MONDAYS = BusiestDay(basis=0.0, day=20759, is_weekly=True, weekday_days=5)
 
@@ -60,17 +60,29 @@ def bucket(
     )
 
 
+def recorded(brokers: dict[str | None, int] | None = None, *, days: float = 40, last: datetime = LAST) -> Recorded:
+    """A recording of 40 days up to LAST, with the recent hours per broker: 720 of broker 1 unless said otherwise."""
+    hours = {"1": 720} if brokers is None else brokers
+    first = last - timedelta(days=days)
+    return Recorded(last=last, brokers={name: BrokerRecorded(first, found) for name, found in hours.items()})
+
+
+MONTH = recorded()
+
+
 def size(
     buckets: list[BucketDemand],
     values: dict[Entity, float] | None = None,
     settings: RecommendSettings = SETTINGS,
     recorded: Recorded = MONTH,
     key: str = PRODUCER,
+    now: datetime = NOW,
+    others: dict[str, Recorded] | None = None,
 ) -> dict[str, Recommendation]:
     """What is proposed, by address."""
     held = {ALICE: 10 * MIB} if values is None else values
     own = [OwnValue(entity=entity, key=key, value=value) for entity, value in held.items()]
-    found = recommend("prod", own, buckets, {key: recorded} if buckets else {}, settings)
+    found = recommend("prod", own, buckets, {**(others or {}), **({key: recorded} if buckets else {})}, settings, now)
     return {each.entity.address: each for each in found}
 
 
@@ -104,7 +116,7 @@ def test_nothing_is_proposed_from_too_little_history_or_too_few_samples() -> Non
 def test_times_shorter_than_two_days_are_given_in_their_own_units() -> None:
     """37 seconds of recording were called 1 hour, and were enough for a minimum of 30 minutes."""
     seconds = bucket(days=37 / 86_400, hours=1)
-    short = Recorded(first=LAST - timedelta(seconds=37), last=LAST, recent_hours=1)
+    short = recorded({"1": 1}, days=37 / 86_400)
     for minimum, reason in ((14, "37s of 14 days recorded"), (1 / 48, "37s of 30m recorded")):
         settings = replace(SETTINGS, min_history_days=minimum)
         found = size([seconds], settings=settings, recorded=short)["user=alice"]
@@ -116,12 +128,15 @@ def test_times_shorter_than_two_days_are_given_in_their_own_units() -> None:
     hours = replace(SETTINGS, min_history_days=0.1)
     found = size([bucket(days=1.5)], settings=hours)["user=alice"]
     assert found.reason == "p99 of 1d 12h, 2 MiB/s on Mondays, x 1.5"
-    almost = replace(short, first=LAST - timedelta(days=13.99), recent_hours=330)
+    almost = recorded({"1": 330}, days=13.99)
     found = size([bucket(days=13.2)], recorded=almost)["user=alice"]
     assert found.reason == "13.2 of 14 days recorded"
     day = replace(SETTINGS, unused_after_days=0.5)
     found = size([bucket(used_days_ago=1)], settings=day)["user=alice"]
-    assert (found.action, found.reason) == (Action.DELETE, "not used for 12h")
+    assert (found.action, found.reason) == (
+        Action.DELETE,
+        "not used from 2026-11-20T11:59:00Z to 2026-11-20T23:59:00Z",
+    )
 
 
 def test_the_reason_names_the_weekday_or_the_day_and_an_outlier_is_noted() -> None:
@@ -154,20 +169,74 @@ def test_a_value_that_nobody_used_is_removed_if_that_time_is_recorded() -> None:
     assert size([idle])["user=alice"].action is Action.DELETE
     other = bucket("user=bob", entity=None, limit=None)
     found = size([other])["user=alice"]
-    assert (found.action, found.after, found.reason) == (Action.DELETE, None, "not used for 30 days")
-    holes = replace(MONTH, recent_hours=300)
-    found = size([other], recorded=holes)["user=alice"]
-    assert (found.action, found.reason) == (Action.NONE, "not used, but only 12.5 of 30 days recorded")
-    short = Recorded(first=LAST - timedelta(days=20), last=LAST, recent_hours=480)
+    assert (found.action, found.after) == (Action.DELETE, None)
+    assert found.reason == "not used from 2026-10-21 to 2026-11-20"
+    found = size([other], recorded=recorded({"1": 300}))["user=alice"]
+    assert (found.action, found.reason) == (Action.NONE, "not used, but only 12.5 of 30 days recorded on broker 1")
+    short = recorded({"1": 480}, days=20)
     assert size([other], recorded=short)["user=alice"].action is Action.NONE
+
+
+def test_a_value_is_removed_only_if_the_time_is_recorded_on_each_broker() -> None:
+    """One sample on any broker made the hour recorded: what was used of broker 2 alone was removed."""
+    idle = bucket(brokers={"1": 2 * MIB}, used_days_ago=31)
+    found = size([idle], recorded=recorded({"1": 720, "2": 300, "3": 600}))["user=alice"]
+    assert (found.action, found.reason) == (Action.NONE, "not used, but only 12.5 of 30 days recorded on broker 2")
+    assert found.days == 12.5
+    whole = size([idle], recorded=recorded({"2": 600, "1": 720, None: 3}))["user=alice"]
+    assert whole.action is Action.DELETE
+    assert whole.note is not None
+    assert whole.note.endswith("; recorded on brokers 1, 2")
+    late = Recorded(
+        last=LAST,
+        brokers={
+            "1": BrokerRecorded(LAST - timedelta(days=40), 720),
+            "2": BrokerRecorded(LAST - timedelta(days=29), 690),
+        },
+    )
+    found = size([idle], recorded=late)["user=alice"]
+    assert (found.action, found.reason) == (Action.NONE, "not used, but only 28.7 of 30 days recorded on broker 2")
+
+
+def test_a_broker_without_any_sample_of_the_key_keeps_what_it_may_have_used() -> None:
+    idle = bucket(brokers={"1": 2 * MIB}, used_days_ago=31)
+    others = {REQUEST: recorded({"1": 720, "2": 720})}
+    found = size([idle], others=others)["user=alice"]
+    assert (found.action, found.reason) == (Action.NONE, f"not used, but {PRODUCER} is not recorded on broker 2")
+
+
+def test_nothing_is_removed_if_only_clients_measured() -> None:
+    idle = bucket("user=bob", entity=None, limit=None, brokers={None: MIB})
+    found = size([idle], recorded=recorded({None: 720}))["user=alice"]
+    reason = f"not used, but only clients measured it, and {PRODUCER} is limited per broker"
+    assert (found.action, found.reason) == (Action.NONE, reason)
+
+
+def test_a_limit_of_the_whole_cluster_needs_no_recording_of_each_broker() -> None:
+    key = CONTROLLER_MUTATION_RATE.name
+    idle = bucket("user=bob", entity=None, limit=None, brokers={None: 2.0}, key=key)
+    others = {PRODUCER: recorded({"1": 720, "2": 3})}
+    found = size([idle], {ALICE: 20.0}, recorded=recorded({None: 720}), key=key, others=others)["user=alice"]
+    assert (found.action, found.note) == (Action.DELETE, "then nothing limits it: plan asks for --allow to-unlimited")
+
+
+def test_nothing_is_removed_because_of_a_recording_that_ended_long_ago() -> None:
+    idle = bucket(used_days_ago=31)
+    assert size([idle], now=LAST + timedelta(days=7))["user=alice"].action is Action.DELETE
+    found = size([idle], now=LAST + timedelta(days=7, seconds=1))["user=alice"]
+    reason = "not used, but the recording ends on 2026-11-20; record again"
+    assert (found.action, found.reason, found.after) == (Action.NONE, reason, 10 * MIB)
+    # What is used is sized by it nevertheless; the output says which time it covers.
+    assert size([bucket()], now=LAST + timedelta(days=90))["user=alice"].action is Action.UPDATE
 
 
 def test_a_removal_says_what_applies_instead() -> None:
     idle = [bucket("user=bob", entity="user=bob", limit=MIB)]
     held = {ALICE: 10 * MIB, Entity(user="bob"): MIB}
-    note = "then nothing limits it: plan asks for --allow to-unlimited"
+    note = "then nothing limits it: plan asks for --allow to-unlimited; recorded on broker 1"
     assert size(idle, held)["user=alice"].note == note
-    assert size(idle, {**held, DEFAULT: 4 * MIB})["user=alice"].note == "then 4 MiB/s of user=<default> applies"
+    note = "then 4 MiB/s of user=<default> applies; recorded on broker 1"
+    assert size(idle, {**held, DEFAULT: 4 * MIB})["user=alice"].note == note
 
 
 def test_nothing_is_removed_if_the_key_is_not_recorded_at_all() -> None:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy
 from pyspark.sql import functions as f
-from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from quotaform.spark.usage.bucket_rows import BucketRows, bucket_rows, per_bucket
 
@@ -61,16 +70,25 @@ _DAYS: Final = StructType(
 )
 """`BUCKET_DAYS` without what is known of the bucket; times are in microseconds since 1970."""
 
+_RECORDED_BROKERS: Final = ArrayType(
+    StructType(
+        [
+            StructField("broker", StringType()),
+            StructField("first", TimestampType()),
+            StructField("recent_hours", LongType()),
+        ]
+    )
+)
+
 RECORDED_KEYS: Final = StructType(
     [
         StructField("cluster", StringType()),
         StructField("key", StringType()),
-        StructField("key_first", TimestampType()),
         StructField("key_last", TimestampType()),
-        StructField("recent_hours", LongType()),
+        StructField("key_brokers", _RECORDED_BROKERS),
     ]
 )
-"""When each quota key was recorded on each cluster; see `core.usage.sizing.demand.Recorded`."""
+"""When each quota key was recorded on each cluster, broker by broker; see `core.usage.sizing.demand.Recorded`."""
 
 
 def bucket_days(usage: DataFrame, found: DataFrame, series: int, samples: int, percentile: float) -> DataFrame:
@@ -131,17 +149,23 @@ def recorded_keys(days: DataFrame, unused_after_days: float) -> DataFrame:
         unused_after_days: After how many days without use a quota counts as unused.
     """
     of_key = ["cluster", "key"]
-    span = days.groupBy(*of_key).agg(f.min("first").alias("key_first"), f.max("last").alias("key_last"))
+    last = days.groupBy(*of_key).agg(f.max("last").alias("key_last"))
+    hours = days.groupBy(*of_key, "broker", "day").agg(f.bit_or("hours").alias("hours"), f.min("first").alias("first"))
     last_hour = f.floor(f.unix_seconds("key_last") / _HOUR_S)
     # The first of the hours that count, from the start of a day on.
     skipped = (last_hour - ceil(unused_after_days * _HOURS) + 1 - f.col("day") * _HOURS).cast("int")
-    recent = key_days(days).join(span, of_key).withColumn("skipped", skipped).where(f.col("skipped") < _HOURS)
     counted = f.bit_count(f.expr("shiftright(hours, greatest(skipped, 0))"))
-    return (
-        recent.groupBy(*of_key, "key_first", "key_last")
-        .agg(f.sum(counted).alias("recent_hours"))
-        .select(*RECORDED_KEYS.names)
+    recent = f.when(f.col("skipped") < _HOURS, counted).otherwise(0)
+    # A broker without recent hours is in it, too.
+    brokers = (
+        hours.join(last, of_key)
+        .withColumn("skipped", skipped)
+        .groupBy(*of_key, "key_last", "broker")
+        .agg(f.min("first").alias("first"), f.sum(recent).alias("recent_hours"))
     )
+    of_broker = f.struct("broker", "first", "recent_hours")
+    found = brokers.groupBy(*of_key, "key_last").agg(f.collect_list(of_broker).alias("key_brokers"))
+    return found.select(*RECORDED_KEYS.names)
 
 
 def key_days(days: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as f
 
 from quotaform.core.usage.sizing.busiest_day import BusiestDay
-from quotaform.core.usage.sizing.demand import BrokerDemand, BucketDemand, Recorded
+from quotaform.core.usage.sizing.demand import BrokerDemand, BrokerRecorded, BucketDemand, Recorded
 from quotaform.core.usage.sizing.recommendation import Action, OwnValue, Recommendation, RecommendSettings
 from quotaform.core.usage.sizing.right_size import recommend
 from quotaform.model.entity import Entity
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 
 def recommendations(
-    demands: DataFrame, record: DataFrame, quotas: DataFrame, settings: RecommendSettings, tasks: int
+    demands: DataFrame,
+    record: DataFrame,
+    quotas: DataFrame,
+    settings: RecommendSettings,
+    now: datetime,
+    tasks: int,
 ) -> DataFrame:
     """Return `schemas.RECOMMENDATIONS`: what is proposed for each value of the clusters.
 
@@ -33,6 +38,7 @@ def recommendations(
         record: `recorded_keys`.
         quotas: `quotaform.spark.schemas.QUOTAS`.
         settings: How quotas are sized.
+        now: The time.
         tasks: In how many tasks; as many as clusters, at most.
     """
     held = quotas.where(f.col("key").isNotNull() & f.col("value").isNotNull()).select(
@@ -52,6 +58,7 @@ def recommendations(
             [_bucket_demand(row) for row in measured],
             {row["key"]: _recorded(row) for row in measured},
             settings,
+            now,
         )
         return pyarrow.Table.from_batches([row_batch(RECOMMENDATIONS, [_row(each) for each in rows])])
 
@@ -84,8 +91,8 @@ def _broker_demand(row: dict[str, Any]) -> BrokerDemand:
 
 
 def _recorded(row: dict[str, Any]) -> Recorded:
-    first: datetime = row["key_first"]
-    return Recorded(first=first, last=row["key_last"], recent_hours=row["recent_hours"])
+    brokers = {part["broker"]: BrokerRecorded(part["first"], part["recent_hours"]) for part in row["key_brokers"]}
+    return Recorded(last=row["key_last"], brokers=brokers)
 
 
 def _row(each: Recommendation) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
@@ -71,6 +72,7 @@ def recommended(
     usage_name: str,
     clusters: Sequence[Cluster],
     settings: RecommendSettings,
+    now: datetime,
     warn: Callable[[str], None],
 ) -> Iterator[Recommended]:
     """Size the quotas of clusters by what was recorded of them.
@@ -80,6 +82,7 @@ def recommended(
         usage_name: The usage table.
         clusters: The clusters, which are read now.
         settings: How quotas are sized.
+        now: The time.
         warn: Called with a sentence about a cluster of which nothing is recorded.
 
     Raises:
@@ -102,7 +105,7 @@ def recommended(
         tasks = min(len(names), _MOST_TASKS)
         held = quotas.where(f.col("failure").isNull())
         demands = bucket_demands(days, settings.outlier_days)
-        rows = stack.enter_context(table_rows(recommendations(demands, record, held, settings, tasks)))
+        rows = stack.enter_context(table_rows(recommendations(demands, record, held, settings, now, tasks)))
         in_order = rows.orderBy("cluster", "entity_key", "key")
         proposed = [action.value for action in PROPOSED]
         counts = {row["action"]: row["count"] for row in rows.groupBy("action").count().toArrow().to_pylist()}

@@ -97,6 +97,7 @@ def recommend(
     settings = sizing.settings(config, clusters)
     files = TableOutput(_SUBJECT, out or ())
     session = place.session()
+    from quotaform.app.clock import SYSTEM_CLOCK
     from quotaform.app.quota_edit.quota_edit import write_quotas
     from quotaform.cli.job_progress import JobProgress
     from quotaform.spark.session.session import spark_session
@@ -109,7 +110,7 @@ def recommend(
     progress = JobProgress(console, "Sizing quotas", session)
     with spark_session(session, progress) as spark:
         progress("Sizing quotas", 0, 0)
-        with recommended(spark, usage, clusters, settings, warn) as found:
+        with recommended(spark, usage, clusters, settings, SYSTEM_CLOCK.now(), warn) as found:
             if settings.selection.is_partial and not sum(found.report.counts.values()):
                 raise UsageError(f"{selection_text(settings.selection)}: no entity of the clusters is left")
             report = found.report

@@ -13,19 +13,31 @@ HOUR_S: Final = 3600
 HOURS_OF_DAY: Final = 24
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """When a quota key was recorded on a cluster. An hour (UTC) is recorded if a sample of the key is in it.
+@dataclass(frozen=True, slots=True)
+class BrokerRecorded:
+    """When a quota key was recorded on a broker. An hour (UTC) is recorded if a sample of the key is in it.
 
     Attributes:
         first: The first sample.
-        last: The last sample.
         recent_hours: How many hours are recorded of those after which a quota counts as unused.
     """
 
     first: datetime
-    last: datetime
     recent_hours: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """When a quota key was recorded on a cluster.
+
+    Attributes:
+        last: The last sample, of any broker.
+        brokers: When it was recorded on each broker; `None` is the whole cluster if the limit is one of the cluster,
+            and clients that measured otherwise.
+    """
+
+    last: datetime
+    brokers: Mapping[str | None, BrokerRecorded]
 
     def span_hours(self, since: datetime) -> float:
         """How many hours there are from a sample to the last one, both of their hours included."""

@@ -14,7 +14,7 @@ from quotaform.model.quota_key import key_order
 _EARLIER: Final = regex(
     r"(?:^|; )(?:[a-z_]+: )?"
     r"(?:p[0-9.]+ of [0-9]+ (?:days|hours?) |p[0-9.]+ of [0-9dhms ]+(?:days)?(?: without outliers)?, |"
-    r"not used for [0-9.]+ ?(?:days|[dhms])).*\([0-9]{4}-[0-9]{2}-[0-9]{2}\)$",
+    r"not used for [0-9.]+ ?(?:days|[dhms])|not used from [0-9]{4}-[0-9]{2}-[0-9]{2}).*\([0-9]{4}-[0-9]{2}-[0-9]{2}\)$",
     DOTALL,
 )
 

@@ -31,7 +31,7 @@ def with_fallbacks(found: Sequence[Recommendation], quotas: Quotas) -> Iterator[
     effects = make_effects(quotas, planned, [(each.entity, [each.key]) for each in removed])
     yield from (each for each in found if each.action is not Action.DELETE)
     for each, (effect,) in zip(removed, effects, strict=True):
-        yield replace(each, note=_fallback(each.key, effect))
+        yield replace(each, note="; ".join(filter(None, (_fallback(each.key, effect), each.note))))
 
 
 def _fallback(key: str, effect: Effect) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from math import floor
 from typing import Final
 
-from quotaform.core.usage.sizing.demand import HOUR_S, HOURS_OF_DAY, Demand, Recorded
-from quotaform.core.usage.sizing.recommendation import MIN_SHARE, SizingSettings
+from quotaform.core.usage.sizing.demand import HOUR_S, HOURS_OF_DAY, BrokerRecorded, Demand, Recorded
+from quotaform.core.usage.sizing.recommendation import MIN_SHARE, MOST_AGE_DAYS, SizingSettings
 from quotaform.duration import duration_text
+from quotaform.model.moment import spell_second
 from quotaform.model.quota_key import QuotaKey
-from quotaform.model.text import inert
+from quotaform.model.text import inert, listed
 
 DAY_S: Final = HOURS_OF_DAY * HOUR_S
 _MOST_HOURS: Final = 48
@@ -26,11 +28,15 @@ class History:
         key: The quota key.
         recorded: When it was recorded on the cluster.
         settings: How much is needed.
+        brokers: The brokers on which any key was recorded whose limit is one of each broker.
+        now: The time.
     """
 
     key: QuotaKey
     recorded: Recorded
     settings: SizingSettings
+    brokers: Collection[str]
+    now: datetime
 
     def seconds(self, demand: Demand) -> float:
         """How much is recorded since the first sample of a demand: its hours, or less if it began within the last."""
@@ -57,19 +63,61 @@ class History:
         return self._seconds_since(demand.last_used) >= self.settings.unused_after_days * DAY_S
 
     def recent_seconds(self) -> float:
-        """How much is recorded of the time after which a value counts as unused."""
-        return min(self.recorded.recent_hours * HOUR_S, self._seconds_since(self.recorded.first))
+        """How much is recorded of the time after which a value counts as unused, on the broker with the least of it."""
+        return min((self._recent_seconds(part) for part in self._parts().values()), default=0.0)
 
     def missing_to_remove(self) -> str | None:
-        """Return what is missing to say that nobody uses a value; `None` if it is enough."""
-        found, needed = self.recent_seconds(), self.settings.unused_after_days * DAY_S
-        span = self.recorded.span_hours(self.recorded.first) * HOUR_S
-        if span < needed or found < MIN_SHARE * needed:
-            return f"{share_text(found, needed)} recorded"
+        """Return what is missing to say that nobody uses a value; `None` if it is enough.
+
+        A client may use one broker and not the others, so the time must be recorded on each of them.
+        """
+        last = self.recorded.last
+        if self.now - last > timedelta(days=MOST_AGE_DAYS):
+            return f"the recording ends on {_day(last)}; record again"
+        parts, needed = self._parts(), self.settings.unused_after_days * DAY_S
+        if not parts:
+            return f"only clients measured it, and {self.key.name} is limited per broker"
+        for broker, part in sorted(parts.items(), key=lambda each: self._recent_seconds(each[1])):
+            where = "" if broker is None else f" on broker {inert(broker)}"
+            if part is None:
+                return f"{self.key.name} is not recorded{where}"
+            found, span = self._recent_seconds(part), self.recorded.span_hours(part.first) * HOUR_S
+            if span < needed or found < MIN_SHARE * needed:
+                return f"only {share_text(found, needed)} recorded{where}"
         return None
+
+    def unused_text(self) -> str:
+        """Return from when to when nobody used a value that nobody uses."""
+        last = self.recorded.last
+        first = last - timedelta(days=self.settings.unused_after_days)
+        spell = _day if self.settings.unused_after_days * HOURS_OF_DAY >= _MOST_HOURS else spell_second
+        return f"not used from {spell(first)} to {spell(last)}"
+
+    def brokers_text(self) -> str | None:
+        """Return on which brokers that is recorded; `None` if the limit is one of the cluster."""
+        names = [inert(name) for name in sorted(self.brokers)]
+        if not self._is_per_broker:
+            return None
+        return f"recorded on broker{'s' if len(names) > 1 else ''} {listed(names)}"
+
+    @property
+    def _is_per_broker(self) -> bool:
+        return self.key.per == "broker"
+
+    def _parts(self) -> dict[str | None, BrokerRecorded | None]:
+        """Return what is recorded of the key where its limit is one of its own; `None` where nothing is."""
+        known = self.recorded.brokers
+        return {name: known.get(name) for name in sorted(self.brokers)} if self._is_per_broker else {**known}
+
+    def _recent_seconds(self, part: BrokerRecorded | None) -> float:
+        return 0.0 if part is None else min(part.recent_hours * HOUR_S, self._seconds_since(part.first))
 
     def _seconds_since(self, moment: datetime) -> float:
         return (self.recorded.last - moment).total_seconds()
+
+
+def _day(moment: datetime) -> str:
+    return moment.astimezone(UTC).date().isoformat()
 
 
 def time_text(seconds: float) -> str:

@@ -21,6 +21,9 @@ MIN_SHARE: Final = 0.8
 MIN_CHANGE: Final = 0.1
 """A value that would change by less than this share of it is kept."""
 
+MOST_AGE_DAYS: Final = 7
+"""No removal is proposed from a recording that ended longer ago: what is unused may be used again since then."""
+
 MOST_HEADROOM: Final = 100.0
 """The largest headroom."""
 

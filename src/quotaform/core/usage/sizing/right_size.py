@@ -5,7 +5,8 @@ that of the busiest weekday (see `busiest_day`) of each bucket that the value li
 
 | case | proposed |
 | --- | --- |
-| not used for as long as the settings say, which is recorded | it is removed; that of a default is kept |
+| not used for as long as the settings say | it is removed; that of a default is kept |
+| the same, but that time is not recorded on each broker, or ended long ago | nothing |
 | requests were throttled | not less than the value now: throttling hid demand |
 | the change is less than a tenth | nothing: it is kept |
 | `unlimited` | nothing: it is kept, as somebody exempted the entity |
@@ -18,12 +19,13 @@ that of the busiest weekday (see `busiest_day`) of each bucket that the value li
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 
 from quotaform.core.usage.sizing.busiest_day import date_of
 from quotaform.core.usage.sizing.capacity import fitting_headroom
 from quotaform.core.usage.sizing.demand import BucketDemand, Demand, Recorded
 from quotaform.core.usage.sizing.fallback import with_fallbacks
-from quotaform.core.usage.sizing.history import DAY_S, History, time_text
+from quotaform.core.usage.sizing.history import DAY_S, History
 from quotaform.core.usage.sizing.reason import size_notes, size_reason
 from quotaform.core.usage.sizing.recommendation import (
     MIN_CHANGE,
@@ -46,6 +48,7 @@ def recommend(
     buckets: Iterable[BucketDemand],
     recorded: Mapping[str, Recorded],
     settings: RecommendSettings,
+    now: datetime,
 ) -> list[Recommendation]:
     """Return what is proposed for each value of a cluster, and for buckets without one, sorted by entity and key.
 
@@ -55,6 +58,7 @@ def recommend(
         buckets: What was recorded of its buckets under these values.
         recorded: When each quota key was recorded.
         settings: How quotas are sized.
+        now: The time.
     """
     found: list[Recommendation] = []
     by_key: dict[str, list[BucketDemand]] = {}
@@ -65,9 +69,12 @@ def recommend(
     for value in values:
         own.setdefault(value.key, []).append(value)
         quotas.setdefault(value.entity, {})[value.key] = value.value
+    brokers = {name for each in recorded.values() for name in each.brokers if name is not None}
     for name in sorted(own.keys() | by_key.keys(), key=key_order):
         if (key := QUOTA_KEYS.get(name)) is not None:
-            sizer = _KeySizer(cluster, key, recorded.get(name), settings)
+            known = recorded.get(name)
+            history = None if known is None else History(key, known, settings, brokers, now)
+            sizer = _KeySizer(cluster, key, history, settings)
             found += sizer.size(own.get(name, []), by_key.get(name, []))
     return sorted(with_fallbacks(found, quotas), key=lambda each: (each.entity.address, key_order(each.key)))
 
@@ -75,10 +82,10 @@ def recommend(
 class _KeySizer:
     """Sizes the values of one quota key on one cluster."""
 
-    def __init__(self, cluster: str, key: QuotaKey, recorded: Recorded | None, settings: RecommendSettings) -> None:
+    def __init__(self, cluster: str, key: QuotaKey, history: History | None, settings: RecommendSettings) -> None:
         self.cluster = cluster
         self.key = key
-        self.history = None if recorded is None else History(key, recorded, settings)
+        self.history = history
         self.settings = settings
         self.sizer = ValueSizer.of(key, settings)
         self.capacity = settings.capacities.get(cluster, {}).get(key.name)
@@ -166,11 +173,11 @@ class _KeySizer:
         """Return what is proposed for a value that nobody used, as far as is recorded."""
         covered = history.recent_seconds() / DAY_S
         if (missing := history.missing_to_remove()) is not None:
-            return self.row(case, Action.NONE, f"not used, but only {missing}", days=covered)
-        idle = f"not used for {time_text(self.settings.unused_after_days * DAY_S)}"
+            return self.row(case, Action.NONE, f"not used, but {missing}", days=covered)
+        idle = history.unused_text()
         if case.is_default:
             return self.row(case, Action.KEEP, f"{idle}; a default also limits new clients")
-        return self.row(case, Action.DELETE, idle, days=covered)
+        return self.row(case, Action.DELETE, idle, days=covered, note=history.brokers_text())
 
     def sized(self, case: SizingCase, headroom: float | None) -> Recommendation | None:
         """Return what is proposed for a value of some size; `None` of one that was not asked for."""
